@@ -1,0 +1,509 @@
+"""Observations: the answers of a table as integer levels and index arrays.
+
+This is the one in-memory form that models, engines and samplers see. It holds only what was
+answered, once by rows and, when asked for, once by columns; 5 bytes per answer for the row view
+and 8 for the column view, so that a large survey fits beside its own model.
+
+The kernels fill arrays that their callers allocate. They are loops because NumPy would need
+temporaries of 8 bytes and more per answer for the same work (``nonzero``, ``argsort``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numba
+import numpy as np
+
+from ordinalrbm.errors import DataError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnView:
+    """The same answers, column by column and by row within a column.
+
+    Attributes
+    ----------
+    column_start : array of int64, n_columns + 1
+        Column j's answers are ``column_start[j]:column_start[j + 1]``.
+    row : array of int32
+        Row of each answer.
+    entry : array of int32 (int64 beyond 2**31 answers)
+        Where the row view holds the same answer.
+    """
+
+    column_start: np.ndarray
+    row: np.ndarray
+    entry: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observations:
+    """Answers by rows; immutable.
+
+    Build one with `from_dense`, `from_columns` or `from_triples`; the arrays are not to be
+    written to.
+
+    Attributes
+    ----------
+    row_start : array of int64, n_rows + 1
+        Row d's answers are ``row_start[d]:row_start[d + 1]``.
+    column : array of int32
+        Column of each answer, ascending within a row.
+    level : array of int8 (int16 when a scale has more than 127 levels)
+        Level of each answer, counted from 0.
+    n_levels : array of int32, n_columns
+        Number of levels of each column's scale.
+
+    Examples
+    --------
+    >>> obs = Observations.from_dense([[0, -1, 2], [-1, -1, 1]], n_levels=3)
+    >>> obs.n_entries, obs.density
+    (3, 0.5)
+    >>> columns, levels = obs.row(0)
+    >>> columns.tolist(), levels.tolist()
+    ([0, 2], [0, 2])
+    >>> obs.column_view.row.tolist()
+    [0, 0, 1]
+    """
+
+    row_start: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+    n_levels: np.ndarray
+    _column_view: ColumnView | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        ends = (self.row_start[0], self.row_start[-1])
+        if ends != (0, len(self.column)) or len(self.level) != len(self.column):
+            raise ValueError(
+                f"row_start runs from {ends[0]} to {ends[1]}, but there are {len(self.column)} "
+                f"columns and {len(self.level)} levels; build Observations with one of its "
+                "from_ constructors."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, those without any answer included."""
+        return len(self.row_start) - 1
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.n_levels)
+
+    @property
+    def n_entries(self) -> int:
+        """Number of answers."""
+        return len(self.column)
+
+    @property
+    def density(self) -> float:
+        """Share of the cells that are answered."""
+        cells = self.n_rows * self.n_columns
+        return self.n_entries / cells if cells else 0.0
+
+    @property
+    def column_view(self) -> ColumnView:
+        """The answers by columns; built on first use, then kept."""
+        if self._column_view is None:
+            view = _by_columns(self.row_start, self.column, self.n_columns)
+            object.__setattr__(self, "_column_view", view)
+        assert self._column_view is not None
+        return self._column_view
+
+    def row(self, d: int) -> tuple[np.ndarray, np.ndarray]:
+        """Columns and levels of row d's answers."""
+        if not 0 <= d < self.n_rows:
+            raise IndexError(f"Row {d} is not between 0 and {self.n_rows - 1}.")
+        part = slice(self.row_start[d], self.row_start[d + 1])
+        return self.column[part], self.level[part]
+
+    def take_rows(self, index: Any) -> Observations:
+        """The rows at these positions, in this order; a row may be taken more than once.
+
+        Parameters
+        ----------
+        index : array of int, or boolean mask over the rows
+        """
+        index = _row_index(index, self.n_rows)
+        row_start = _starts(np.diff(self.row_start)[index])
+        column = np.empty(row_start[-1], dtype=self.column.dtype)
+        level = np.empty(row_start[-1], dtype=self.level.dtype)
+        _copy_rows(index, self.row_start, self.column, self.level, row_start, column, level)
+        return Observations(row_start, column, level, self.n_levels)
+
+    def select(self, entry_mask: Any) -> Observations:
+        """Only the answers where the mask over the row view is true; all rows stay."""
+        mask = np.asarray(entry_mask)
+        if mask.dtype != bool or mask.shape != (self.n_entries,):
+            raise ValueError(
+                f"entry_mask must be a boolean array of shape ({self.n_entries},), one per "
+                f"answer. Got {mask.dtype} of shape {mask.shape} instead."
+            )
+        kept = np.zeros(self.n_rows, dtype=np.int64)
+        _count_kept(self.row_start, mask, kept)
+        return Observations(_starts(kept), self.column[mask], self.level[mask], self.n_levels)
+
+    def to_dense(self) -> np.ndarray:
+        """An int16 array of n_rows x n_columns, -1 where unanswered; for tests and references."""
+        dense = np.full((self.n_rows, self.n_columns), -1, dtype=np.int16)
+        dense[np.repeat(np.arange(self.n_rows), np.diff(self.row_start)), self.column] = self.level
+        return dense
+
+    def transpose(self) -> Observations:
+        """Roles swapped: columns become rows.
+
+        A row has no scale of its own, so in the result every ``n_levels`` is the largest of this
+        one's; with one scale for all columns, nothing is lost.
+        """
+        view = self.column_view
+        level = np.empty_like(self.level)
+        _gather(self.level, view.entry, level)
+        n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)
+        return Observations(view.column_start, view.row, level, n_levels)
+
+    @classmethod
+    def from_dense(cls, levels: Any, n_levels: Any) -> Observations:
+        """From a 2-D array of levels with -1 where unanswered.
+
+        Parameters
+        ----------
+        levels : array-like of int, n_rows x n_columns
+        n_levels : int or array of int, n_columns
+        """
+        levels = np.asarray(levels)
+        if levels.ndim != 2:
+            raise DataError(
+                f"Expected a 2D array of levels, got shape {levels.shape}; pass n_rows x n_columns."
+            )
+        return cls.from_columns(lambda j: levels[:, j], levels.shape[1], n_levels)
+
+    @classmethod
+    def from_columns(
+        cls,
+        encoded: Callable[[int], np.ndarray],
+        n_columns: int,
+        n_levels: Any,
+        row_order: Any = None,
+    ) -> Observations:
+        """From columns of levels, each asked for twice: once to count, once to fill.
+
+        (Column 0 once more, for its length.) Nothing as large as the table is made on the way; a
+        caller for whom making a column is slow may keep them, in one or two bytes per cell.
+
+        Parameters
+        ----------
+        encoded : callable
+            ``encoded(j)`` is column j: n_rows integer levels, -1 where unanswered.
+        n_columns : int
+            Number of columns, at least 1.
+        n_levels : int or array of int, n_columns
+            Number of levels of each column.
+        row_order : array of int, optional
+            Rows to take, in this order; all as they come when not given.
+
+        Examples
+        --------
+        >>> columns = [[0, 1, -1], [2, -1, 0]]
+        >>> Observations.from_columns(lambda j: columns[j], 2, [2, 3]).to_dense().tolist()
+        [[0, 2], [1, -1], [-1, 0]]
+        """
+        n_levels = _level_counts(n_levels, n_columns)
+        if n_columns < 1:
+            raise DataError("There is no column; observations need at least one.")
+        n_rows = len(encoded(0))
+        order = None if row_order is None else _row_index(row_order, n_rows)
+
+        def column(j: int) -> np.ndarray:
+            levels = _checked_column(encoded(j), j, n_rows, n_levels[j])
+            return levels if order is None else levels[order]
+
+        per_row = np.zeros(n_rows if order is None else len(order), dtype=np.int64)
+        for j in range(n_columns):
+            _count_answers(column(j), per_row)
+        row_start = _starts(per_row)
+        columns = np.empty(row_start[-1], dtype=np.int32)
+        level = np.empty(row_start[-1], dtype=_level_type(n_levels))
+        cursor = row_start[:-1].copy()
+        for j in range(n_columns):
+            _fill_column(column(j), j, cursor, columns, level)
+        return cls(row_start, columns, level, n_levels)
+
+    @classmethod
+    def from_triples(
+        cls, rows: Any, columns: Any, levels: Any, n_rows: int, n_columns: int, n_levels: Any
+    ) -> Observations:
+        """From (row, column, level) triples in any order.
+
+        Parameters
+        ----------
+        rows, columns, levels : arrays of int, one per answer
+        n_rows, n_columns : int
+        n_levels : int or array of int, n_columns
+
+        Raises
+        ------
+        DataError
+            When an index or level is out of range, or a cell is answered twice.
+
+        Examples
+        --------
+        >>> Observations.from_triples([1, 0], [0, 1], [2, 0], 2, 2, 3).to_dense().tolist()
+        [[-1, 0], [2, -1]]
+        """
+        n_levels = _level_counts(n_levels, n_columns)
+        rows = _checked_index(rows, n_rows, "row")
+        columns = _checked_index(columns, n_columns, "column")
+        levels = _integers(levels, "The levels")
+        _check_triples(rows, columns, levels, n_levels)
+        levels = levels.astype(_level_type(n_levels), copy=False)
+        # Sorting by counting, columns first and then stably by rows, in two linear passes.
+        order = np.empty(len(rows), dtype=_entry_type(len(rows)))
+        _sort_by(columns, _starts(_counts(columns, n_columns)), order)
+        row_start = _starts(_counts(rows, n_rows))
+        column = np.empty(len(rows), dtype=np.int32)
+        level = np.empty(len(rows), dtype=levels.dtype)
+        _place_by_row(order, rows, columns, levels, row_start[:-1].copy(), column, level)
+        _refuse_duplicates(row_start, column)
+        return cls(row_start, column, level, n_levels)
+
+
+# ---- checks -----------------------------------------------------------------------------------
+
+
+def _level_counts(n_levels: Any, n_columns: int) -> np.ndarray:
+    counts = np.array(np.broadcast_to(np.asarray(n_levels, dtype=np.int32), (n_columns,)))
+    if n_columns and not (counts.min() >= 1 and counts.max() <= np.iinfo(np.int16).max):
+        raise DataError(
+            f"Every column must have between 1 and 32,767 levels, but they have between "
+            f"{counts.min()} and {counts.max()}; bin or drop the columns beyond."
+        )
+    return counts
+
+
+def _level_type(n_levels: np.ndarray) -> np.dtype:
+    return np.dtype(np.int8 if n_levels.max(initial=1) <= np.iinfo(np.int8).max else np.int16)
+
+
+def _entry_type(n_entries: int) -> np.dtype:
+    return np.dtype(np.int32 if n_entries <= np.iinfo(np.int32).max else np.int64)
+
+
+def _integers(values: Any, what: str) -> np.ndarray:
+    values = np.asarray(values)
+    if values.dtype.kind not in "iu" and values.size:
+        raise DataError(f"{what} must be integers, not {values.dtype}; convert them first.")
+    return values if values.size else values.astype(np.int16)
+
+
+def _row_index(index: Any, n_rows: int) -> np.ndarray:
+    index = np.asarray(index)
+    if index.dtype == bool:
+        if index.shape != (n_rows,):
+            raise IndexError(f"The mask has shape {index.shape}, but there are {n_rows} rows.")
+        return np.flatnonzero(index)
+    if index.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if index.dtype.kind not in "iu" or index.ndim != 1:
+        raise IndexError(
+            f"Rows are taken by a list of integers, not by {index.dtype} of shape {index.shape}."
+        )
+    if index.min() < 0 or index.max() >= n_rows:
+        raise IndexError(
+            f"Row positions must lie between 0 and {n_rows - 1}, but range from "
+            f"{index.min()} to {index.max()}."
+        )
+    return index.astype(np.int64, copy=False)
+
+
+def _checked_column(levels: Any, j: int, n_rows: int, n_levels: int) -> np.ndarray:
+    levels = _integers(levels, f"The levels of column {j}")
+    if levels.shape != (n_rows,):
+        raise DataError(
+            f"Column {j} has shape {levels.shape}, but column 0 has {n_rows} rows; "
+            "give columns of equal length."
+        )
+    if n_rows and not (levels.min() >= -1 and levels.max() < n_levels):
+        bad = int(((levels < -1) | (levels >= n_levels)).argmax())
+        raise DataError(
+            f"Column {j}, row {bad}: the level {levels[bad]} is not between -1 "
+            f"(unanswered) and {n_levels - 1}; encode the column with its scale."
+        )
+    return np.ascontiguousarray(levels, dtype=np.int16)
+
+
+def _checked_index(index: Any, size: int, what: str) -> np.ndarray:
+    index = _integers(index, f"The {what}s")
+    if index.size and not (index.min() >= 0 and index.max() < size):
+        bad = int(((index < 0) | (index >= size)).argmax())
+        raise DataError(
+            f"Triple {bad}: the {what} {index[bad]} is not between 0 and {size - 1}; "
+            f"correct it or raise n_{what}s."
+        )
+    return index.astype(np.int32, copy=False)
+
+
+def _check_triples(
+    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray
+) -> None:
+    if not len(rows) == len(columns) == len(levels):
+        raise DataError(
+            f"There are {len(rows)} rows, {len(columns)} columns and {len(levels)} "
+            "levels; give as many of each."
+        )
+    bad = _first_off_scale(columns, levels, n_levels)
+    if bad >= 0:
+        j = columns[bad]
+        raise DataError(
+            f"Triple {bad} (row {rows[bad]}, column {j}): the level {levels[bad]} is "
+            f"not between 0 and {n_levels[j] - 1}; leave unanswered cells out and "
+            "encode the others with their scale."
+        )
+
+
+def _refuse_duplicates(row_start: np.ndarray, column: np.ndarray) -> None:
+    twice = _first_duplicate(row_start, column)
+    if twice >= 0:
+        row = int(np.searchsorted(row_start, twice, side="right")) - 1
+        raise DataError(
+            f"Row {row} answers column {column[twice]} more than once; keep one "
+            "answer per row and column."
+        )
+
+
+# ---- building ---------------------------------------------------------------------------------
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    starts = np.zeros(len(counts) + 1, dtype=np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
+    counts = np.zeros(n_keys, dtype=np.int64)
+    _count_keys(keys, counts)
+    return counts
+
+
+def _by_columns(row_start: np.ndarray, column: np.ndarray, n_columns: int) -> ColumnView:
+    column_start = _starts(_counts(column, n_columns))
+    row = np.empty(len(column), dtype=np.int32)
+    entry = np.empty(len(column), dtype=_entry_type(len(column)))
+    _fill_column_view(row_start, column, column_start[:-1].copy(), row, entry)
+    return ColumnView(column_start, row, entry)
+
+
+@numba.njit(cache=True)
+def _count_keys(keys: np.ndarray, counts: np.ndarray) -> None:
+    for e in range(len(keys)):
+        counts[keys[e]] += 1
+
+
+@numba.njit(cache=True)
+def _count_answers(levels: np.ndarray, per_row: np.ndarray) -> None:
+    for d in range(len(levels)):
+        if levels[d] >= 0:
+            per_row[d] += 1
+
+
+@numba.njit(cache=True)
+def _fill_column(
+    levels: np.ndarray, j: int, cursor: np.ndarray, column: np.ndarray, level: np.ndarray
+) -> None:
+    for d in range(len(levels)):
+        if levels[d] >= 0:
+            column[cursor[d]] = j
+            level[cursor[d]] = levels[d]
+            cursor[d] += 1
+
+
+@numba.njit(cache=True)
+def _fill_column_view(
+    row_start: np.ndarray,
+    column: np.ndarray,
+    cursor: np.ndarray,
+    row: np.ndarray,
+    entry: np.ndarray,
+) -> None:
+    for d in range(len(row_start) - 1):
+        for e in range(row_start[d], row_start[d + 1]):
+            slot = cursor[column[e]]
+            row[slot] = d
+            entry[slot] = e
+            cursor[column[e]] = slot + 1
+
+
+@numba.njit(cache=True)
+def _gather(values: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
+    # NumPy's take would first copy the index to 64 bits.
+    for e in range(len(index)):
+        out[e] = values[index[e]]
+
+
+@numba.njit(cache=True)
+def _copy_rows(
+    index: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    new_start: np.ndarray,
+    new_column: np.ndarray,
+    new_level: np.ndarray,
+) -> None:
+    for d in range(len(index)):
+        shift = row_start[index[d]] - new_start[d]
+        for e in range(new_start[d], new_start[d + 1]):
+            new_column[e] = column[e + shift]
+            new_level[e] = level[e + shift]
+
+
+@numba.njit(cache=True)
+def _count_kept(row_start: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> None:
+    for d in range(len(kept)):
+        for e in range(row_start[d], row_start[d + 1]):
+            kept[d] += mask[e]
+
+
+@numba.njit(cache=True)
+def _sort_by(keys: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
+    for e in range(len(keys)):
+        order[starts[keys[e]]] = e
+        starts[keys[e]] += 1
+
+
+@numba.njit(cache=True)
+def _place_by_row(
+    order: np.ndarray,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    levels: np.ndarray,
+    cursor: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+) -> None:
+    for e in order:
+        slot = cursor[rows[e]]
+        column[slot] = columns[e]
+        level[slot] = levels[e]
+        cursor[rows[e]] = slot + 1
+
+
+@numba.njit(cache=True)
+def _first_off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray) -> int:
+    for e in range(len(levels)):
+        if levels[e] < 0 or levels[e] >= n_levels[columns[e]]:
+            return e
+    return -1
+
+
+@numba.njit(cache=True)
+def _first_duplicate(row_start: np.ndarray, column: np.ndarray) -> int:
+    for d in range(len(row_start) - 1):
+        for e in range(row_start[d] + 1, row_start[d + 1]):
+            if column[e] == column[e - 1]:
+                return e
+    return -1

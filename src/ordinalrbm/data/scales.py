@@ -1,0 +1,611 @@
+"""Scales: the ordered labels of a column, and the way from labels to levels and back.
+
+A level is a position on a scale, counted from 0; -1 means unanswered. Nothing here guesses an
+order: numbers and booleans have one, ordered categoricals carry one, text must be given one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.errors import DataError, DataTypeError
+
+Label = str | int | float | bool
+Name = str | int  # a column's name, or its position when the columns have no names
+
+MAX_LEVELS = 32_767  # levels are stored in at most 16 bits, and -1 is taken
+MANY_LEVELS = 100  # beyond this, a column is more likely a measurement than an answer
+
+# A float label matches a value this close to it, relative to its size: a half star that went
+# through float32 or through arithmetic is still that half star.
+_FLOAT_TOLERANCE = 1e-6
+_GRID_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The labels of one column, from lowest to highest.
+
+    Parameters
+    ----------
+    labels : tuple of str, int, float or bool
+        All of one type. The order given is the order of the levels; numbers need not ascend,
+        so ``Scale((3, 2, 1))`` reverses a question.
+
+    Examples
+    --------
+    >>> scale = Scale(("never", "sometimes", "often"))
+    >>> scale.encode(["often", None, "never"], "Q1")
+    array([ 2, -1,  0], dtype=int16)
+    >>> scale.decode([2, 0])
+    array(['often', 'never'], dtype=object)
+    """
+
+    labels: tuple[Label, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", check_labels(self.labels, "The scale"))
+
+    @property
+    def n_levels(self) -> int:
+        """The number of levels."""
+        return len(self.labels)
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the labels are numbers (or booleans) rather than text."""
+        return not isinstance(self.labels[0], str)
+
+    def encode(self, values: Any, column: Name, rows: np.ndarray | None = None) -> np.ndarray:
+        """Levels 0..L-1 of the values, -1 where unanswered (NaN, None, pd.NA, NaT).
+
+        Parameters
+        ----------
+        values : array-like of length n
+            One column, in any form that `infer_scale` reads.
+        column : str or int
+            Name of the column, for error messages.
+        rows : array of int, optional
+            Row numbers of the values, for error messages; 0..n-1 when not given.
+
+        Returns
+        -------
+        numpy.ndarray of int16
+        """
+        answers = _read(values, column, rows)
+        if answers.kind == "category":
+            position = {label: level for level, label in enumerate(self.labels)}
+            # One more entry than categories, so that pandas' code -1 finds "unanswered".
+            of_category = [position.get(label, -2) for label in answers.categories] + [-1]
+            levels = np.array(of_category, dtype=np.int16)[answers.values]
+        elif answers.kind == "text":
+            index = pd.Index(self.labels, dtype=object)
+            levels = index.get_indexer(pd.Index(answers.values, dtype=object))
+            levels[(levels < 0) & ~pd.isna(answers.values)] = -2
+        elif self.is_numeric:
+            levels = _match_numbers(answers.values, self.labels)
+        else:
+            levels = np.where(np.isnan(answers.values.astype(np.float64)), -1, -2)
+        self._refuse_strangers(levels, answers, column, rows)
+        return levels.astype(np.int16, copy=False)
+
+    def decode(self, levels: Any) -> np.ndarray:
+        """Labels of the levels: int, float or bool array, or objects for text.
+
+        Level -1 becomes missing: NaN among numbers (so integers become floats), None among
+        text and booleans.
+        """
+        levels = np.asarray(levels)
+        if levels.size and not (levels.min() >= -1 and levels.max() < self.n_levels):
+            raise DataError(
+                f"Levels must lie between -1 and {self.n_levels - 1} on the scale "
+                f"{shorten(self.labels)}, but range from {levels.min()} to {levels.max()}; "
+                "decode each column with the scale it was encoded with."
+            )
+        missing = levels < 0
+        plain: Any = object if not self.is_numeric else type(self.labels[0])
+        labels = np.array(self.labels, dtype=plain)[levels]
+        if missing.any():
+            is_number = labels.dtype.kind in "if"
+            labels = labels.astype(np.float64 if is_number else object)
+            labels[missing] = np.nan if is_number else None
+        return labels
+
+    def to_json(self) -> list[Label]:
+        """The labels as a plain list, fit for JSON."""
+        return list(self.labels)
+
+    @classmethod
+    def from_json(cls, labels: Iterable[Label]) -> Scale:
+        """The scale that `to_json` wrote."""
+        return cls(tuple(labels))
+
+    def _refuse_strangers(
+        self, levels: np.ndarray, answers: _Answers, column: Name, rows: np.ndarray | None
+    ) -> None:
+        strange = levels == -2
+        if not strange.any():
+            return
+        first = int(strange.argmax())
+        raise DataError(
+            f"{place(column, first, rows)}: the value {answers.value(first)!r} is not on the "
+            f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole scale "
+            f"with {remedy(column)}."
+        )
+
+
+def infer_scale(column_values: Any, name: Name) -> Scale:
+    """The scale of a column, from its type and values.
+
+    Ordered categoricals give their categories, used or not; booleans give (False, True); numbers
+    give the evenly spaced grid they sit on, so that a level nobody chose is still there. Where
+    that grid would be mostly empty, the values themselves are the scale.
+
+    Parameters
+    ----------
+    column_values : array-like
+        pandas Series or Categorical, NumPy array, or list.
+    name : str or int
+        The column's name or position, for error messages.
+
+    Returns
+    -------
+    Scale
+
+    Raises
+    ------
+    DataError
+        When the column is text or an unordered categorical, has no answer at all, holds an
+        infinite value, or has more than 32,767 levels.
+
+    Examples
+    --------
+    >>> infer_scale([1, 2, None, 5], "Q1").labels
+    (1, 2, 3, 4, 5)
+    >>> infer_scale([0.5, 1.5, 2.0], "stars").labels
+    (0.5, 1.0, 1.5, 2.0)
+    """
+    answers = _read(column_values, name)
+    if answers.kind == "category":
+        labels = _labels_of_category(answers, name)
+    elif pd.isna(answers.values).all():
+        raise DataError(
+            f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
+        )
+    elif answers.kind == "text":
+        raise _no_order(answers, name)
+    elif answers.kind == "bool":
+        labels = (False, True)
+    else:
+        labels = _labels_of_numbers(answers.values, name)
+    if len(labels) > MANY_LEVELS:
+        warnings.warn(
+            f"{place(name)} has {len(labels):,} levels and looks continuous; bin it (for example "
+            "with pandas.qcut) or drop it.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Scale(labels)
+
+
+def resolve_scales(
+    columns: Iterable[Any], names: Sequence[str] | None, given: Any = None
+) -> list[Scale]:
+    """The scale of every column: given where it is given, inferred elsewhere.
+
+    Parameters
+    ----------
+    columns : iterable of array-like
+        The columns' values; read once, one at a time.
+    names : sequence of str or None
+        The columns' names; None when they have only positions 0, 1, ...
+    given : None, labels, or dict
+        None infers all scales. A list, tuple or ordered ``pandas.CategoricalDtype`` is the scale
+        of every column. A dict gives the labels of some columns by name (by position when the
+        columns have no names); the others are inferred.
+
+    Returns
+    -------
+    list of Scale
+
+    Examples
+    --------
+    >>> scales = resolve_scales([["lo", "hi"], [1, 3]], ["a", "b"], {"a": ["lo", "hi"]})
+    >>> [scale.labels for scale in scales]
+    [('lo', 'hi'), (1, 3)]
+    """
+    keys: list[Name]
+    if names is None:
+        columns = list(columns)
+        keys = list(range(len(columns)))
+    else:
+        keys = list(names)
+    if given is None:
+        given = {}
+    if not isinstance(given, Mapping):
+        common = Scale(check_labels(given, "scales"))
+        return [common] * len(keys)
+    for name in given:
+        if name not in keys:
+            raise _unknown_name(name, keys)
+    fixed = {
+        name: Scale(check_labels(labels, f"scales[{name!r}]")) for name, labels in given.items()
+    }
+    return [
+        fixed[name] if name in fixed else infer_scale(values, name)
+        for name, values in zip(keys, columns, strict=True)
+    ]
+
+
+def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
+    """The labels as plain Python values of one type, or a DataError that says what is wrong.
+
+    Parameters
+    ----------
+    labels : list, tuple, array or ordered pandas.CategoricalDtype
+        From lowest to highest.
+    where : str
+        What they are, for error messages.
+    """
+    if isinstance(labels, pd.CategoricalDtype):
+        if not labels.ordered or labels.categories is None:
+            raise DataError(
+                f"{where} is a categorical type without an order; pass ordered=True and the "
+                "categories from lowest to highest."
+            )
+        labels = plain_categories(labels.categories)
+    if isinstance(labels, str | bytes | Mapping | set | frozenset) or not isinstance(
+        labels, Iterable
+    ):
+        raise DataError(
+            f"{where} must be a list of labels from lowest to highest, not {labels!r}; write for "
+            "example [1, 2, 3] or ['no', 'maybe', 'yes']."
+        )
+    plain = tuple(_plain_label(label, where) for label in labels)
+    kinds = {type(label) for label in plain}
+    if kinds == {int, float}:
+        plain = tuple(float(label) for label in plain)
+    elif len(kinds) > 1:
+        raise DataError(
+            f"{where} mixes {' and '.join(sorted(kind.__name__ for kind in kinds))} in "
+            f"{shorten(plain)}; give labels of one type."
+        )
+    if not plain:
+        raise DataError(f"{where} has no label; give at least one.")
+    if len(plain) > MAX_LEVELS:
+        raise DataError(
+            f"{where} has {len(plain):,} labels, more than the {MAX_LEVELS:,} a scale can have; "
+            "bin the values or drop the column."
+        )
+    if len(set(plain)) < len(plain):
+        twice = next(label for k, label in enumerate(plain) if label in plain[:k])
+        raise DataError(f"{where} names the label {twice!r} twice; remove one of them.")
+    return plain
+
+
+def check_finite(values: np.ndarray, column: Name, rows: np.ndarray | None = None) -> None:
+    """Refuse infinite values, naming the first."""
+    if values.dtype.kind != "f":
+        return
+    infinite = np.isinf(values)
+    if infinite.any():
+        first = int(infinite.argmax())
+        raise DataError(
+            f"{place(column, first, rows)}: the value {values[first]} is infinity, which is on no "
+            "scale; correct it or leave it empty (NaN)."
+        )
+
+
+def place(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
+    """Where something is, to begin an error message with."""
+    if row is None:
+        return f"Column {column!r}"
+    number = row if rows is None else int(rows[row])
+    return f"Column {column!r}, row {number} (counted from 0)"
+
+
+def remedy(column: Name) -> str:
+    """How to give this column's scale."""
+    return f"scales={{{column!r}: [...]}}"
+
+
+def shorten(labels: Sequence[Any], limit: int = 12) -> str:
+    """The labels as a list in text; the middle of a long one left out.
+
+    Examples
+    --------
+    >>> shorten(range(100))
+    '[0, 1, 2, 3, 4, ..., 98, 99] (100 levels)'
+    """
+
+    def write(label: Any) -> str:
+        text = repr(label)
+        return text if len(text) <= 40 else text[:36] + "...'"
+
+    if len(labels) <= limit:
+        return "[" + ", ".join(write(label) for label in labels) + "]"
+    ends = [*map(write, labels[:5]), "...", *map(write, labels[-2:])]
+    return f"[{', '.join(ends)}] ({len(labels):,} levels)"
+
+
+# ---- reading a column -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """A column read: codes of categories, numbers (NaN = unanswered), or text (None = unanswered).
+
+    Booleans are numbers 0 and 1 with their own kind. Kind "text" also holds columns that mix
+    text and numbers; both are looked up label by label.
+    """
+
+    kind: Literal["category", "bool", "number", "text"]
+    values: np.ndarray
+    categories: tuple[Any, ...] = ()
+    ordered: bool = False
+
+    def value(self, row: int) -> Any:
+        """One answer as the user wrote it."""
+        value = self.values[row]
+        if self.kind == "category":
+            return self.categories[value]
+        if self.kind == "bool":
+            return bool(value)
+        if self.kind == "text":
+            return value
+        return int(value) if float(value).is_integer() else float(value)
+
+
+def _read(values: Any, column: Name, rows: np.ndarray | None = None) -> _Answers:
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, pd.CategoricalDtype):
+        category = getattr(values, "cat", values)  # a Series keeps these behind .cat
+        codes = np.asarray(category.codes)
+        return _Answers("category", codes, plain_categories(dtype.categories), bool(dtype.ordered))
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        array = _from_extension(values, dtype)
+    elif dtype is not None:
+        array = np.asarray(values)
+    else:
+        # Converted without this, [1, "a"] would become two texts.
+        array = np.array(values, dtype=object)
+    if array.dtype.kind in "OU":
+        return _read_objects(array.astype(object, copy=False), column, rows)
+    if array.dtype.kind == "b":
+        return _Answers("bool", array.astype(np.int64))
+    if array.dtype.kind in "iu":
+        return _read_integers(array)
+    if array.dtype.kind == "f":
+        check_finite(array, column, rows)
+        return _Answers("number", _widen(array))
+    raise _not_an_answer(array[0] if len(array) else array, place(column, 0, rows))
+
+
+def _from_extension(values: Any, dtype: Any) -> np.ndarray:
+    """NumPy form of a pandas extension column (nullable, Arrow, string or sparse)."""
+    if isinstance(dtype, pd.SparseDtype):
+        return np.asarray(values)
+    # Booleans count as numeric in pandas, but become objects here, so that they stay booleans.
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
+        width = getattr(dtype, "numpy_dtype", np.dtype(np.float64))
+        if width.kind in "iu" and pd.isna(values).any():
+            width = np.dtype(np.float64)
+        if width.kind in "iuf":
+            missing = {"na_value": np.nan} if width.kind == "f" else {}
+            return np.asarray(values.to_numpy(dtype=width, **missing))
+    return np.asarray(values.to_numpy(dtype=object))
+
+
+def _read_objects(array: np.ndarray, column: Name, rows: np.ndarray | None) -> _Answers:
+    missing = np.asarray(pd.isna(array))
+    types = set(map(type, array[~missing]))
+    for kind in types:
+        if not issubclass(kind, str | bool | np.bool_ | numbers.Real | Decimal):
+            first = next(i for i, value in enumerate(array) if type(value) is kind)
+            raise _not_an_answer(array[first], place(column, first, rows))
+    if any(issubclass(kind, str) for kind in types):
+        text = array.copy()
+        text[missing] = None
+        return _Answers("text", text)
+    only_booleans = bool(types) and all(issubclass(kind, bool | np.bool_) for kind in types)
+    only_integers = bool(types) and all(issubclass(kind, numbers.Integral) for kind in types)
+    if only_integers and not only_booleans and not missing.any():
+        try:
+            return _Answers("number", array.astype(np.int64))
+        except OverflowError:
+            pass  # too large to be told apart; as floats they are at least read
+    numeric = np.full(len(array), np.nan)
+    numeric[~missing] = array[~missing].astype(np.float64)
+    check_finite(numeric, column, rows)
+    return _Answers("bool" if only_booleans else "number", numeric)
+
+
+def _read_integers(array: np.ndarray) -> _Answers:
+    fits = array.dtype.kind == "i" or not len(array) or array.max() <= np.iinfo(np.int64).max
+    return _Answers("number", array.astype(np.int64 if fits else np.float64, copy=False))
+
+
+def _widen(array: np.ndarray) -> np.ndarray:
+    """As float64, taking narrow floats at their written value: float32 0.1 is 0.1."""
+    if array.dtype.itemsize >= 8:
+        return array.astype(np.float64, copy=False)
+    wide = array.astype(np.float64)
+    if (np.isnan(wide) | (wide == np.round(wide))).all():
+        return wide
+    distinct, position = np.unique(array, return_inverse=True)
+    return np.array([float(str(value)) for value in distinct])[position]
+
+
+def _not_an_answer(value: Any, where: str) -> DataError:
+    if isinstance(value, complex | np.complexfloating):
+        return DataError(f"Complex data not supported: {where} holds {value!r}.")
+    return DataTypeError(
+        f"{where}: an argument must be a string or a real number to be an answer, but {value!r} "
+        f"is of type {type(value).__name__}; convert the column or drop it."
+    )
+
+
+# ---- labels -----------------------------------------------------------------------------------
+
+
+def _plain_label(label: Any, where: str) -> Label:
+    if isinstance(label, str):
+        return str(label)
+    if isinstance(label, bool | np.bool_):
+        return bool(label)
+    if label is None or (np.ndim(label) == 0 and pd.isna(label)):
+        raise DataError(
+            f"{where} holds a missing label ({label!r}); remove it, unanswered cells need no label."
+        )
+    if isinstance(label, numbers.Integral):
+        return int(label)
+    if isinstance(label, numbers.Real | Decimal):
+        if math.isinf(label):
+            raise DataError(
+                f"{where} holds the label {label!r}; labels must be finite, so "
+                "remove or replace it."
+            )
+        return float(label)
+    raise DataError(
+        f"{where} holds the label {label!r} of type {type(label).__name__}; give "
+        "labels that are text or numbers."
+    )
+
+
+def plain_categories(categories: Any) -> tuple[Any, ...]:
+    """Categories as labels; what is neither text nor number (intervals of pandas.cut) as text."""
+    return tuple(
+        label if isinstance(label, str | bool | numbers.Real) else str(label)
+        for label in categories.tolist()
+    )
+
+
+def _labels_of_category(answers: _Answers, name: Name) -> tuple[Label, ...]:
+    if not answers.ordered:
+        raise _no_order(answers, name)
+    if not answers.categories:
+        raise DataError(
+            f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
+        )
+    return check_labels(answers.categories, place(name))
+
+
+def _no_order(answers: _Answers, name: Name) -> DataError:
+    if answers.kind == "category":
+        what, found = "is a categorical without an order", list(answers.categories)
+    else:
+        found = sorted({str(value) for value in answers.values if value is not None})
+        what = "holds text, whose order cannot be guessed"
+    return DataError(
+        f"{place(name)} {what} (found {shorten(found)}); give its labels from lowest to highest "
+        f"with {remedy(name)} or make it an ordered categorical."
+    )
+
+
+def _unknown_name(name: Any, keys: Sequence[Name]) -> DataError:
+    if keys == list(range(len(keys))):
+        hint = f"the columns have no names, so use their positions 0 to {len(keys) - 1}"
+    else:
+        close = difflib.get_close_matches(str(name), [str(key) for key in keys])
+        hint = (
+            f"did you mean {' or '.join(map(repr, close))}?"
+            if close
+            else (f"the columns are {shorten(keys)}")
+        )
+    return DataError(
+        f"scales gives labels for {name!r}, but there is no such column; {hint}"
+        + ("" if hint.endswith("?") else ".")
+    )
+
+
+# ---- numbers ----------------------------------------------------------------------------------
+
+
+def _match_numbers(values: np.ndarray, labels: tuple[Any, ...]) -> np.ndarray:
+    """Level of each number: -1 for NaN, -2 for a number that is not on the scale."""
+    whole = not isinstance(labels[0], float)
+    exact = whole and values.dtype.kind == "i" and max(map(abs, labels)) < 2**63
+    kind = np.int64 if exact else np.float64
+    values = values.astype(kind, copy=False)
+    order = np.argsort(np.array(labels, dtype=kind), kind="stable")
+    ascending = np.array(labels, dtype=kind)[order]
+    above = np.minimum(np.searchsorted(ascending, values), len(labels) - 1)
+    if whole:
+        found, matches = above, ascending[above] == values
+    else:
+        below = np.maximum(above - 1, 0)
+        nearer_below = np.abs(values - ascending[below]) < np.abs(values - ascending[above])
+        found = np.where(nearer_below, below, above)
+        distance = np.abs(values - ascending[found])
+        matches = distance <= _FLOAT_TOLERANCE * np.abs(ascending[found])
+    levels = np.where(matches, order[found], -2)
+    if values.dtype.kind == "f":
+        levels[np.isnan(values)] = -1
+    return levels
+
+
+def _labels_of_numbers(values: np.ndarray, name: Name) -> tuple[Label, ...]:
+    distinct = np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
+    if len(distinct) > MAX_LEVELS:
+        raise DataError(
+            f"{place(name)} has {len(distinct):,} distinct values, more than the {MAX_LEVELS:,} "
+            "levels a scale can have; bin it (for example with pandas.qcut) or drop it."
+        )
+    # Beyond 2**53 a float no longer says which integer it is.
+    whole = distinct.dtype.kind == "i" or bool(
+        (np.abs(distinct) < 2**53).all() and (distinct == np.round(distinct)).all()
+    )
+    if whole:
+        return _whole_grid([int(value) for value in distinct])
+    return _float_grid([float(value) for value in distinct])
+
+
+def _most_grid_points(n_distinct: int) -> int:
+    # A sparser grid would invent more levels than it found, such as 999 between 1, 2 and 1000.
+    return min(2 * n_distinct + 2, MAX_LEVELS)
+
+
+def _whole_grid(distinct: list[int]) -> tuple[int, ...]:
+    low, high = distinct[0], distinct[-1]
+    step = math.gcd(*(value - low for value in distinct)) or 1
+    if (high - low) // step + 1 > _most_grid_points(len(distinct)):
+        return tuple(distinct)
+    return tuple(range(low, high + 1, step))
+
+
+def _float_grid(distinct: list[float]) -> tuple[float, ...]:
+    """The coarsest grid through all values, those kept exactly; the values when none is near.
+
+    The step must divide the smallest gap, and a grid that is not too sparse divides it into few
+    parts, so trying 1, 2, ... parts finds the greatest common divisor without Euclid's rounding.
+    """
+    span = distinct[-1] - distinct[0]
+    if len(distinct) <= 2 or not math.isfinite(span):
+        return tuple(distinct)
+    values = np.array(distinct)
+    smallest_gap = float(np.diff(values).min())
+    most_steps = _most_grid_points(len(distinct)) - 1
+    for parts in range(1, most_steps + 1):
+        if smallest_gap * (most_steps + 0.5) < span * parts:
+            break
+        n_steps = round(span / smallest_gap * parts)
+        step = span / n_steps
+        tolerance = min(_GRID_TOLERANCE * np.abs(values).max(), 1e-3 * step)
+        position = np.round((values - values[0]) / step).astype(int)
+        if (np.abs(values[0] + position * step - values) <= tolerance).all():
+            known = dict(zip(position.tolist(), distinct, strict=True))
+            # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
+            return tuple(
+                known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1)
+            )
+    return tuple(distinct)

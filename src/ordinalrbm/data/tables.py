@@ -1,0 +1,381 @@
+"""Tables: one face for the containers users have, and the way from them to Observations.
+
+A table is read column by column, because a column has one type and one scale. polars is
+recognised by name and never imported unless the caller has it already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories
+from ordinalrbm.errors import DataError, DataTypeError
+
+_RESHAPE = (
+    "Reshape your data either using array.reshape(-1, 1) if your data has a single feature or "
+    "array.reshape(1, -1) if it contains a single sample."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """What an estimator sees of its input; made by `as_table`.
+
+    Attributes
+    ----------
+    kind : {"pandas", "polars", "sparse", "array"}
+    source : object
+        The container itself (a CSC matrix for sparse input, an array for lists).
+    names : list of str or None
+        Column names when all are text, as scikit-learn has it; None otherwise.
+    n_rows, n_columns : int
+    """
+
+    kind: Literal["pandas", "polars", "sparse", "array"]
+    source: Any
+    names: list[str] | None
+    n_rows: int
+    n_columns: int
+
+    def name(self, j: int) -> Name:
+        """Column j's name, or its position when the columns have no names."""
+        return j if self.names is None else self.names[j]
+
+    def column(self, j: int) -> Any:
+        """Column j, n_rows long, missing where unanswered: a Series, a Categorical or an array."""
+        if self.kind == "pandas":
+            return self.source.iloc[:, j]
+        if self.kind == "polars":
+            return _read_polars(self.source.to_series(j))
+        if self.kind == "array":
+            return self.source[:, j]
+        rows, values = self.stored(j)
+        dense = np.full(self.n_rows, np.nan)
+        dense[rows] = values
+        return dense
+
+    def columns(self) -> Iterator[Any]:
+        """Every column's values, to infer scales from; of sparse ones only what is stored."""
+        for j in range(self.n_columns):
+            yield self.stored(j)[1] if self.kind == "sparse" else self.column(j)
+
+    def stored(self, j: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and values of the stored entries in column j of a sparse table."""
+        part = slice(self.source.indptr[j], self.source.indptr[j + 1])
+        return self.source.indices[part], self.source.data[part]
+
+
+def as_table(X: Any) -> Table:  # noqa: N803 (scikit-learn's name for it)
+    """Look at X as a table of answers, without copying it.
+
+    Parameters
+    ----------
+    X : pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, or list of lists
+        NaN, None, pd.NA and null are unanswered. **Of sparse input, the stored entries are the
+        answers, stored zeros too; what is not stored is unanswered.** (The block and diagonal
+        formats store padding, so there zeros are unanswered.)
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    DataError
+        When X is not two-dimensional, has no rows or no columns, has two columns of one name, or
+        holds complex or infinite numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = as_table(pd.DataFrame({"Q1": [1, 2, None], "Q2": [3, 3, 1]}))
+    >>> table.names, table.n_rows, table.n_columns
+    (['Q1', 'Q2'], 3, 2)
+    """
+    kind: Literal["pandas", "polars", "sparse", "array"]
+    names: list[str] | None = None
+    if isinstance(X, pd.DataFrame):
+        kind, names = "pandas", _string_names(X)
+    elif _is_polars(X, "LazyFrame"):
+        raise DataError("X is a polars LazyFrame; collect() it first.")
+    elif _is_polars(X, "DataFrame"):
+        kind, names = "polars", list(X.columns)
+    elif sp.issparse(X):
+        kind, X = "sparse", _canonical_csc(X)  # noqa: N806
+    else:
+        kind, X = "array", _two_dimensional(X)  # noqa: N806
+    table = Table(kind, X, names, *X.shape)
+    _check_size(table)
+    _check_numbers(table)
+    return table
+
+
+def encode(table: Table, scales: Sequence[Scale], row_order: Any = None) -> Observations:
+    """The table's answers as levels on the given scales.
+
+    Parameters
+    ----------
+    table : Table
+    scales : sequence of Scale, one per column
+    row_order : array of int, optional
+        Rows to take, in this order.
+
+    Returns
+    -------
+    Observations
+
+    Examples
+    --------
+    >>> table = as_table([[1, 5], [None, 3]])
+    >>> encode(table, [Scale((1, 2)), Scale((3, 4, 5))]).to_dense().tolist()
+    [[0, 2], [-1, 0]]
+    """
+    _check_scales(table.n_columns, scales)
+    n_levels = [scale.n_levels for scale in scales]
+    if table.kind == "sparse":
+        observations = _encode_sparse(table, scales, n_levels)
+        return observations if row_order is None else observations.take_rows(row_order)
+    # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
+    width = np.int8 if max(n_levels) <= np.iinfo(np.int8).max else np.int16
+    levels = np.empty((table.n_rows, table.n_columns), dtype=width, order="F")
+    for j, scale in enumerate(scales):
+        levels[:, j] = scale.encode(table.column(j), table.name(j))
+    return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels, row_order)
+
+
+def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
+    """Levels back to labels, in the kind of container the input was.
+
+    Parameters
+    ----------
+    levels_dense : array of int, n x n_columns
+        Levels; -1 becomes missing.
+    scales : sequence of Scale, one per column
+    like : Table, or anything `as_table` takes
+        pandas gives pandas with the same columns and dtypes (and the same index when the number
+        of rows is the same); polars gives polars; arrays, sparse input and lists give a NumPy
+        array, of floats when all scales are numeric and of objects otherwise.
+
+    Returns
+    -------
+    pandas.DataFrame, polars.DataFrame or numpy.ndarray
+
+    Examples
+    --------
+    >>> decode([[0, -1]], [Scale((1, 2)), Scale((3, 4, 5))], like=[[1, 5]])
+    array([[ 1., nan]])
+    """
+    table = like if isinstance(like, Table) else as_table(like)
+    levels = np.asarray(levels_dense)
+    if levels.ndim != 2 or levels.shape[1] != table.n_columns:
+        raise DataError(
+            f"The levels have shape {levels.shape}, but the table to write them like "
+            f"has {table.n_columns} columns; pass n_rows x {table.n_columns}."
+        )
+    _check_scales(table.n_columns, scales)
+    if table.kind == "pandas":
+        return _decode_pandas(levels, scales, table.source)
+    if table.kind == "polars":
+        return _decode_polars(levels, scales, table.source)
+    numeric = all(scale.is_numeric for scale in scales)
+    out = np.empty(levels.shape, dtype=np.float64 if numeric else object)
+    for j, scale in enumerate(scales):
+        labels = scale.decode(levels[:, j])
+        # None among booleans: as a float array it is NaN.
+        out[:, j] = labels.astype(out.dtype)
+    return out
+
+
+# ---- reading ----------------------------------------------------------------------------------
+
+
+def _is_polars(X: Any, name: str) -> bool:  # noqa: N803
+    return type(X).__module__.split(".")[0] == "polars" and type(X).__name__ == name
+
+
+def _string_names(frame: pd.DataFrame) -> list[str] | None:
+    names = list(frame.columns)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"X has more than one column named {', '.join(map(repr, twice))}; rename "
+            "or drop all but one."
+        )
+    types = sorted({type(name).__name__ for name in names})
+    if types == ["str"]:
+        return names
+    if "str" in types:
+        raise DataTypeError(
+            "Feature names are only supported if all input features have string names, but your "
+            f"input has {types} as feature name / column name types; convert them all, for "
+            "example with X.columns = X.columns.astype(str)."
+        )
+    return None
+
+
+def _two_dimensional(X: Any) -> np.ndarray:  # noqa: N803
+    try:
+        array = np.asarray(X)
+    except ValueError as error:  # rows of unequal length
+        raise DataError(
+            f"X is not a table with rows of equal length ({error}); give every row "
+            "one value per column, None where unanswered."
+        ) from error
+    if array.dtype.kind in "US" and not hasattr(X, "__array__"):
+        # A list that mixes numbers and text; NumPy has just turned the numbers into text.
+        array = np.array(X, dtype=object)
+    if array.dtype.kind == "c":
+        raise DataError(f"Complex data not supported\n{array}\n")
+    if array.ndim == 0:
+        raise DataError(f"Expected 2D array, got scalar array instead:\narray={array}.\n{_RESHAPE}")
+    if array.ndim == 1:
+        raise DataError(f"Expected 2D array, got 1D array instead:\narray={array}.\n{_RESHAPE}")
+    if array.ndim > 2:
+        raise DataError(
+            f"Found array with dim {array.ndim}, while dim <= 2 is required; give one "
+            "row per respondent and one column per question."
+        )
+    return array
+
+
+def _canonical_csc(X: Any) -> Any:  # noqa: N803
+    """X as CSC with sorted rows; refuses cells that are stored twice instead of adding them up."""
+    if X.ndim != 2:
+        raise DataError(f"Expected 2D input, got input with shape {X.shape}.\n{_RESHAPE}")
+    if X.dtype.kind == "c":
+        raise DataError(f"Complex data not supported\n{X}\n")
+    if X.format == "coo":
+        _refuse_stored_twice(X.row, X.col, X.shape)
+    csc = X.tocsc()
+    if not csc.has_canonical_format:
+        columns = np.repeat(np.arange(csc.shape[1]), np.diff(csc.indptr))
+        _refuse_stored_twice(csc.indices, columns, csc.shape)
+        csc = csc.sorted_indices()
+    if X.format == "bsr":
+        csc.eliminate_zeros()
+    return csc
+
+
+def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> None:
+    Observations.from_triples(rows, columns, np.zeros(len(rows), dtype=np.int8), *shape, 1)
+
+
+def _check_size(table: Table) -> None:
+    shape = (table.n_rows, table.n_columns)
+    if table.n_rows < 1:
+        raise DataError(
+            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required."
+        )
+    if table.n_columns < 1:
+        raise DataError(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
+
+
+def _check_numbers(table: Table) -> None:
+    """Refuse complex and infinite numbers now; other values are read with their scale."""
+    for j in range(table.n_columns):
+        if table.kind == "polars" and not table.source.dtypes[j].is_float():
+            continue  # reading it twice would cost more than the check is worth
+        rows, values = table.stored(j) if table.kind == "sparse" else (None, table.column(j))
+        kind = getattr(values.dtype, "kind", "O")
+        if kind == "c":
+            raise DataError(f"Complex data not supported\ncolumn {table.name(j)!r}\n{values}\n")
+        if kind == "f":
+            if isinstance(values, pd.Series):  # whose NA only it can turn into NaN
+                values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+            check_finite(values, table.name(j), rows)
+
+
+def _read_polars(series: Any) -> Any:
+    """A polars Series as a pandas Categorical or a NumPy array; only an Enum has an order."""
+    kind = type(series.dtype).__name__
+    if kind == "Enum":
+        # With nulls the codes come as floats, and the nulls as NaN.
+        codes = np.nan_to_num(series.to_physical().to_numpy().astype(np.float64), nan=-1)
+        categories = series.dtype.categories.to_list()
+        return pd.Categorical.from_codes(codes.astype(np.int64), categories, ordered=True)
+    if kind == "Categorical":
+        return pd.Categorical(series.to_list())
+    return series.to_numpy()
+
+
+# ---- encoding ---------------------------------------------------------------------------------
+
+
+def _check_scales(n_columns: int, scales: Sequence[Scale]) -> None:
+    if len(scales) != n_columns:
+        raise DataError(
+            f"There are {len(scales)} scales for {n_columns} columns; give one scale per column."
+        )
+
+
+def _encode_sparse(table: Table, scales: Sequence[Scale], n_levels: list[int]) -> Observations:
+    csc = table.source
+    levels = np.empty(csc.nnz, dtype=np.int16)
+    for j, scale in enumerate(scales):
+        rows, values = table.stored(j)
+        levels[csc.indptr[j] : csc.indptr[j + 1]] = scale.encode(values, table.name(j), rows)
+    columns = np.repeat(np.arange(table.n_columns, dtype=np.int32), np.diff(csc.indptr))
+    rows = csc.indices
+    if (levels < 0).any():  # a stored NaN is unanswered too
+        answered = levels >= 0
+        rows, columns, levels = rows[answered], columns[answered], levels[answered]
+    return Observations.from_triples(rows, columns, levels, table.n_rows, table.n_columns, n_levels)
+
+
+# ---- decoding ---------------------------------------------------------------------------------
+
+
+def _decode_pandas(levels: np.ndarray, scales: Sequence[Scale], like: pd.DataFrame) -> pd.DataFrame:
+    index = like.index if len(levels) == len(like) else pd.RangeIndex(len(levels))
+    decoded = {
+        j: _restore_pandas(levels[:, j], scale, like.dtypes.iloc[j], index)
+        for j, scale in enumerate(scales)
+    }
+    frame = pd.DataFrame(decoded, index=index)
+    frame.columns = like.columns
+    return frame
+
+
+def _restore_pandas(levels: np.ndarray, scale: Scale, dtype: Any, index: pd.Index) -> pd.Series:
+    """One column in its old dtype, or in the nearest that can hold it."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        code = {label: k for k, label in enumerate(plain_categories(dtype.categories))}
+        if all(label in code for label in scale.labels):
+            codes = np.array([*(code[label] for label in scale.labels), -1])[levels]
+            return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype), index=index)
+        wider = pd.CategoricalDtype(list(scale.labels), ordered=True)
+        return pd.Series(pd.Categorical.from_codes(levels, dtype=wider), index=index)
+    series = pd.Series(scale.decode(levels), index=index)
+    lossy = pd.api.types.is_integer_dtype(dtype) and isinstance(scale.labels[0], float)
+    # pandas would turn a missing boolean into False, without a word.
+    lossy |= dtype == np.dtype(bool) and bool((levels < 0).any())
+    try:
+        return series if lossy else series.astype(dtype)
+    except (TypeError, ValueError):  # for example missing values in an integer column
+        return series
+
+
+def _decode_polars(levels: np.ndarray, scales: Sequence[Scale], like: Any) -> Any:
+    import polars as pl
+
+    def restore(j: int, scale: Scale) -> Any:
+        labels = scale.decode(levels[:, j]).tolist()
+        series = pl.Series(like.columns[j], [None if pd.isna(x) else x for x in labels])
+        if like.dtypes[j].is_integer() and isinstance(scale.labels[0], float):
+            return series
+        try:
+            return series.cast(like.dtypes[j])
+        except pl.exceptions.PolarsError:  # the old type has no room for these labels
+            return series
+
+    return pl.DataFrame([restore(j, scale) for j, scale in enumerate(scales)])

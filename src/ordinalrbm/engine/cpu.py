@@ -1,0 +1,481 @@
+"""The half-sweep on CPU cores: Numba, parallel over rows, then over columns.
+
+A phase has two passes. The row pass runs the Gibbs chain of each row and leaves one number per
+answer (its expected utility; the densities at the ends of its level). The column pass sums these
+into the statistics of each column, walking the column view. Every row and every column belongs to
+one thread and is summed in its own order, so the result does not depend on how many threads there
+are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import prange
+
+from ordinalrbm.engine import lanes
+from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.engine.rng import Purpose, split_seed
+from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
+
+_CLAMPED_UTILITY = int(Purpose.CLAMPED_UTILITY)
+_CLAMPED_FACTOR = int(Purpose.CLAMPED_FACTOR)
+_FREE_UTILITY = int(Purpose.FREE_UTILITY)
+_FREE_FACTOR = int(Purpose.FREE_FACTOR)
+_INITIAL_FACTOR = int(Purpose.INITIAL_FACTOR)
+
+
+class _Draws(NamedTuple):
+    """Which random draws a sweep makes: the seed's two words, the sweep, the Gibbs steps."""
+
+    key0: np.uint64
+    key1: np.uint64
+    sweep: np.uint64
+    steps: int
+
+
+class _Scratch(NamedTuple):
+    """Working memory of the threads, one row each, made before the loops."""
+
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    draw: np.ndarray
+    activation: np.ndarray
+    uniform: np.ndarray
+
+
+class _Answers(NamedTuple):
+    """What the row pass tells the column pass about each answer of the batch."""
+
+    utility: np.ndarray
+    at_low: np.ndarray
+    at_high: np.ndarray
+    factors: np.ndarray
+
+
+def clamped_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+    """Gibbs steps with the answers given, then the expectations given the last factors."""
+    return _phase(side, factors, batch, True)
+
+
+def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+    """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
+    return _phase(side, factors, batch, False)
+
+
+def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
+    """Gibbs steps with the answers given, and nothing else."""
+    _sweep(side, factors, batch, True)
+
+
+def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
+    """Gibbs steps with the answers forgotten, and nothing else."""
+    _sweep(side, factors, batch, False)
+
+
+def _phase(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> Statistics:
+    statistics = empty_statistics(side)
+    answers = _answers(side, batch)
+    scratch = _scratch(side, batch)
+    _row_pass(side, factors, batch.start, batch.stop, _draws(batch), clamped, scratch, answers)
+    _column_pass(side, batch.start, batch.stop, clamped, answers, statistics)
+    return statistics
+
+
+def _sweep(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> None:
+    nothing = np.empty(0, dtype=np.float32)
+    n_rows, n_factors = batch.stop - batch.start, side.factor_bias.size
+    answers = _Answers(nothing, nothing, nothing, np.empty((n_rows, n_factors), dtype=np.float32))
+    scratch = _scratch(side, batch)
+    _row_pass(side, factors, batch.start, batch.stop, _draws(batch), clamped, scratch, answers)
+
+
+def _draws(batch: Batch) -> _Draws:
+    return _Draws(*split_seed(batch.seed), np.uint64(batch.sweep), batch.steps)
+
+
+def _scratch(side: Side, batch: Batch) -> _Scratch:
+    threads = numba.get_num_threads()
+    length = np.diff(side.row_start[batch.start : batch.stop + 1])
+    longest = int(length.max(initial=0)) + 4
+    n_factors = side.factor_bias.size
+    per_answer = [np.empty((threads, longest)) for _ in range(4)]
+    return _Scratch(
+        *per_answer,
+        activation=np.empty((threads, n_factors), dtype=np.float32),
+        uniform=np.empty((threads, n_factors * side.units + 4)),
+    )
+
+
+def _answers(side: Side, batch: Batch) -> _Answers:
+    n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
+    n_factors = side.factor_bias.size
+    return _Answers(
+        *(np.empty(n_entries, dtype=np.float32) for _ in range(3)),
+        factors=np.empty((batch.stop - batch.start, n_factors), dtype=np.float32),
+    )
+
+
+@inlined_sum
+def _dot(a: Any, b: Any) -> Any:
+    total = np.float32(0.0)
+    for k in range(a.size):
+        total += a[k] * b[k]
+    return total
+
+
+@inlined_sum
+def _add_scaled(target: Any, scale: Any, source: Any) -> None:
+    for k in range(target.size):
+        target[k] += scale * source[k]
+
+
+@inlined
+def _fill_uniforms(out: Any, n: Any, row: Any, draws: Any, step: Any, purpose: Any) -> None:
+    """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
+    stream = np.uint64(purpose | (step << 8))
+    for block in range((n + 3) // 4):
+        w0, w1, w2, w3 = lanes.philox(
+            np.uint64(row), np.uint64(block), draws.sweep, stream, draws.key0, draws.key1
+        )
+        out[4 * block] = lanes.uniform(w0)
+        out[4 * block + 1] = lanes.uniform(w1)
+        out[4 * block + 2] = lanes.uniform(w2)
+        out[4 * block + 3] = lanes.uniform(w3)
+
+
+@inlined
+def _conditional_means(side: Any, first: Any, n: Any, active: Any, mean: Any) -> None:
+    for e in range(n):
+        i = side.column[first + e]
+        mean[e] = np.float64(side.bias[i]) + _dot(side.weights[i], active)
+    if side.offset.size > 0:
+        for e in range(n):
+            mean[e] += side.offset[first + e]
+
+
+@inlined
+def _level_ends(side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any) -> None:
+    for e in range(n):
+        i = side.column[first + e]
+        level = np.intp(side.level[first + e])
+        lower[e] = side.thresholds[i, level] - mean[e]
+        upper[e] = side.thresholds[i, level + 1] - mean[e]
+
+
+@inlined
+def _activations(side: Any, first: Any, n: Any, utility: Any, activation: Any) -> None:
+    for k in range(activation.size):
+        activation[k] = side.factor_bias[k]
+    for e in range(n):
+        _add_scaled(activation, np.float32(utility[e]), side.weights[side.column[first + e]])
+
+
+# The bodies of the two passes are functions of their own. Numba's parallel loops remove stores
+# into members of a tuple as dead code; a call is left alone.
+
+
+@compiled(parallel=True)
+def _row_pass(
+    side: Any, factors: Any, start: Any, stop: Any, draws: Any, clamped: Any, scratch: Any,
+    answers: Any,
+) -> None:  # fmt: skip
+    for row in prange(start, stop):
+        _sweep_row(side, factors, row, start, draws, clamped, scratch, answers)
+
+
+@compiled(parallel=True)
+def _column_pass(
+    side: Any, start: Any, stop: Any, clamped: Any, answers: Any, statistics: Any
+) -> None:
+    for column in prange(side.bias.size):
+        _sum_column(side, column, start, stop, clamped, answers, statistics)
+    _sum_factors(side, start, stop, answers, statistics)
+
+
+@inlined
+def _sweep_row(
+    side: Any, factors: Any, row: Any, start: Any, draws: Any, clamped: Any, scratch: Any,
+    answers: Any,
+) -> None:  # fmt: skip
+    thread = numba.get_thread_id()
+    mean, utility = scratch.mean[thread], scratch.draw[thread]
+    lower, upper = scratch.lower[thread], scratch.upper[thread]
+    activation, uniform = scratch.activation[thread], scratch.uniform[thread]
+    active = answers.factors[row - start]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    for k in range(active.size):
+        active[k] = np.float32(factors[row, k])
+    for step in range(draws.steps):
+        _conditional_means(side, first, n, active, mean)
+        if clamped:
+            _fill_uniforms(utility, n, row, draws, step, _CLAMPED_UTILITY)
+            _level_ends(side, first, n, mean, lower, upper)
+            for e in range(n):
+                utility[e] = mean[e] + lanes.truncated_draw(lower[e], upper[e], utility[e])
+            _fill_uniforms(uniform, active.size * side.units, row, draws, step, _CLAMPED_FACTOR)
+        else:
+            _fill_uniforms(utility, n, row, draws, step, _FREE_UTILITY)
+            for e in range(n):
+                utility[e] = mean[e] + lanes.standard_normal(utility[e])
+            _fill_uniforms(uniform, active.size * side.units, row, draws, step, _FREE_FACTOR)
+        _activations(side, first, n, utility, activation)
+        _draw_factors(activation, uniform, side.units, active)
+    for k in range(active.size):
+        factors[row, k] = np.uint8(active[k])
+    if answers.utility.size > 0:  # a plain sweep asks for no expectations
+        _conditional_means(side, first, n, active, mean)
+        _expectations(side, row, start, clamped, mean, lower, upper, answers)
+
+
+@inlined
+def _draw_factors(activation: Any, uniform: Any, units: Any, active: Any) -> None:
+    for k in range(active.size):
+        activation[k] = lanes.logistic(np.float64(activation[k]))
+    for k in range(active.size):
+        on = 0
+        for unit in range(k * units, (k + 1) * units):
+            on += 1 if uniform[unit] < activation[k] else 0
+        active[k] = np.float32(on)
+
+
+@inlined
+def _expectations(
+    side: Any, row: Any, start: Any, clamped: Any, mean: Any, lower: Any, upper: Any, answers: Any
+) -> None:
+    """Leave the expected utility of each answer of a row, and the densities at its ends."""
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    here = first - side.row_start[start]
+    utility = answers.utility[here : here + n]
+    if not clamped:
+        for e in range(n):
+            utility[e] = mean[e]
+        return
+    at_low, at_high = answers.at_low[here : here + n], answers.at_high[here : here + n]
+    _level_ends(side, first, n, mean, lower, upper)
+    for e in range(n):
+        low, high, shift = lanes.edge_densities(lower[e], upper[e])
+        at_low[e] = low
+        at_high[e] = high
+        utility[e] = mean[e] + shift
+
+
+@inlined
+def _first_at_or_after(values: Any, low: Any, high: Any, bound: Any) -> Any:
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < bound:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inlined
+def _sum_column(
+    side: Any, i: Any, start: Any, stop: Any, clamped: Any, answers: Any, statistics: Any
+) -> None:
+    """Sum the batch's answers of one column, in the order of the rows."""
+    weighted = side.row_weight.size > 0
+    first_of_batch = side.row_start[start]
+    end = side.column_start[i + 1]
+    total, thresholds = statistics.weights[i], statistics.thresholds[i]
+    place = _first_at_or_after(side.entry_row, side.column_start[i], end, start)
+    while place < end and side.entry_row[place] < stop:
+        row = side.entry_row[place]
+        entry = side.entry[place] - first_of_batch
+        weight = side.row_weight[row] if weighted else np.float32(1.0)
+        utility = weight * answers.utility[entry]
+        _add_scaled(total, utility, answers.factors[row - start])
+        statistics.bias[i] += utility
+        statistics.answers[i] += weight
+        if clamped:
+            level = np.intp(side.level[side.entry[place]])
+            thresholds[level] -= weight * answers.at_low[entry]
+            thresholds[level + 1] += weight * answers.at_high[entry]
+        place += 1
+
+
+@inlined
+def _sum_factors(side: Any, start: Any, stop: Any, answers: Any, statistics: Any) -> None:
+    weighted = side.row_weight.size > 0
+    for row in range(stop - start):
+        weight = side.row_weight[start + row] if weighted else np.float32(1.0)
+        _add_scaled(statistics.factor_bias, weight, answers.factors[row])
+
+
+def mean_field(
+    side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int
+) -> np.ndarray:
+    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
+    change = np.full(side.n_rows, np.inf, dtype=np.float32)
+    scratch = _scratch(side, Batch(0, side.n_rows, 0, 0, 0))
+    _mean_field(side, probabilities, tolerance, max_iterations, scratch, change)
+    return change
+
+
+@compiled(parallel=True)
+def _mean_field(
+    side: Any, probabilities: Any, tolerance: Any, max_iterations: Any, scratch: Any, change: Any
+) -> None:
+    for row in prange(side.row_start.size - 1):
+        change[row] = _mean_field_row(
+            side, row, probabilities[row], tolerance, max_iterations, scratch
+        )
+
+
+@inlined
+def _mean_field_row(
+    side: Any, row: Any, active: Any, tolerance: Any, max_iterations: Any, scratch: Any
+) -> Any:
+    thread = numba.get_thread_id()
+    mean, utility = scratch.mean[thread], scratch.draw[thread]
+    lower, upper = scratch.lower[thread], scratch.upper[thread]
+    activation = scratch.activation[thread]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    change = np.float32(np.inf)
+    iteration = 0
+    while change > tolerance and iteration < max_iterations:
+        _conditional_means(side, first, n, active, mean)
+        _level_ends(side, first, n, mean, lower, upper)
+        for e in range(n):
+            _, _, shift = lanes.edge_densities(lower[e], upper[e])
+            utility[e] = mean[e] + shift
+        _activations(side, first, n, utility, activation)
+        change = np.float32(0.0)
+        for k in range(active.size):
+            updated = np.float32(side.units * lanes.logistic(np.float64(activation[k])))
+            change = max(change, abs(updated - active[k]))
+            active[k] = updated
+        iteration += 1
+    return change
+
+
+def add_probabilities(
+    side: Side, factors: np.ndarray, row_start: np.ndarray, column: np.ndarray, total: np.ndarray
+) -> None:
+    """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L)."""
+    _add_probabilities(side, factors, row_start, column, total)
+
+
+@compiled(parallel=True)
+def _add_probabilities(side: Any, factors: Any, row_start: Any, column: Any, total: Any) -> None:
+    for row in prange(row_start.size - 1):
+        _add_probabilities_row(
+            side, factors[row], row_start[row], row_start[row + 1], column, total
+        )
+
+
+@inlined
+def _add_probabilities_row(
+    side: Any, active: Any, first: Any, last: Any, column: Any, total: Any
+) -> None:
+    for cell in range(first, last):
+        i = column[cell]
+        weights = side.weights[i]
+        mean = np.float64(side.bias[i])
+        for k in range(active.size):
+            mean += weights[k] * np.float32(active[k])
+        # By the tail on the side of each end, so that small probabilities keep their digits.
+        for level in range(total.shape[1]):
+            lower = side.thresholds[i, level] - mean
+            upper = side.thresholds[i, level + 1] - mean
+            if lower < upper:
+                total[cell, level] += lanes.mass(lower, upper)
+
+
+def log_importance_weights(
+    side: Side, clamped: bool, inverse_temperatures: np.ndarray, n_chains: int, seed: int
+) -> np.ndarray:
+    """Annealed importance sampling: (rows, chains) log weights of Z relative to independence.
+
+    Weights are multiplied by a number that goes from 0 to 1 along ``inverse_temperatures``; at 0
+    the factors are independent and their sum is known.
+    """
+    log_weights = np.zeros((side.n_rows, n_chains))
+    batch = Batch(0, side.n_rows, seed, 0, 1)
+    scratch = _scratch(side, batch)
+    active = np.empty((numba.get_num_threads(), side.factor_bias.size), dtype=np.float32)
+    draws = _draws(batch)
+    _anneal(side, clamped, inverse_temperatures, draws, scratch, active, log_weights)
+    return log_weights
+
+
+@compiled(parallel=True)
+def _anneal(
+    side: Any, clamped: Any, betas: Any, draws: Any, scratch: Any, active: Any, log_weights: Any
+) -> None:
+    n_chains = log_weights.shape[1]
+    for task in prange(log_weights.size):
+        row, chain = task // n_chains, task % n_chains
+        log_weights[row, chain] = _anneal_chain(
+            side, clamped, betas, draws, scratch, active, row, task
+        )
+
+
+@inlined
+def _anneal_chain(
+    side: Any, clamped: Any, betas: Any, draws: Any, scratch: Any, all_active: Any, row: Any,
+    stream: Any,
+) -> Any:  # fmt: skip
+    thread = numba.get_thread_id()
+    product, utility = scratch.mean[thread], scratch.draw[thread]
+    activation, uniform = scratch.activation[thread], scratch.uniform[thread]
+    active = all_active[thread]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    for k in range(active.size):
+        activation[k] = side.factor_bias[k]
+    _fill_uniforms(uniform, active.size * side.units, stream, draws, 0, _INITIAL_FACTOR)
+    _draw_factors(activation, uniform, side.units, active)
+    total = 0.0
+    for t in range(1, betas.size):
+        for e in range(n):
+            product[e] = _dot(side.weights[side.column[first + e]], active)
+        total += _log_ratio(side, clamped, first, n, product, betas[t - 1], betas[t])
+        _fill_uniforms(utility, n, stream, draws, t, _CLAMPED_UTILITY)
+        for e in range(n):
+            i = side.column[first + e]
+            mean = side.bias[i] + betas[t] * product[e]
+            if side.offset.size > 0:
+                mean += side.offset[first + e]
+            if clamped:
+                level = np.intp(side.level[first + e])
+                lower = side.thresholds[i, level] - mean
+                upper = side.thresholds[i, level + 1] - mean
+                drawn = lanes.truncated_draw(lower, upper, utility[e])
+            else:
+                drawn = lanes.standard_normal(utility[e])
+            # The annealed weights meet the utility again in the factors' activation.
+            utility[e] = betas[t] * (mean + drawn)
+        _activations(side, first, n, utility, activation)
+        _fill_uniforms(uniform, active.size * side.units, stream, draws, t, _CLAMPED_FACTOR)
+        _draw_factors(activation, uniform, side.units, active)
+    return total
+
+
+@inlined
+def _log_ratio(
+    side: Any, clamped: Any, first: Any, n: Any, product: Any, old: Any, new: Any
+) -> Any:
+    """Log of the unnormalised probability of the factors at one temperature over another."""
+    total = 0.0
+    for e in range(n):
+        i = side.column[first + e]
+        base = np.float64(side.bias[i])
+        if side.offset.size > 0:
+            base += side.offset[first + e]
+        before, after = base + old * product[e], base + new * product[e]
+        total += 0.5 * (after - before) * (after + before)
+        if clamped:
+            level = np.intp(side.level[first + e])
+            low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
+            total += lanes.log_mass(low - after, high - after)
+            total -= lanes.log_mass(low - before, high - before)
+    return total

@@ -1,0 +1,125 @@
+"""The half-sweep in plain NumPy: slow, short, and the judge of every other engine.
+
+Functions have the names and arguments of :mod:`ordinalrbm.engine.cpu`. Factors are a (rows, K)
+array of whole numbers (units that are on), changed in place; random numbers come from the same counters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from ordinalrbm.engine import intervals
+from ordinalrbm.engine.rng import Purpose, uniforms
+from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
+
+
+def clamped_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+    """Gibbs steps with the answers given, then the expectations given the last factors."""
+    _gibbs(side, factors, batch, clamped=True)
+    answers = _Answers(side, batch.start, batch.stop)
+    mean = answers.mean(factors)
+    low, high = answers.ends(mean)
+    at_low, at_high = intervals.edge_densities(low, high)
+    statistics = _summed(side, answers, factors, mean + intervals.truncated_mean(low, high))
+    weight = answers.weight
+    np.add.at(statistics.thresholds, (answers.column, answers.level), -at_low * weight)
+    np.add.at(statistics.thresholds, (answers.column, answers.level + 1), at_high * weight)
+    return statistics
+
+
+def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+    """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
+    _gibbs(side, factors, batch, clamped=False)
+    answers = _Answers(side, batch.start, batch.stop)
+    return _summed(side, answers, factors, answers.mean(factors))
+
+
+def mean_field(
+    side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int
+) -> np.ndarray:
+    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
+    answers = _Answers(side, 0, side.n_rows)
+    change = np.full(side.n_rows, np.inf)
+    for _ in range(max_iterations):
+        mean = answers.mean(probabilities)
+        utility = mean + intervals.truncated_mean(*answers.ends(mean))
+        updated = side.units * expit(answers.activation(utility))
+        active = change > tolerance
+        change[active] = np.abs(updated - probabilities).max(axis=1, initial=0.0)[active]
+        probabilities[active] = updated[active]
+        if not np.any(change > tolerance):
+            break
+    return change
+
+
+class _Answers:
+    """The answers of some rows as flat arrays, with the conditional means of the model."""
+
+    def __init__(self, side: Side, start: int, stop: int) -> None:
+        first, last = side.row_start[start], side.row_start[stop]
+        length = np.diff(side.row_start[start : stop + 1])
+        self.side, self.start, self.stop = side, start, stop
+        self.row = np.repeat(np.arange(start, stop), length)
+        self.column = side.column[first:last]
+        self.level = side.level[first:last].astype(np.intp)
+        self.position = np.arange(first, last) - side.row_start[self.row]
+        self.offset = side.offset[first:last] if side.offset.size else 0.0
+        self.weight = side.row_weight[self.row] if side.row_weight.size else np.ones(self.row.size)
+
+    def mean(self, factors: np.ndarray) -> np.ndarray:
+        products = np.einsum("ek,ek->e", self.side.weights[self.column], factors[self.row])
+        return products + self.side.bias[self.column] + self.offset
+
+    def ends(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        thresholds = self.side.thresholds
+        return (
+            thresholds[self.column, self.level] - mean,
+            thresholds[self.column, self.level + 1] - mean,
+        )
+
+    def activation(self, utility: np.ndarray) -> np.ndarray:
+        return self.sparse(utility) @ self.side.weights + self.side.factor_bias
+
+    def sparse(self, values: np.ndarray) -> sparse.csr_array:
+        """A number per answer as a matrix of rows by columns."""
+        side = self.side
+        start = side.row_start[self.start : self.stop + 1] - side.row_start[self.start]
+        shape = (self.stop - self.start, side.bias.size)
+        return sparse.csr_array((values, self.column, start), shape=shape)
+
+
+def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> None:
+    answers = _Answers(side, batch.start, batch.stop)
+    rows = np.arange(batch.start, batch.stop)[:, None]
+    utility_purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
+    factor_purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
+    for step in range(batch.steps):
+        uniform = uniforms(
+            batch.seed, answers.row, answers.position, batch.sweep, utility_purpose, step
+        )
+        mean = answers.mean(factors)
+        if clamped:
+            utility = mean + intervals.truncated_draw(*answers.ends(mean), uniform)
+        else:
+            utility = mean + intervals.standard_normal(uniform)
+        units = np.arange(factors.shape[1] * side.units)
+        uniform = uniforms(batch.seed, rows, units, batch.sweep, factor_purpose, step)
+        uniform = uniform.reshape(rows.size, factors.shape[1], side.units)
+        on = uniform < expit(answers.activation(utility))[:, :, None]
+        factors[batch.start : batch.stop] = on.sum(axis=2)
+
+
+def _summed(
+    side: Side, answers: _Answers, factors: np.ndarray, expected_utility: np.ndarray
+) -> Statistics:
+    statistics = empty_statistics(side)
+    rows = slice(answers.start, answers.stop)
+    utility = answers.sparse(expected_utility * answers.weight)
+    statistics.weights[:] = utility.T @ factors[rows].astype(np.float64)
+    statistics.bias[:] = utility.sum(axis=0)
+    statistics.answers[:] = answers.sparse(answers.weight).sum(axis=0)
+    row_weight = side.row_weight[rows] if side.row_weight.size else 1.0
+    statistics.factor_bias[:] = (factors[rows] * np.reshape(row_weight, (-1, 1))).sum(axis=0)
+    return statistics

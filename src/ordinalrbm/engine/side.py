@@ -1,0 +1,89 @@
+"""What a half-sweep sees: answers in two views and the parameters that meet there."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Side(NamedTuple):
+    """One side of the data, rows facing columns. Every kernel takes this and nothing else.
+
+    The vector model is one Side with no offset. A matrix model is two Sides over the same answers,
+    each with the roles swapped and offset by the other's posterior.
+
+    Attributes
+    ----------
+    row_start, column, level
+        Row view: answers ``row_start[d]:row_start[d+1]`` of row d, with their column and level.
+    column_start, entry_row, entry
+        Column view: answers ``column_start[i]:column_start[i+1]`` of column i, ordered by row;
+        ``entry`` is the place of the same answer in the row view.
+    offset
+        Added to the mean utility of each answer; an array of length zero means none.
+    row_weight
+        How much each row counts in the statistics; an array of length zero means one each.
+    weights, bias
+        (N, K) and (N,): w and α of the columns.
+    thresholds
+        (N, L + 1): the ends of the levels, from −∞ to +∞, padded with +∞.
+    factor_bias
+        (K,): γ of the rows' factors.
+    units
+        How many binary units with the same weights and bias make one factor. A factor is the
+        number of them that are on: with one it is a bit, with many it is close to a Gaussian.
+
+    The standard deviation σ of a utility is one: scaling utility, thresholds and σ by a number and
+    α and w by its inverse gives the same model, so that thresholds carry the scale.
+    """
+
+    row_start: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+    column_start: np.ndarray
+    entry_row: np.ndarray
+    entry: np.ndarray
+    offset: np.ndarray
+    row_weight: np.ndarray
+    weights: np.ndarray
+    bias: np.ndarray
+    thresholds: np.ndarray
+    factor_bias: np.ndarray
+    units: int = 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.row_start.size - 1
+
+
+class Batch(NamedTuple):
+    """A run of neighbouring rows, and the counters that name its random draws."""
+
+    start: int
+    stop: int
+    seed: int
+    sweep: int
+    steps: int
+
+
+class Statistics(NamedTuple):
+    """Expected sufficient statistics of one phase, summed over the (weighted) rows of a batch."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+    thresholds: np.ndarray
+    factor_bias: np.ndarray
+    answers: np.ndarray  # (N,) weighted number of answers per column
+
+
+def empty_statistics(side: Side) -> Statistics:
+    """Statistics of nothing, in the shapes of a side."""
+    return Statistics(
+        weights=np.zeros_like(side.weights),
+        bias=np.zeros_like(side.bias),
+        thresholds=np.zeros_like(side.thresholds),
+        factor_bias=np.zeros_like(side.factor_bias),
+        answers=np.zeros_like(side.bias),
+    )

@@ -1,0 +1,21 @@
+"""What the library raises when its input is wrong."""
+
+
+class DataError(ValueError):
+    """Bad input: one sentence that names the place, the value and the remedy.
+
+    It is a ``ValueError``, so code that guards scikit-learn estimators catches it as usual.
+
+    Examples
+    --------
+    >>> from ordinalrbm.errors import DataError
+    >>> issubclass(DataError, ValueError)
+    True
+    """
+
+
+class DataTypeError(DataError, TypeError):
+    """Bad input of a kind that can never be an answer (a dictionary, a date).
+
+    It is a ``TypeError`` too, because scikit-learn's estimator checks ask for one here.
+    """

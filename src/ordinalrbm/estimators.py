@@ -1,0 +1,549 @@
+"""The scikit-learn face of the models."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import numba
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from ordinalrbm import storage
+from ordinalrbm.data import tables
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import Scale, resolve_scales
+from ordinalrbm.engine.rng import Purpose, uniforms
+from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError
+from ordinalrbm.infer import diagnose, likelihood, posterior, predict, sample
+from ordinalrbm.learn.fit import Settings, fit
+from ordinalrbm.model.vector import VectorModel, side
+from ordinalrbm.parameters import check_choice, check_parameters, check_weights
+
+Inference = Literal["mean_field", "mcmc"]
+# An answer is scored given nine tenths of the others: each tenth is hidden once.
+_SCORE_FOLDS = 10
+
+
+class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
+
+    Every answer comes from a hidden real utility that falls between two thresholds of the
+    question's scale; utilities meet in binary factors that the questions share (Tran, Phung and
+    Venkatesh 2012). Scales may differ from column to column, and any answer may be missing.
+
+    Parameters
+    ----------
+    n_factors : int, default=50
+        Number of hidden factors K.
+    units_per_factor : int, default=1
+        How many binary units with the same weights make one factor (1 to 255). One is the model of
+        the paper. With many, a factor is nearly continuous: where people differ by degrees rather
+        than by kind, as in personality tests, 32 to 64 units predict answers better at the same
+        cost. Equals a model with each factor's weights repeated that often.
+    unanswered : {"absent", "latent"}, default="absent"
+        What a missing answer means. "absent": the question is not part of that person's model, as
+        in the paper; right when most questions were never asked. "latent": it is part of it with
+        an answer nobody knows, which is integrated over; right for surveys with gaps.
+    scales : None, list, or dict, default=None
+        Levels from lowest to highest: one list for all columns, or a dict from column to list.
+        Columns not given are read from the data: ordered categories as they are, numbers ascending.
+    n_epochs : int, default=60
+        Passes over the data at most.
+    batch_size : int, default=100
+        Rows per update.
+    learning_rate : float, default=0.01
+        Size of the first steps; it falls to zero along a cosine over ``n_epochs``.
+    gibbs_steps : int, default=1
+        Steps of each chain per update.
+    free_phase : {"contrastive", "persistent"}, default="contrastive"
+        Whether the free chains start from the clamped ones at each update, or go on by themselves.
+    n_chains : int, default=100
+        Number of persistent free chains when all rows are complete; otherwise one per row.
+    weight_decay : float, default=10.0
+        Precision of the Gaussian prior on the weights: the larger, the smaller the weights.
+    validation_fraction : float, default=0.05
+        Share of answers that is hidden while learning (of the first 4,000 rows in random order);
+        their likelihood decides which epoch is kept. 0 learns from all answers, for all epochs.
+    patience : int, default=20
+        Stop after so many epochs without a better one.
+    inference : {"mean_field", "mcmc"}, default="mean_field"
+        How factors are inferred from answers: a deterministic fixed point, or ``n_draws`` draws.
+    n_draws : int, default=100
+        Draws per row when ``inference="mcmc"``.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random. The same seed gives the same result on any number of threads.
+    n_jobs : int or None, default=None
+        Threads; None or -1 means all that Numba has.
+    verbose : bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    model_ : VectorModel
+        The parameters.
+    scales_ : list of Scale
+        Levels of each column.
+    history_ : DataFrame
+        Per epoch: pseudo-likelihood (mean log P(answer | other answers) of a sample of the training
+        answers), held-out log-likelihood, learning rate, seconds.
+    best_epoch_ : int
+        The epoch whose parameters were kept.
+    n_iter_ : int
+        Epochs that were run.
+    n_features_in_, feature_names_in_
+        Number and, for frames, names of the columns.
+
+    Examples
+    --------
+    >>> import ordinalrbm as orbm
+    >>> ratings = orbm.datasets.load_food_world_cup()
+    >>> model = orbm.CumulativeRBM(n_factors=5, n_epochs=3, random_state=0).fit(ratings)
+    >>> model.transform(ratings).shape
+    (1373, 5)
+    >>> bool(model.impute(ratings).notna().all(axis=None))
+    True
+    """
+
+    def __init__(
+        self,
+        n_factors: int = 50,
+        *,
+        units_per_factor: int = 1,
+        unanswered: str = "absent",
+        scales: Any = None,
+        n_epochs: int = 60,
+        batch_size: int = 100,
+        learning_rate: float = 0.01,
+        gibbs_steps: int = 1,
+        free_phase: str = "contrastive",
+        n_chains: int = 100,
+        weight_decay: float = 10.0,
+        validation_fraction: float = 0.05,
+        patience: int = 20,
+        inference: str = "mean_field",
+        n_draws: int = 100,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_factors = n_factors
+        self.units_per_factor = units_per_factor
+        self.unanswered = unanswered
+        self.scales = scales
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.gibbs_steps = gibbs_steps
+        self.free_phase = free_phase
+        self.n_chains = n_chains
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.inference = inference
+        self.n_draws = n_draws
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # Learning
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CumulativeRBM:
+        """Learn the parameters from a table of answers.
+
+        Parameters
+        ----------
+        X : DataFrame (pandas or polars), array or sparse matrix, rows by columns
+            NaN, None or pd.NA is unanswered; in a sparse matrix, what is not stored.
+        y : ignored
+        sample_weight : array-like, one non-negative number per row, optional
+            How much each row counts, for instance a survey's design weight.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        table = tables.as_table(X)
+        weight = check_weights(sample_weight, table.n_rows)
+        scales = resolve_scales(table.columns(), table.names, self.scales)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # Batches are neighbouring rows, and files are often sorted.
+        order = np.random.default_rng(seed).permutation(table.n_rows)
+        observations = tables.encode(table, scales, row_order=order)
+        with _threads(self.n_jobs):
+            fitted = fit(
+                observations, None if weight is None else weight[order], self._settings(seed)
+            )
+        _check_feature_names(self, X, reset=True)
+        self.n_features_in_ = table.n_columns
+        self.scales_ = scales
+        self.model_ = fitted.model
+        self.best_epoch_ = fitted.best_epoch
+        self.n_iter_ = len(fitted.history)
+        self.history_ = pd.DataFrame(fitted.history)
+        if fitted.interrupted:
+            print(
+                f"ordinalrbm: learning was stopped after epoch {self.n_iter_}; "
+                f"the model of epoch {self.best_epoch_}, the best so far, is kept.",
+                file=sys.stderr,
+            )
+        return self
+
+    def _settings(self, seed: int) -> Settings:
+        same = {
+            name: getattr(self, name)
+            for name in Settings.__dataclass_fields__
+            if name not in ("units", "seed")
+        }
+        return Settings(**same, units=self.units_per_factor, seed=seed)
+
+    # What the model says about rows
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Posterior probability of each factor for each row, (n, K)."""
+        table, observations = self._read(X)
+        with _threads(self.n_jobs):
+            expected = self._infer(self._side(observations)).factors
+        return expected / np.float32(self.model_.units)
+
+    def predict_proba(self, X: Any) -> list[np.ndarray]:
+        """Distribution of every answer given the row's answers: one (n, L_i) array per column.
+
+        Given answers are taken into account where they stand, also for their own column.
+        """
+        table, observations = self._read(X)
+        cells = predict.all_cells(observations.n_rows, observations.n_columns)
+        with _threads(self.n_jobs):
+            flat = self._distribution(self._side(observations), cells)
+        cube = flat.reshape(observations.n_rows, observations.n_columns, -1)
+        return [
+            np.ascontiguousarray(cube[:, i, : scale.n_levels])
+            for i, scale in enumerate(self.scales_)
+        ]
+
+    def predict(self, X: Any, rule: predict.Rule = "median") -> Any:
+        """One prediction per cell, in the kind of table that X is.
+
+        Parameters
+        ----------
+        X : table
+        rule : {"median", "mode", "mean"}
+            The median has the smallest absolute error, the mode the most hits; the mean has the
+            smallest squared error and is a number: of the levels' own values when these are
+            numbers, otherwise of their positions 1..L.
+        """
+        check_choice("rule", rule, ("median", "mode", "mean"))
+        distributions = self.predict_proba(X)
+        if rule == "mean":
+            return np.column_stack(
+                [
+                    predict.point(p, "mean", _values(scale))
+                    for p, scale in zip(distributions, self.scales_, strict=True)
+                ]
+            )
+        levels = np.column_stack([predict.point(p, rule) for p in distributions])
+        return tables.decode(levels, self.scales_, X)
+
+    def impute(
+        self,
+        X: Any,
+        rule: Literal["mode", "median"] = "mode",
+        *,
+        n_draws: int | None = None,
+        random_state: Any = None,
+    ) -> Any:
+        """X with the gaps filled; answers that were given stay.
+
+        Parameters
+        ----------
+        X : table
+        rule : {"mode", "median"}
+            The most likely level, or the one in the middle of the distribution.
+        n_draws : int, optional
+            For multiple imputation: return a list of so many tables whose gaps are random draws
+            from the model instead.
+        random_state : int, RandomState or None
+            Seed of the draws.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> X = np.array([[1, 1], [2, 2], [3, 3], [3, np.nan]] * 20, dtype=float)
+        >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=5, random_state=0).fit(X)
+        >>> len(model.impute(X, n_draws=5, random_state=1))
+        5
+        """
+        check_choice("rule", rule, ("mode", "median"))
+        table, observations = self._read(X)
+        levels = observations.to_dense()
+        gaps = levels < 0
+        cells = predict.unanswered_cells(levels)
+
+        def filled(values: np.ndarray) -> Any:
+            complete = levels.copy()
+            complete[gaps] = values
+            return tables.decode(complete, self.scales_, X)
+
+        this = self._side(observations)
+        with _threads(self.n_jobs):
+            if n_draws is None:
+                return filled(predict.point(self._distribution(this, cells), rule))
+            seed = int(check_random_state(random_state).randint(2**31 - 1))
+            return [filled(v) for v in sample.gaps(self.model_, this, cells, n_draws, seed)]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log P(answer | the row's other answers); larger is better.
+
+        Each answer is predicted from nine tenths of the others of its row, in ten rounds.
+        """
+        table, observations = self._read(X)
+        if observations.n_entries == 0:
+            raise DataError("There is no answer to score; give rows with at least one answer.")
+        row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
+        draw = uniforms(0, row, observations.column, 0, Purpose.ANSWER, 0)
+        fold = np.floor(draw * _SCORE_FOLDS).astype(np.int8)
+        total = 0.0
+        with _threads(self.n_jobs):
+            for hidden in (fold == f for f in range(_SCORE_FOLDS)):
+                asked = observations.select(hidden)
+                cells = predict.Cells(asked.row_start, asked.column, asked.level)
+                shown = self._side(observations.select(~hidden))
+                total += predict.log_of_level(self._distribution(shown, cells), asked.level).sum()
+        return float(total / observations.n_entries)
+
+    def log_likelihood(
+        self,
+        X: Any,
+        method: Literal["exact", "ais"] = "exact",
+        *,
+        n_temperatures: int = 500,
+        n_chains: int = 32,
+        return_std: bool = False,
+        random_state: Any = None,
+    ) -> Any:
+        """Log P(v) of each row.
+
+        Parameters
+        ----------
+        X : table
+        method : {"exact", "ais"}
+            Enumeration of all states of the factors (n_factors <= 16), or an estimate by annealed
+            importance sampling.
+        n_temperatures, n_chains : int
+            Length and number of the annealing runs per row; more make the estimate better.
+        return_std : bool
+            Whether to return the standard errors too (zero when exact).
+        random_state : int, RandomState or None
+            Seed of the annealing runs.
+
+        Returns
+        -------
+        value : (n,) array, or (value, standard_error)
+        """
+        check_choice("method", method, ("exact", "ais"))
+        table, observations = self._read(X)
+        this = self._side(observations)
+        with _threads(self.n_jobs):
+            if method == "exact":
+                estimate = likelihood.exact(self.model_, this)
+            else:
+                seed = int(check_random_state(random_state).randint(2**31 - 1))
+                estimate = likelihood.annealed(
+                    self.model_, this, seed, n_temperatures=n_temperatures, n_chains=n_chains
+                )
+        return tuple(estimate) if return_std else estimate.value
+
+    # What the model says by itself
+
+    def sample(
+        self, n: int = 1, *, n_steps: int = sample.FREE_STEPS, random_state: Any = None
+    ) -> Any:
+        """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
+        check_is_fitted(self, "model_")
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        with _threads(self.n_jobs):
+            levels = sample.rows(self.model_, n, seed, n_steps)
+        names = getattr(self, "feature_names_in_", None)
+        like = np.zeros(levels.shape)
+        return tables.decode(
+            levels, self.scales_, like if names is None else pd.DataFrame(like, columns=list(names))
+        )
+
+    def sample_factors(
+        self, X: Any, *, n_chains: int = 4, n_draws: int = 500, random_state: Any = None
+    ) -> Any:
+        """Posterior draws of the factors as an ArviZ object, to diagnose the chains with.
+
+        Needs ArviZ: ``pip install 'ordinalrbm[diagnostics]'``. Give few rows: the draws of all are
+        kept.
+
+        Returns
+        -------
+        arviz.InferenceData (or DataTree)
+            Variable ``factors`` with dimensions chain, draw, row, factor.
+        """
+        table, observations = self._read(X)
+        seed = int(check_random_state(random_state).randint(2**31 - 1))
+        with _threads(self.n_jobs):
+            draws = diagnose.chains(self.model_, self._side(observations), n_chains, n_draws, seed)
+        return diagnose.to_arviz(draws)
+
+    # Files
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`."""
+        check_is_fitted(self, "model_")
+        model = self.model_
+        arrays = {name: getattr(model, name) for name in _ARRAYS}
+        for column in self.history_.columns:
+            arrays[f"history.{column}"] = self.history_[column].to_numpy()
+        names = getattr(self, "feature_names_in_", None)
+        header = {
+            "model": "vector",
+            "parameters": _plain(self.get_params()),
+            "units": model.units,
+            "scales": [scale.to_json() for scale in self.scales_],
+            "columns": None if names is None else [str(name) for name in names],
+            "best_epoch": self.best_epoch_,
+        }
+        storage.write(path, arrays, header)
+
+    @classmethod
+    def _from_file(cls, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> CumulativeRBM:
+        estimator = cls(**header["parameters"])
+        estimator.model_ = VectorModel(*(arrays[name] for name in _ARRAYS), units=header["units"])
+        estimator.scales_ = [Scale.from_json(labels) for labels in header["scales"]]
+        estimator.n_features_in_ = len(estimator.scales_)
+        if header["columns"] is not None:
+            estimator.feature_names_in_ = np.array(header["columns"], dtype=object)
+        estimator.best_epoch_ = header["best_epoch"]
+        estimator.history_ = pd.DataFrame(
+            {
+                name.removeprefix("history."): values
+                for name, values in arrays.items()
+                if name.startswith("history.")
+            }
+        )
+        estimator.n_iter_ = len(estimator.history_)
+        return estimator
+
+    # scikit-learn
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.n_factors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.non_deterministic = False
+        return tags
+
+    # Inside
+
+    def _read(self, X: Any) -> tuple[tables.Table, Observations]:
+        check_is_fitted(self, "model_")
+        _check_feature_names(self, X, reset=False)
+        table = tables.as_table(X)
+        if table.n_columns != self.n_features_in_:
+            raise DataError(
+                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input; give the columns it was fitted on."
+            )
+        return table, tables.encode(table, self.scales_)
+
+    def _side(self, observations: Observations) -> Side:
+        return side(self.model_, observations, self.unanswered)  # type: ignore[arg-type]
+
+    def _infer(self, this: Side) -> posterior.Posterior:
+        if self.inference == "mcmc":
+            return posterior.sampled(self.model_, this, self.n_draws, self._inference_seed())
+        found = posterior.mean_field(self.model_, this)
+        if found.n_unconverged:
+            warnings.warn(
+                f"Mean-field did not settle within {posterior.MAX_ITERATIONS} iterations for "
+                f"{found.n_unconverged} of {this.n_rows} rows (largest change of a factor's "
+                f"probability {found.change.max():.2g}); set inference='mcmc' for them.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def _distribution(self, this: Side, cells: predict.Cells) -> np.ndarray:
+        if self.inference == "mcmc":
+            draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
+            return predict.probabilities(self.model_, draws, cells)
+        return predict.probabilities(self.model_, [self._infer(this).factors], cells)
+
+    def _inference_seed(self) -> int:
+        return self.random_state if isinstance(self.random_state, int) else 0
+
+
+_ARRAYS = ("weights", "bias", "factor_bias", "steps", "n_levels")
+
+
+def load(path: str | os.PathLike) -> CumulativeRBM:
+    """Read a model that was written with ``save``; no training data is needed.
+
+    Examples
+    --------
+    >>> import tempfile, os, numpy as np, ordinalrbm as orbm
+    >>> X = np.array([[1, 1], [2, 2], [3, 3]] * 20)
+    >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "survey.orbm")
+    ...     model.save(path)
+    ...     again = orbm.load(path)
+    >>> bool(np.array_equal(again.transform(X), model.transform(X)))
+    True
+    """
+    arrays, header = storage.read(path)
+    try:
+        return CumulativeRBM._from_file(arrays, header)
+    except (KeyError, TypeError) as error:
+        raise DataError(
+            f"File '{path}' lacks a part of the model ({error}); save it again."
+        ) from error
+
+
+@contextmanager
+def _threads(n_jobs: int | None) -> Iterator[None]:
+    """Run with so many threads, at most those that Numba was started with."""
+    before = numba.get_num_threads()
+    if n_jobs is not None and n_jobs != -1:
+        numba.set_num_threads(max(1, min(n_jobs, numba.config.NUMBA_NUM_THREADS)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+def _values(scale: Scale) -> np.ndarray:
+    if scale.is_numeric:
+        return np.asarray(scale.labels, dtype=np.float64)
+    return np.arange(1, scale.n_levels + 1, dtype=np.float64)
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them; scales are stored by themselves, generators cannot be."""
+    seed = parameters["random_state"]
+    return {
+        **{name: _number(value) for name, value in parameters.items()},
+        "scales": None,
+        "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
+    }
+
+
+def _number(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,1 @@
+"""From parameters and answers to posteriors, predictions and likelihoods."""

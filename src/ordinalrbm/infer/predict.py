@@ -1,0 +1,98 @@
+"""P(v_j | v): from expected or sampled factors to distributions over levels, and to points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.engine import cpu
+from ordinalrbm.engine.side import Side
+from ordinalrbm.model.vector import VectorModel
+
+Rule = Literal["mean", "mode", "median"]
+# A probability is never quite zero: one answer that the model thought impossible must not turn the
+# mean log probability of a million others into minus infinity.
+SMALLEST_PROBABILITY = 1e-12
+
+
+class Cells(NamedTuple):
+    """Cells to predict, row by row, with the true level where it is known (else −1)."""
+
+    row_start: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+
+
+def all_cells(n_rows: int, n_columns: int) -> Cells:
+    """Every cell of a table."""
+    n_cells = n_rows * n_columns
+    return Cells(
+        np.arange(n_rows + 1, dtype=np.int64) * n_columns,
+        np.tile(np.arange(n_columns, dtype=np.int32), n_rows),
+        np.full(n_cells, -1, dtype=np.int16),
+    )
+
+
+def unanswered_cells(levels: np.ndarray) -> Cells:
+    """The gaps of a dense table of levels."""
+    rows, columns = np.nonzero(levels < 0)
+    start = np.zeros(levels.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=levels.shape[0]), out=start[1:])
+    return Cells(start, columns.astype(np.int32), np.full(rows.size, -1, dtype=np.int16))
+
+
+def probabilities(model: VectorModel, factors: Iterable[np.ndarray], cells: Cells) -> np.ndarray:
+    """(cells, L): mean over the given factors of P(level | factors)."""
+    width = int(model.n_levels.max(initial=1))
+    total = np.zeros((cells.column.size, width))
+    these = parameters_only(model)
+    count = 0
+    for active in factors:
+        cpu.add_probabilities(these, active, cells.row_start, cells.column, total)
+        count += 1
+    total /= total.sum(axis=1, keepdims=True)
+    return total
+
+
+def log_probabilities(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
+    """Log probability of the true level of each cell, given expected factors."""
+    return log_of_level(probabilities(model, [factors], cells), cells.level)
+
+
+def log_of_level(distribution: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Log probability that each row of a distribution gives to a level."""
+    chosen = np.take_along_axis(distribution, level.astype(np.intp)[:, None], axis=1)[:, 0]
+    return np.log(np.maximum(chosen, SMALLEST_PROBABILITY))
+
+
+def parameters_only(model: VectorModel) -> Side:
+    """A Side without answers, for kernels that need only parameters."""
+    no_index, no_number = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
+    nothing = np.zeros(1, dtype=np.int64)
+    return Side(
+        nothing, no_index, np.zeros(0, dtype=np.int8), nothing, no_index, no_index, no_number,
+        no_number, model.weights, model.bias, model.thresholds, model.factor_bias, model.units,
+    )  # fmt: skip
+
+
+def point(distribution: np.ndarray, rule: Rule, values: np.ndarray | None = None) -> np.ndarray:
+    """One prediction per distribution: a level for "mode" and "median", a number for "mean".
+
+    The mean minimises squared error, the median absolute error, the mode the number of misses.
+
+    Examples
+    --------
+    >>> p = np.array([[0.4, 0.25, 0.35]])
+    >>> point(p, "mode").item(), point(p, "median").item(), round(point(p, "mean").item(), 2)
+    (0, 1, 0.95)
+    """
+    if rule == "mode":
+        return distribution.argmax(axis=-1)
+    if rule == "median":
+        return np.minimum(
+            (np.cumsum(distribution, axis=-1) < 0.5).sum(axis=-1), distribution.shape[-1] - 1
+        )
+    levels = np.arange(distribution.shape[-1]) if values is None else values
+    return distribution @ levels

@@ -1,0 +1,50 @@
+"""Answers that the model makes up: whole rows, or the gaps of given ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ordinalrbm.engine import cpu
+from ordinalrbm.engine.rng import Purpose, uniforms
+from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.infer.posterior import draws
+from ordinalrbm.infer.predict import Cells, all_cells, probabilities
+from ordinalrbm.model.vector import VectorModel, complete_rows, side
+
+# Gibbs steps from a fair coin to a row of the model; chains are independent of each other.
+FREE_STEPS = 500
+# Steps between two imputations of the same row, so that they differ as independent ones would.
+STEPS_BETWEEN = 10
+
+
+def rows(model: VectorModel, n_rows: int, seed: int, n_steps: int = FREE_STEPS) -> np.ndarray:
+    """(n_rows, N) levels drawn from the model, each row from a chain of its own."""
+    over = side(model, complete_rows(model, n_rows))
+    rng = np.random.default_rng(seed)
+    factors = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors)).astype(np.uint8)
+    cpu.free_sweep(over, factors, Batch(0, n_rows, seed, 0, n_steps))
+    levels = _answers(model, factors, all_cells(n_rows, model.n_levels.size), seed, 0)
+    return levels.reshape(n_rows, -1)
+
+
+def gaps(
+    model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int
+) -> Iterator[np.ndarray]:
+    """Random answers for some cells given the row's answers: multiple imputation."""
+    steps = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
+    for draw, factors in enumerate(steps, start=1):
+        yield _answers(model, factors, cells, seed, draw)
+
+
+def _answers(
+    model: VectorModel, factors: np.ndarray, cells: Cells, seed: int, sweep: int
+) -> np.ndarray:
+    """One level for each cell given the factors, by inversion."""
+    distribution = probabilities(model, [factors], cells)
+    row = np.repeat(np.arange(cells.row_start.size - 1), np.diff(cells.row_start))
+    uniform = uniforms(seed, row, cells.column, sweep, Purpose.ANSWER, 0)
+    below = np.cumsum(distribution, axis=1)
+    level = (below < uniform[:, None]).sum(axis=1)
+    return np.minimum(level, model.n_levels[cells.column] - 1).astype(np.int16)

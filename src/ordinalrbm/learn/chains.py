@@ -1,0 +1,97 @@
+"""The two phases of a learning step: which chains they keep, and what they say together."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.engine import cpu
+from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.learn.updates import Gradient
+from ordinalrbm.model import thresholds
+from ordinalrbm.model.vector import VectorModel, complete_rows, side, with_parameters
+
+FreePhase = Literal["contrastive", "persistent"]
+
+
+class Chains(NamedTuple):
+    """State of the chains between updates: only factors are kept, one byte each.
+
+    Attributes
+    ----------
+    clamped : (rows, K) factors given the answers, one chain per row
+    free : (chains, K) factors with the answers forgotten
+    free_side : the rows that the free chains are over, when these are not the data's own
+    contrastive : whether free chains start anew from the clamped ones at every update
+    """
+
+    clamped: np.ndarray
+    free: np.ndarray
+    free_side: Side | None
+    contrastive: bool
+
+
+def start_chains(
+    model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
+) -> Chains:
+    """Chains before the first update: every unit a fair coin.
+
+    Persistent chains are a moderate number of complete rows when every row has every column (then
+    all rows share one free model), otherwise one per row, over that row's own columns.
+    """
+    rng = np.random.default_rng(seed)
+
+    def coins(n_rows: int) -> np.ndarray:
+        shape = (n_rows, model.n_factors)
+        return rng.binomial(model.units, 0.5, size=shape).astype(np.uint8)
+
+    clamped = coins(this.n_rows)
+    if free_phase == "contrastive":
+        return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
+    if this.column.size < this.n_rows * this.bias.size:
+        return Chains(clamped, coins(this.n_rows), None, contrastive=False)
+    over = side(model, complete_rows(model, min(n_chains, this.n_rows)))
+    return Chains(clamped, coins(over.n_rows), over, contrastive=False)
+
+
+def gradient(
+    model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float
+) -> Gradient:
+    """Clamped minus free expectation, per row; moves the chains.
+
+    ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows.
+    """
+    clamped = cpu.clamped_phase(this, chains.clamped, batch)
+    free, share = _free_statistics(model, this, chains, batch)
+    scale = np.float32(1.0 / _row_weight(this, batch))
+    weights = scale * (clamped.weights - share * free.weights)
+    weights -= np.float32(precision * model.units) * model.weights
+    ends = scale * clamped.thresholds
+    return Gradient(
+        weights=weights,
+        bias=scale * (clamped.bias - share * free.bias),
+        factor_bias=scale * (clamped.factor_bias - share * free.factor_bias),
+        steps=thresholds.step_gradient(model.steps, ends, model.n_levels),
+    )
+
+
+def _free_statistics(
+    model: VectorModel, this: Side, chains: Chains, batch: Batch
+) -> tuple[Statistics, np.float32]:
+    """Statistics of the free phase, and how much they count to match the batch."""
+    if chains.free_side is not None:
+        over = with_parameters(chains.free_side, model)
+        everyone = batch._replace(start=0, stop=over.n_rows)
+        statistics = cpu.free_phase(over, chains.free, everyone)
+        return statistics, np.float32(_row_weight(this, batch) / over.n_rows)
+    if chains.contrastive:
+        rows = slice(batch.start, batch.stop)
+        chains.free[rows] = chains.clamped[rows]
+    return cpu.free_phase(this, chains.free, batch), np.float32(1.0)
+
+
+def _row_weight(this: Side, batch: Batch) -> float:
+    if this.row_weight.size:
+        return float(this.row_weight[batch.start : batch.stop].sum())
+    return float(batch.stop - batch.start)

@@ -1,0 +1,65 @@
+"""How learning is watched: answers hidden from it, and answers hidden only from the watcher."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.infer.posterior import mean_field
+from ordinalrbm.infer.predict import Cells, log_probabilities
+from ordinalrbm.model.vector import Unanswered, VectorModel, side
+
+# So many rows are watched at most: enough for a standard error of about 0.005 nats.
+_WATCHED_ROWS = 4000
+
+
+class Monitor(NamedTuple):
+    """Rows that are watched: what they show, and the answers that are to be predicted from it.
+
+    ``held_out`` answers are never learnt from; their likelihood decides when to stop.
+    ``seen`` answers are learnt from, but hidden from the watcher: their likelihood given the other
+    answers is the pseudo-likelihood of the training data.
+    """
+
+    shown: Observations
+    held_out: Cells
+    seen: Cells
+
+    def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[float, float]:
+        """Mean log probability of the held-out and of the seen answers, by mean-field."""
+        posterior = mean_field(model, side(model, self.shown, unanswered))
+        held_out = log_probabilities(model, posterior.factors, self.held_out)
+        seen = log_probabilities(model, posterior.factors, self.seen)
+        return float(held_out.mean()), float(seen.mean())
+
+
+def set_aside(
+    observations: Observations, fraction: float, seed: int
+) -> tuple[Observations, Monitor | None]:
+    """Answers to learn from, and a monitor of the rest.
+
+    Answers are hidden, not rows: a model of answers is asked for answers. In large data only the
+    first rows are watched (their order is random by now), so that watching stays cheap.
+    """
+    rng = np.random.default_rng(seed)
+    n_rows = min(observations.n_rows, _WATCHED_ROWS)
+    n_watched = int(observations.row_start[n_rows])
+    draw = rng.random(n_watched)
+    held_out, seen = draw < fraction, draw >= 1.0 - fraction
+    if fraction == 0.0 or not held_out.any() or not seen.any():
+        return observations, None
+    learnt = np.ones(observations.n_entries, dtype=bool)
+    learnt[:n_watched] = ~held_out
+    watched = observations.take_rows(np.arange(n_rows))
+    return observations.select(learnt), Monitor(
+        shown=watched.select(~(held_out | seen)),
+        held_out=_cells(watched, held_out),
+        seen=_cells(watched, seen),
+    )
+
+
+def _cells(observations: Observations, chosen: np.ndarray) -> Cells:
+    part = observations.select(chosen)
+    return Cells(part.row_start, part.column, part.level)

@@ -1,0 +1,1 @@
+"""Parameters of the models and what follows from them; no data, no learning."""

@@ -1,0 +1,144 @@
+"""The vector model: parameters, and the Side they make with some answers."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.side import Side
+from ordinalrbm.model import thresholds
+
+Unanswered = Literal["absent", "latent"]
+
+
+class VectorModel(NamedTuple):
+    """Parameters of the Cumulative RBM for vectors.
+
+    Attributes
+    ----------
+    weights : (N, K) float32, w
+    bias : (N,) float32, α
+    factor_bias : (K,) float32, γ
+    steps : (N, L − 1) float64, τ: the first threshold and the log widths above it
+    n_levels : (N,) int32
+    units : number of binary units with the same weights and bias that make one factor; the model
+        is the Cumulative RBM with each column of ``weights`` repeated that often
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    factor_bias: np.ndarray
+    steps: np.ndarray
+    n_levels: np.ndarray
+    units: int = 1
+
+    @property
+    def n_factors(self) -> int:
+        """Number of binary factors."""
+        return self.weights.shape[1]
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """Ends of all levels, (N, L + 3); see :func:`ordinalrbm.model.thresholds.table`."""
+        return thresholds.table(self.steps, self.n_levels)
+
+    def copy(self) -> VectorModel:
+        """A model with arrays of its own."""
+        return VectorModel(*(np.array(part) for part in self[:-1]), units=self.units)
+
+
+def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
+    """Small random weights, thresholds at the marginal quantiles.
+
+    Half of the units are on at first, so the bias takes half of the weights back: each answer
+    starts with its own marginal distribution.
+    """
+    n_levels = observations.n_levels
+    rng = np.random.default_rng(seed)
+    scale = 0.5 / np.sqrt(n_factors * units)
+    weights = rng.normal(scale=scale, size=(n_levels.size, n_factors)).astype(np.float32)
+    weights[n_levels < 2] = 0.0  # a column with one level says nothing, and must stay silent
+    return VectorModel(
+        weights=weights,
+        bias=-0.5 * units * weights.sum(axis=1),
+        factor_bias=np.zeros(n_factors, dtype=np.float32),
+        steps=thresholds.at_marginals(level_counts(observations), n_levels),
+        n_levels=n_levels,
+        units=units,
+    )
+
+
+def level_counts(observations: Observations) -> np.ndarray:
+    """(N, L): how often each level of each column was chosen."""
+    width = int(observations.n_levels.max(initial=1))
+    counts = np.zeros((observations.n_columns, width), dtype=np.int64)
+    for level in range(width):
+        chosen = observations.column[observations.level == level]
+        counts[:, level] = np.bincount(chosen, minlength=observations.n_columns)
+    return counts
+
+
+def side(
+    model: VectorModel,
+    observations: Observations,
+    unanswered: Unanswered = "absent",
+    row_weight: np.ndarray | None = None,
+) -> Side:
+    """The model's parameters over some answers.
+
+    An unanswered variable is absent from its row's model, or it is there with an answer that
+    nobody knows ("latent"): then its utility is integrated over, and every row has all columns.
+    """
+    ends = model.thresholds
+    if unanswered == "latent":
+        observations = with_unknown_answers(observations, thresholds.unknown_level(ends))
+    view = observations.column_view
+    return Side(
+        row_start=observations.row_start,
+        column=observations.column,
+        level=observations.level,
+        column_start=view.column_start,
+        entry_row=view.row,
+        entry=view.entry,
+        offset=np.zeros(0, dtype=np.float32),
+        row_weight=np.zeros(0, dtype=np.float32) if row_weight is None else row_weight,
+        weights=model.weights,
+        bias=model.bias,
+        thresholds=ends,
+        factor_bias=model.factor_bias,
+        units=model.units,
+    )
+
+
+def with_parameters(this: Side, model: VectorModel) -> Side:
+    """The same answers under other parameters."""
+    return this._replace(
+        weights=model.weights,
+        bias=model.bias,
+        thresholds=model.thresholds,
+        factor_bias=model.factor_bias,
+    )
+
+
+def with_unknown_answers(observations: Observations, unknown: int) -> Observations:
+    """Fill every gap with the level that stands for an unknown answer."""
+    small = unknown <= np.iinfo(np.int8).max
+    n_rows, n_columns = observations.n_rows, observations.n_columns
+    level = np.full((n_rows, n_columns), unknown, dtype=np.int8 if small else np.int16)
+    rows = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(observations.row_start))
+    level[rows, observations.column] = observations.level
+    return Observations(
+        row_start=np.arange(n_rows + 1, dtype=np.int64) * n_columns,
+        column=np.tile(np.arange(n_columns, dtype=np.int32), n_rows),
+        level=level.reshape(-1),
+        n_levels=observations.n_levels,
+    )
+
+
+def complete_rows(model: VectorModel, n_rows: int) -> Observations:
+    """Rows that have every column, with answers nobody knows: what the free model is over."""
+    n_columns = model.n_levels.size
+    empty = Observations.from_dense(np.full((n_rows, n_columns), -1), model.n_levels)
+    return with_unknown_answers(empty, thresholds.unknown_level(model.thresholds))

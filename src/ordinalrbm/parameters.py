@@ -1,0 +1,90 @@
+"""Checks of what a user sets by hand: each failure is one sentence with the remedy."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm.errors import DataError
+
+_WHOLE = {
+    "n_factors": (1, None),
+    "units_per_factor": (1, 255),
+    "n_epochs": (1, None),
+    "batch_size": (1, None),
+    "gibbs_steps": (1, 2**16),
+    "n_chains": (1, None),
+    "patience": (1, None),
+    "n_draws": (1, None),
+}
+_CHOICES = {
+    "unanswered": ("absent", "latent"),
+    "free_phase": ("contrastive", "persistent"),
+    "inference": ("mean_field", "mcmc"),
+}
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse settings that make no sense, before any work is done."""
+    for name, (low, high) in _WHOLE.items():
+        _check_whole(name, getattr(estimator, name), low, high)
+    for name, choices in _CHOICES.items():
+        check_choice(name, getattr(estimator, name), choices)
+    _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
+    _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+    _check_real("validation_fraction", estimator.validation_fraction, 0.0, 0.5)
+    jobs = estimator.n_jobs
+    if jobs is not None and (not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1)):
+        _refuse("n_jobs", jobs, "None, -1 or a whole number of at least 1")
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse a word that is none of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        _refuse(name, value, "one of " + ", ".join(map(repr, choices)))
+
+
+def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
+    """Row weights with mean one, or None when none were given."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_rows,):
+        raise DataError(
+            f"sample_weight has shape {weight.shape}, but X has {n_rows} rows; "
+            "give one number per row."
+        )
+    bad = ~(np.isfinite(weight) & (weight >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"sample_weight of row {row} is {weight[row]}; weights must be finite and not "
+            "negative: leave the row out or give it weight 0."
+        )
+    if weight.sum() == 0:
+        raise DataError("sample_weight is 0 for every row; give at least one row some weight.")
+    return (weight / weight.mean()).astype(np.float32)
+
+
+def _check_whole(name: str, value: Any, low: int, high: int | None) -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        limit = f"of at least {low}" if high is None else f"from {low} to {high}"
+        _refuse(name, value, f"a whole number {limit}")
+
+
+def _check_real(
+    name: str, value: Any, low: float, high: float | None, open_below: bool = False
+) -> None:
+    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
+    below = real and (value <= low if open_below else value < low)
+    if not real or below or (high is not None and value >= high):
+        at_least = f"above {low:g}" if open_below else f"of at least {low:g}"
+        limit = at_least + ("" if high is None else f" and below {high:g}")
+        _refuse(name, value, f"a number {limit}")
+
+
+def _refuse(name: str, value: Any, wanted: str) -> None:
+    raise DataError(f"The '{name}' parameter must be {wanted}. Got {value!r} instead.")

@@ -1,0 +1,66 @@
+"""Model files: safetensors with a JSON header. Nothing in them can be executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from ordinalrbm.errors import DataError
+
+FORMAT = "ordinalrbm"
+VERSION = 1
+
+
+def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+    """Write a model file: beside its place first, then moved there, so that it is never half."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"Folder '{target.parent}' does not exist; create it or save elsewhere.")
+    about = {"format": FORMAT, "version": VERSION, **header}
+    content = save(
+        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
+        metadata={FORMAT: json.dumps(about, ensure_ascii=False, allow_nan=False)},
+    )
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and header of a model file."""
+    target = Path(path)
+    if not target.is_file():
+        raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
+    try:
+        with safe_open(target, framework="numpy") as file:
+            header = json.loads((file.metadata() or {}).get(FORMAT, "null"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        raise DataError(
+            f"File '{target}' is not a model file of ordinalrbm ({error}); "
+            "give a file written by save()."
+        ) from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise DataError(
+            f"File '{target}' is not a model file of ordinalrbm; give a file written by save()."
+        )
+    if header.get("version") != VERSION:
+        raise DataError(
+            f"File '{target}' has format version {header.get('version')}, this ordinalrbm reads "
+            f"version {VERSION}; use the release that wrote it, or fit again."
+        )
+    return arrays, header

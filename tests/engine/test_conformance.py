@@ -1,0 +1,305 @@
+"""The CPU engine against the plain NumPy reference, on the same random counters."""
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from random_sides import in_double, random_side, side_of
+from scipy.special import expit
+
+import ordinalrbm
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import cpu, intervals, reference
+from ordinalrbm.engine.side import Batch, Statistics, empty_statistics
+
+PHASES = ("clamped_phase", "free_phase")
+PLAIN = {}
+WITH_ALL = {"offset": True, "row_weight": True}
+VARIANTS = {
+    "plain": PLAIN,
+    "offset": {"offset": True},
+    "weighted": {"row_weight": True},
+    "both": WITH_ALL,
+    "far": {"scale": 5.0, **WITH_ALL},  # means up to ±40, deep in the tails
+    "one factor": {"n_factors": 1, **WITH_ALL},
+    "many factors": {"n_factors": 70, "scale": 0.1, **WITH_ALL},
+    "five units": {"units": 5, "scale": 0.15, **WITH_ALL},
+    "unknown answers": {"unknown": True, **WITH_ALL},
+}
+SEED = 0x0123_4567_89AB_CDEF
+
+
+def run(engine, phase, side, factors, batch):
+    """Factors and statistics after a phase; the factors given are left alone."""
+    factors = factors.copy()
+    statistics = getattr(engine, phase)(side, factors, batch)
+    assert isinstance(statistics, Statistics)
+    return factors, statistics
+
+
+def given(phase, side, factors, batch):
+    """Reference statistics given these factors, in float64: no draw is made."""
+    return run(reference, phase, in_double(side), factors, batch._replace(steps=0))[1]
+
+
+def error(ours, theirs):
+    """Relative difference; sums whose terms cancel are held to a tenth of the largest sum."""
+    assert ours.shape == theirs.shape
+    size = np.abs(theirs) + 0.1 * np.abs(theirs).max(initial=0.0)
+    return np.max(np.abs(ours - theirs) / np.where(size > 0, size, 1.0), initial=0.0)
+
+
+def assert_close(got, truth, relative=1e-4):
+    for name, ours, theirs in zip(Statistics._fields, got, truth, strict=True):
+        assert error(ours, theirs) <= relative, name
+
+
+def assert_identical(got, other):
+    for name, ours, theirs in zip(Statistics._fields, got, other, strict=True):
+        assert np.array_equal(ours, theirs), name
+
+
+def assert_same_chains(ours, theirs, steps):
+    """Chains part only where a uniform number nearly ties with its probability: 1 in 10⁴."""
+    parted = np.any(ours != theirs, axis=1).sum()
+    assert parted <= 1e-4 * ours.size * steps + 1
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_cpu_equals_reference(phase, variant):
+    side, factors = random_side(1, **VARIANTS[variant])
+    for steps, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
+        batch = Batch(start, stop, SEED, sweep=12, steps=steps)
+        ours, statistics = run(cpu, phase, side, factors, batch)
+        theirs, _ = run(reference, phase, in_double(side), factors, batch)
+        assert_same_chains(ours, theirs, steps)
+        assert_close(statistics, given(phase, side, ours, batch))
+        outside = np.r_[0:start, stop:300]
+        assert np.array_equal(ours[outside], factors[outside])
+        assert np.all(ours <= side.units)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_chains_agree_over_a_hundred_thousand_draws(phase):
+    side, factors = random_side(2, n_rows=2000, **WITH_ALL)
+    batch = Batch(0, 2000, SEED, sweep=3, steps=6)
+    ours, _ = run(cpu, phase, side, factors, batch)
+    theirs, _ = run(reference, phase, in_double(side), factors, batch)
+    assert_same_chains(ours, theirs, batch.steps)
+    assert np.mean(ours != factors) > 0.2  # the chains have moved
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_units_are_factors_with_the_same_weights(phase):
+    """A factor of three units is three factors with the same weights and bias."""
+    side, _ = random_side(2, units=3, scale=0.2, **WITH_ALL)
+    apart = side._replace(
+        weights=np.repeat(side.weights, 3, axis=1),
+        factor_bias=np.repeat(side.factor_bias, 3),
+        units=1,
+    )
+    bits = np.random.default_rng(3).integers(0, 2, (300, 27)).astype(np.uint8)
+    together = bits.reshape(300, 9, 3).sum(axis=2).astype(np.uint8)
+    batch = Batch(0, 300, SEED, sweep=5, steps=3)
+    together, statistics = run(cpu, phase, side, together, batch)
+    bits, statistics_apart = run(cpu, phase, apart, bits, batch)
+    assert_same_chains(together, bits.reshape(300, 9, 3).sum(axis=2), batch.steps)
+    assert error(statistics.bias, statistics_apart.bias) < 1e-4
+    assert error(statistics.thresholds, statistics_apart.thresholds) < 1e-4
+    per_factor = statistics_apart.weights.reshape(23, 9, 3).sum(axis=2)
+    assert error(statistics.weights, per_factor) < 1e-4
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_sweep_is_a_phase_without_statistics(phase):
+    side, factors = random_side(2, **WITH_ALL)
+    batch = Batch(37, 211, SEED, sweep=5, steps=3)
+    after_phase, _ = run(cpu, phase, side, factors, batch)
+    assert getattr(cpu, phase.replace("phase", "sweep"))(side, factors, batch) is None
+    assert np.array_equal(factors, after_phase)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
+    side, factors = random_side(3)
+    batch = Batch(0, 300, SEED, sweep=1, steps=2)
+    once, statistics = run(cpu, phase, side, factors, batch)
+    again, same_statistics = run(cpu, phase, side, factors, batch)
+    assert np.array_equal(once, again)
+    assert_identical(statistics, same_statistics)
+    for other in (batch._replace(seed=SEED + 1), batch._replace(seed=SEED + 2**32)):
+        assert np.any(run(cpu, phase, side, factors, other)[0] != once)
+    assert np.any(run(cpu, phase, side, factors, batch._replace(sweep=2))[0] != once)
+    assert np.any(run(cpu, phase, side, factors, batch._replace(steps=3))[0] != once)
+
+
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="this machine has one core")
+@pytest.mark.parametrize("phase", PHASES)
+def test_result_does_not_depend_on_the_number_of_threads(phase):
+    side, factors = random_side(4, **WITH_ALL)
+    batch = Batch(11, 290, SEED, sweep=1, steps=3)
+    before = numba.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, numba.config.NUMBA_NUM_THREADS):
+            numba.set_num_threads(threads)
+            results.append(run(cpu, phase, side, factors, batch))
+    finally:
+        numba.set_num_threads(before)
+    for other_factors, other_statistics in results[1:]:
+        assert np.array_equal(results[0][0], other_factors)
+        assert_identical(results[0][1], other_statistics)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_result_does_not_depend_on_how_rows_are_cut_into_batches(phase):
+    side, factors = random_side(5, **WITH_ALL)
+    whole, statistics = run(cpu, phase, side, factors, Batch(0, 300, SEED, 1, 3))
+    cut, total = factors.copy(), empty_statistics(in_double(side))
+    edges = [0, 1, 38, 38, 200, 300]
+    for start, stop in reversed(list(itertools.pairwise(edges))):
+        cut, part = run(cpu, phase, side, cut, Batch(start, stop, SEED, 1, 3))
+        for sum_, summand in zip(total, part, strict=True):
+            sum_ += summand
+    assert np.array_equal(whole, cut)
+    assert_close(statistics, total, relative=1e-5)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_offset_equals_the_same_number_in_the_bias(phase):
+    side, factors = random_side(6)
+    side = side._replace(bias=np.round(side.bias * 64) / 64)  # so that adding 0.5 is exact
+    moved = side._replace(bias=side.bias + np.float32(0.5))
+    offset = side._replace(offset=np.full(side.column.size, 0.5, dtype=np.float32))
+    batch = Batch(0, 300, SEED, 1, 2)
+    for engine in (cpu, reference):
+        ours, statistics = run(engine, phase, offset, factors, batch)
+        theirs, expected = run(engine, phase, moved, factors, batch)
+        assert np.array_equal(ours, theirs)
+        assert_close(statistics, expected, relative=1e-6)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("engine", [cpu, reference])
+def test_a_weight_of_three_counts_a_row_three_times(engine, phase):
+    side, factors = random_side(7, n_rows=60)
+    weight = np.random.default_rng(0).integers(0, 4, 60)
+    weighted = side._replace(row_weight=weight.astype(np.float32))
+    obs = Observations(side.row_start, side.column, side.level, np.resize([2, 3, 5, 7], 23))
+    repeated = side_of(
+        obs.take_rows(np.repeat(np.arange(60), weight)),
+        weights=side.weights,
+        bias=side.bias,
+        thresholds=side.thresholds,
+        factor_bias=side.factor_bias,
+    )
+    _, ours = run(engine, phase, weighted, factors, Batch(0, 60, 0, 0, 0))
+    repeats = np.repeat(factors, weight, axis=0)
+    _, expected = run(engine, phase, repeated, repeats, Batch(0, weight.sum(), 0, 0, 0))
+    assert_close(ours, expected, relative=1e-5)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("engine", [cpu, reference])
+def test_nothing_to_do(engine, phase):
+    side, factors = random_side(8)
+    after, statistics = run(engine, phase, side, factors, Batch(5, 5, SEED, 0, 2))
+    assert np.array_equal(after, factors)
+    assert all(not part.any() for part in statistics)
+    # Row 14 has no answer: its factors follow their bias alone, and nothing else is counted.
+    after, statistics = run(engine, phase, side, factors, Batch(14, 15, SEED, 0, 2))
+    assert np.array_equal(statistics.factor_bias, after[14])
+    assert not statistics.weights.any() and not statistics.answers.any()
+
+
+def test_clamped_statistics_by_a_plain_loop():
+    """Both engines against the formulas of the model, written out for one answer at a time."""
+    side, factors = random_side(9, n_rows=20, **WITH_ALL)
+    double = in_double(side)
+    truth = empty_statistics(double)
+    for d in range(20):
+        weight, h = double.row_weight[d], factors[d].astype(float)
+        truth.factor_bias[:] += weight * h
+        for e in range(side.row_start[d], side.row_start[d + 1]):
+            i, level = side.column[e], int(side.level[e])
+            mean = double.bias[i] + double.weights[i] @ h + double.offset[e]
+            low, high = double.thresholds[i, level : level + 2] - mean
+            at_low, at_high = intervals.edge_densities(low, high)
+            utility = mean + at_low - at_high
+            truth.weights[i] += weight * utility * h
+            truth.bias[i] += weight * utility
+            truth.thresholds[i, level] -= weight * at_low
+            truth.thresholds[i, level + 1] += weight * at_high
+            truth.answers[i] += weight
+    batch = Batch(0, 20, 0, 0, 0)
+    assert_close(run(cpu, "clamped_phase", side, factors, batch)[1], truth, relative=1e-5)
+    assert_close(run(reference, "clamped_phase", double, factors, batch)[1], truth, relative=1e-10)
+
+
+@pytest.mark.parametrize("variant", sorted(VARIANTS.keys() - {"far"}))  # that one has no stable point
+def test_mean_field_equals_reference(variant):
+    side, factors = random_side(10, **VARIANTS[variant])
+    ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
+    change = cpu.mean_field(side, ours, 1e-6, 500)
+    reference.mean_field(in_double(side), theirs, 1e-6, 500)
+    assert np.all(change <= 1e-6)
+    assert np.abs(ours - theirs).max() < 1e-5
+    empty = np.diff(side.row_start) == 0
+    assert np.abs(ours[empty] - side.units * expit(side.factor_bias)).max() < 1e-6
+
+
+def test_mean_field_iterations_equal_reference():
+    """Also before the fixed point is reached, and from any start."""
+    side, factors = random_side(11, **WITH_ALL)
+    start = np.random.default_rng(1).random(factors.shape)
+    for iterations in (0, 1, 3):
+        ours, theirs = start.astype(np.float32), start.copy()
+        change = cpu.mean_field(side, ours, 0.0, iterations)
+        expected = reference.mean_field(in_double(side), theirs, 0.0, iterations)
+        assert np.abs(ours - theirs).max() < 1e-5
+        assert np.allclose(change, expected, rtol=0, atol=1e-5)
+
+
+PLAIN_PYTHON = """
+import numba, numpy as np
+from random_sides import in_double, random_side
+from ordinalrbm.engine import cpu, reference
+from ordinalrbm.engine.side import Batch
+
+assert numba.config.DISABLE_JIT
+side, factors = random_side(1, n_rows=15, n_columns=6, n_factors=3, offset=True, row_weight=True)
+batch = Batch(2, 15, 2**40 + 7, 1, 2)
+for phase in ("clamped_phase", "free_phase"):
+    ours, theirs = factors.copy(), factors.copy()
+    got = getattr(cpu, phase)(side, ours, batch)
+    expected = getattr(reference, phase)(in_double(side), theirs, batch)
+    assert np.array_equal(ours, theirs), phase
+    for part, truth in zip(got, expected):
+        assert np.allclose(part, truth, rtol=1e-4, atol=1e-4), phase
+ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
+cpu.mean_field(side, ours, 1e-5, 30)
+reference.mean_field(in_double(side), theirs, 1e-5, 30)
+assert np.abs(ours - theirs).max() < 1e-5
+print("equal")
+"""
+
+
+def test_without_compilation():
+    """The kernels are plain Python too; a debugger or a coverage tool can walk through them."""
+    source = Path(ordinalrbm.__file__).parents[1]
+    paths = os.pathsep.join([str(source), str(Path(__file__).parent)])
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PLAIN_PYTHON],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "equal"

@@ -1,0 +1,199 @@
+"""The compiled scalar functions, inside loops as the kernels use them, against the reference.
+
+:mod:`ordinalrbm.engine.intervals` is judged against mpmath and is the truth here.
+"""
+
+import numba
+import numpy as np
+import pytest
+from scipy import special
+
+from ordinalrbm.engine import intervals, lanes
+from ordinalrbm.engine.compiled import FUSED
+
+DENSITY_TOLERANCE = 1e-6
+DRAW_TOLERANCE = 1e-5
+SMALLEST = 1e-290  # the compiled exponential ends at exp(−700)
+
+loop = numba.njit(error_model="numpy", fastmath=FUSED)
+
+
+@loop
+def edge_densities(lower, upper, low, high, mean):
+    for n in range(lower.size):
+        low[n], high[n], mean[n] = lanes.edge_densities(lower[n], upper[n])
+
+
+@loop
+def truncated_draws(lower, upper, u, x):
+    for n in range(lower.size):
+        x[n] = lanes.truncated_draw(lower[n], upper[n], u[n])
+
+
+@loop
+def exponentials(x, grown, fallen, probability):
+    for n in range(x.size):
+        grown[n], fallen[n] = lanes.exp_and_fall(-abs(x[n]))
+        probability[n] = lanes.logistic(x[n])
+
+
+@loop
+def logarithms(x, out):
+    for n in range(x.size):
+        out[n] = lanes.log(x[n])
+
+
+@loop
+def mills_ratios(x, out):
+    for n in range(x.size):
+        out[n] = lanes.mills_ratio(x[n])
+
+
+@loop
+def standard_normals(u, out):
+    for n in range(u.size):
+        out[n] = lanes.standard_normal(u[n])
+
+
+def filled(function, *arguments, n_out=1):
+    outputs = [np.full(arguments[0].size, np.nan) for _ in range(n_out)]
+    function(*arguments, *outputs)
+    return outputs if n_out > 1 else outputs[0]
+
+
+def uniform_words(generator, n):
+    """Uniform numbers as the engine makes them, the two ends included."""
+    words = generator.integers(0, 2**32, n)
+    words[:2] = 0, 2**32 - 1
+    return (words + 0.5) * 2.0**-32
+
+
+def random_intervals(generator, n):
+    """|μ| up to 40, widths from 1e-6 to 100, one-sided, across zero, and the whole line."""
+    mean = generator.uniform(-40, 40, n) * generator.integers(0, 2, n)
+    low = generator.uniform(-3, 3, n) - mean
+    width = 10 ** generator.uniform(-6, 2, n)
+    high = low + width
+    kind = generator.integers(0, 8, n)
+    low[kind == 0] = -np.inf
+    high[kind == 1] = np.inf
+    across = kind == 2
+    low[across] = -width[across] * generator.random(across.sum())
+    high[across] = low[across] + width[across]
+    low[0], high[0] = -np.inf, np.inf
+    return low, high
+
+
+def relative_error(got, truth):
+    """Largest |got/truth − 1| over the truths that are not vanishing."""
+    size = np.abs(truth)
+    seen = size > SMALLEST
+    assert np.all(np.abs(got[~seen]) <= 10 * SMALLEST)
+    return float((np.abs(got - truth)[seen] / size[seen]).max())
+
+
+def share_below(x, low, high):
+    """Truncated distribution function at x."""
+    share = np.zeros(x.size)
+    at = x > low
+    share[at] = np.exp(intervals.log_mass(low[at], x[at]) - intervals.log_mass(low, high)[at])
+    return share
+
+
+def test_edge_densities_and_mean():
+    low, high = random_intervals(np.random.default_rng(0), 300_000)
+    low, high = low[1:], high[1:]  # the whole line has its own test
+    at_low, at_high, mean = filled(edge_densities, low, high, n_out=3)
+    truth_low, truth_high = intervals.edge_densities(low, high)
+    assert relative_error(at_low, truth_low) < DENSITY_TOLERANCE
+    assert relative_error(at_high, truth_high) < DENSITY_TOLERANCE
+    assert relative_error(mean, intervals.truncated_mean(low, high)) < DENSITY_TOLERANCE
+
+
+def test_draws_invert_the_distribution_function():
+    generator = np.random.default_rng(1)
+    low, high = random_intervals(generator, 300_000)
+    u = uniform_words(generator, low.size)
+    low, high, u = low[1:], high[1:], u[1:]
+    x = filled(truncated_draws, low, high, u)
+    assert np.abs(share_below(x, low, high) - u).max() < DRAW_TOLERANCE
+
+
+@pytest.mark.parametrize("width", [1e-6, 1e-3, 0.1, 1.0, 10.0])
+def test_draws_cover_an_interval_in_order(width):
+    """A draw grows with its uniform number and comes from one end to the other."""
+    u = (np.arange(4000) + 0.5) / 4000
+    for start in (-40, -3, -width / 3, 0, 2, 39.5):
+        low, high = np.full(u.size, float(start)), np.full(u.size, start + width)
+        x = filled(truncated_draws, low, high, u)
+        assert np.abs(share_below(x, low, high) - u).max() < DRAW_TOLERANCE
+        assert np.all(np.diff(x) >= -1e-9 * width - 1e-14 * abs(start))
+
+
+def test_whole_line():
+    """A scale of one level: the utility is not truncated, and the ends have no density."""
+    u = uniform_words(np.random.default_rng(2), 100_000)
+    low, high = np.full(u.size, -np.inf), np.full(u.size, np.inf)
+    x = filled(truncated_draws, low, high, u)
+    assert np.abs(special.ndtr(x) - u).max() < DRAW_TOLERANCE
+    at_low, at_high, mean = filled(edge_densities, low[:1], high[:1], n_out=3)
+    assert at_low[0] < 1e-290 and at_high[0] < 1e-290 and mean[0] == 0
+
+
+def test_ten_million_cases_give_numbers_inside_their_intervals():
+    generator = np.random.default_rng(3)
+    for _ in range(20):
+        low, high = random_intervals(generator, 500_000)
+        u = uniform_words(generator, low.size)
+        x = filled(truncated_draws, low, high, u)
+        assert np.all(np.isfinite(x) & (low <= x) & (x <= high))
+        at_low, at_high, mean = filled(edge_densities, low, high, n_out=3)
+        assert np.all(np.isfinite(at_low) & (at_low >= 0))
+        assert np.all(np.isfinite(at_high) & (at_high >= 0))
+        slack = DENSITY_TOLERANCE * np.abs(mean)
+        assert np.all((low - slack <= mean) & (mean <= high + slack))
+
+
+def test_standard_normal():
+    generator = np.random.default_rng(4)
+    u = uniform_words(generator, 300_000)
+    u[2:40] = 0.5 + 0.5 ** np.arange(2, 40)  # towards the middle, where x goes through zero
+    u[40:80] = 0.5 - 0.5 ** np.arange(2, 42)
+    x, truth = filled(standard_normals, u), special.ndtri(u)
+    # The absolute part is for |x| < 1e-3, where log(1 − y) has lost the last digits of y.
+    assert np.all(np.abs(x - truth) < 2e-6 * np.abs(truth) + 1e-8)
+    assert np.abs(special.ndtr(x) - u).max() < 1e-6
+    assert np.all(np.sign(x) == np.sign(u - 0.5))
+
+
+def test_exponential_and_logistic():
+    x = np.concatenate([np.linspace(-690, 690, 50_001), 10 ** np.linspace(-300, 1, 999), [0.0]])
+    grown, fallen, probability = filled(exponentials, x, n_out=3)
+    size = np.abs(x)
+    assert relative_error(grown, np.exp(-size)) < 1e-12
+    assert relative_error(fallen, -np.expm1(-size)) < 1e-12
+    assert relative_error(probability, special.expit(x)) < 1e-12
+
+
+def test_exponential_and_logistic_far_out():
+    x = np.array([-np.inf, -1e30, -701, 701, 1e30, np.inf])
+    grown, fallen, probability = filled(exponentials, x, n_out=3)
+    assert np.all((grown >= 0) & (grown < 1e-300) & (fallen == 1))
+    assert np.all((probability[:3] >= 0) & (probability[:3] < 1e-300))
+    assert np.all(probability[3:] == 1)
+
+
+def test_log():
+    generator = np.random.default_rng(5)
+    x = np.concatenate([10 ** generator.uniform(-300, 300, 50_000), 1 + np.linspace(-0.6, 3, 9973)])
+    got, truth = filled(logarithms, x), np.log(x)
+    assert np.abs(got - truth).max() < 1e-12 * np.abs(truth).max()
+    assert relative_error(got, truth) < 1e-12
+
+
+def test_mills_ratio():
+    x = np.concatenate([[0.0], 10 ** np.linspace(-12, 6, 40_000), np.linspace(0, 50, 50_001)])
+    got = filled(mills_ratios, x)
+    assert relative_error(got, intervals.mills_ratio(x)) < 1e-8
+    # Differences across zero must vanish there: its value at zero is the constant that they use.
+    assert abs(got[0] / lanes.MILLS_0 - 1) < 1e-15
