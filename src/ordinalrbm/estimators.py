@@ -24,14 +24,17 @@ from ordinalrbm.data.scales import Scale, resolve_scales
 from ordinalrbm.engine.rng import Purpose, uniforms
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
-from ordinalrbm.infer import diagnose, likelihood, posterior, predict, sample
+from ordinalrbm.infer import diagnose, likelihood, posterior
+from ordinalrbm.infer import predict as prediction
+from ordinalrbm.infer import sample as sampling
 from ordinalrbm.learn.fit import Settings, fit
-from ordinalrbm.model.vector import VectorModel, side
+from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights
 
 Inference = Literal["mean_field", "mcmc"]
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
+_MAX_THREADS = numba.get_num_threads()
 
 
 class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -211,7 +214,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def transform(self, X: Any) -> np.ndarray:
         """Posterior probability of each factor for each row, (n, K)."""
-        table, observations = self._read(X)
+        observations = self._read(X)
         with _threads(self.n_jobs):
             expected = self._infer(self._side(observations)).factors
         return expected / np.float32(self.model_.units)
@@ -221,8 +224,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Given answers are taken into account where they stand, also for their own column.
         """
-        table, observations = self._read(X)
-        cells = predict.all_cells(observations.n_rows, observations.n_columns)
+        observations = self._read(X)
+        cells = prediction.all_cells(observations.n_rows, observations.n_columns)
         with _threads(self.n_jobs):
             flat = self._distribution(self._side(observations), cells)
         cube = flat.reshape(observations.n_rows, observations.n_columns, -1)
@@ -231,7 +234,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             for i, scale in enumerate(self.scales_)
         ]
 
-    def predict(self, X: Any, rule: predict.Rule = "median") -> Any:
+    def predict(self, X: Any, rule: prediction.Rule = "median") -> Any:
         """One prediction per cell, in the kind of table that X is.
 
         Parameters
@@ -247,11 +250,11 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if rule == "mean":
             return np.column_stack(
                 [
-                    predict.point(p, "mean", _values(scale))
+                    prediction.point(p, "mean", _values(scale))
                     for p, scale in zip(distributions, self.scales_, strict=True)
                 ]
             )
-        levels = np.column_stack([predict.point(p, rule) for p in distributions])
+        levels = np.column_stack([prediction.point(p, rule) for p in distributions])
         return tables.decode(levels, self.scales_, X)
 
     def impute(
@@ -284,10 +287,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         5
         """
         check_choice("rule", rule, ("mode", "median"))
-        table, observations = self._read(X)
+        observations = self._read(X)
         levels = observations.to_dense()
         gaps = levels < 0
-        cells = predict.unanswered_cells(levels)
+        cells = prediction.unanswered_cells(levels)
 
         def filled(values: np.ndarray) -> Any:
             complete = levels.copy()
@@ -297,16 +300,16 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         this = self._side(observations)
         with _threads(self.n_jobs):
             if n_draws is None:
-                return filled(predict.point(self._distribution(this, cells), rule))
+                return filled(prediction.point(self._distribution(this, cells), rule))
             seed = int(check_random_state(random_state).randint(2**31 - 1))
-            return [filled(v) for v in sample.gaps(self.model_, this, cells, n_draws, seed)]
+            return [filled(v) for v in sampling.gaps(self.model_, this, cells, n_draws, seed)]
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
 
         Each answer is predicted from nine tenths of the others of its row, in ten rounds.
         """
-        table, observations = self._read(X)
+        observations = self._read(X)
         if observations.n_entries == 0:
             raise DataError("There is no answer to score; give rows with at least one answer.")
         row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
@@ -316,9 +319,11 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with _threads(self.n_jobs):
             for hidden in (fold == f for f in range(_SCORE_FOLDS)):
                 asked = observations.select(hidden)
-                cells = predict.Cells(asked.row_start, asked.column, asked.level)
+                cells = prediction.Cells(asked.row_start, asked.column, asked.level)
                 shown = self._side(observations.select(~hidden))
-                total += predict.log_of_level(self._distribution(shown, cells), asked.level).sum()
+                total += prediction.log_of_level(
+                    self._distribution(shown, cells), asked.level
+                ).sum()
         return float(total / observations.n_entries)
 
     def log_likelihood(
@@ -351,7 +356,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         value : (n,) array, or (value, standard_error)
         """
         check_choice("method", method, ("exact", "ais"))
-        table, observations = self._read(X)
+        observations = self._read(X)
         this = self._side(observations)
         with _threads(self.n_jobs):
             if method == "exact":
@@ -366,13 +371,13 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     # What the model says by itself
 
     def sample(
-        self, n: int = 1, *, n_steps: int = sample.FREE_STEPS, random_state: Any = None
+        self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None
     ) -> Any:
         """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
         check_is_fitted(self, "model_")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         with _threads(self.n_jobs):
-            levels = sample.rows(self.model_, n, seed, n_steps)
+            levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
         like = np.zeros(levels.shape)
         return tables.decode(
@@ -392,7 +397,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         arviz.InferenceData (or DataTree)
             Variable ``factors`` with dimensions chain, draw, row, factor.
         """
-        table, observations = self._read(X)
+        observations = self._read(X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         with _threads(self.n_jobs):
             draws = diagnose.chains(self.model_, self._side(observations), n_chains, n_draws, seed)
@@ -404,7 +409,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`."""
         check_is_fitted(self, "model_")
         model = self.model_
-        arrays = {name: getattr(model, name) for name in _ARRAYS}
+        arrays = {name: getattr(model, name) for name in ARRAYS}
         for column in self.history_.columns:
             arrays[f"history.{column}"] = self.history_[column].to_numpy()
         names = getattr(self, "feature_names_in_", None)
@@ -421,7 +426,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @classmethod
     def _from_file(cls, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> CumulativeRBM:
         estimator = cls(**header["parameters"])
-        estimator.model_ = VectorModel(*(arrays[name] for name in _ARRAYS), units=header["units"])
+        parts = {name: arrays[name] for name in ARRAYS}
+        estimator.model_ = VectorModel(**parts, units=header["units"])
         estimator.scales_ = [Scale.from_json(labels) for labels in header["scales"]]
         estimator.n_features_in_ = len(estimator.scales_)
         if header["columns"] is not None:
@@ -452,7 +458,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     # Inside
 
-    def _read(self, X: Any) -> tuple[tables.Table, Observations]:
+    def _read(self, X: Any) -> Observations:
         check_is_fitted(self, "model_")
         _check_feature_names(self, X, reset=False)
         table = tables.as_table(X)
@@ -461,7 +467,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input; give the columns it was fitted on."
             )
-        return table, tables.encode(table, self.scales_)
+        return tables.encode(table, self.scales_)
 
     def _side(self, observations: Observations) -> Side:
         return side(self.model_, observations, self.unanswered)  # type: ignore[arg-type]
@@ -480,17 +486,14 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             )
         return found
 
-    def _distribution(self, this: Side, cells: predict.Cells) -> np.ndarray:
+    def _distribution(self, this: Side, cells: prediction.Cells) -> np.ndarray:
         if self.inference == "mcmc":
             draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
-            return predict.probabilities(self.model_, draws, cells)
-        return predict.probabilities(self.model_, [self._infer(this).factors], cells)
+            return prediction.probabilities(self.model_, draws, cells)
+        return prediction.probabilities(self.model_, [self._infer(this).factors], cells)
 
     def _inference_seed(self) -> int:
         return self.random_state if isinstance(self.random_state, int) else 0
-
-
-_ARRAYS = ("weights", "bias", "factor_bias", "steps", "n_levels")
 
 
 def load(path: str | os.PathLike) -> CumulativeRBM:
@@ -522,7 +525,7 @@ def _threads(n_jobs: int | None) -> Iterator[None]:
     """Run with so many threads, at most those that Numba was started with."""
     before = numba.get_num_threads()
     if n_jobs is not None and n_jobs != -1:
-        numba.set_num_threads(max(1, min(n_jobs, numba.config.NUMBA_NUM_THREADS)))
+        numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
     try:
         yield
     finally:

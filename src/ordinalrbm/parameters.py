@@ -78,7 +78,7 @@ def _check_whole(name: str, value: Any, low: int, high: int | None) -> None:
 def _check_real(
     name: str, value: Any, low: float, high: float | None, open_below: bool = False
 ) -> None:
-    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value)
+    real = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value))
     below = real and (value <= low if open_below else value < low)
     if not real or below or (high is not None and value >= high):
         at_least = f"above {low:g}" if open_below else f"of at least {low:g}"

@@ -73,7 +73,7 @@ class Table:
         return self.source.indices[part], self.source.data[part]
 
 
-def as_table(X: Any) -> Table:  # noqa: N803 (scikit-learn's name for it)
+def as_table(X: Any) -> Table:
     """Look at X as a table of answers, without copying it.
 
     Parameters
@@ -109,9 +109,9 @@ def as_table(X: Any) -> Table:  # noqa: N803 (scikit-learn's name for it)
     elif _is_polars(X, "DataFrame"):
         kind, names = "polars", list(X.columns)
     elif sp.issparse(X):
-        kind, X = "sparse", _canonical_csc(X)  # noqa: N806
+        kind, X = "sparse", _canonical_csc(X)
     else:
-        kind, X = "array", _two_dimensional(X)  # noqa: N806
+        kind, X = "array", _two_dimensional(X)
     table = Table(kind, X, names, *X.shape)
     _check_size(table)
     _check_numbers(table)
@@ -197,7 +197,7 @@ def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
 # ---- reading ----------------------------------------------------------------------------------
 
 
-def _is_polars(X: Any, name: str) -> bool:  # noqa: N803
+def _is_polars(X: Any, name: str) -> bool:
     return type(X).__module__.split(".")[0] == "polars" and type(X).__name__ == name
 
 
@@ -221,7 +221,7 @@ def _string_names(frame: pd.DataFrame) -> list[str] | None:
     return None
 
 
-def _two_dimensional(X: Any) -> np.ndarray:  # noqa: N803
+def _two_dimensional(X: Any) -> np.ndarray:
     try:
         array = np.asarray(X)
     except ValueError as error:  # rows of unequal length
@@ -246,7 +246,7 @@ def _two_dimensional(X: Any) -> np.ndarray:  # noqa: N803
     return array
 
 
-def _canonical_csc(X: Any) -> Any:  # noqa: N803
+def _canonical_csc(X: Any) -> Any:
     """X as CSC with sorted rows; refuses cells that are stored twice instead of adding them up."""
     if X.ndim != 2:
         raise DataError(f"Expected 2D input, got input with shape {X.shape}.\n{_RESHAPE}")

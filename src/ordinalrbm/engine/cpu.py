@@ -102,9 +102,11 @@ def _scratch(side: Side, batch: Batch) -> _Scratch:
     length = np.diff(side.row_start[batch.start : batch.stop + 1])
     longest = int(length.max(initial=0)) + 4
     n_factors = side.factor_bias.size
-    per_answer = [np.empty((threads, longest)) for _ in range(4)]
     return _Scratch(
-        *per_answer,
+        mean=np.empty((threads, longest)),
+        lower=np.empty((threads, longest)),
+        upper=np.empty((threads, longest)),
+        draw=np.empty((threads, longest)),
         activation=np.empty((threads, n_factors), dtype=np.float32),
         uniform=np.empty((threads, n_factors * side.units + 4)),
     )
@@ -114,7 +116,9 @@ def _answers(side: Side, batch: Batch) -> _Answers:
     n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
     n_factors = side.factor_bias.size
     return _Answers(
-        *(np.empty(n_entries, dtype=np.float32) for _ in range(3)),
+        utility=np.empty(n_entries, dtype=np.float32),
+        at_low=np.empty(n_entries, dtype=np.float32),
+        at_high=np.empty(n_entries, dtype=np.float32),
         factors=np.empty((batch.stop - batch.start, n_factors), dtype=np.float32),
     )
 

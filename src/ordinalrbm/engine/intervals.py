@@ -122,7 +122,7 @@ def _log_mass_mirrored(a: np.ndarray, b: np.ndarray, drop: np.ndarray) -> np.nda
     fall = np.where(narrow | (a < 0), np.inf, drop)
     tail = _log_density(inner) + np.log(mills_ratio(inner) - np.exp(-fall) * mills_ratio(outer))
     across = np.log1p(-np.where(narrow | (a >= 0), 0.0, ndtr(a) + ndtr(-b)))
-    middle = np.where(narrow, 0.5 * (a + b), 0.0)
+    middle = np.where(narrow, a + 0.5 * np.where(narrow, width, 1.0), 0.0)
     return np.where(
         narrow,
         _log_density(middle) + _log_narrow_integral(middle, np.where(narrow, width, 1.0)),

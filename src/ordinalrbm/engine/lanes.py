@@ -43,35 +43,24 @@ LOG_ROOT_2PI = 0.9189385332046727
 INVERSE_ROOT_2PI = 0.3989422804014327
 
 
-@intrinsic
-def bits_of(typing_context: Any, value: Any) -> Any:
-    """Bit pattern of a float64 as int64."""
+def _bitcast(target: Any, result: Any) -> Any:
+    """An instruction that reads the same 64 bits as another type."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
+    def typer(typing_context: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.bitcast(arguments[0], target)
 
-    return types.int64(types.float64), generate
+        return result(value), generate
 
-
-@intrinsic
-def from_bits(typing_context: Any, value: Any) -> Any:
-    """Turn a bit pattern back into the float64 it stands for."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
+    return intrinsic(typer)
 
 
-if numba.config.DISABLE_JIT:  # intrinsics do not run in plain Python
-
-    def bits_of(value: float) -> np.int64:  # type: ignore[no-redef]
-        """Bit pattern of a float64 as int64."""
-        return np.float64(value).view(np.int64)
-
-    def from_bits(bits: np.int64) -> np.float64:  # type: ignore[no-redef]
-        """Turn a bit pattern back into the float64 it stands for."""
-        return np.int64(bits).view(np.float64)
+# Bit pattern of a float64 as int64, and back. Intrinsics do not run in plain Python.
+bits_of: Any = _bitcast(ir.IntType(64), types.int64)
+from_bits: Any = _bitcast(ir.DoubleType(), types.float64)
+if getattr(numba.config, "DISABLE_JIT", False):
+    bits_of = lambda value: np.float64(value).view(np.int64)  # noqa: E731
+    from_bits = lambda bits: np.int64(bits).view(np.float64)  # noqa: E731
 
 
 @inlined
@@ -82,7 +71,7 @@ def uniform(word: Any) -> Any:
 
 @inlined
 def exp_and_fall(x: Any) -> Any:
-    """exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy; 0 and 1 below −700."""
+    """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy; 0 and 1 below −700."""
     x = max(x, -700.0)
     shifted = x * LOG2E + _ROUNDER
     n = shifted - _ROUNDER

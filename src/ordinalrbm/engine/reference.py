@@ -1,7 +1,8 @@
 """The half-sweep in plain NumPy: slow, short, and the judge of every other engine.
 
 Functions have the names and arguments of :mod:`ordinalrbm.engine.cpu`. Factors are a (rows, K)
-array of whole numbers (units that are on), changed in place; random numbers come from the same counters.
+array of whole numbers (units that are on), changed in place; random numbers come from the same
+counters.
 """
 
 from __future__ import annotations

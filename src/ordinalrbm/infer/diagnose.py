@@ -41,7 +41,7 @@ def to_arviz(draws: np.ndarray) -> Any:
         raise DataError(
             "Chain diagnostics need ArviZ; install it with pip install 'ordinalrbm[diagnostics]'."
         ) from error
-    values = {"posterior": {"factors": draws.astype(np.float64)}}
+    values: dict[str, Any] = {"posterior": {"factors": draws.astype(np.float64)}}
     dims = {"factors": ["row", "factor"]}
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict(values, dims=dims)

@@ -17,6 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from ordinalrbm.engine import cpu, intervals
 from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError
 from ordinalrbm.learn.updates import Gradient
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.vector import VectorModel
@@ -156,9 +157,9 @@ def _row_sums(this: Side, values: np.ndarray) -> np.ndarray:
 
 def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
     if n_states(model) > MAX_STATES:
-        raise ValueError(
-            f"Exact enumeration needs {n_states(model):.3g} states for {model.n_factors} factors of "
-            f"{model.units} unit(s); at most {MAX_STATES} are enumerated. "
+        raise DataError(
+            f"Exact enumeration needs {n_states(model):.3g} states for {model.n_factors} factors "
+            f"of {model.units} unit(s); at most {MAX_STATES} are enumerated. "
             "Use method='ais', or fit a model with n_factors <= 16."
         )
     digits = np.indices((model.units + 1,) * model.n_factors).reshape(model.n_factors, -1)
@@ -181,7 +182,7 @@ def _chunks(this: Side, every: _Enumeration) -> list[slice]:
 
 
 def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-    """log P*(h) P(v|h) and log P*(h), each (rows, S)."""
+    """Log P*(h) P(v|h) and log P*(h), each (rows, S)."""
     if this.offset.size:
         raise ValueError("Enumeration has no offsets: put them into the bias of a one-row model.")
     first, last = this.row_start[rows.start], this.row_start[rows.stop]

@@ -48,10 +48,8 @@ def probabilities(model: VectorModel, factors: Iterable[np.ndarray], cells: Cell
     width = int(model.n_levels.max(initial=1))
     total = np.zeros((cells.column.size, width))
     these = parameters_only(model)
-    count = 0
     for active in factors:
         cpu.add_probabilities(these, active, cells.row_start, cells.column, total)
-        count += 1
     total /= total.sum(axis=1, keepdims=True)
     return total
 

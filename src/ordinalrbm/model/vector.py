@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Side
 from ordinalrbm.model import thresholds
+
+# The parameters of a model that are arrays, in the order of its fields.
+ARRAYS = ("weights", "bias", "factor_bias", "steps", "n_levels")
 
 Unanswered = Literal["absent", "latent"]
 
@@ -46,7 +49,8 @@ class VectorModel(NamedTuple):
 
     def copy(self) -> VectorModel:
         """A model with arrays of its own."""
-        return VectorModel(*(np.array(part) for part in self[:-1]), units=self.units)
+        arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in ARRAYS}
+        return self._replace(**arrays)
 
 
 def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
