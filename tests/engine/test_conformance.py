@@ -25,7 +25,7 @@ VARIANTS = {
     "offset": {"offset": True},
     "weighted": {"row_weight": True},
     "both": WITH_ALL,
-    "far": {"scale": 5.0, **WITH_ALL},  # means up to ±40, deep in the tails
+    "far": {"scale": 6.5, **WITH_ALL},  # means up to ±40, deep in the tails
     "one factor": {"n_factors": 1, **WITH_ALL},
     "many factors": {"n_factors": 70, "scale": 0.1, **WITH_ALL},
     "five units": {"units": 5, "scale": 0.15, **WITH_ALL},
@@ -242,7 +242,7 @@ def test_clamped_statistics_by_a_plain_loop():
     assert_close(run(reference, "clamped_phase", double, factors, batch)[1], truth, relative=1e-10)
 
 
-@pytest.mark.parametrize("variant", sorted(VARIANTS.keys() - {"far"}))  # that one has no stable point
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_mean_field_equals_reference(variant):
     side, factors = random_side(10, **VARIANTS[variant])
     ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)

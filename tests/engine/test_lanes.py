@@ -25,6 +25,13 @@ def edge_densities(lower, upper, low, high, mean):
 
 
 @loop
+def masses(lower, upper, mass, log_mass):
+    for n in range(lower.size):
+        mass[n] = lanes.mass(lower[n], upper[n])
+        log_mass[n] = lanes.log_mass(lower[n], upper[n])
+
+
+@loop
 def truncated_draws(lower, upper, u, x):
     for n in range(lower.size):
         x[n] = lanes.truncated_draw(lower[n], upper[n], u[n])
@@ -102,7 +109,6 @@ def share_below(x, low, high):
 
 def test_edge_densities_and_mean():
     low, high = random_intervals(np.random.default_rng(0), 300_000)
-    low, high = low[1:], high[1:]  # the whole line has its own test
     at_low, at_high, mean = filled(edge_densities, low, high, n_out=3)
     truth_low, truth_high = intervals.edge_densities(low, high)
     assert relative_error(at_low, truth_low) < DENSITY_TOLERANCE
@@ -110,11 +116,18 @@ def test_edge_densities_and_mean():
     assert relative_error(mean, intervals.truncated_mean(low, high)) < DENSITY_TOLERANCE
 
 
+def test_mass_and_its_logarithm():
+    low, high = random_intervals(np.random.default_rng(6), 300_000)
+    mass, log_mass = filled(masses, low, high, n_out=2)
+    truth = intervals.log_mass(low, high)
+    assert np.abs(log_mass - truth).max() < DENSITY_TOLERANCE
+    assert relative_error(mass, np.exp(truth)) < DENSITY_TOLERANCE
+
+
 def test_draws_invert_the_distribution_function():
     generator = np.random.default_rng(1)
     low, high = random_intervals(generator, 300_000)
     u = uniform_words(generator, low.size)
-    low, high, u = low[1:], high[1:], u[1:]
     x = filled(truncated_draws, low, high, u)
     assert np.abs(share_below(x, low, high) - u).max() < DRAW_TOLERANCE
 

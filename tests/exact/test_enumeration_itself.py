@@ -79,7 +79,7 @@ def box_integral(function, model, levels):
         bounds.append((max(low, -15), min(high, 15)))
     (low_0, high_0), (low_1, high_1) = bounds
     return integrate.dblquad(
-        lambda u_1, u_0: function((u_0, u_1)), low_0, high_0, low_1, high_1, epsabs=1e-11
+        lambda u_1, u_0: function((u_0, u_1)), low_0, high_0, low_1, high_1, epsabs=1e-9
     )[0]
 
 

@@ -1,0 +1,206 @@
+"""Posteriors and predictions, drawn and by mean-field, against enumeration.
+
+Many rows with the same answers are as many independent chains of one posterior: their spread is
+the Monte-Carlo error, whatever the autocorrelation within a chain.
+"""
+
+import enumeration as oracle
+import numpy as np
+import pytest
+from hand_made_models import (
+    PATTERNS,
+    as_oracle,
+    expected_factors,
+    observed,
+    oracle_rows,
+    vector_model,
+)
+from scipy.special import expit
+from scipy.stats import truncnorm
+
+from ordinalrbm.infer import posterior, predict
+from ordinalrbm.model.vector import side
+
+N_CHAINS = 300
+N_DRAWS = 60
+STANDARD_ERRORS = 4
+
+
+def chains_of(model, unanswered="absent"):
+    """A Side in which every pattern has N_CHAINS rows."""
+    many = np.repeat(PATTERNS, N_CHAINS, axis=0)
+    return side(model, observed(many), unanswered)
+
+
+def mean_and_error(values):
+    """Mean over the chains of each pattern, and its standard error."""
+    by_pattern = values.reshape(len(PATTERNS), N_CHAINS, *values.shape[1:])
+    return by_pattern.mean(axis=1), by_pattern.std(axis=1, ddof=1) / np.sqrt(N_CHAINS)
+
+
+def assert_within_monte_carlo_error(values, expected, largest_error):
+    mean, error = mean_and_error(values)
+    assert error.max() < largest_error  # a wide interval would prove nothing
+    assert (np.abs(mean - expected) <= STANDARD_ERRORS * error + 1e-6).all()
+
+
+def exact_posteriors(model, unanswered):
+    """Distribution over the oracle's states for each pattern."""
+    judge = as_oracle(model)
+    if unanswered == "absent":
+        return [oracle.posterior(judge, row) for row in oracle_rows(PATTERNS)]
+    # Latent columns enter the prior of the factors and say nothing else.
+    everything = oracle.row_of(dict.fromkeys(range(judge.n_columns), 0))
+    joint = [
+        np.exp(oracle.log_factor_weight(judge, everything) + oracle.log_answers(judge, row))
+        for row in oracle_rows(PATTERNS)
+    ]
+    return [each / each.sum() for each in joint]
+
+
+CASES = [(1, "absent"), (1, "latent"), (3, "absent")]
+
+
+@pytest.mark.parametrize(("units", "unanswered"), CASES)
+def test_drawn_posteriors_are_the_exact_ones(units, unanswered):
+    model = vector_model(seed=11, n_factors=4, scale=0.5, units=units)
+    found = posterior.sampled(model, chains_of(model, unanswered), N_DRAWS, seed=1)
+    exact = [expected_factors(model, each) for each in exact_posteriors(model, unanswered)]
+    assert_within_monte_carlo_error(found.factors, np.array(exact), 0.01 * units)
+
+
+@pytest.mark.parametrize(("units", "unanswered"), CASES)
+def test_drawn_predictions_are_the_exact_ones(units, unanswered):
+    model = vector_model(seed=12, n_factors=4, scale=0.5, units=units)
+    judge = as_oracle(model)
+    this = chains_of(model, unanswered)
+    cells = predict.all_cells(this.n_rows, model.n_levels.size)
+    draws = posterior.draws(model, this, N_DRAWS, seed=2)
+    found = predict.probabilities(model, draws, cells).reshape(this.n_rows, -1, 7)
+    np.testing.assert_allclose(found.sum(axis=2), 1.0, rtol=1e-12)
+    for i, levels in enumerate(model.n_levels):
+        np.testing.assert_array_equal(found[:, i, levels:], 0.0)
+        exact = [
+            each @ oracle.level_probabilities(judge, i)
+            for each in exact_posteriors(model, unanswered)
+        ]
+        assert_within_monte_carlo_error(found[:, i, :levels], np.array(exact), 0.01)
+
+
+def test_draws_follow_the_joint_posterior_not_only_its_means():
+    model = vector_model(seed=16, n_factors=4, scale=1.0)
+    exact = np.array(exact_posteriors(model, "absent"))
+    states = oracle.states(4)
+    both_on = exact @ (states[:, 0] * states[:, 1])
+    if_independent = (exact @ states[:, 0]) * (exact @ states[:, 1])
+    assert np.abs(both_on - if_independent).max() > 0.03
+    draws = posterior.draws(model, chains_of(model), N_DRAWS, seed=3)
+    found = np.mean([factors[:, 0] * factors[:, 1] for factors in draws], axis=0)
+    assert_within_monte_carlo_error(found, both_on, 0.005)
+
+
+def test_draws_depend_on_their_seed_and_on_nothing_else():
+    model = vector_model()
+    this = chains_of(model)
+    first, again, other = (posterior.sampled(model, this, 3, seed).factors for seed in (5, 5, 6))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+
+
+# Mean-field
+
+
+def one_more_update(model, factors, dense):
+    """Expected factors from expected factors, written with SciPy's truncated normal."""
+    judge = as_oracle(model)
+    updated = np.empty_like(factors, dtype=np.float64)
+    for d, row in enumerate(dense):
+        activation = model.factor_bias.astype(np.float64)
+        for i in np.flatnonzero(row >= 0):
+            weights = model.weights[i].astype(np.float64)
+            mean = judge.alpha[i] + weights @ factors[d]
+            low, high = judge.ends(i)[row[i] : row[i] + 2]
+            activation = activation + weights * truncnorm.mean(low - mean, high - mean, loc=mean)
+        updated[d] = model.units * expit(activation)
+    return updated
+
+
+@pytest.mark.parametrize("units", [1, 5])
+def test_mean_field_is_a_fixed_point(units):
+    model = vector_model(seed=14, scale=0.5 / np.sqrt(units), units=units)
+    found = posterior.mean_field(model, side(model, observed(PATTERNS)))
+    assert found.n_unconverged == 0
+    updated = one_more_update(model, found.factors.astype(np.float64), PATTERNS)
+    # It stops when a step is below the tolerance, and the next step is smaller still.
+    np.testing.assert_allclose(found.factors, updated, atol=posterior.TOLERANCE * units)
+    assert np.abs(found.factors - 0.5 * units).max() > 0.1 * units  # it has left its start
+
+
+def mean_field_errors(scale):
+    errors = []
+    for seed in range(8):
+        model = vector_model(seed=seed, scale=scale)
+        found = posterior.mean_field(model, side(model, observed(PATTERNS))).factors
+        exact = [expected_factors(model, each) for each in exact_posteriors(model, "absent")]
+        errors.append(found - exact)
+    return np.array(errors)
+
+
+def test_mean_field_is_close_to_exact_for_weak_weights():
+    errors = [mean_field_errors(scale) for scale in (0.4, 0.2, 0.1)]
+    assert np.abs(errors[2]).max() < 0.003
+    # Half the weights, about a quarter of the error: what is left out is of second order.
+    size = [np.sqrt(np.mean(each**2)) for each in errors]
+    assert size[1] < 0.35 * size[0]
+    assert size[2] < 0.35 * size[1]
+
+
+def test_mean_field_of_a_row_without_answers_is_the_factor_bias():
+    model = vector_model()
+    found = posterior.mean_field(model, side(model, observed([[-1] * 4])))
+    np.testing.assert_allclose(found.factors[0], expit(model.factor_bias), rtol=1e-6)
+
+
+def test_mean_field_that_does_not_settle_says_so():
+    # Just beyond where one fixed point becomes three, and nearly symmetric: steps of 0.0004.
+    weight = 2.01
+    slow = vector_model(n_levels=(2,), n_factors=1)._replace(
+        weights=np.float32([[weight]]),
+        bias=np.float32([0.0]),
+        factor_bias=np.float32([0.0005 - weight**2 / 2]),
+    )
+    found = posterior.mean_field(slow, side(slow, observed([[-1]], [2]), "latent"))
+    assert found.n_unconverged == 1
+    assert found.change[0] > posterior.TOLERANCE
+
+
+# Points
+
+
+def test_points_of_a_skewed_distribution():
+    distribution = np.array([[0.4, 0.25, 0.35], [0.1, 0.2, 0.7], [0.5, 0.5, 0.0]])
+    np.testing.assert_array_equal(predict.point(distribution, "mode"), [0, 2, 0])
+    np.testing.assert_array_equal(predict.point(distribution, "median"), [1, 2, 0])
+    np.testing.assert_allclose(predict.point(distribution, "mean"), [0.95, 1.6, 0.5])
+    values = np.array([1.0, 10.0, 100.0])
+    np.testing.assert_allclose(predict.point(distribution, "mean", values), [37.9, 72.1, 5.5])
+
+
+def test_median_and_mean_minimise_what_they_say():
+    generator = np.random.default_rng(0)
+    distribution = generator.dirichlet(np.ones(7), size=200)
+    levels = np.arange(7)
+    absolute = distribution @ np.abs(levels[:, None] - levels)
+    median = predict.point(distribution, "median")
+    chosen = np.take_along_axis(absolute, median[:, None], axis=1)[:, 0]
+    np.testing.assert_allclose(chosen, absolute.min(axis=1), rtol=1e-12)
+    mean = predict.point(distribution, "mean")
+    squared = (distribution * (levels - mean[:, None]) ** 2).sum(axis=1)
+    for shift in (-0.01, 0.01):
+        moved = (distribution * (levels - mean[:, None] - shift) ** 2).sum(axis=1)
+        assert (moved > squared).all()
+
+
+def test_an_impossible_answer_has_a_finite_log_probability():
+    found = predict.log_of_level(np.array([[0.0, 1.0]]), np.array([0], dtype=np.int8))
+    assert found == pytest.approx(np.log(predict.SMALLEST_PROBABILITY))
