@@ -13,9 +13,10 @@ _WHOLE = {
     "n_factors": (1, None),
     "units_per_factor": (1, 255),
     "n_epochs": (1, None),
-    "batch_size": (1, None),
     "gibbs_steps": (1, 2**16),
-    "n_chains": (1, None),
+    # Sums over a batch are float32: beyond this they lose digits, and nothing is gained.
+    "batch_size": (1, 10_000),
+    "n_chains": (1, 10_000),
     "patience": (1, None),
     "n_draws": (1, None),
 }

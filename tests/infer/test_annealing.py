@@ -46,7 +46,7 @@ def test_annealed_log_likelihood_is_close_to_exact(units, unanswered):
     repeats = 16
     this = side(model, observed(np.repeat(PATTERNS, repeats, axis=0)), unanswered)
     exact = likelihood.exact(model, this).value
-    found = likelihood.annealed(model, this, seed=1)
+    found = likelihood.annealed(model, this, seed=1, n_temperatures=250)
     error = (found.value - exact).reshape(len(PATTERNS), repeats)
     assert np.abs(error).max() < 0.1
     spread = error.std(axis=1, ddof=1)

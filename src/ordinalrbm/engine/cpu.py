@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numba import prange
 
-from ordinalrbm.engine import lanes
+from ordinalrbm.engine import lanes, lanes32
 from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
 from ordinalrbm.engine.rng import Purpose, split_seed
 from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
@@ -42,9 +42,11 @@ class _Scratch(NamedTuple):
     mean: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    draw: np.ndarray
-    activation: np.ndarray
+    utility: np.ndarray
+    at_low: np.ndarray
+    at_high: np.ndarray
     uniform: np.ndarray
+    activation: np.ndarray
 
 
 class _Answers(NamedTuple):
@@ -104,11 +106,13 @@ def _scratch(side: Side, batch: Batch) -> _Scratch:
     n_factors = side.factor_bias.size
     return _Scratch(
         mean=np.empty((threads, longest)),
-        lower=np.empty((threads, longest)),
-        upper=np.empty((threads, longest)),
-        draw=np.empty((threads, longest)),
+        lower=np.empty((threads, longest), dtype=np.float32),
+        upper=np.empty((threads, longest), dtype=np.float32),
+        utility=np.empty((threads, longest), dtype=np.float32),
+        at_low=np.empty((threads, longest), dtype=np.float32),
+        at_high=np.empty((threads, longest), dtype=np.float32),
+        uniform=np.empty((threads, max(longest, n_factors * side.units + 4))),
         activation=np.empty((threads, n_factors), dtype=np.float32),
-        uniform=np.empty((threads, n_factors * side.units + 4)),
     )
 
 
@@ -166,8 +170,50 @@ def _level_ends(side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any
     for e in range(n):
         i = side.column[first + e]
         level = np.intp(side.level[first + e])
-        lower[e] = side.thresholds[i, level] - mean[e]
-        upper[e] = side.thresholds[i, level + 1] - mean[e]
+        lower[e] = np.float32(side.thresholds[i, level] - mean[e])
+        upper[e] = np.float32(side.thresholds[i, level + 1] - mean[e])
+
+
+# All answers of a row are computed in float32 lanes; the few that are not ordinary there, because
+# their interval is narrow or far out, are computed again in float64.
+
+
+@inlined
+def _draw_clamped(
+    side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any, uniform: Any, utility: Any
+) -> None:
+    """Utilities given the levels."""
+    for e in range(n):
+        drawn = lanes32.truncated_draw(lower[e], upper[e], np.float32(uniform[e]))
+        utility[e] = np.float32(mean[e]) + drawn
+    for e in range(n):
+        if not lanes32.ordinary(lower[e], upper[e]):
+            i, level = side.column[first + e], np.intp(side.level[first + e])
+            low = side.thresholds[i, level] - mean[e]
+            high = side.thresholds[i, level + 1] - mean[e]
+            utility[e] = np.float32(mean[e] + lanes.truncated_draw(low, high, uniform[e]))
+
+
+@inlined
+def _expect_clamped(
+    side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any, at_low: Any, at_high: Any,
+    utility: Any,
+) -> None:  # fmt: skip
+    """Expected utilities given the levels, and the densities at the levels' ends."""
+    for e in range(n):
+        low, high, shift = lanes32.edge_densities(lower[e], upper[e])
+        at_low[e] = low
+        at_high[e] = high
+        utility[e] = np.float32(mean[e]) + shift
+    for e in range(n):
+        if not lanes32.ordinary(lower[e], upper[e]):
+            i, level = side.column[first + e], np.intp(side.level[first + e])
+            low_end = side.thresholds[i, level] - mean[e]
+            high_end = side.thresholds[i, level + 1] - mean[e]
+            exact_low, exact_high, exact_shift = lanes.edge_densities(low_end, high_end)
+            at_low[e] = np.float32(exact_low)
+            at_high[e] = np.float32(exact_high)
+            utility[e] = np.float32(mean[e] + exact_shift)
 
 
 @inlined
@@ -175,7 +221,7 @@ def _activations(side: Any, first: Any, n: Any, utility: Any, activation: Any) -
     for k in range(activation.size):
         activation[k] = side.factor_bias[k]
     for e in range(n):
-        _add_scaled(activation, np.float32(utility[e]), side.weights[side.column[first + e]])
+        _add_scaled(activation, utility[e], side.weights[side.column[first + e]])
 
 
 # The bodies of the two passes are functions of their own. Numba's parallel loops remove stores
@@ -206,7 +252,7 @@ def _sweep_row(
     answers: Any,
 ) -> None:  # fmt: skip
     thread = numba.get_thread_id()
-    mean, utility = scratch.mean[thread], scratch.draw[thread]
+    mean, utility = scratch.mean[thread], scratch.utility[thread]
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     activation, uniform = scratch.activation[thread], scratch.uniform[thread]
     active = answers.factors[row - start]
@@ -217,15 +263,14 @@ def _sweep_row(
     for step in range(draws.steps):
         _conditional_means(side, first, n, active, mean)
         if clamped:
-            _fill_uniforms(utility, n, row, draws, step, _CLAMPED_UTILITY)
+            _fill_uniforms(uniform, n, row, draws, step, _CLAMPED_UTILITY)
             _level_ends(side, first, n, mean, lower, upper)
-            for e in range(n):
-                utility[e] = mean[e] + lanes.truncated_draw(lower[e], upper[e], utility[e])
+            _draw_clamped(side, first, n, mean, lower, upper, uniform, utility)
             _fill_uniforms(uniform, active.size * side.units, row, draws, step, _CLAMPED_FACTOR)
         else:
-            _fill_uniforms(utility, n, row, draws, step, _FREE_UTILITY)
+            _fill_uniforms(uniform, n, row, draws, step, _FREE_UTILITY)
             for e in range(n):
-                utility[e] = mean[e] + lanes.standard_normal(utility[e])
+                utility[e] = np.float32(mean[e]) + lanes32.standard_normal(np.float32(uniform[e]))
             _fill_uniforms(uniform, active.size * side.units, row, draws, step, _FREE_FACTOR)
         _activations(side, first, n, utility, activation)
         _draw_factors(activation, uniform, side.units, active)
@@ -239,7 +284,7 @@ def _sweep_row(
 @inlined
 def _draw_factors(activation: Any, uniform: Any, units: Any, active: Any) -> None:
     for k in range(active.size):
-        activation[k] = lanes.logistic(np.float64(activation[k]))
+        activation[k] = lanes32.logistic(activation[k])
     for k in range(active.size):
         on = 0
         for unit in range(k * units, (k + 1) * units):
@@ -262,11 +307,7 @@ def _expectations(
         return
     at_low, at_high = answers.at_low[here : here + n], answers.at_high[here : here + n]
     _level_ends(side, first, n, mean, lower, upper)
-    for e in range(n):
-        low, high, shift = lanes.edge_densities(lower[e], upper[e])
-        at_low[e] = low
-        at_high[e] = high
-        utility[e] = mean[e] + shift
+    _expect_clamped(side, first, n, mean, lower, upper, at_low, at_high, utility)
 
 
 @inlined
@@ -338,8 +379,9 @@ def _mean_field_row(
     side: Any, row: Any, active: Any, tolerance: Any, max_iterations: Any, scratch: Any
 ) -> Any:
     thread = numba.get_thread_id()
-    mean, utility = scratch.mean[thread], scratch.draw[thread]
+    mean, utility = scratch.mean[thread], scratch.utility[thread]
     lower, upper = scratch.lower[thread], scratch.upper[thread]
+    at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
     activation = scratch.activation[thread]
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
@@ -348,13 +390,11 @@ def _mean_field_row(
     while change > tolerance and iteration < max_iterations:
         _conditional_means(side, first, n, active, mean)
         _level_ends(side, first, n, mean, lower, upper)
-        for e in range(n):
-            _, _, shift = lanes.edge_densities(lower[e], upper[e])
-            utility[e] = mean[e] + shift
+        _expect_clamped(side, first, n, mean, lower, upper, at_low, at_high, utility)
         _activations(side, first, n, utility, activation)
         change = np.float32(0.0)
         for k in range(active.size):
-            updated = np.float32(side.units * lanes.logistic(np.float64(activation[k])))
+            updated = np.float32(side.units) * lanes32.logistic(activation[k])
             change = max(change, abs(updated - active[k]))
             active[k] = updated
         iteration += 1
@@ -429,7 +469,7 @@ def _anneal_chain(
     stream: Any,
 ) -> Any:  # fmt: skip
     thread = numba.get_thread_id()
-    product, utility = scratch.mean[thread], scratch.draw[thread]
+    product, utility = scratch.mean[thread], scratch.utility[thread]
     activation, uniform = scratch.activation[thread], scratch.uniform[thread]
     active = all_active[thread]
     first = side.row_start[row]
@@ -443,7 +483,7 @@ def _anneal_chain(
         for e in range(n):
             product[e] = _dot(side.weights[side.column[first + e]], active)
         total += _log_ratio(side, clamped, first, n, product, betas[t - 1], betas[t])
-        _fill_uniforms(utility, n, stream, draws, t, _CLAMPED_UTILITY)
+        _fill_uniforms(uniform, n, stream, draws, t, _CLAMPED_UTILITY)
         for e in range(n):
             i = side.column[first + e]
             mean = side.bias[i] + betas[t] * product[e]
@@ -453,11 +493,11 @@ def _anneal_chain(
                 level = np.intp(side.level[first + e])
                 lower = side.thresholds[i, level] - mean
                 upper = side.thresholds[i, level + 1] - mean
-                drawn = lanes.truncated_draw(lower, upper, utility[e])
+                drawn = lanes.truncated_draw(lower, upper, uniform[e])
             else:
-                drawn = lanes.standard_normal(utility[e])
+                drawn = lanes.standard_normal(uniform[e])
             # The annealed weights meet the utility again in the factors' activation.
-            utility[e] = betas[t] * (mean + drawn)
+            utility[e] = np.float32(betas[t] * (mean + drawn))
         _activations(side, first, n, utility, activation)
         _fill_uniforms(uniform, active.size * side.units, stream, draws, t, _CLAMPED_FACTOR)
         _draw_factors(activation, uniform, side.units, active)

@@ -43,8 +43,8 @@ LOG_ROOT_2PI = 0.9189385332046727
 INVERSE_ROOT_2PI = 0.3989422804014327
 
 
-def _bitcast(target: Any, result: Any) -> Any:
-    """An instruction that reads the same 64 bits as another type."""
+def bitcast(target: Any, result: Any) -> Any:
+    """An instruction that reads the same bits as another type."""
 
     def typer(typing_context: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -56,8 +56,8 @@ def _bitcast(target: Any, result: Any) -> Any:
 
 
 # Bit pattern of a float64 as int64, and back. Intrinsics do not run in plain Python.
-bits_of: Any = _bitcast(ir.IntType(64), types.int64)
-from_bits: Any = _bitcast(ir.DoubleType(), types.float64)
+bits_of: Any = bitcast(ir.IntType(64), types.int64)
+from_bits: Any = bitcast(ir.DoubleType(), types.float64)
 if getattr(numba.config, "DISABLE_JIT", False):
     bits_of = lambda value: np.float64(value).view(np.int64)  # noqa: E731
     from_bits = lambda bits: np.int64(bits).view(np.float64)  # noqa: E731

@@ -1,0 +1,494 @@
+"""Bad input: each ends in one sentence that names the place and the remedy, and harms nothing."""
+
+import json
+import os
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from small_surveys import NAMES, assert_same_model, frame, levels, numbers, small
+
+import ordinalrbm as orbm
+from ordinalrbm import DataError
+
+
+def refusal(call, *args, **options):
+    """The one sentence with which a call is refused."""
+    with pytest.raises(DataError) as caught:
+        call(*args, **options)
+    assert isinstance(caught.value, ValueError)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.endswith((".", "?"))
+    # scikit-learn's form of a refused parameter: "... must be ... . Got ... instead."
+    sentence = re.sub(r" \(.*\)", "", text).replace(". Got ", ", got ")
+    assert not re.search(r"[.!?] +[A-Z]", sentence), f"more than one sentence: {text}"
+    return text
+
+
+def assert_says(text, *parts):
+    for part in parts:
+        assert part in text, f"{part!r} is not in {text!r}"
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return frame()
+
+
+@pytest.fixture(scope="module")
+def model(answers):
+    return small().fit(answers)
+
+
+METHODS = ["transform", "predict", "predict_proba", "impute", "score", "log_likelihood"]
+
+
+# Answers that are none
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_level_off_the_scale(model, answers, method):
+    strange = answers.copy()
+    strange.loc[7, "mood"] = 9
+    text = refusal(getattr(model, method), strange)
+    assert_says(text, "'mood'", "row 7", "9", "[1, 2, 3, 4, 5]", "scales={'mood': [...]}")
+
+
+def test_a_level_between_two_others(model, answers):
+    strange = answers.copy()
+    strange.loc[3, "trust"] = 2.5
+    assert_says(refusal(model.transform, strange), "'trust'", "row 3", "2.5")
+
+
+def test_a_level_off_a_given_scale_while_learning(answers):
+    text = refusal(small(scales={"town": [1, 2]}).fit, answers)
+    assert_says(text, "'town'", "3", "[1, 2]")
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+@pytest.mark.parametrize("kind", ["pandas", "array", "sparse", "polars"])
+def test_infinite_values(answers, value, kind):
+    strange = answers.copy()
+    strange.loc[2, "health"] = value
+    table = strange
+    if kind == "array":
+        table = strange.to_numpy()
+    elif kind == "sparse":
+        table = sparse.csr_array(np.where(np.isnan(strange), 0.0, strange))
+    elif kind == "polars":
+        table = pytest.importorskip("polars").from_pandas(strange)
+    place = "'health'" if kind in ("pandas", "polars") else "Column 1"
+    text = refusal(small().fit, table)
+    assert_says(text, place, "row 2", "inf", "leave it empty")
+
+
+def test_text_without_an_order(answers):
+    strange = answers.astype(object)
+    strange["mood"] = ["bad", "good", "so so"] * 50
+    text = refusal(small().fit, strange)
+    assert_says(text, "'mood'", "'so so'", "from lowest to highest", "scales={'mood': [...]}")
+
+
+def test_categories_without_an_order(answers):
+    strange = answers.assign(mood=pd.Categorical(["bad", "good"] * 75))
+    assert_says(refusal(small().fit, strange), "'mood'", "without an order", "scales={'mood'")
+
+
+def test_text_where_numbers_were_learnt(model, answers):
+    strange = answers.astype(object)
+    strange.loc[4, "income"] = "lots"
+    assert_says(refusal(model.transform, strange), "'income'", "row 4", "'lots'", "scales=")
+
+
+def test_dates(answers):
+    strange = answers.assign(mood=pd.date_range("2024-01-01", periods=len(answers)))
+    assert_says(refusal(small().fit, strange), "'mood'", "convert the column or drop it")
+
+
+def test_complex_numbers():
+    with pytest.raises(DataError, match="Complex data not supported"):
+        small().fit(numbers(levels()) + 0j)
+
+
+def test_a_column_without_answers(answers):
+    text = refusal(small().fit, answers.assign(mood=np.nan))
+    assert_says(text, "'mood'", "no answer", "drop it", "scales={'mood': [...]}")
+
+
+def test_nothing_to_score(model, answers):
+    nothing = answers.iloc[:5] * np.nan
+    assert_says(refusal(model.score, nothing), "no answer", "give rows")
+
+
+# Tables that are none
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_another_number_of_columns(method):
+    model = small().fit(numbers(levels()))
+    text = refusal(getattr(model, method), numbers(levels())[:, :4])
+    assert_says(text, "4 features", "6 features", "give the columns it was fitted on")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_other_column_names(model, answers, method):
+    """scikit-learn's own words, which its checks ask for."""
+    with pytest.raises(ValueError, match=r"feature names should match(.|\n)*- mode(.|\n)*- mood"):
+        getattr(model, method)(answers.rename(columns={"mood": "mode"}))
+
+
+def test_columns_in_another_order(model, answers):
+    with pytest.raises(ValueError, match="same order as they were in fit"):
+        model.transform(answers[NAMES[::-1]])
+
+
+def test_a_column_too_many(model, answers):
+    with pytest.raises(ValueError, match=r"unseen at fit time(.|\n)*- extra"):
+        model.transform(answers.assign(extra=1))
+
+
+@pytest.mark.parametrize("empty", [frame().iloc[:0], numbers(levels())[:0], np.zeros((0, 6))])
+def test_an_empty_table(empty):
+    text = refusal(small().fit, empty)
+    assert_says(text, "0 sample(s)", "(0, 6)", "give")
+
+
+def test_a_table_without_columns():
+    assert_says(refusal(small().fit, np.zeros((4, 0))), "0 feature(s)", "(4, 0)", "give")
+
+
+def test_an_empty_table_to_predict(model, answers):
+    assert_says(refusal(model.transform, answers.iloc[:0]), "0 sample(s)", "give")
+
+
+def test_two_columns_of_one_name(answers):
+    twice = answers.set_axis(["smokes", "health", "mood", "trust", "mood", "town"], axis=1)
+    assert_says(refusal(small().fit, twice), "'mood'", "rename or drop")
+
+
+def test_two_columns_of_one_name_to_predict(model, answers):
+    twice = answers.set_axis(["smokes", "health", "mood", "trust", "mood", "town"], axis=1)
+    assert_says(refusal(model.transform, twice), "'mood'", "rename or drop")
+
+
+@pytest.mark.parametrize(
+    "table", [np.ones(4), 3, "answers", None, {"a": [1, 2]}, np.ones((2, 2, 2))]
+)
+def test_what_is_no_table(table):
+    with pytest.raises(DataError, match=r"Expected 2D|dim <= 2"):
+        small().fit(table)
+
+
+def test_rows_of_unequal_length():
+    assert_says(refusal(small().fit, [[1, 2], [1, 2, 3]]), "equal length", "None where unanswered")
+
+
+def test_a_sparse_cell_stored_twice():
+    table = sparse.coo_array(([1.0, 2.0, 1.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    assert_says(refusal(small().fit, table), "Row 0", "column 1", "keep one")
+
+
+# Weights
+
+
+@pytest.mark.parametrize(
+    ("change", "parts"),
+    [
+        ({5: -1.0}, ["row 5", "-1", "weight 0"]),
+        ({6: np.nan}, ["row 6", "nan", "leave the row out"]),
+        ({8: np.inf}, ["row 8", "inf"]),
+    ],
+)
+def test_weights_that_are_no_weights(answers, change, parts):
+    weight = np.ones(len(answers))
+    for row, value in change.items():
+        weight[row] = value
+    assert_says(refusal(small().fit, answers, sample_weight=weight), "sample_weight", *parts)
+
+
+@pytest.mark.parametrize("weight", [np.ones(149), np.ones(151), np.ones((150, 2)), 1.0, []])
+def test_weights_of_another_length(answers, weight):
+    text = refusal(small().fit, answers, sample_weight=weight)
+    assert_says(text, "sample_weight", "150 rows", "one number per row")
+
+
+def test_weights_that_are_all_zero(answers):
+    text = refusal(small().fit, answers, sample_weight=np.zeros(len(answers)))
+    assert_says(text, "sample_weight", "every row", "at least one row")
+
+
+def test_weights_that_are_text(answers):
+    text = refusal(small().fit, answers, sample_weight=["heavy"] * len(answers))
+    assert_says(text, "sample_weight", "'heavy'")
+
+
+# Parameters
+
+WHOLE = {
+    "n_factors": [0, -1, 2.5, "ten", None, True, np.nan],
+    "units_per_factor": [0, 256, 1.5, "one"],
+    "n_epochs": [0, -3, 1.5, None],
+    "batch_size": [0, -1, 10.0, "all"],
+    "gibbs_steps": [0, 2**16 + 1, 0.5],
+    "n_chains": [0, -1, 1.5],
+    "patience": [0, -1, 1.5, None],
+    "n_draws": [0, -1, 1.5],
+}
+OTHERS = {
+    "learning_rate": [0, -0.1, np.nan, np.inf, "fast", None, True],
+    "weight_decay": [-1, np.nan, np.inf, "strong", None],
+    "validation_fraction": [-0.1, 0.5, 1, np.nan, "some", None],
+    "unanswered": ["skipped", None, 0],
+    "free_phase": ["none", None, 1],
+    "inference": ["exact", None, True],
+    "n_jobs": [0, -2, 1.5, "all"],
+    "random_state": ["lucky", -1, 1.5],
+}
+BAD_PARAMETERS = [
+    (name, value) for table in (WHOLE, OTHERS) for name in table for value in table[name]
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_PARAMETERS, ids=lambda part: repr(part)[:20])
+def test_bad_parameters(answers, name, value):
+    estimator = small(**{name: value})  # the constructor takes everything, as scikit-learn has it
+    text = refusal(estimator.fit, answers)
+    assert_says(text, f"'{name}'", repr(value))
+    assert not hasattr(estimator, "model_")
+
+
+def test_every_parameter_is_among_them():
+    unchecked = {"verbose"}  # whatever is true shows the bar
+    scales = {"scales"}  # below
+    tried = set(WHOLE) | set(OTHERS) | unchecked | scales
+    assert tried == set(small().get_params())
+
+
+@pytest.mark.parametrize(
+    ("scales", "parts"),
+    [
+        ("abc", ["scales", "'abc'"]),
+        (7, ["scales", "7"]),
+        ([], ["scales", "no label"]),
+        ([1, 1, 2], ["scales", "1", "twice"]),
+        ([1, "two"], ["scales", "int and str"]),
+        ([1, None], ["scales", "missing label"]),
+        ([1, np.inf], ["scales", "inf"]),
+        ({"moood": [1, 2]}, ["'moood'", "did you mean 'mood'?"]),
+        ({"mood": "12345"}, ["scales['mood']", "'12345'"]),
+    ],
+)
+def test_bad_scales(answers, scales, parts):
+    assert_says(refusal(small(scales=scales).fit, answers), *parts)
+
+
+def test_a_failed_fit_leaves_the_old_model(answers):
+    model, same = small().fit(answers), small().fit(answers)
+    refusal(model.fit, answers.assign(mood=np.inf))
+    assert_same_model(model, same)
+
+
+def test_settings_that_turn_bad_after_learning(answers):
+    model = small().fit(answers)
+    for bad in ({"inference": "exact"}, {"unanswered": "skipped"}, {"n_draws": 0}, {"n_jobs": 0}):
+        name, value = next(iter(bad.items()))
+        before = model.get_params()[name]
+        text = refusal(model.set_params(**bad).transform, answers)
+        assert_says(text, f"'{name}'", repr(value))
+        model.set_params(**{name: before})
+
+
+# What methods are told
+
+
+def test_unknown_words(model, answers):
+    assert_says(refusal(model.predict, answers, rule="modus"), "'rule'", "'median'", "'modus'")
+    assert_says(refusal(model.impute, answers, rule="mean"), "'rule'", "'mode'", "'mean'")
+    assert_says(
+        refusal(model.log_likelihood, answers, method="magic"), "'method'", "'ais'", "'magic'"
+    )
+
+
+def test_exact_likelihood_with_too_many_factors(answers):
+    text = refusal(small(n_factors=17, n_epochs=1).fit(answers).log_likelihood, answers)
+    assert_says(text, "17 factors", "method='ais'", "n_factors <= 16")
+    many_units = small(n_factors=3, units_per_factor=64, n_epochs=1).fit(answers)
+    assert_says(refusal(many_units.log_likelihood, answers), "64 unit", "method='ais'")
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "value"),
+    [
+        (lambda m, X: m.impute(X, n_draws=0), "n_draws", 0),
+        (lambda m, X: m.impute(X, n_draws="five"), "n_draws", "five"),
+        (lambda m, X: m.sample(-1), "n", -1),
+        (lambda m, X: m.sample(0), "n", 0),
+        (lambda m, X: m.sample(2.5), "n", 2.5),
+        (lambda m, X: m.sample(2, n_steps=-1), "n_steps", -1),
+        (lambda m, X: m.log_likelihood(X, "ais", n_chains=0), "n_chains", 0),
+        (lambda m, X: m.log_likelihood(X, "ais", n_chains=1), "n_chains", 1),
+        (lambda m, X: m.log_likelihood(X, "ais", n_temperatures=0), "n_temperatures", 0),
+        (lambda m, X: m.sample_factors(X, n_chains=0), "n_chains", 0),
+        (lambda m, X: m.sample_factors(X, n_draws=0), "n_draws", 0),
+    ],
+)
+def test_bad_numbers_of_draws(model, answers, call, name, value):
+    text = refusal(call, model, answers)
+    assert_says(text, f"'{name}'", repr(value))
+
+
+@pytest.mark.parametrize("method", [*METHODS, "sample_factors"])
+def test_an_unfitted_model(answers, method):
+    with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit'") as caught:
+        getattr(small(), method)(answers)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_an_unfitted_model_cannot_be_saved_or_sampled(tmp_path):
+    for call in (lambda: small().save(tmp_path / "model"), lambda: small().sample(3)):
+        with pytest.raises(NotFittedError):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+# Files
+
+
+@pytest.fixture
+def file(model, tmp_path):
+    path = tmp_path / "survey.orbm"
+    model.save(path)
+    return path
+
+
+def test_a_missing_file(tmp_path):
+    text = refusal(orbm.load, tmp_path / "gone.orbm")
+    assert_says(text, "gone.orbm", "does not exist", "give the path")
+
+
+def test_a_folder_instead_of_a_file(tmp_path):
+    assert_says(refusal(orbm.load, tmp_path), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"user,item,rating\n1,2,3\n" * 50, b"\x80\x04N.", bytes(4096)]
+)
+def test_a_file_that_is_no_model(tmp_path, content):
+    path = tmp_path / "other.orbm"
+    path.write_bytes(content)
+    text = refusal(orbm.load, path)
+    assert_says(text, "other.orbm", "not a model file", "written by save()")
+
+
+def test_a_safetensors_file_of_another_program(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    save_file({"weights": np.zeros(3)}, path)
+    assert_says(refusal(orbm.load, path), "weights.safetensors", "not a model file")
+    save_file({"weights": np.zeros(3)}, path, metadata={"format": "pt"})
+    assert_says(refusal(orbm.load, path), "weights.safetensors", "not a model file")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.9, 0.999])
+def test_a_truncated_file(file, share):
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    assert_says(refusal(orbm.load, file), "survey.orbm", "not a model file", "save()")
+
+
+def with_header(path, change):
+    """The same file with another description, arrays untouched."""
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    table = json.loads(content[8:end])
+    about = json.loads(table["__metadata__"]["ordinalrbm"])
+    change(about)
+    table["__metadata__"]["ordinalrbm"] = json.dumps(about)
+    text = json.dumps(table).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[end:])
+
+
+def test_the_header_can_be_rewritten(file, model):
+    """Else the tests below could fail for another reason."""
+    with_header(file, lambda about: None)
+    assert_same_model(orbm.load(file), model)
+
+
+def test_a_model_of_a_newer_version(file):
+    with_header(file, lambda about: about.update(version=99))
+    text = refusal(orbm.load, file)
+    assert_says(text, "survey.orbm", "version 99", "version 1", "use the release that wrote it")
+
+
+def test_a_model_of_another_format(file):
+    with_header(file, lambda about: about.update(format="something"))
+    assert_says(refusal(orbm.load, file), "survey.orbm", "not a model file")
+
+
+@pytest.mark.parametrize("part", ["parameters", "scales", "units", "columns", "best_epoch"])
+def test_a_model_that_lacks_a_part(file, part):
+    with_header(file, lambda about: about.pop(part))
+    assert_says(refusal(orbm.load, file), "survey.orbm", part, "save it again")
+
+
+def test_a_model_with_an_unknown_parameter(file):
+    with_header(file, lambda about: about["parameters"].update(colour="red"))
+    assert_says(refusal(orbm.load, file), "survey.orbm", "colour")
+
+
+# Saving where nothing can be saved
+
+
+def test_saving_into_a_missing_folder(model, tmp_path):
+    text = refusal(model.save, tmp_path / "nowhere" / "survey.orbm")
+    assert_says(text, "nowhere", "does not exist", "create it or save elsewhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_over_a_folder(model, tmp_path):
+    target = tmp_path / "survey.orbm"
+    target.mkdir()
+    assert_says(refusal(model.save, target), "survey.orbm", "save elsewhere")
+    assert list(tmp_path.iterdir()) == [target]
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_saving_into_a_folder_that_is_not_writable(model, tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    locked.chmod(0o500)
+    try:
+        assert_says(refusal(model.save, locked / "survey.orbm"), "locked", "save elsewhere")
+        assert list(locked.iterdir()) == []
+    finally:
+        locked.chmod(0o700)
+
+
+def test_saving_into_a_folder_where_no_file_can_be_made(model):
+    """As root, too: nobody makes files in /proc."""
+    target = "/proc/self/task/survey.orbm"
+    if not os.path.isdir(os.path.dirname(target)):
+        pytest.skip("there is no /proc")
+    assert_says(refusal(model.save, target), "/proc/self/task", "save elsewhere")
+    assert not os.path.exists(target)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_disk_that_fills_up_leaves_the_old_file(model, file, monkeypatch, step):
+    before = file.read_bytes()
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises((DataError, OSError), match="No space left"):
+        small(n_factors=7).fit(frame()).save(file)
+    monkeypatch.undo()
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]

@@ -1,0 +1,212 @@
+"""CumulativeRBM as a scikit-learn estimator: its own checks, and the tools around it."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import (
+    check_estimator,
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
+from small_surveys import SCALES, assert_same_model, frame, levels, numbers, small
+
+import ordinalrbm as orbm
+
+OFF_SCALE = (
+    "asks about continuous values that were not in the training data: they are on no scale, and "
+    "refusing them is what this estimator is for"
+)
+ONE_TABLE_PER_CALL = (
+    "takes predict and predict_proba for those of a single target; here there is one prediction "
+    "per cell, and predict_proba is a list with one array per column (checked without them below)"
+)
+EXPECTED_TO_FAIL = {
+    "check_fit_idempotent": OFF_SCALE,
+    "check_sample_weight_equivalence_on_dense_data": OFF_SCALE,
+    "check_sample_weight_equivalence_on_sparse_data": OFF_SCALE,
+    "check_estimator_sparse_array": ONE_TABLE_PER_CALL,
+    "check_estimator_sparse_matrix": ONE_TABLE_PER_CALL,
+    "check_estimators_pickle": ONE_TABLE_PER_CALL,
+    "check_methods_sample_order_invariance": ONE_TABLE_PER_CALL,
+    "check_methods_subset_invariance": ONE_TABLE_PER_CALL,
+}
+# The checks feed continuous columns, each value a level of its own.
+measurements = pytest.mark.filterwarnings("ignore:.*looks continuous:UserWarning")
+# check_array_api_input skips itself unless SCIPY_ARRAY_API is set.
+skips = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+
+
+class TransformOnly(orbm.CumulativeRBM):
+    """The estimator as the checks see any other transformer."""
+
+    @property
+    def predict(self):
+        raise AttributeError("hidden from the checks")
+
+    predict_proba = predict
+
+
+@measurements
+@skips
+@parametrize_with_checks(
+    [orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0)],
+    expected_failed_checks=lambda estimator: EXPECTED_TO_FAIL,
+)
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def checks_that_stumble_over_predict():
+    """Each check as often as scikit-learn asks it, with its settings."""
+    for _, check in estimator_checks_generator(TransformOnly()):
+        name = getattr(check, "func", check).__name__
+        if EXPECTED_TO_FAIL.get(name) is ONE_TABLE_PER_CALL:
+            yield pytest.param(check, id=name)
+
+
+@measurements
+@pytest.mark.parametrize("check", list(checks_that_stumble_over_predict()))
+def test_checks_that_stumble_over_predict_pass_without_it(check):
+    check(TransformOnly(n_factors=2, n_epochs=2, random_state=0))
+
+
+def test_every_excuse_is_needed():
+    """An expected failure whose check now passes, or no longer exists, is to be removed."""
+    with pytest.warns(Warning):
+        results = check_estimator(
+            orbm.CumulativeRBM(n_factors=2, n_epochs=1, random_state=0),
+            expected_failed_checks=EXPECTED_TO_FAIL,
+            on_fail=None,
+        )
+    failed = {each["check_name"] for each in results if each["status"] == "xfail"}
+    assert failed == set(EXPECTED_TO_FAIL)
+
+
+# What the excused checks ask, asked about answers on a scale
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small(n_epochs=6).fit(frame())
+
+
+def results(model, X):
+    """Everything that the model says about rows, one array each."""
+    return [model.transform(X), model.predict(X).to_numpy(), *model.predict_proba(X)]
+
+
+def test_fit_twice_is_fit_once(fitted):
+    twice = clone(fitted).fit(frame(seed=5)).fit(frame())
+    assert_same_model(fitted, twice)
+
+
+@pytest.mark.parametrize("inference", ["mean_field", "mcmc"])
+def test_rows_do_not_know_of_each_other(fitted, inference):
+    """A subset of the rows gives the same as all rows; of draws this holds for the first rows."""
+    X = frame(seed=6, missing=0.3)
+    model = clone(fitted).set_params(inference=inference, n_draws=5).fit(frame())
+    whole = results(model, X)
+    for one, other in zip(results(model, X.iloc[:40]), whole, strict=True):
+        np.testing.assert_array_equal(one, other[:40])
+    if inference == "mean_field":
+        order = np.random.default_rng(0).permutation(len(X))
+        for one, other in zip(results(model, X.iloc[order]), whole, strict=True):
+            np.testing.assert_array_equal(one, other[order])
+
+
+def test_pickle_keeps_everything(fitted):
+    X = frame(seed=7)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert_same_model(fitted, again)
+    for one, other in zip(results(again, X), results(fitted, X), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_clone_is_unfitted_with_the_same_parameters():
+    model = small(scales=SCALES, units_per_factor=2, unanswered="latent").fit(frame())
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "model_")
+    assert_same_model(copy.fit(frame()), model)
+
+
+def test_parameters_are_not_touched_by_fit():
+    model = small(scales=SCALES, random_state=np.random.RandomState(3))
+    before = dict(model.get_params())
+    model.fit(frame())
+    after = model.get_params()
+    assert all(after[name] is before[name] for name in before)
+
+
+# The tools around it
+
+
+def test_feature_names_out(fitted):
+    expected = ["cumulativerbm0", "cumulativerbm1", "cumulativerbm2"]
+    np.testing.assert_array_equal(fitted.get_feature_names_out(), expected)
+
+
+def test_pandas_output_has_the_index_and_the_names():
+    X = frame().set_index(pd.RangeIndex(1000, 1150))
+    out = small().set_output(transform="pandas").fit_transform(X)
+    assert isinstance(out, pd.DataFrame)
+    assert list(out.columns) == ["cumulativerbm0", "cumulativerbm1", "cumulativerbm2"]
+    pd.testing.assert_index_equal(out.index, X.index)
+    np.testing.assert_array_equal(out.to_numpy(), small().fit(X).transform(X))
+
+
+def test_polars_output():
+    polars = pytest.importorskip("polars")
+    out = small().set_output(transform="polars").fit_transform(polars.from_pandas(frame()))
+    assert isinstance(out, polars.DataFrame)
+    assert out.columns == ["cumulativerbm0", "cumulativerbm1", "cumulativerbm2"]
+
+
+def test_factors_are_features_in_a_pipeline():
+    dense = levels(300, missing=0.1, seed=8)
+    target = (dense[:, 3] >= 4).astype(int)
+    questions = numbers(dense)[:, [0, 1, 2, 4, 5]]
+    pipeline = make_pipeline(small(n_epochs=30, n_factors=4), LogisticRegression())
+    pipeline.fit(questions[:200], target[:200])
+    assert pipeline.predict_proba(questions[200:]).shape == (100, 2)
+    chance = max(target[200:].mean(), 1 - target[200:].mean())
+    assert pipeline.score(questions[200:], target[200:]) > chance
+
+
+def test_parameters_inside_a_pipeline():
+    pipeline = make_pipeline(small(), LogisticRegression())
+    pipeline.set_params(cumulativerbm__n_factors=5)
+    X = numbers(levels())
+    assert pipeline[:-1].fit_transform(X).shape == (150, 5)
+
+
+def test_grid_search_by_the_score_of_the_answers():
+    """Folds miss levels, so that scales must be given; more than a constant is found."""
+    X = frame(240, missing=0.05, seed=9)
+    search = GridSearchCV(
+        small(scales=SCALES, n_epochs=15, learning_rate=0.05),
+        {"n_factors": [1, 4], "weight_decay": [1.0, 1e4]},
+        cv=2,
+        error_score="raise",
+    ).fit(X)
+    scores = search.cv_results_["mean_test_score"]
+    assert np.isfinite(scores).all()
+    assert (scores < 0).all()
+    # So strong a prior leaves no weights, hence nothing that one answer says about another.
+    assert search.best_params_["weight_decay"] == 1.0
+    assert search.best_estimator_.transform(X).shape == (240, search.best_params_["n_factors"])
+
+
+def test_cross_validation_gives_the_mean_log_probability():
+    X = frame(200, missing=0.05, seed=10)
+    scores = cross_val_score(small(scales=SCALES), X, cv=4, error_score="raise")
+    assert scores.shape == (4,)
+    share = np.mean([np.log(1 / len(labels)) for labels in SCALES.values()])
+    assert (scores > share).all()  # better than guessing
+    assert (scores < 0).all()
