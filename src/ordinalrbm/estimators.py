@@ -60,12 +60,12 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     scales : None, list, or dict, default=None
         Levels from lowest to highest: one list for all columns, or a dict from column to list.
         Columns not given are read from the data: ordered categories as they are, numbers ascending.
-    n_epochs : int, default=60
+    n_epochs : int, default=40
         Passes over the data at most.
     batch_size : int, default=100
         Rows per update.
     learning_rate : float, default=0.01
-        Size of the first steps; it falls to zero along a cosine over ``n_epochs``.
+        Size of the first steps; it falls to zero along a cosine in the last epochs.
     gibbs_steps : int, default=1
         Steps of each chain per update.
     free_phase : {"contrastive", "persistent"}, default="contrastive"
@@ -77,8 +77,9 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     validation_fraction : float, default=0.05
         Share of answers that is hidden while learning (of the first 4,000 rows in random order);
         their likelihood decides which epoch is kept. 0 learns from all answers, for all epochs.
-    patience : int, default=20
-        Stop after so many epochs without a better one.
+    patience : int, default=5
+        After so many epochs without a better one, the learning rate begins to fall to zero, which
+        takes 0.4 ``n_epochs``; then learning stops.
     inference : {"mean_field", "mcmc"}, default="mean_field"
         How factors are inferred from answers: a deterministic fixed point, or ``n_draws`` draws.
     n_draws : int, default=100
@@ -124,7 +125,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         units_per_factor: int = 1,
         unanswered: str = "absent",
         scales: Any = None,
-        n_epochs: int = 60,
+        n_epochs: int = 40,
         batch_size: int = 100,
         learning_rate: float = 0.01,
         gibbs_steps: int = 1,
@@ -132,7 +133,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         n_chains: int = 100,
         weight_decay: float = 10.0,
         validation_fraction: float = 0.05,
-        patience: int = 20,
+        patience: int = 5,
         inference: str = "mean_field",
         n_draws: int = 100,
         random_state: Any = None,

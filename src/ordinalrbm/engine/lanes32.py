@@ -1,9 +1,9 @@
 """The scalar functions of :mod:`ordinalrbm.engine.lanes` in float32: twice the lanes.
 
-Right to about 5e-6 for ordinary intervals. :func:`ordinary` says which are: not too narrow (the mass
-is a difference of numbers of size one) and not too far out (the spacing of float32 there is not small
-against the length over which the density falls). The kernels compute all answers here and the few
-others again in float64.
+Right to about 5e-6 for ordinary intervals. :func:`ordinary` says which are: not too narrow (the
+mass is a difference of numbers of size one) and not too far out (the spacing of float32 there is
+not small against the length over which the density falls). The kernels compute all answers here and
+the few others again in float64.
 """
 
 from __future__ import annotations

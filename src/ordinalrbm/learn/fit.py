@@ -15,7 +15,11 @@ from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.learn.chains import Chains, FreePhase, gradient, start_chains
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.updates import Moments, ascend, zero_moments
-from ordinalrbm.model.vector import Unanswered, VectorModel, initial_model, side, with_parameters
+from ordinalrbm.model.start import initial_model
+from ordinalrbm.model.vector import Unanswered, VectorModel, side, with_parameters
+
+# Share of the epochs in which the learning rate falls to zero.
+_FALL = 0.4
 
 
 @dataclass(frozen=True)
@@ -76,30 +80,81 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
     this = side(model, learnt, settings.unanswered, row_weight)
     chains = start_chains(model, this, settings.free_phase, settings.n_chains, settings.seed)
     learner = _Learner(model, zero_moments(model), chains)
-    best, history, interrupted = model.copy(), [], False
-    best_epoch, started = 0, time.perf_counter()
+    best, best_epoch = model, 0
+    history: list[Record] = []
+    interrupted = False
+    started = time.perf_counter()
     bar = tqdm(
-        range(1, settings.n_epochs + 1), desc="learning", unit="epoch",
-        disable=not settings.verbose, file=sys.stderr,
+        total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
+        file=sys.stderr,
     )  # fmt: skip
+    schedule = _Schedule(settings)
     try:
-        for epoch in bar:
-            rate = _rate(epoch, settings)
+        while (rate := schedule.rate()) > 0.0:
+            epoch = len(history) + 1
             _epoch(learner, this, epoch, rate, settings)
-            record = _record(learner.model, monitor, epoch, rate, started, settings)
-            history.append(record)
-            bar.set_postfix_str(f"held-out log-likelihood {record.validation:.4f}")
-            if monitor is None or record.validation >= _best(history):
-                best, best_epoch = learner.model.copy(), epoch
-            if epoch - best_epoch >= settings.patience:
-                break
+            history.append(_record(model, monitor, epoch, rate, started, settings))
+            if schedule.after(history):
+                best, best_epoch = model.copy(), epoch
+            bar.update()
+            bar.set_postfix_str(f"held-out log-likelihood {history[-1].validation:.4f}")
     except KeyboardInterrupt:
         if best_epoch == 0:
             raise
         interrupted = True
     finally:
         bar.close()
+    if not interrupted and _is_better(model, best, monitor, settings):
+        best, best_epoch = model, len(history)
     return Fitted(best, best_epoch, history, interrupted)
+
+
+class _Schedule:
+    """Full rate until held-out answers are no longer predicted better, then a fall to zero.
+
+    The last epochs settle what the first have found, so learning never just breaks off: a plateau
+    of ``patience`` epochs, or the approach of ``n_epochs``, begins the fall along a cosine.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.length = max(1, round(_FALL * settings.n_epochs))
+        self.fall_begins = settings.n_epochs - self.length
+        self.done = 0
+
+    def rate(self) -> float:
+        """Learning rate of the next epoch; zero when learning is over."""
+        fallen = (self.done - self.fall_begins) / self.length
+        share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
+        return self.settings.learning_rate * share if fallen < 1.0 else 0.0
+
+    def after(self, history: list[Record]) -> bool:
+        """Take note of an epoch; returns whether it is the best so far."""
+        self.done = len(history)
+        values = np.array([record.validation for record in history])
+        if np.isnan(values[-1]):
+            return True
+        best = int(values.argmax()) + 1
+        if self.done - best >= self.settings.patience:
+            self.fall_begins = min(self.fall_begins, self.done)
+        return best == self.done
+
+
+def _is_better(
+    last: VectorModel, best: VectorModel, monitor: Monitor | None, settings: Settings
+) -> bool:
+    """Whether the last epoch is better than the best by mean-field, judged by draws.
+
+    Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
+    the stronger the weights: it tends to prefer earlier epochs.
+    """
+    if monitor is None:
+        return True
+    values = [
+        monitor.measure_by_draws(model, settings.unanswered, settings.seed)
+        for model in (last, best)
+    ]
+    return values[0] >= values[1]
 
 
 def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Settings) -> None:
@@ -116,12 +171,6 @@ def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Set
         ascend(model, uphill, learner.moments, n_steps, rate)
 
 
-def _rate(epoch: int, settings: Settings) -> float:
-    """Cosine from the full rate to zero: the last epochs settle what the first have found."""
-    done = (epoch - 1) / settings.n_epochs
-    return settings.learning_rate * 0.5 * (1.0 + np.cos(np.pi * done))
-
-
 def _record(
     model: VectorModel, monitor: Monitor | None, epoch: int, rate: float, started: float,
     settings: Settings,
@@ -130,7 +179,3 @@ def _record(
     if monitor is not None:
         held_out, seen = monitor.measure(model, settings.unanswered)
     return Record(epoch, seen, held_out, rate, time.perf_counter() - started)
-
-
-def _best(history: list[Record]) -> float:
-    return max(record.validation for record in history)

@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.infer.posterior import mean_field
-from ordinalrbm.infer.predict import Cells, log_probabilities
+from ordinalrbm.infer.posterior import draws, mean_field
+from ordinalrbm.infer.predict import Cells, log_of_level, log_probabilities, probabilities
 from ordinalrbm.model.vector import Unanswered, VectorModel, side
 
 # So many rows are watched at most: enough for a standard error of about 0.005 nats.
 _WATCHED_ROWS = 4000
+_DRAWS = 50
 
 
 class Monitor(NamedTuple):
@@ -33,6 +34,12 @@ class Monitor(NamedTuple):
         held_out = log_probabilities(model, posterior.factors, self.held_out)
         seen = log_probabilities(model, posterior.factors, self.seen)
         return float(held_out.mean()), float(seen.mean())
+
+    def measure_by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> float:
+        """Mean log probability of the held-out answers, by sampling: slower and unbiased."""
+        chain = draws(model, side(model, self.shown, unanswered), _DRAWS, seed)
+        distribution = probabilities(model, chain, self.held_out)
+        return float(log_of_level(distribution, self.held_out.level).mean())
 
 
 def set_aside(

@@ -53,27 +53,6 @@ class VectorModel(NamedTuple):
         return self._replace(**arrays)
 
 
-def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
-    """Small random weights, thresholds at the marginal quantiles.
-
-    Half of the units are on at first, so the bias takes half of the weights back: each answer
-    starts with its own marginal distribution.
-    """
-    n_levels = observations.n_levels
-    rng = np.random.default_rng(seed)
-    scale = 0.5 / np.sqrt(n_factors * units)
-    weights = rng.normal(scale=scale, size=(n_levels.size, n_factors)).astype(np.float32)
-    weights[n_levels < 2] = 0.0  # a column with one level says nothing, and must stay silent
-    return VectorModel(
-        weights=weights,
-        bias=-0.5 * units * weights.sum(axis=1),
-        factor_bias=np.zeros(n_factors, dtype=np.float32),
-        steps=thresholds.at_marginals(level_counts(observations), n_levels),
-        n_levels=n_levels,
-        units=units,
-    )
-
-
 def level_counts(observations: Observations) -> np.ndarray:
     """(N, L): how often each level of each column was chosen."""
     width = int(observations.n_levels.max(initial=1))

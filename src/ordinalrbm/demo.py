@@ -1,0 +1,386 @@
+"""The demo: a survey about food, from hidden answers predicted to a map of tastes."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sklearn.base import clone
+
+from ordinalrbm.data.datasets import load_food_world_cup
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.infer import predict
+from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAP, CUISINES = "food-map.png", "food-cuisines.png"
+HIDDEN_SHARE = 0.1
+HIDING_SEED = 2014
+# Chosen by answers hidden within the answers that are shown (three masks): 20 factors gain
+# another 0.005 nats per answer, but 12 are easier to read.
+SETTINGS: dict[str, Any] = {
+    "n_factors": 12,
+    "units_per_factor": 64,
+    "unanswered": "latent",
+    "weight_decay": 20.0,
+    "learning_rate": 0.02,
+    "n_epochs": 30,
+    "random_state": 0,
+}
+_WIDTH = 80  # longer lines are hard to read, however wide the terminal is
+_LEVELS = [1, 2, 3, 4, 5]
+_ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
+_NORTH_WEST_EUROPE = ["Belgium", "England", "Germany", "Ireland", "Netherlands", "Switzerland"]
+_INTEREST = ["Not at all", "Not much", "Some", "A lot"]
+_SOURCE = "Data: FiveThirtyEight, CC BY 4.0."
+_WORDING = Wording(more="likes {} more", less="likes {} less", rows="respondents")
+# What a terminal without Unicode shows instead.
+_ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": "...", "–": "-", "½": "1/2"})
+
+# Three things to try, each a comment and code that runs after the one before it.
+NEXT_STEPS = [
+    (
+        "Fit your own survey: one row per person, one column per question.",
+        "import pandas as pd, ordinalrbm as orbm\n"
+        'answers = pd.read_csv("survey.csv", index_col=0)\n'
+        "model = orbm.CumulativeRBM(random_state=0, verbose=True).fit(answers)",
+    ),
+    (
+        "Fill in the answers that nobody gave.",
+        'model.impute(answers).to_csv("survey-complete.csv")',
+    ),
+    (
+        "Keep the model, and use its factors elsewhere (regression, clusters, maps).",
+        'model.save("survey.orbm")\nfactors = orbm.load("survey.orbm").transform(answers)',
+    ),
+]
+
+
+class Hidden(NamedTuple):
+    """Answers that were taken out of a table: where they stood, and their levels from 0."""
+
+    row: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+
+
+class Scores(NamedTuple):
+    """How well distributions over levels predict answers."""
+
+    absolute_error: float
+    accuracy: float
+    log_likelihood: float
+
+
+class Outcome(NamedTuple):
+    """What the demo found, for those who call it from Python."""
+
+    model: CumulativeRBM
+    scores: Scores
+    baseline: Scores
+    factors: list[FactorInWords]
+    pictures: list[Path]
+
+
+def run(
+    out: str | os.PathLike = "ordinalrbm-demo",
+    *,
+    console: Console | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Hide answers, learn, predict them, tell the factors, and draw two pictures.
+
+    Parameters
+    ----------
+    out : path, default="ordinalrbm-demo"
+        Folder for the pictures; made when it is not there.
+    console : rich.console.Console, optional
+        Where to print; standard output when not given.
+    **settings
+        Parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
+    """
+    console = console or Console(highlight=False)
+    started = time.perf_counter()
+    with _folder(Path(out)) as folder:
+        answers, background = load_food_world_cup(background=True)
+        shown, hidden = hide_answers(answers, HIDDEN_SHARE, HIDING_SEED)
+        _introduce(console, answers, hidden)
+        model = _learn(console, shown, {**SETTINGS, **settings})
+        scores = score(_at(model.predict_proba(shown), hidden), hidden.level)
+        baseline = score(_marginals(shown)[hidden.column], hidden.level)
+        _tell_scores(console, scores, baseline, hidden.level.size)
+        factors = describe_factors(model, answers, n_factors=5, wording=_WORDING)
+        _tell_factors(console, factors)
+        pictures = _draw(console, model, answers, background)
+        paths = _write(folder, pictures)
+        _tell_pictures(console, paths, answers)
+    _tell_next_steps(console, time.perf_counter() - started)
+    return Outcome(model, scores, baseline, factors, list(paths.values()))
+
+
+# Hidden answers
+
+
+def hide_answers(answers: pd.DataFrame, share: float, seed: int) -> tuple[pd.DataFrame, Hidden]:
+    """A copy of a table of answers 1..5 with a random share of them taken out, and those.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [1.0, 2.0], "b": [None, 5.0]})
+    >>> shown, hidden = hide_answers(table, 1 / 3, seed=0)
+    >>> int(shown.notna().to_numpy().sum()), hidden.level.size
+    (2, 1)
+    """
+    values = answers.to_numpy(dtype=np.float64, copy=True)
+    row, column = np.nonzero(~np.isnan(values))
+    count = round(share * row.size)
+    chosen = np.sort(np.random.default_rng(seed).permutation(row.size)[:count])
+    row, column = row[chosen], column[chosen]
+    level = values[row, column].astype(np.intp) - 1
+    values[row, column] = np.nan
+    return pd.DataFrame(values, answers.index, answers.columns), Hidden(row, column, level)
+
+
+def score(distribution: np.ndarray, level: np.ndarray) -> Scores:
+    """Error of the median, hits of the mode, and mean log probability of the true levels.
+
+    Examples
+    --------
+    >>> score(np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5]]), np.array([0, 0]))
+    Scores(absolute_error=0.5, accuracy=0.5, log_likelihood=-1.0397...)
+    """
+    median = predict.point(distribution, "median")
+    mode = predict.point(distribution, "mode")
+    return Scores(
+        float(np.abs(median - level).mean()),
+        float((mode == level).mean()),
+        float(predict.log_of_level(distribution, level).mean()),
+    )
+
+
+def _at(distributions: list[np.ndarray], hidden: Hidden) -> np.ndarray:
+    """Distributions of the hidden answers, out of those of all cells."""
+    return np.stack(distributions, axis=1)[hidden.row, hidden.column]
+
+
+def _marginals(shown: pd.DataFrame) -> np.ndarray:
+    """(N, 5): how often each level is chosen, half an answer added to each."""
+    counts = np.array([(shown == level).sum(axis=0) for level in _LEVELS]).T + 0.5
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _learn(console: Console, shown: pd.DataFrame, settings: dict[str, Any]) -> CumulativeRBM:
+    n_answers = int(shown.notna().to_numpy().sum())
+    n_factors = settings["n_factors"]
+    _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
+    model = CumulativeRBM(scales=_LEVELS, **settings)
+    # On a new machine the first fit compiles for half a minute: better before the progress bar
+    # starts to estimate how long the rest will take.
+    clone(model).set_params(n_factors=1, n_epochs=1, verbose=False).fit(shown.head(100))
+    # Where nobody watches, a bar that redraws itself is only noise.
+    return model.set_params(verbose=sys.stderr.isatty()).fit(shown)
+
+
+# Pictures
+
+
+def _draw(
+    console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
+) -> dict[str, Figure]:
+    """Both figures, by file name."""
+    from ordinalrbm import plots  # matplotlib takes a while to import
+
+    _say(console, "Drawing a map of the respondents and one of the cuisines ...")
+    answered = answers.notna().any(axis=1)
+    answers, background = answers[answered], background[answered]
+    contrast = answers[_ASIA].mean(axis=1) - answers[_NORTH_WEST_EUROPE].mean(axis=1)
+    interest = pd.Categorical(background["interest"], _INTEREST, ordered=True)
+    method = f"a Cumulative RBM with {model.n_factors} factors"
+    respondents = plots.row_map(
+        plots.row_positions(model.transform(answers)),
+        {
+            "Mean rating given\n(1 hate … 5 love)": answers.mean(axis=1),
+            "Mean rating of Asian minus\nof north-west European cuisines": contrast,
+            "Stated interest in world food\n(the model never saw it)": interest,
+        },
+        title=f"{len(answers):,} people by taste: neighbours like the same cuisines",
+        note=f"t-SNE of the factor posteriors of {method}; "
+        f"{(~answered).sum()} respondents without any answer are left out. {_SOURCE}",
+    )
+    cuisines = plots.similarity_map(
+        column_similarity(model),
+        title="Which cuisines are liked by the same people",
+        note=f"From the weights of {method}; frames: groups of like cuisines. {_SOURCE}",
+    )
+    return {MAP: respondents, CUISINES: cuisines}
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[Path]:
+    """A folder that can be written to; when the work fails, one made for it is removed."""
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        _remove_empty(made)
+        raise _unwritable(folder, error) from error
+    try:
+        yield folder
+    except BaseException:
+        _remove_empty(made)
+        raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for part in folders:  # the innermost comes first
+        with suppress(OSError):
+            part.rmdir()
+
+
+def _write(folder: Path, pictures: dict[str, Figure]) -> dict[str, Path]:
+    """Save figures; all are drawn before the first is written, and none is ever half there."""
+    contents = {}
+    for name, figure in pictures.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+        contents[name] = buffer.getvalue()
+    for name, content in contents.items():
+        handle, unfinished = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            # mkstemp keeps others from reading; a picture is for everybody.
+            os.chmod(unfinished, 0o644)
+            os.replace(unfinished, folder / name)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        finally:
+            Path(unfinished).unlink(missing_ok=True)
+    return {name: folder / name for name in contents}
+
+
+def _unwritable(folder: Path, error: OSError) -> DataError:
+    reason = (error.strerror or str(error)).lower()
+    return DataError(
+        f"Cannot write to the folder '{folder}' ({reason}); choose another one with --out."
+    )
+
+
+# What is printed
+
+
+def _introduce(console: Console, answers: pd.DataFrame, hidden: Hidden) -> None:
+    n_rows, n_columns = answers.shape
+    given = answers.notna().to_numpy().mean()
+    _title(console, "Food World Cup")
+    _say(
+        console,
+        f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} national "
+        f"cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the answers: many "
+        "cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides "
+        f"{HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which tastes go "
+        f"together, predicts the {hidden.level.size:,} hidden ones, and draws two pictures.",
+    )
+    console.print()
+
+
+def _tell_scores(console: Console, scores: Scores, baseline: Scores, n_hidden: int) -> None:
+    _title(console, f"How well the {n_hidden:,} hidden answers are predicted")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    for name in ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for name, line in (("Cumulative RBM", scores), ("cuisine's usual answer", baseline)):
+        table.add_row(
+            name,
+            f"{line.absolute_error:.3f}",
+            f"{line.accuracy * 100:.1f} %",
+            _fit(console, f"{line.log_likelihood:.3f}".replace("-", "−")),
+        )
+    console.print(table)
+    _say(
+        console,
+        "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
+        "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked.",
+        style="dim",
+    )
+
+
+def _tell_factors(console: Console, factors: list[FactorInWords]) -> None:
+    _title(console, "The tastes it found")
+    if not factors:
+        _say(console, "None: no factor moves any answer. Let it learn for more epochs.")
+        return
+    _say(
+        console,
+        "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
+        "between people low and high on it (10th and 90th percentile), all other factors at their "
+        "mean. Last: how likely a 4 or 5 becomes.",
+        style="dim",
+    )
+    for factor in factors:
+        _say(console, factor.text, indent=2)
+
+
+def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFrame) -> None:
+    silent = int((~answers.notna().any(axis=1)).sum())
+    _title(console, "Pictures")
+    what = {
+        MAP: f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)",
+        CUISINES: "which cuisines are liked by the same people",
+    }
+    for name, path in paths.items():
+        # A path is for copying: never broken over lines.
+        console.print(Text(_fit(console, f"  {path}")), soft_wrap=True)
+        console.print(f"    {what[name]}", style="dim", markup=False)
+
+
+def _tell_next_steps(console: Console, seconds: float) -> None:
+    _title(console, "What to try next, in Python")
+    for number, (what, code) in enumerate(NEXT_STEPS, start=1):
+        console.print(f"  # {number}. {what}", style="dim", markup=False, soft_wrap=True)
+        for line in code.splitlines():
+            console.print(Text(f"  {line}"), soft_wrap=True)
+    console.print()
+    _say(console, f"Done in {seconds:.0f} s.", style="dim")
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(_fit(console, text), style="bold"))
+
+
+def _say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    """Print a paragraph; a number stays on the line of its unit, a bracket on that of its word."""
+    glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
+    lines = textwrap.fill(
+        glued,
+        width=min(console.width, _WIDTH),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * 2 * indent,
+    )
+    console.print(Text(_fit(console, lines.replace("\xa0", " ")), style=style), soft_wrap=True)
+
+
+def _fit(console: Console, text: str) -> str:
+    """The text in characters that the terminal has."""
+    return text if console.encoding.lower().startswith("utf") else text.translate(_ASCII)

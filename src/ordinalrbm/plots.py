@@ -1,0 +1,290 @@
+"""Figures: a map of the rows by their factors, and a map of which columns go together.
+
+Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own. pyplot is not
+used, so no figure stays open and no display is needed; save with ``figure.savefig("map.png")``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, Normalize, TwoSlopeNorm, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
+from scipy.spatial.distance import squareform
+
+from ordinalrbm.errors import DataError
+
+# Okabe and Ito's colours, told apart with any kind of colour vision.
+_KINDS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+_UNKNOWN = "#BBBBBB"
+# Shades from dark to light, which survive colour blindness and a grey print.
+_DEGREES = "viridis"
+# For points: the middle is grey, because white points would vanish.
+_CONTRAST = LinearSegmentedColormap.from_list(
+    "contrast", ["#A33B00", "#F08A3C", "#CFCFCF", "#4A9FD4", "#004A7C"]
+)
+_POINT_LEGEND: dict[str, Any] = {"frameon": False, "handletextpad": 0.1, "columnspacing": 1.0}
+_PANELS_PER_ROW = 3
+
+
+def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -> np.ndarray:
+    """Places on a plane for rows: neighbours have similar factors (t-SNE of scikit-learn).
+
+    Parameters
+    ----------
+    factors : (n, K) array-like
+        What ``transform`` gives.
+    random_state : int, default=0
+    max_iter : int, default=500
+        Steps of t-SNE, at least 250. More make clusters stand out a little further.
+
+    Returns
+    -------
+    (n, 2) array
+
+    Examples
+    --------
+    >>> factors = np.random.default_rng(0).random((60, 3))
+    >>> row_positions(factors, max_iter=250).shape
+    (60, 2)
+    """
+    from sklearn.manifold import TSNE  # slow to import, and only needed here
+
+    points = np.asarray(factors, dtype=np.float32)
+    if points.ndim != 2 or points.shape[0] < 4:
+        raise DataError(
+            f"A map needs a table of at least 4 rows, got shape {points.shape}; "
+            "give what transform() returns for more rows."
+        )
+    # t-SNE asks for fewer neighbours than rows; 30 is its usual number.
+    perplexity = min(30.0, (points.shape[0] - 1) / 3)
+    # The principal components give the map the same large-scale layout each time.
+    start = "pca" if points.shape[1] >= 2 else "random"
+    method = TSNE(perplexity=perplexity, init=start, random_state=random_state, max_iter=max_iter)
+    return method.fit_transform(points)
+
+
+def row_map(
+    positions: Any,
+    colour_by: Mapping[str, Any],
+    *,
+    title: str = "",
+    note: str = "",
+    axis_name: str = "t-SNE",
+) -> Figure:
+    """Rows as points on a plane, one panel per way to colour them.
+
+    Parameters
+    ----------
+    positions : (n, 2) array-like
+        For instance from :func:`row_positions`.
+    colour_by : mapping from panel title to n values
+        Numbers get a colour bar; numbers on both sides of zero one with zero in the middle.
+        An ordered ``pandas.Categorical`` gets a legend in shades, anything else in distinct
+        colours (at most eight kinds). Missing values are hollow, behind the others.
+    title : str, optional
+        Above all panels.
+    note : str, optional
+        Small, below all panels: the source, or what was left out.
+    axis_name : str, default="t-SNE"
+        What made the positions.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> places = np.random.default_rng(0).normal(size=(6, 2))
+    >>> figure = row_map(places, {"Age": [20, 30, 40, 50, 60, None], "Pet": list("ccddcd")})
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['Age', 'Pet']
+    """
+    points = np.asarray(positions, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise DataError(f"positions must have two columns, got shape {points.shape}.")
+    figure, panels = _panels(len(colour_by))
+    for axes, (name, values) in zip(panels, colour_by.items(), strict=True):
+        column = pd.Series(values).reset_index(drop=True)
+        if len(column) != len(points):
+            raise DataError(
+                f"'{name}' has {len(column)} values for {len(points)} points; give one per row."
+            )
+        _scatter(axes, points, column)
+        axes.set_title(name)
+        axes.set_xlabel(f"{axis_name} 1")
+        axes.set_ylabel(f"{axis_name} 2")
+        # The places have no unit; only who is near whom has a meaning.
+        axes.set(xticks=[], yticks=[])
+        # Equal scales, but panels of one size: the limits give way, not the frame.
+        axes.set_aspect("equal", adjustable="datalim")
+    _frame(figure, title, note)
+    return figure
+
+
+def similarity_map(
+    similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = ""
+) -> Figure:
+    """Which columns go together: their similarities as a heat map, like beside like.
+
+    Columns are ordered by hierarchical clustering (average linkage); frames mark the groups.
+
+    Parameters
+    ----------
+    similarity : DataFrame
+        Square and symmetric, −1 to 1, for instance from
+        :func:`ordinalrbm.words.column_similarity`.
+    n_groups : int, default=6
+        Into how many groups the tree is cut at most.
+    title, note : str, optional
+        Above and, small, below.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> names = ["tea", "wine", "coffee", "beer"]
+    >>> values = [[1, 0, 0.9, 0], [0, 1, 0, 0.8], [0.9, 0, 1, 0], [0, 0.8, 0, 1]]
+    >>> figure = similarity_map(pd.DataFrame(values, names, names), n_groups=2)
+    >>> sorted(label.get_text() for label in figure.axes[0].get_yticklabels()[:2])
+    ['coffee', 'tea']
+    """
+    values = similarity.to_numpy(dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or len(values) < 2:
+        raise DataError(f"similarity must be square and at least 2 by 2, got {values.shape}.")
+    order, group = _cluster(values, n_groups)
+    names = [str(similarity.index[i]) for i in order]
+    side = max(4.0, 0.21 * len(names) + 2.2)
+    figure = Figure(figsize=(side + 0.6, side), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(values[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
+    ticks = np.arange(len(names))
+    axes.set_yticks(ticks, names)
+    axes.set_xticks(ticks, names, rotation=90)
+    axes.tick_params(length=0, labelsize=9)
+    axes.spines[:].set_visible(False)
+    _mark_groups(axes, group[order])
+    bar = figure.colorbar(image, ax=axes, shrink=0.5, aspect=25, ticks=[-1, -0.5, 0, 0.5, 1])
+    bar.set_label("similarity (cosine of the weights)")
+    bar.outline.set_visible(False)
+    _frame(figure, title, note)
+    return figure
+
+
+# Points
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    if count == 0:
+        raise DataError("colour_by is empty; give at least one thing to colour the points by.")
+    across = min(count, _PANELS_PER_ROW)
+    down = math.ceil(count / across)
+    figure = Figure(figsize=(4.6 * across + 0.4, 4.1 * down + 0.8), layout="constrained")
+    panels = list(figure.subplots(down, across, squeeze=False).ravel())
+    for spare in panels[count:]:
+        spare.remove()
+    return figure, panels[:count]
+
+
+def _scatter(axes: Axes, points: np.ndarray, values: pd.Series) -> None:
+    known = values.notna().to_numpy()
+    look: dict[str, Any] = {"s": float(np.clip(15_000 / len(points), 3.0, 36.0))}
+    if not known.all():
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": _UNKNOWN, "linewidths": 0.7}
+        x, y = points[~known].T
+        axes.scatter(x, y, label="not known", zorder=1, **hollow, **look)
+    # In front of the others, and without an edge, which would hide the colour of small points.
+    look |= {"zorder": 2, "linewidths": 0}
+    if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+        _scatter_numbers(axes, points[known], values[known].to_numpy(dtype=np.float64), look)
+    else:
+        _scatter_kinds(axes, points[known], values[known], look)
+
+
+def _scatter_numbers(
+    axes: Axes, points: np.ndarray, values: np.ndarray, look: dict[str, Any]
+) -> None:
+    # One extreme row must not take the colours away from all others.
+    low, high = np.quantile(values, [0.01, 0.99]) if values.size else (0.0, 1.0)
+    colours: dict[str, Any]
+    if low < 0 < high:
+        reach = max(-low, high)
+        low, high = -reach, reach
+        colours = {"norm": TwoSlopeNorm(0.0, low, high), "cmap": _CONTRAST}
+    else:
+        colours = {"norm": Normalize(low, max(high, low + 1e-9)), "cmap": _DEGREES}
+    x, y = points.T
+    drawn = axes.scatter(x, y, c=values, **colours, **look)
+    below, above = (values < low).any(), (values > high).any()
+    extend = ("both" if above else "min") if below else ("max" if above else "neither")
+    # Inside the panel's own coordinates, so that it stands where other panels have their legend.
+    place = axes.inset_axes((0.15, -0.15, 0.7, 0.035))
+    bar = axes.figure.colorbar(drawn, cax=place, orientation="horizontal", extend=extend)
+    bar.outline.set_visible(False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="upper right", **_POINT_LEGEND)
+
+
+def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, look: dict[str, Any]) -> None:
+    categories = values.astype("category").cat.remove_unused_categories().cat
+    kinds = list(categories.categories)
+    if categories.ordered:
+        colours = [colormaps[_DEGREES](x) for x in np.linspace(0.0, 0.95, len(kinds))]
+    elif len(kinds) <= len(_KINDS):
+        colours = [to_rgba(colour) for colour in _KINDS[: len(kinds)]]
+    else:
+        raise DataError(
+            f"{len(kinds)} kinds cannot be told apart by colour; merge them into at most "
+            f"{len(_KINDS)}, or give an ordered Categorical."
+        )
+    # All kinds in one go and in the order of the rows: drawn one after the other, the last kind
+    # would cover the first.
+    if kinds:
+        x, y = points.T
+        axes.scatter(x, y, color=np.array(colours)[categories.codes.to_numpy()], **look)
+    handles, labels = axes.get_legend_handles_labels()
+    shown: list[Any] = [axes.scatter([], [], color=[colour], s=36) for colour in colours]
+    axes.legend(
+        shown + handles, [str(kind) for kind in kinds] + labels, loc="upper center",
+        bbox_to_anchor=(0.5, -0.07), ncols=min(len(kinds) + len(labels), 4), **_POINT_LEGEND,
+    )  # fmt: skip
+
+
+# Heat map
+
+
+def _cluster(similarity: np.ndarray, n_groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """Order of the leaves, and each column's group."""
+    distance = 1.0 - 0.5 * (similarity + similarity.T)
+    np.fill_diagonal(distance, 0.0)
+    tree = linkage(
+        squareform(np.clip(distance, 0.0, None), checks=False), "average", optimal_ordering=True
+    )
+    return leaves_list(tree), fcluster(tree, n_groups, criterion="maxclust")
+
+
+def _mark_groups(axes: Axes, group: np.ndarray) -> None:
+    """Frames around runs of the same group along the diagonal."""
+    starts = np.flatnonzero(np.r_[True, np.diff(group) != 0])
+    for start, stop in zip(starts, np.r_[starts[1:], group.size], strict=True):
+        corner, size = (start - 0.5, start - 0.5), stop - start
+        frame = Rectangle(corner, size, size, fill=False, edgecolor="black", lw=1.6)
+        frame.set_clip_on(False)  # else the outermost frame would lose half of its line
+        axes.add_patch(frame)
+
+
+def _frame(figure: Figure, title: str, note: str) -> None:
+    if title:
+        figure.suptitle(title, fontsize="x-large", fontweight="bold")
+    if note:
+        figure.supxlabel(note, fontsize="small", color="#555555")
