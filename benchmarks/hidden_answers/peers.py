@@ -240,7 +240,7 @@ def gcimpute() -> SimpleNamespace:
     It calls ``np.round_``, which NumPy 2 no longer has, and turns every warning of the process
     into an error on import.
     """
-    np.round_ = np.round
+    np.round_ = np.round  # noqa: NPY003, NPY201
     with warnings.catch_warnings():
         from gcimpute.gaussian_copula import GaussianCopula
         from gcimpute.low_rank_gaussian_copula import LowRankGaussianCopula

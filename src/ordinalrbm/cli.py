@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -46,8 +47,8 @@ class _Commands(TyperGroup):
 # The first line keeps Click from joining the others into a paragraph.
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm demo                  learn from a survey that comes with the package
-  ordinalrbm demo --out pictures   the same, with the pictures in another folder
+  ordinalrbm demo                  learn from a survey about food
+  ordinalrbm demo --out pictures   the same, with the pictures elsewhere
   ordinalrbm demo --help           what a command does, and its options"""
 
 app = typer.Typer(
@@ -83,9 +84,10 @@ def demo(
         Path, typer.Option(metavar="FOLDER", help="Where the pictures go; made if need be.")
     ] = Path("ordinalrbm-demo"),
 ) -> None:
-    """Learn the tastes in a survey about food, predict hidden answers, draw two pictures.
+    """Learn tastes from a survey about food, and draw them.
 
-    Needs no data and no network, and takes less than a minute.
+    Hides some answers and predicts them, says in words what it has learnt, and saves two
+    pictures. Needs no data and no network, and takes less than a minute.
     """
     with _stop_at_once():
         from ordinalrbm import demo as the_demo  # slow to import; --help should not wait for it
@@ -106,9 +108,36 @@ def _stop_at_once() -> Iterator[None]:
         return
     signal.signal(signal.SIGINT, _stop)
     try:
-        yield
+        with _nothing_swallowed():
+            yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _nothing_swallowed() -> Iterator[None]:
+    """Send the signal again when its exception came up where none can be raised.
+
+    While LLVM compiles, Python runs only in callbacks from C, and there an exception is lost.
+    """
+    ordinary, again = sys.unraisablehook, []
+
+    def lost(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is not Stopped:
+            ordinary(what)
+            return
+        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+        timer.daemon = True
+        again.append(timer)
+        timer.start()
+
+    sys.unraisablehook = lost
+    try:
+        yield
+    finally:
+        sys.unraisablehook = ordinary
+        for timer in again:
+            timer.cancel()
 
 
 def _stop(number: int, frame: Any) -> None:

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, Literal
 
 import numba
@@ -29,7 +30,7 @@ from ordinalrbm.infer import predict as prediction
 from ordinalrbm.infer import sample as sampling
 from ordinalrbm.learn.fit import Settings, fit
 from ordinalrbm.model.vector import ARRAYS, VectorModel, side
-from ordinalrbm.parameters import check_choice, check_parameters, check_weights
+from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
 
 Inference = Literal["mean_field", "mcmc"]
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
@@ -183,6 +184,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Batches are neighbouring rows, and files are often sorted.
         order = np.random.default_rng(seed).permutation(table.n_rows)
+        if weight is not None:
+            order = order[weight[order] > 0]  # a row without weight is as one that is not there
         observations = tables.encode(table, scales, row_order=order)
         with _threads(self.n_jobs):
             fitted = fit(
@@ -288,6 +291,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         5
         """
         check_choice("rule", rule, ("mode", "median"))
+        if n_draws is not None:
+            check_whole("n_draws", n_draws, 1)
         observations = self._read(X)
         levels = observations.to_dense()
         gaps = levels < 0
@@ -357,6 +362,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         value : (n,) array, or (value, standard_error)
         """
         check_choice("method", method, ("exact", "ais"))
+        check_whole("n_temperatures", n_temperatures, 1)
+        check_whole("n_chains", n_chains, 2)
         observations = self._read(X)
         this = self._side(observations)
         with _threads(self.n_jobs):
@@ -376,6 +383,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ) -> Any:
         """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
         check_is_fitted(self, "model_")
+        check_whole("n", n, 1)
+        check_whole("n_steps", n_steps, 1, 2**16)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         with _threads(self.n_jobs):
             levels = sampling.rows(self.model_, n, seed, n_steps)
@@ -399,6 +408,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Variable ``factors`` with dimensions chain, draw, row, factor.
         """
         observations = self._read(X)
+        check_whole("n_chains", n_chains, 1)
+        check_whole("n_draws", n_draws, 1)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         with _threads(self.n_jobs):
             draws = diagnose.chains(self.model_, self._side(observations), n_chains, n_draws, seed)
@@ -420,6 +431,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             "units": model.units,
             "scales": [scale.to_json() for scale in self.scales_],
             "columns": None if names is None else [str(name) for name in names],
+            "scales_given": self.scales is not None,
+            "history": list(self.history_.columns),
             "best_epoch": self.best_epoch_,
         }
         storage.write(path, arrays, header)
@@ -433,13 +446,13 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         estimator.n_features_in_ = len(estimator.scales_)
         if header["columns"] is not None:
             estimator.feature_names_in_ = np.array(header["columns"], dtype=object)
+        if header["scales_given"]:  # so that a clone can learn again
+            names = header["columns"] or range(estimator.n_features_in_)
+            labels = [scale.to_json() for scale in estimator.scales_]
+            estimator.scales = dict(zip(names, labels, strict=True))
         estimator.best_epoch_ = header["best_epoch"]
         estimator.history_ = pd.DataFrame(
-            {
-                name.removeprefix("history."): values
-                for name, values in arrays.items()
-                if name.startswith("history.")
-            }
+            {name: arrays[f"history.{name}"] for name in header["history"]}
         )
         estimator.n_iter_ = len(estimator.history_)
         return estimator
@@ -455,14 +468,16 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         tags.non_deterministic = False
+        tags.transformer_tags.preserves_dtype = []  # factors are float32, whatever X is
         return tags
 
     # Inside
 
     def _read(self, X: Any) -> Observations:
         check_is_fitted(self, "model_")
-        _check_feature_names(self, X, reset=False)
+        check_parameters(self)  # some are read here, and may have been set after learning
         table = tables.as_table(X)
+        _check_feature_names(self, X, reset=False)
         if table.n_columns != self.n_features_in_:
             raise DataError(
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
@@ -494,7 +509,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return prediction.probabilities(self.model_, [self._infer(this).factors], cells)
 
     def _inference_seed(self) -> int:
-        return self.random_state if isinstance(self.random_state, int) else 0
+        return int(self.random_state) if isinstance(self.random_state, Integral) else 0
 
 
 def load(path: str | os.PathLike) -> CumulativeRBM:

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from ordinalrbm.errors import DataError
 
@@ -30,7 +31,7 @@ _CHOICES = {
 def check_parameters(estimator: Any) -> None:
     """Refuse settings that make no sense, before any work is done."""
     for name, (low, high) in _WHOLE.items():
-        _check_whole(name, getattr(estimator, name), low, high)
+        check_whole(name, getattr(estimator, name), low, high)
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
     _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
@@ -39,6 +40,11 @@ def check_parameters(estimator: Any) -> None:
     jobs = estimator.n_jobs
     if jobs is not None and (not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1)):
         _refuse("n_jobs", jobs, "None, -1 or a whole number of at least 1")
+    try:
+        check_random_state(estimator.random_state)
+    except ValueError:
+        wanted = "None, a whole number from 0 to 4294967295 or a numpy.random.RandomState"
+        _refuse("random_state", estimator.random_state, wanted)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -48,10 +54,13 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Row weights with mean one, or None when none were given."""
+    """Row weights, those above zero with mean one, or None when none were given."""
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"sample_weight must hold numbers, one per row ({error}).") from error
     if weight.shape != (n_rows,):
         raise DataError(
             f"sample_weight has shape {weight.shape}, but X has {n_rows} rows; "
@@ -65,11 +74,12 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             "negative: leave the row out or give it weight 0."
         )
     if weight.sum() == 0:
-        raise DataError("sample_weight is 0 for every row; give at least one row some weight.")
-    return (weight / weight.mean()).astype(np.float32)
+        raise DataError("sample_weight is zero for every row; give at least one row some weight.")
+    return (weight / weight[weight > 0].mean()).astype(np.float32)
 
 
-def _check_whole(name: str, value: Any, low: int, high: int | None) -> None:
+def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Refuse what is not a whole number in a range."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not whole or value < low or (high is not None and value > high):
         limit = f"of at least {low}" if high is None else f"from {low} to {high}"

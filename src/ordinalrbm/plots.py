@@ -66,8 +66,9 @@ def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -
         )
     # t-SNE asks for fewer neighbours than rows; 30 is its usual number.
     perplexity = min(30.0, (points.shape[0] - 1) / 3)
-    # The principal components give the map the same large-scale layout each time.
-    start = "pca" if points.shape[1] >= 2 else "random"
+    # The principal components give the map the same large-scale layout each time; there are none
+    # of a single factor, or of rows that are all alike.
+    start = "pca" if points.shape[1] >= 2 and np.ptp(points, axis=0).any() else "random"
     method = TSNE(perplexity=perplexity, init=start, random_state=random_state, max_iter=max_iter)
     return method.fit_transform(points)
 
@@ -111,7 +112,8 @@ def row_map(
     points = np.asarray(positions, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise DataError(f"positions must have two columns, got shape {points.shape}.")
-    figure, panels = _panels(len(colour_by))
+    width, height = np.ptp(points, axis=0) if len(points) else (0.0, 0.0)
+    figure, panels = _panels(len(colour_by), height / width if width > 0 else 1.0)
     for axes, (name, values) in zip(panels, colour_by.items(), strict=True):
         column = pd.Series(values).reset_index(drop=True)
         if len(column) != len(points):
@@ -184,12 +186,14 @@ def similarity_map(
 # Points
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
+def _panels(count: int, shape: float) -> tuple[Figure, list[Axes]]:
+    """A figure whose panels are about as high, relative to their width, as what they show."""
     if count == 0:
         raise DataError("colour_by is empty; give at least one thing to colour the points by.")
     across = min(count, _PANELS_PER_ROW)
     down = math.ceil(count / across)
-    figure = Figure(figsize=(4.6 * across + 0.4, 4.1 * down + 0.8), layout="constrained")
+    height = 4.4 * float(np.clip(shape, 0.5, 1.2)) + 1.3
+    figure = Figure(figsize=(4.6 * across + 0.4, height * down + 0.8), layout="constrained")
     panels = list(figure.subplots(down, across, squeeze=False).ravel())
     for spare in panels[count:]:
         spare.remove()

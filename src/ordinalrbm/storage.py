@@ -28,16 +28,34 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[s
         {name: np.ascontiguousarray(array) for name, array in arrays.items()},
         metadata={FORMAT: json.dumps(about, ensure_ascii=False, allow_nan=False)},
     )
+    try:
+        _replace(target, content)
+    except OSError as error:
+        raise DataError(
+            f"File '{target}' cannot be written ({error.strerror}); save elsewhere."
+        ) from error
+
+
+def _replace(target: Path, content: bytes) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        # Temporary files are for their owner alone; a model is a file like any other.
+        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    """The umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

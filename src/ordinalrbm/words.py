@@ -302,7 +302,7 @@ def _sentence(
 
 def _with_change(line: Any, scale: Scale) -> str:
     reach = np.ptp(_values(scale))
-    digits = max(0, int(np.ceil(np.log10(40.0 / reach))))
+    digits = max(0, int(np.ceil(np.log10(20.0 / reach))))
     unit = "" if _is_ascending(scale) else " levels"
     return f"{line.column} ({line.change:+.{digits}f}{unit})".replace("(-", "(−")
 

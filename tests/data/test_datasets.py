@@ -36,7 +36,7 @@ def test_background():
     answers, background = load_food_world_cup(background=True)
     assert background.shape == (1373, 7)
     assert background.index.equals(answers.index)
-    assert list(background.columns)[0] == "knowledge"
+    assert next(iter(background.columns)) == "knowledge"
     assert set(background["interest"].dropna()) == {"Some", "A lot", "Not much", "Not at all"}
     assert load_food_world_cup().equals(answers)
 

@@ -204,7 +204,7 @@ def test_bad_triples(rows, columns, levels, words):
 
 
 def test_bad_dense():
-    with pytest.raises(DataError, match="Column 1, row 0: the level 3 .* 2"):
+    with pytest.raises(DataError, match=r"Column 1, row 0: the level 3 .* 2"):
         Observations.from_dense([[0, 3]], [2, 3])
     with pytest.raises(DataError, match="Column 0, row 1: the level -2"):
         Observations.from_dense([[0], [-2]], 2)

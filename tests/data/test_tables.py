@@ -146,7 +146,7 @@ def test_text_and_mixed_columns():
 
 def test_polars_categorical_has_no_order():
     table = as_table(pl.DataFrame({"q": pl.Series(["a", "b"], dtype=pl.Categorical)}))
-    with pytest.raises(DataError, match="'q'.*order.*scales="):
+    with pytest.raises(DataError, match=r"'q'.*order.*scales="):
         resolve_scales(table.columns(), table.names, None)
 
 
@@ -159,7 +159,7 @@ def test_polars_decimals_and_dates():
     dates = as_table(
         pl.DataFrame({"when": ["2020-01-01"]}).with_columns(pl.col("when").str.to_date())
     )
-    with pytest.raises(DataTypeError, match="'when'.*drop"):
+    with pytest.raises(DataTypeError, match=r"'when'.*drop"):
         resolve_scales(dates.columns(), dates.names, None)
 
 
@@ -194,7 +194,7 @@ def test_duplicated_names_are_named():
     [np.array([1.0, 2.0]), [1, 2, 3], pd.Series([1, 2]), pl.Series([1, 2]), 5, "text"],
 )
 def test_two_dimensions_are_needed(one_dimensional):
-    with pytest.raises(ValueError, match="Expected 2D array, got .* array instead") as caught:
+    with pytest.raises(ValueError, match=r"Expected 2D array, got .* array instead") as caught:
         as_table(one_dimensional)
     assert "Reshape your data either using array.reshape(-1, 1)" in str(caught.value)
 
@@ -262,7 +262,7 @@ def test_off_scale_values_name_their_place():
     with pytest.raises(DataError, match=r"Column 'b', row 2 .*value 9 .*\[1, 2\].*scales=\{'b'"):
         encode(as_table(pd.DataFrame({"a": [1, 1, 1], "b": [2, 2, 9]})), scales)
     matrix = sp.csr_array((np.array([1, 9]), ([0, 4], [1, 1])), shape=(5, 2))
-    with pytest.raises(DataError, match="Column 1, row 4 .*value 9"):
+    with pytest.raises(DataError, match=r"Column 1, row 4 .*value 9"):
         encode(as_table(matrix), scales)
     with pytest.raises(DataError, match="1 scales for 2 columns"):
         encode(as_table(matrix), scales[:1])

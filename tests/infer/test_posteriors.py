@@ -41,7 +41,8 @@ def mean_and_error(values):
 def assert_within_monte_carlo_error(values, expected, largest_error):
     mean, error = mean_and_error(values)
     assert error.max() < largest_error  # a wide interval would prove nothing
-    assert (np.abs(mean - expected) <= STANDARD_ERRORS * error + 1e-6).all()
+    # What happens once in ten thousand draws may not have happened, and has no spread then.
+    assert (np.abs(mean - expected) <= STANDARD_ERRORS * error + 2e-4).all()
 
 
 def exact_posteriors(model, unanswered):
@@ -131,8 +132,8 @@ def test_mean_field_is_a_fixed_point(units):
     found = posterior.mean_field(model, side(model, observed(PATTERNS)))
     assert found.n_unconverged == 0
     updated = one_more_update(model, found.factors.astype(np.float64), PATTERNS)
-    # It stops when a step is below the tolerance, and the next step is smaller still.
-    np.testing.assert_allclose(found.factors, updated, atol=posterior.TOLERANCE * units)
+    # It stops when a step is below the tolerance.
+    np.testing.assert_allclose(found.factors, updated, atol=2 * posterior.TOLERANCE * units)
     assert np.abs(found.factors - 0.5 * units).max() > 0.1 * units  # it has left its start
 
 
@@ -161,17 +162,15 @@ def test_mean_field_of_a_row_without_answers_is_the_factor_bias():
     np.testing.assert_allclose(found.factors[0], expit(model.factor_bias), rtol=1e-6)
 
 
-def test_mean_field_that_does_not_settle_says_so():
-    # Just beyond where one fixed point becomes three, and nearly symmetric: steps of 0.0004.
-    weight = 2.01
-    slow = vector_model(n_levels=(2,), n_factors=1)._replace(
-        weights=np.float32([[weight]]),
-        bias=np.float32([0.0]),
-        factor_bias=np.float32([0.0005 - weight**2 / 2]),
-    )
-    found = posterior.mean_field(slow, side(slow, observed([[-1]], [2]), "latent"))
-    assert found.n_unconverged == 1
-    assert found.change[0] > posterior.TOLERANCE
+def test_mean_field_that_does_not_settle_says_so(monkeypatch):
+    model = vector_model(seed=14, scale=0.5)
+    this = side(model, observed(PATTERNS))
+    assert posterior.mean_field(model, this).n_unconverged == 0
+    monkeypatch.setattr(posterior, "MAX_ITERATIONS", 2)
+    found = posterior.mean_field(model, this)
+    # Of the row without answers, the first step is the last.
+    assert found.n_unconverged == len(PATTERNS) - 1
+    np.testing.assert_array_equal(found.change > posterior.TOLERANCE, [True] * 5 + [False])
 
 
 # Points

@@ -272,11 +272,13 @@ def _check_size(table: Table) -> None:
     shape = (table.n_rows, table.n_columns)
     if table.n_rows < 1:
         raise DataError(
-            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required."
+            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required; "
+            "give a table with at least one row."
         )
     if table.n_columns < 1:
         raise DataError(
-            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required; "
+            "give a table with at least one column."
         )
 
 

@@ -51,6 +51,7 @@ class _Scratch(NamedTuple):
     uniform: np.ndarray
     activation: np.ndarray
     last_step: np.ndarray
+    previous_step: np.ndarray
 
 
 class _Answers(NamedTuple):
@@ -118,6 +119,7 @@ def _scratch(side: Side, batch: Batch) -> _Scratch:
         uniform=np.empty((threads, max(longest, n_factors * side.units + 4))),
         activation=np.empty((threads, n_factors), dtype=np.float32),
         last_step=np.empty((threads, n_factors), dtype=np.float32),
+        previous_step=np.empty((threads, n_factors), dtype=np.float32),
     )
 
 
@@ -388,6 +390,7 @@ def _mean_field_row(
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
     activation, last_step = scratch.activation[thread], scratch.last_step[thread]
+    previous = scratch.previous_step[thread]
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     change = np.float32(np.inf)
@@ -398,37 +401,42 @@ def _mean_field_row(
         _expect_clamped(side, first, n, mean, lower, upper, at_low, at_high, utility)
         _activations(side, first, n, utility, activation)
         iteration += 1
-        change = _move_to_fixed_point(side.units, active, activation, last_step, iteration)
+        change = _move_to_fixed_point(side.units, active, activation, last_step)
+        # Not at the end: the change that is reported must be that of the point returned.
+        if (
+            iteration % _EXTRAPOLATE_EVERY == 0
+            and tolerance < change
+            and iteration < max_iterations
+        ):
+            _extrapolate(side.units, active, last_step, previous)
+        for k in range(active.size):
+            previous[k] = last_step[k]
     return change
 
 
 @inlined
-def _move_to_fixed_point(
-    units: Any, active: Any, activation: Any, last_step: Any, iteration: Any
-) -> Any:
-    """Replace the factors by their update; returns the largest change, before extrapolation.
-
-    Steps shrink by about the same ratio each time when factors lean on each other. Every few
-    iterations the rest of that geometric series is added at once (Aitken).
-    """
+def _move_to_fixed_point(units: Any, active: Any, activation: Any, last_step: Any) -> Any:
+    """Replace the factors by their update; returns the largest change."""
     change = np.float32(0.0)
-    along = np.float32(0.0)
-    square = np.float32(1e-30)
     for k in range(active.size):
-        step = np.float32(units) * lanes32.logistic(activation[k]) - active[k]
-        along += step * last_step[k]
-        square += last_step[k] * last_step[k]
-        change = max(change, abs(step))
-        active[k] += step
-        last_step[k] = step
-    if iteration % _EXTRAPOLATE_EVERY == 0:
-        ratio = min(along / square, _LARGEST_RATIO)
-        if ratio > np.float32(0.0):
-            rest = ratio / (np.float32(1.0) - ratio)
-            for k in range(active.size):
-                jumped = active[k] + rest * last_step[k]
-                active[k] = min(max(jumped, np.float32(0.0)), np.float32(units))
+        last_step[k] = np.float32(units) * lanes32.logistic(activation[k]) - active[k]
+        active[k] += last_step[k]
+        change = max(change, abs(last_step[k]))
     return change
+
+
+@inlined
+def _extrapolate(units: Any, active: Any, last_step: Any, previous: Any) -> None:
+    """Add the rest of a geometric series of steps at once (Aitken).
+
+    When factors lean on each other, steps shrink by about the same ratio each time.
+    """
+    ratio = min(_dot(last_step, previous) / _dot(previous, previous), _LARGEST_RATIO)
+    if ratio > np.float32(0.0):
+        rest = ratio / (np.float32(1.0) - ratio)
+        for k in range(active.size):
+            jumped = active[k] + rest * last_step[k]
+            active[k] = min(max(jumped, np.float32(0.0)), np.float32(units))
 
 
 def add_probabilities(

@@ -159,8 +159,8 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
     if n_states(model) > MAX_STATES:
         raise DataError(
             f"Exact enumeration needs {n_states(model):.3g} states for {model.n_factors} factors "
-            f"of {model.units} unit(s); at most {MAX_STATES} are enumerated. "
-            "Use method='ais', or fit a model with n_factors <= 16."
+            f"of {model.units} unit(s); at most {MAX_STATES} are enumerated, "
+            "so use method='ais', or fit a model with n_factors <= 16."
         )
     digits = np.indices((model.units + 1,) * model.n_factors).reshape(model.n_factors, -1)
     states = digits.T.astype(np.float64)

@@ -12,11 +12,18 @@ from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.errors import DataError
 from ordinalrbm.learn.chains import Chains, FreePhase, gradient, start_chains
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.updates import Moments, ascend, zero_moments
 from ordinalrbm.model.start import initial_model
-from ordinalrbm.model.vector import Unanswered, VectorModel, side, with_parameters
+from ordinalrbm.model.vector import (
+    ARRAYS,
+    Unanswered,
+    VectorModel,
+    side,
+    with_parameters,
+)
 
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.4
@@ -93,6 +100,7 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
         while (rate := schedule.rate()) > 0.0:
             epoch = len(history) + 1
             _epoch(learner, this, epoch, rate, settings)
+            _refuse_divergence(learner.model, epoch, settings)
             history.append(_record(model, monitor, epoch, rate, started, settings))
             if schedule.after(history):
                 best, best_epoch = model.copy(), epoch
@@ -107,6 +115,14 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
     if not interrupted and _is_better(model, best, monitor, settings):
         best, best_epoch = model, len(history)
     return Fitted(best, best_epoch, history, interrupted)
+
+
+def _refuse_divergence(model: VectorModel, epoch: int, settings: Settings) -> None:
+    if not all(np.isfinite(getattr(model, name)).all() for name in ARRAYS):
+        raise DataError(
+            f"Learning diverged in epoch {epoch}, parameters are no longer finite; "
+            f"lower learning_rate (now {settings.learning_rate:g})."
+        )
 
 
 class _Schedule:

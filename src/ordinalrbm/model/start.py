@@ -23,7 +23,7 @@ _LARGEST_CORRELATION = 0.95
 _SMALLEST_EIGENVALUE = 0.05
 # Beyond so many columns the correlation matrix is not worth its memory; more rows add nothing.
 _MAX_COLUMNS = 2000
-_MAX_ROWS = 50_000
+_MAX_ROWS = 10_000
 # Size of the random part, relative to weights that would explain all variance.
 _NOISE = 0.1
 
@@ -78,13 +78,15 @@ def _utility_correlation(observations: Observations, ends: np.ndarray) -> tuple[
     some = observations
     if observations.n_rows > _MAX_ROWS:
         some = observations.take_rows(np.arange(_MAX_ROWS))
-    level = some.level.astype(np.intp)
-    low, high = ends[some.column, level], ends[some.column, level + 1]
+    # The last two levels of the table are the padding's end and the unknown answer.
+    low, high = ends[:, :-3], ends[:, 1:-2]
+    used = low < high
+    score = np.zeros(low.shape)
+    score[used] = intervals.truncated_mean(low[used], high[used])
     shape = (some.n_rows, some.n_columns)
-    scores = sparse.csr_array(
-        (intervals.truncated_mean(low, high), some.column, some.row_start), shape=shape
-    )
-    answered = sparse.csr_array((np.ones(level.size), some.column, some.row_start), shape=shape)
+    values = score[some.column, some.level]
+    scores = sparse.csr_array((values, some.column, some.row_start), shape=shape)
+    answered = sparse.csr_array((np.ones_like(values), some.column, some.row_start), shape=shape)
     common = (answered.T @ answered).toarray()
     covariance = (scores.T @ scores).toarray() / np.maximum(common, 1.0)
     variance = np.maximum(np.diag(covariance), 0.1)

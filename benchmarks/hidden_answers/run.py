@@ -1,6 +1,6 @@
-"""Run the peers of the "predicting hidden answers" benchmark and print what they reach.
+"""Run ours and the peers of the "predicting hidden answers" benchmark and print what they reach.
 
-    python benchmarks/hidden_answers/run_peers.py [names...] [--methods ...] [--out results.jsonl]
+    python benchmarks/hidden_answers/run.py [names...] [--methods ...] [--out results.jsonl]
 
 It needs gcimpute, scikit-learn and pyarrow, none of which the library itself depends on.
 """
@@ -14,14 +14,17 @@ from typing import Any
 
 import pandas as pd
 from data import NAMES, levels, load, mask
+from ours import cumulative_rbm
 from peers import PEERS
 from score import accuracy, mae, mode, nll
+
+METHODS = {"ordinalrbm": cumulative_rbm, **PEERS}
 
 
 def evaluate(name: str, method: str, frame: pd.DataFrame) -> dict[str, Any]:
     """Return the scores of one peer on one survey, as one line of the results."""
     train, rows, columns, truth = mask(frame)
-    prediction = PEERS[method](train, rows, columns)
+    prediction = METHODS[method](train, rows, columns)
     result = {
         "data": name,
         "method": method,
@@ -52,7 +55,7 @@ def main() -> None:
     """Run the surveys named on the command line, or all, and keep each result once it is there."""
     parser = argparse.ArgumentParser(description="Run the peers on hidden survey answers.")
     parser.add_argument("names", nargs="*", default=NAMES, help=f"data sets out of {NAMES}")
-    parser.add_argument("--methods", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--out", type=Path, help="file to append the results to, as JSON lines")
     options = parser.parse_args()
     print(f"{'data':5} {'method':25} {'MAE':>7} {'accuracy':>9} {'NLL':>7} {'seconds':>8}")

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import _pylab_helpers
+from matplotlib.collections import PathCollection
+
+from ordinalrbm import plots
+from ordinalrbm.data.datasets import load_food_world_cup
+from ordinalrbm.errors import DataError
+
+PLACES = np.random.default_rng(3).normal(size=(50, 2))
+
+
+@pytest.fixture(autouse=True)
+def no_open_figures():
+    before = set(_pylab_helpers.Gcf.figs)
+    yield
+    assert set(_pylab_helpers.Gcf.figs) == before
+
+
+def drawn(figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()
+
+
+def points(axes) -> list[PathCollection]:
+    found = [c for c in axes.collections if isinstance(c, PathCollection)]
+    return [c for c in found if len(c.get_offsets())]
+
+
+# Maps of rows
+
+
+def test_a_panel_for_each_colouring_with_all_points():
+    figure = plots.row_map(
+        PLACES,
+        {"Age": np.arange(50.0), "Sex": ["f", "m"] * 25},
+        title="Who is who",
+        note="Source: none",
+        axis_name="PCA",
+    )
+    age, sex = figure.axes[:2]
+    assert [age.get_title(), sex.get_title()] == ["Age", "Sex"]
+    assert [age.get_xlabel(), age.get_ylabel()] == ["PCA 1", "PCA 2"]
+    assert figure.get_suptitle() == "Who is who"
+    assert figure.get_supxlabel() == "Source: none"
+    for axes in (age, sex):
+        (collection,) = points(axes)
+        np.testing.assert_array_equal(collection.get_offsets(), PLACES)
+    np.testing.assert_array_equal(points(age)[0].get_array(), np.arange(50.0))
+    assert drawn(figure).startswith(b"\x89PNG")
+
+
+def test_legend_names_each_kind_in_its_colour():
+    kinds = np.array(["b", "a", "c", "a", "b"] * 10)
+    axes = plots.row_map(PLACES, {"Kind": kinds}).axes[0]
+    legend = axes.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["a", "b", "c"]
+    of_legend = {
+        text.get_text(): tuple(handle.get_facecolor()[0])
+        for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True)
+    }
+    of_points = [tuple(colour) for colour in points(axes)[0].get_facecolors()]
+    assert of_points == [of_legend[kind] for kind in kinds]
+    assert len(set(of_legend.values())) == 3
+
+
+def test_ordered_kinds_go_from_dark_to_light():
+    levels = ["never", "sometimes", "often", "always"]
+    values = pd.Categorical(np.resize(levels, 50), levels, ordered=True)
+    legend = plots.row_map(PLACES, {"How often": values}).axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == levels
+    lightness = [
+        handle.get_facecolor()[0][:3] @ (0.3, 0.6, 0.1) for handle in legend.legend_handles
+    ]
+    assert np.all(np.diff(lightness) > 0.1)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "words"])
+def test_missing_values_are_hollow_and_named(kind):
+    values = pd.Series(np.arange(50.0) if kind == "numbers" else ["x", "y"] * 25)
+    values[:7] = None
+    axes = plots.row_map(PLACES, {"Some": values}).axes[0]
+    hollow, full = points(axes)
+    np.testing.assert_array_equal(hollow.get_offsets(), PLACES[:7])
+    np.testing.assert_array_equal(full.get_offsets(), PLACES[7:])
+    assert hollow.get_facecolors().size == 0
+    assert hollow.get_zorder() < full.get_zorder()
+    assert "not known" in [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_zero_is_in_the_middle_when_numbers_have_both_signs():
+    values = np.linspace(-1.0, 4.0, 50)
+    (collection,) = points(plots.row_map(PLACES, {"Change": values}).axes[0])
+    assert collection.norm(0.0) == pytest.approx(0.5)
+    assert collection.norm.vmax == -collection.norm.vmin > 3.0
+
+
+def test_one_outlier_leaves_the_colours_to_the_others():
+    values = np.append(np.linspace(1.0, 5.0, 999), 1e6)
+    places = np.random.default_rng(0).normal(size=(1000, 2))
+    (collection,) = points(plots.row_map(places, {"Income": values}).axes[0])
+    assert collection.norm.vmax < 6.0
+
+
+@pytest.mark.parametrize("values", [[2.0] * 50, [None] * 50, [True, False] * 25])
+def test_odd_columns_can_be_drawn(values):
+    assert drawn(plots.row_map(PLACES, {"Odd": values}))
+
+
+def test_many_panels_go_into_rows():
+    figure = plots.row_map(PLACES, {f"panel {i}": ["a"] * 50 for i in range(4)})
+    assert [axes.get_title() for axes in figure.axes] == [f"panel {i}" for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("places", "colour_by", "message"),
+    [
+        (PLACES, {"Age": [1, 2]}, "'Age' has 2 values for 50 points"),
+        (PLACES, {}, "colour_by is empty"),
+        (PLACES, {"Who": [str(i) for i in range(50)]}, "50 kinds cannot be told apart"),
+        (PLACES.T, {"Age": [1, 2]}, "two columns"),
+    ],
+)
+def test_row_map_refuses(places, colour_by, message):
+    with pytest.raises(DataError, match=message):
+        plots.row_map(places, colour_by)
+
+
+# Positions
+
+
+def test_positions_keep_neighbours_together_and_repeat():
+    rng = np.random.default_rng(1)
+    group = np.repeat([0, 1], 40)
+    factors = rng.normal(scale=0.02, size=(80, 5)) + 0.6 * group[:, None]
+    places = plots.row_positions(factors, max_iter=300)
+    distance = np.linalg.norm(places[:, None] - places[None], axis=2)
+    np.fill_diagonal(distance, np.inf)
+    assert (group[distance.argmin(axis=1)] == group).all()
+    np.testing.assert_array_equal(places, plots.row_positions(factors, max_iter=300))
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (30, 1)])
+def test_positions_of_little_data(shape):
+    places = plots.row_positions(np.random.default_rng(0).random(shape), max_iter=250)
+    assert places.shape == (shape[0], 2)
+    assert np.isfinite(places).all()
+
+
+def test_positions_of_rows_that_are_all_alike():
+    assert np.isfinite(plots.row_positions(np.full((20, 3), 0.5), max_iter=250)).all()
+
+
+def test_positions_need_rows():
+    with pytest.raises(DataError, match=r"at least 4 rows, got shape \(3, 2\)"):
+        plots.row_positions(np.zeros((3, 2)))
+
+
+# Similarities
+
+
+def two_groups(n: int = 6) -> pd.DataFrame:
+    """Even columns are alike, odd columns are alike, and the two kinds are opposite."""
+    sign = np.where(np.arange(n) % 2, -1.0, 1.0)
+    values = 0.8 * np.outer(sign, sign)
+    np.fill_diagonal(values, 1.0)
+    names = [f"q{i}" for i in range(n)]
+    return pd.DataFrame(values, names, names)
+
+
+def test_similar_columns_stand_together_in_a_frame():
+    similarity = two_groups()
+    figure = plots.similarity_map(similarity, n_groups=2, title="Alike", note="made up")
+    axes = figure.axes[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == [label.get_text() for label in axes.get_xticklabels()]
+    halves = {frozenset(names[:3]), frozenset(names[3:])}
+    assert halves == {frozenset(["q0", "q2", "q4"]), frozenset(["q1", "q3", "q5"])}
+    shown = axes.images[0].get_array()
+    np.testing.assert_array_equal(shown, similarity.loc[names, names])
+    frames = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in axes.patches]
+    assert frames == [(-0.5, -0.5, 3, 3), (2.5, 2.5, 3, 3)]
+    assert figure.get_suptitle() == "Alike"
+
+
+def test_names_do_not_overlap():
+    names = load_food_world_cup().columns
+    vectors = np.random.default_rng(0).normal(size=(40, 3))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    figure = plots.similarity_map(pd.DataFrame(vectors @ vectors.T, names, names))
+    drawn(figure)
+    axes = figure.axes[0]
+    for labels in (axes.get_yticklabels(), axes.get_xticklabels()):
+        boxes = [label.get_window_extent() for label in labels]
+        assert len(boxes) == 40
+        pairs = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]]
+        assert not any(a.overlaps(b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("table", [pd.DataFrame(np.ones((2, 3))), pd.DataFrame([[1.0]])])
+def test_similarity_map_refuses(table):
+    with pytest.raises(DataError, match="must be square"):
+        plots.similarity_map(table)
