@@ -28,11 +28,11 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.infer import diagnose, likelihood, posterior
 from ordinalrbm.infer import predict as prediction
 from ordinalrbm.infer import sample as sampling
+from ordinalrbm.infer.spread import utility_spread
 from ordinalrbm.learn.fit import Settings, fit
 from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
 
-Inference = Literal["mean_field", "mcmc"]
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
 _MAX_THREADS = numba.get_num_threads()
@@ -81,8 +81,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     patience : int, default=5
         After so many epochs without a better one, the learning rate begins to fall to zero, which
         takes 0.4 ``n_epochs``; then learning stops.
-    inference : {"mean_field", "mcmc"}, default="mean_field"
-        How factors are inferred from answers: a deterministic fixed point, or ``n_draws`` draws.
+    inference : {"mean_field", "linear_response", "mcmc"}, default="mean_field"
+        How factors are inferred from answers: a deterministic fixed point; the same with
+        distributions widened by the uncertainty of the factors (better calibrated, same medians);
+        or ``n_draws`` draws.
     n_draws : int, default=100
         Draws per row when ``inference="mcmc"``.
     random_state : int, RandomState or None, default=None
@@ -506,7 +508,12 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.inference == "mcmc":
             draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
             return prediction.probabilities(self.model_, draws, cells)
-        return prediction.probabilities(self.model_, [self._infer(this).factors], cells)
+        factors = self._infer(this).factors
+        spread = None
+        if self.inference == "linear_response":
+            rows = np.repeat(np.arange(this.n_rows), np.diff(cells.row_start))
+            spread = utility_spread(self.model_, this, factors)[rows, cells.column]
+        return prediction.probabilities(self.model_, [factors], cells, spread)
 
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0

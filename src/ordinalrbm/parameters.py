@@ -24,7 +24,7 @@ _WHOLE = {
 _CHOICES = {
     "unanswered": ("absent", "latent"),
     "free_phase": ("contrastive", "persistent"),
-    "inference": ("mean_field", "mcmc"),
+    "inference": ("mean_field", "linear_response", "mcmc"),
 }
 
 

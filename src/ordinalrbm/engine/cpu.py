@@ -440,23 +440,33 @@ def _extrapolate(units: Any, active: Any, last_step: Any, previous: Any) -> None
 
 
 def add_probabilities(
-    side: Side, factors: np.ndarray, row_start: np.ndarray, column: np.ndarray, total: np.ndarray
+    side: Side,
+    factors: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    total: np.ndarray,
+    spread: np.ndarray | None = None,
 ) -> None:
-    """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L)."""
-    _add_probabilities(side, factors, row_start, column, total)
+    """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L).
+
+    ``spread`` is the standard deviation of each cell's utility; without it, it is one.
+    """
+    spread = np.zeros(0) if spread is None else spread
+    _add_probabilities(side, factors, row_start, column, total, spread)
 
 
 @compiled(parallel=True)
-def _add_probabilities(side: Any, factors: Any, row_start: Any, column: Any, total: Any) -> None:
+def _add_probabilities(
+    side: Any, factors: Any, row_start: Any, column: Any, total: Any, spread: Any
+) -> None:
     for row in prange(row_start.size - 1):
-        _add_probabilities_row(
-            side, factors[row], row_start[row], row_start[row + 1], column, total
-        )
+        first, last = row_start[row], row_start[row + 1]
+        _add_probabilities_row(side, factors[row], first, last, column, total, spread)
 
 
 @inlined
 def _add_probabilities_row(
-    side: Any, active: Any, first: Any, last: Any, column: Any, total: Any
+    side: Any, active: Any, first: Any, last: Any, column: Any, total: Any, spread: Any
 ) -> None:
     for cell in range(first, last):
         i = column[cell]
@@ -464,10 +474,10 @@ def _add_probabilities_row(
         mean = np.float64(side.bias[i])
         for k in range(active.size):
             mean += weights[k] * np.float32(active[k])
-        # By the tail on the side of each end, so that small probabilities keep their digits.
+        scale = 1.0 / spread[cell] if spread.size > 0 else 1.0
         for level in range(total.shape[1]):
-            lower = side.thresholds[i, level] - mean
-            upper = side.thresholds[i, level + 1] - mean
+            lower = (side.thresholds[i, level] - mean) * scale
+            upper = (side.thresholds[i, level + 1] - mean) * scale
             if lower < upper:
                 total[cell, level] += lanes.mass(lower, upper)
 

@@ -43,13 +43,21 @@ def unanswered_cells(levels: np.ndarray) -> Cells:
     return Cells(start, columns.astype(np.int32), np.full(rows.size, -1, dtype=np.int16))
 
 
-def probabilities(model: VectorModel, factors: Iterable[np.ndarray], cells: Cells) -> np.ndarray:
-    """(cells, L): mean over the given factors of P(level | factors)."""
+def probabilities(
+    model: VectorModel,
+    factors: Iterable[np.ndarray],
+    cells: Cells,
+    spread: np.ndarray | None = None,
+) -> np.ndarray:
+    """(cells, L): mean over the given factors of P(level | factors).
+
+    ``spread`` is the standard deviation of each cell's utility, one if not given.
+    """
     width = int(model.n_levels.max(initial=1))
     total = np.zeros((cells.column.size, width))
     these = parameters_only(model)
     for active in factors:
-        cpu.add_probabilities(these, active, cells.row_start, cells.column, total)
+        cpu.add_probabilities(these, active, cells.row_start, cells.column, total, spread)
     total /= total.sum(axis=1, keepdims=True)
     return total
 

@@ -105,7 +105,7 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
             if schedule.after(history):
                 best, best_epoch = model.copy(), epoch
             bar.update()
-            bar.set_postfix_str(f"held-out log-likelihood {history[-1].validation:.4f}")
+            bar.set_postfix_str(f"held-out {history[-1].validation:.4f}")
     except KeyboardInterrupt:
         if best_epoch == 0:
             raise
