@@ -59,7 +59,8 @@ def predict(train: pd.DataFrame, rows: np.ndarray, columns: np.ndarray, decay: f
     scales = {name: list(found) for name, found in zip(train.columns, levels(train), strict=True)}
     model = orbm.CumulativeRBM(
         n_factors=50, units_per_factor=64, unanswered="latent", weight_decay=decay,
-        validation_fraction=0.0, random_state=0, scales=scales, **settings,
+        validation_fraction=0.0, inference="linear_response", random_state=0, scales=scales,
+        **settings,
     )  # fmt: skip
     every = model.fit(train).predict_proba(train)
     width = max(p.shape[1] for p in every)

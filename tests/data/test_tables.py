@@ -216,7 +216,7 @@ def test_empty(container):
     with pytest.raises(
         DataError,
         match=r"Found array with 0 sample\(s\) \(shape=\(0, 3\)\) while "
-        r"a minimum of 1 is required\.",
+        r"a minimum of 1 is required; give a table with at least one row",
     ):
         as_table(empty)
 
@@ -226,7 +226,7 @@ def test_without_columns(container):
     with pytest.raises(
         DataError,
         match=r"0 feature\(s\) \(shape=\(10, 0\)\) while a minimum of 1 "
-        r"is required\.",
+        r"is required; give a table with at least one column",
     ):
         as_table(container(np.empty((10, 0))))
 
