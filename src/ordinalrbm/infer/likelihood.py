@@ -18,9 +18,8 @@ from scipy.special import gammaln, logsumexp
 from ordinalrbm.engine import cpu, intervals
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
-from ordinalrbm.learn.updates import Gradient
 from ordinalrbm.model import thresholds
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.model.vector import Gradient, VectorModel
 
 MAX_STATES = 2**16
 _CHUNK = 2**24  # states times rows held at a time: 128 MB

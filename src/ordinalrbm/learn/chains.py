@@ -8,9 +8,8 @@ import numpy as np
 
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Batch, Side, Statistics
-from ordinalrbm.learn.updates import Gradient
 from ordinalrbm.model import thresholds
-from ordinalrbm.model.vector import VectorModel, complete_rows, side, with_parameters
+from ordinalrbm.model.vector import Gradient, VectorModel, complete_rows, side, with_parameters
 
 FreePhase = Literal["contrastive", "persistent"]
 

@@ -7,20 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.engine.compiled import compiled
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.model.vector import Gradient, VectorModel
 
 _FIRST_DECAY = 0.9
 _SECOND_DECAY = 0.999
 _EPSILON = 1e-8
-
-
-class Gradient(NamedTuple):
-    """Direction of steepest ascent, in the shapes of the model's parameters."""
-
-    weights: np.ndarray
-    bias: np.ndarray
-    factor_bias: np.ndarray
-    steps: np.ndarray
 
 
 class Moments(NamedTuple):

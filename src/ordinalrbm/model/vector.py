@@ -53,6 +53,15 @@ class VectorModel(NamedTuple):
         return self._replace(**arrays)
 
 
+class Gradient(NamedTuple):
+    """Direction of steepest ascent, in the shapes of the model's parameters."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+    factor_bias: np.ndarray
+    steps: np.ndarray
+
+
 def level_counts(observations: Observations) -> np.ndarray:
     """(N, L): how often each level of each column was chosen."""
     width = int(observations.n_levels.max(initial=1))

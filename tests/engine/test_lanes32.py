@@ -1,0 +1,98 @@
+"""Float32 lanes: right to 1e-5 where they call an interval ordinary, never NaN anywhere."""
+
+import numba
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from ordinalrbm.engine import intervals, lanes32
+from ordinalrbm.engine.compiled import FUSED
+
+compiled = numba.njit(error_model="numpy", fastmath=FUSED)
+
+
+@compiled
+def densities(lower, upper, low, high, mean):
+    for i in range(lower.size):
+        low[i], high[i], mean[i] = lanes32.edge_densities(lower[i], upper[i])
+
+
+@compiled
+def draws(lower, upper, uniform, out):
+    for i in range(lower.size):
+        out[i] = lanes32.truncated_draw(lower[i], upper[i], uniform[i])
+
+
+@compiled
+def are_ordinary(lower, upper, out):
+    for i in range(lower.size):
+        out[i] = lanes32.ordinary(lower[i], upper[i])
+
+
+@compiled
+def normals(uniform, out):
+    for i in range(uniform.size):
+        out[i] = lanes32.standard_normal(uniform[i])
+
+
+def random_intervals(n, largest, seed):
+    """Ends of intervals: bounded on one side, on both, or not at all; widths 1e-6 to 100."""
+    rng = np.random.default_rng(seed)
+    start = rng.uniform(-largest, largest, n)
+    kind = rng.integers(0, 5, n)
+    lower = np.where(kind < 2, -np.inf, start)
+    upper = np.where(kind % 2 == 1, np.inf, start + np.where(kind == 0, 0.0, 1.0))
+    width = 10 ** rng.uniform(-6, 2, n)
+    upper = np.where((kind == 2) | (kind == 4), start + width, upper)
+    return lower.astype(np.float32), upper.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def ordinary_intervals():
+    lower, upper = random_intervals(400_000, 8.0, seed=1)
+    chosen = np.empty(lower.size, dtype=bool)
+    are_ordinary(lower, upper, chosen)
+    assert 0.3 < chosen.mean() < 0.95  # both kinds occur
+    return lower[chosen], upper[chosen]
+
+
+def test_densities_and_mean_to_1e5(ordinary_intervals):
+    lower, upper = ordinary_intervals
+    found = np.empty((3, lower.size), dtype=np.float32)
+    densities(lower, upper, *found)
+    a, b = lower.astype(np.float64), upper.astype(np.float64)
+    truth = (*intervals.edge_densities(a, b), intervals.truncated_mean(a, b))
+    for value, exact in zip(found, truth, strict=True):
+        # Below 1e-20 a density is nothing next to any other; float32 has it as zero.
+        error = np.abs(value - exact) / np.maximum(np.abs(exact), 1e-20)
+        assert error[np.abs(exact) > 1e-20].max(initial=0.0) < 1e-5
+
+
+def test_draws_to_1e5_of_the_mass(ordinary_intervals):
+    lower, upper = ordinary_intervals
+    uniform = np.random.default_rng(2).random(lower.size).astype(np.float32)
+    found = np.empty(lower.size, dtype=np.float32)
+    draws(lower, upper, uniform, found)
+    a, b, x = (values.astype(np.float64) for values in (lower, upper, found))
+    assert ((x >= a) & (x <= b)).all()
+    inside = x > a
+    share = np.exp(intervals.log_mass(a[inside], x[inside]) - intervals.log_mass(a, b)[inside])
+    assert np.abs(share - uniform[inside]).max() < 1e-5
+    assert uniform[~inside].max(initial=0.0) < 1e-5
+
+
+def test_normals_to_1e5_of_the_mass():
+    uniform = ((np.arange(1_000_000) + 0.5) / 1_000_000).astype(np.float32)
+    found = np.empty(uniform.size, dtype=np.float32)
+    normals(uniform, found)
+    assert np.abs(ndtr(found.astype(np.float64)) - uniform).max() < 1e-5
+
+
+def test_nothing_is_nan_in_ten_million_cases():
+    for part in range(5):
+        lower, upper = random_intervals(2_000_000, 40.0, seed=10 + part)
+        uniform = np.random.default_rng(part).random(lower.size).astype(np.float32)
+        found = np.empty((4, lower.size), dtype=np.float32)
+        draws(lower, upper, uniform, found[0])
+        densities(lower, upper, *found[1:])
+        assert not np.isnan(found).any()
