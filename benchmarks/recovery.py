@@ -66,7 +66,7 @@ def main() -> None:
     true_value = per_answer(truth, test)
     print(f"true model           {true_value:.4f} nats per held-out answer")
     for name, settings in {
-        "defaults": {},
+        "1 Gibbs step": {},
         "3 Gibbs steps": {"gibbs_steps": 3},
         "persistent": {"free_phase": "persistent", "gibbs_steps": 3, "learning_rate": 0.003},
     }.items():
