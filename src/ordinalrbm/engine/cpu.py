@@ -173,12 +173,18 @@ def _conditional_means(side: Any, first: Any, n: Any, active: Any, mean: Any) ->
 
 
 @inlined
+def _ends(side: Any, entry: Any, mean: Any) -> Any:
+    """Ends of an answer's level, seen from the mean of its utility."""
+    i, level = side.column[entry], np.intp(side.level[entry])
+    return side.thresholds[i, level] - mean, side.thresholds[i, level + 1] - mean
+
+
+@inlined
 def _level_ends(side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any) -> None:
     for e in range(n):
-        i = side.column[first + e]
-        level = np.intp(side.level[first + e])
-        lower[e] = np.float32(side.thresholds[i, level] - mean[e])
-        upper[e] = np.float32(side.thresholds[i, level + 1] - mean[e])
+        low, high = _ends(side, first + e, mean[e])
+        lower[e] = np.float32(low)
+        upper[e] = np.float32(high)
 
 
 # All answers of a row are computed in float32 lanes; the few that are not ordinary there, because
@@ -195,9 +201,7 @@ def _draw_clamped(
         utility[e] = np.float32(mean[e]) + drawn
     for e in range(n):
         if not lanes32.ordinary(lower[e], upper[e]):
-            i, level = side.column[first + e], np.intp(side.level[first + e])
-            low = side.thresholds[i, level] - mean[e]
-            high = side.thresholds[i, level + 1] - mean[e]
+            low, high = _ends(side, first + e, mean[e])
             utility[e] = np.float32(mean[e] + lanes.truncated_draw(low, high, uniform[e]))
 
 
@@ -214,9 +218,7 @@ def _expect_clamped(
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
         if not lanes32.ordinary(lower[e], upper[e]):
-            i, level = side.column[first + e], np.intp(side.level[first + e])
-            low_end = side.thresholds[i, level] - mean[e]
-            high_end = side.thresholds[i, level + 1] - mean[e]
+            low_end, high_end = _ends(side, first + e, mean[e])
             exact_low, exact_high, exact_shift = lanes.edge_densities(low_end, high_end)
             at_low[e] = np.float32(exact_low)
             at_high[e] = np.float32(exact_high)
@@ -538,9 +540,7 @@ def _anneal_chain(
             if side.offset.size > 0:
                 mean += side.offset[first + e]
             if clamped:
-                level = np.intp(side.level[first + e])
-                lower = side.thresholds[i, level] - mean
-                upper = side.thresholds[i, level + 1] - mean
+                lower, upper = _ends(side, first + e, mean)
                 drawn = lanes.truncated_draw(lower, upper, uniform[e])
             else:
                 drawn = lanes.standard_normal(uniform[e])

@@ -28,7 +28,6 @@ _LN2_HIGH = 0.693147180369123816490  # upper 32 bits, so that n·LN2 is exact
 _LN2_LOW = 1.90821492927058770002e-10
 # Adding and subtracting it rounds to an integer without a function call.
 _ROUNDER = 6755399441055744.0
-_ROOT_2 = 1.4142135623730951
 # (1 + x/2) R(x) as a polynomial in (x − 4.5)/(x + 4.5): Chebyshev interpolation, error 6e-10.
 _M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = (
     0.6908543864366039, -0.3138297327468176, 0.18121486946598855, -0.07370758984679993,
