@@ -28,7 +28,6 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.infer import diagnose, likelihood, posterior
 from ordinalrbm.infer import predict as prediction
 from ordinalrbm.infer import sample as sampling
-from ordinalrbm.infer.spread import utility_spread
 from ordinalrbm.learn.fit import Settings, fit
 from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
@@ -50,10 +49,15 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_factors : int, default=50
         Number of hidden factors K.
     units_per_factor : int, default=1
-        How many binary units with the same weights make one factor (1 to 255). One is the model of
-        the paper. With many, a factor is nearly continuous: where people differ by degrees rather
-        than by kind, as in personality tests, 32 to 64 units predict answers better at the same
-        cost. Equals a model with each factor's weights repeated that often.
+        How many binary units with the same weights make one factor. One is the model of the paper.
+        With many, a factor is nearly continuous: where people differ by degrees rather than by
+        kind, as in personality tests, 250 units predict answers better at about the same cost.
+        Equals a model with each factor's weights repeated that often.
+    response_styles : int, default=1
+        In how many ways people use a scale: some go to its ends, some keep to the middle. With
+        one, all use it alike, as in the paper's model of vectors. With 9, say, each row has a
+        style, a number that its thresholds are multiplied by; most surveys are predicted much
+        better so. See :meth:`response_style`.
     unanswered : {"absent", "latent"}, default="absent"
         What a missing answer means. "absent": the question is not part of that person's model, as
         in the paper; right when most questions were never asked. "latent": it is part of it with
@@ -126,6 +130,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         n_factors: int = 50,
         *,
         units_per_factor: int = 1,
+        response_styles: int = 1,
         unanswered: str = "absent",
         scales: Any = None,
         n_epochs: int = 40,
@@ -145,6 +150,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ) -> None:
         self.n_factors = n_factors
         self.units_per_factor = units_per_factor
+        self.response_styles = response_styles
         self.unanswered = unanswered
         self.scales = scales
         self.n_epochs = n_epochs
@@ -222,8 +228,30 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Posterior probability of each factor for each row, (n, K)."""
         observations = self._read(X)
         with _threads(self.n_jobs):
-            expected = self._infer(self._side(observations)).factors
+            expected = self._factors(self._side(observations))
         return expected / np.float32(self.model_.units)
+
+    def response_style(self, X: Any) -> np.ndarray:
+        """How each row uses the scales, (n,): below zero its ends, above zero its middle.
+
+        It is the expected logarithm of the number that multiplies the row's thresholds; zero for
+        all rows when ``response_styles=1``.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> rng = np.random.default_rng(0)
+        >>> middle, ends = rng.integers(2, 5, (60, 8)), rng.choice([1, 5], (60, 8))
+        >>> X = np.vstack([middle, ends])
+        >>> model = orbm.CumulativeRBM(3, response_styles=9, n_epochs=5, random_state=0).fit(X)
+        >>> style = model.response_style(X)
+        >>> bool(style[:60].mean() > style[60:].mean())
+        True
+        """
+        observations = self._read(X)
+        with _threads(self.n_jobs):
+            weights = posterior.mean_field(self.model_, self._side(observations)).style_weights
+        return weights @ np.log(self.model_.stretches)
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Distribution of every answer given the row's answers: one (n, L_i) array per column.
@@ -490,9 +518,12 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _side(self, observations: Observations) -> Side:
         return side(self.model_, observations, self.unanswered)  # type: ignore[arg-type]
 
-    def _infer(self, this: Side) -> posterior.Posterior:
+    def _factors(self, this: Side) -> np.ndarray:
         if self.inference == "mcmc":
             return posterior.sampled(self.model_, this, self.n_draws, self._inference_seed())
+        return self._mean_field(this).factors
+
+    def _mean_field(self, this: Side) -> posterior.Posterior:
         found = posterior.mean_field(self.model_, this)
         if found.n_unconverged:
             warnings.warn(
@@ -500,7 +531,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"{found.n_unconverged} of {this.n_rows} rows (largest change of a factor's "
                 f"probability {found.change.max():.2g}); set inference='mcmc' for them.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return found
 
@@ -508,12 +539,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.inference == "mcmc":
             draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
             return prediction.probabilities(self.model_, draws, cells)
-        factors = self._infer(this).factors
-        spread = None
-        if self.inference == "linear_response":
-            rows = np.repeat(np.arange(this.n_rows), np.diff(cells.row_start))
-            spread = utility_spread(self.model_, this, factors)[rows, cells.column]
-        return prediction.probabilities(self.model_, [factors], cells, spread)
+        widened = self.inference == "linear_response"
+        return prediction.mixed(self.model_, this, self._mean_field(this), cells, widened=widened)
 
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0

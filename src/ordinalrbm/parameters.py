@@ -12,7 +12,8 @@ from ordinalrbm.errors import DataError
 
 _WHOLE = {
     "n_factors": (1, None),
-    "units_per_factor": (1, 255),
+    "units_per_factor": (1, 10_000),
+    "response_styles": (1, 100),
     "n_epochs": (1, None),
     "gibbs_steps": (1, 2**16),
     # Sums over a batch are float32: beyond this they lose digits, and nothing is gained.

@@ -242,7 +242,7 @@ def _answers(model: VectorModel, states: np.ndarray, scales: list[Scale]) -> _An
     n_states, n_columns = states.shape[0], len(scales)
     units_on = (states * model.units).astype(np.float32)
     cells = predict.all_cells(n_states, n_columns)
-    cube = predict.probabilities(model, [units_on], cells).reshape(n_states, n_columns, -1)
+    cube = predict.prior(model, units_on, cells).reshape(n_states, n_columns, -1)
     expected, top = np.empty((2, n_states, n_columns))
     for i, scale in enumerate(scales):
         distribution = cube[:, i, : scale.n_levels]

@@ -21,7 +21,16 @@ def random_thresholds(generator, n_levels):
 
 
 def side_of(
-    observations, *, weights, bias, thresholds, factor_bias, offset=None, row_weight=None, units=1
+    observations,
+    *,
+    weights,
+    bias,
+    thresholds,
+    factor_bias,
+    offset=None,
+    row_weight=None,
+    stretch=None,
+    units=1,
 ):
     """A Side over observations, in the number types that the models use."""
     view = observations.column_view
@@ -38,6 +47,7 @@ def side_of(
         entry=view.entry,
         offset=single(offset),
         row_weight=single(row_weight),
+        stretch=single(stretch),
         weights=single(weights),
         bias=single(bias),
         thresholds=np.asarray(thresholds, dtype=np.float64),
@@ -48,7 +58,7 @@ def side_of(
 
 def random_side(
     seed, n_rows=300, n_columns=23, n_factors=9, *, scale=0.4, offset=False, row_weight=False,
-    unknown=False, units=1,
+    stretch=False, unknown=False, units=1,
 ):  # fmt: skip
     """A Side and starting factors. Every seventh row and the second column have no answer."""
     generator = np.random.default_rng(seed)
@@ -69,6 +79,7 @@ def random_side(
         factor_bias=generator.normal(0, 0.7, n_factors),
         offset=generator.normal(0, 0.8, observations.n_entries) if offset else None,
         row_weight=generator.uniform(0, 3, n_rows) if row_weight else None,
+        stretch=generator.uniform(0.3, 2.0, n_rows) if stretch else None,
         units=units,
     )
     return side, generator.integers(0, units + 1, (n_rows, n_factors)).astype(np.uint8)
@@ -76,5 +87,5 @@ def random_side(
 
 def in_double(side):
     """The same Side with all parameters in float64, for the reference engine."""
-    parameters = ("offset", "row_weight", "weights", "bias", "thresholds", "factor_bias")
+    parameters = ("offset", "row_weight", "stretch", "weights", "bias", "thresholds", "factor_bias")
     return side._replace(**{name: getattr(side, name).astype(np.float64) for name in parameters})

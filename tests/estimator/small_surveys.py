@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.model.vector import ARRAYS
 
 N_LEVELS = (2, 3, 5, 7, 5, 3)
 NAMES = ["smokes", "health", "mood", "trust", "income", "town"]
@@ -44,7 +45,7 @@ SCALES = {name: list(range(1, n + 1)) for name, n in zip(NAMES, N_LEVELS, strict
 
 def assert_same_model(one, other):
     """Bit for bit."""
-    for name in ("weights", "bias", "factor_bias", "steps", "n_levels"):
+    for name in ARRAYS:
         np.testing.assert_array_equal(
             getattr(one.model_, name), getattr(other.model_, name), err_msg=name
         )

@@ -231,7 +231,8 @@ def test_weights_that_are_text(answers):
 
 WHOLE = {
     "n_factors": [0, -1, 2.5, "ten", None, True, np.nan],
-    "units_per_factor": [0, 256, 1.5, "one"],
+    "units_per_factor": [0, 10_001, 1.5, "one"],
+    "response_styles": [0, 101, 2.5, None],
     "n_epochs": [0, -3, 1.5, None],
     "batch_size": [0, -1, 10.0, "all"],
     "gibbs_steps": [0, 2**16 + 1, 0.5],

@@ -690,6 +690,34 @@ def test_many_units_learn_too():
     assert many.log_likelihood(X).mean() > by_shares(X).mean() + 0.3
 
 
+def answers_with_styles(n_rows=600, n_columns=12, seed=4):
+    """Five levels; half of the people go to the ends, the others keep to the middle."""
+    generator = np.random.default_rng(seed)
+    trait = generator.normal(size=(n_rows, 1)) * generator.choice([-1, 1], n_columns)
+    stretch = generator.choice([0.5, 1.7], n_rows)
+    ends = np.array([-1.3, -0.4, 0.5, 1.2])
+    utility = (trait + 0.7 * generator.normal(size=(n_rows, n_columns))) / stretch[:, None]
+    return 1.0 + np.searchsorted(ends, utility), stretch
+
+
+def test_response_styles_are_found_and_predict_better():
+    X, stretch = answers_with_styles()
+    settings = {"n_factors": 4, "n_epochs": 30, "units_per_factor": 50}
+    styled = small(response_styles=7, **settings).fit(X)
+    plain = small(**settings).fit(X)
+    assert styled.score(X) > plain.score(X) + 0.05
+    style = styled.response_style(X)
+    assert np.corrcoef(style, np.log(stretch))[0, 1] > 0.8
+    assert (plain.response_style(X) == 0).all()
+    weights = styled.model_.style_weights
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights.max() < 0.9  # not all in one
+    # What the model makes up has the same two kinds of people.
+    made_up = styled.sample(600, random_state=1)
+    extreme = np.mean((made_up == 1) | (made_up == 5), axis=1)
+    assert extreme.std() == pytest.approx(np.mean((X == 1) | (X == 5), axis=1).std(), rel=0.25)
+
+
 def test_rows_that_mean_field_cannot_settle_are_reported(model, table, monkeypatch):
     monkeypatch.setattr(posterior, "MAX_ITERATIONS", 1)
     with pytest.warns(ConvergenceWarning, match=r"of 150 rows.*inference='mcmc'"):
@@ -713,9 +741,11 @@ X = numbers(levels())
 for n_jobs in (1, 2, 4):
     threads.clear()
     digest = hashlib.sha256()
-    for settings in ({}, {"inference": "mcmc", "n_draws": 5, "free_phase": "persistent"}):
+    for settings in ({}, {"inference": "mcmc", "n_draws": 5, "free_phase": "persistent"},
+                     {"response_styles": 5, "units_per_factor": 300}):
         model = small(n_jobs=n_jobs, **settings).fit(X, sample_weight=np.linspace(0, 2, 150))
-        for part in (*model.model_[:-1], model.transform(X), *model.predict_proba(X),
+        for part in (*map(np.asarray, model.model_), model.transform(X), *model.predict_proba(X),
+                     model.response_style(X),
                      model.log_likelihood(X[:5], "ais", n_temperatures=20, random_state=0),
                      model.sample(20, n_steps=10, random_state=0),
                      *model.impute(X, n_draws=2, random_state=0)):
@@ -779,7 +809,15 @@ def cases():
         "text": (text, {"scales": words}),
         "booleans": (truth, {}),
         "categories": (categories, {}),
-        "frame": (frame(), {"scales": SCALES, "units_per_factor": 3, "unanswered": "latent"}),
+        "frame": (
+            frame(),
+            {
+                "scales": SCALES,
+                "units_per_factor": 3,
+                "unanswered": "latent",
+                "response_styles": 4,
+            },
+        ),
         "draws": (frame(), {"inference": "mcmc", "n_draws": 7}),
         "NumPy parameters": (
             frame(),

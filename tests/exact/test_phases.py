@@ -96,6 +96,7 @@ def make_side(model, rows, weights, gamma, units):
         entry=view.entry,
         offset=np.concatenate(offset).astype(np.float32),
         row_weight=np.zeros(0, dtype=np.float32),
+        stretch=np.zeros(0, dtype=np.float32),
         weights=weights.astype(np.float32),
         bias=model.alpha.astype(np.float32),
         thresholds=ends,

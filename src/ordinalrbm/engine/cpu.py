@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba import prange
+from scipy.special import gammaln
 
 from ordinalrbm.engine import lanes, lanes32
 from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
@@ -28,6 +29,8 @@ _FREE_FACTOR = int(Purpose.FREE_FACTOR)
 _EXTRAPOLATE_EVERY = 4
 _LARGEST_RATIO = np.float32(0.95)
 _INITIAL_FACTOR = int(Purpose.INITIAL_FACTOR)
+# Beyond this a unit is as good as certain; its odds must stay finite.
+_LARGEST_ACTIVATION = 50.0
 
 
 class _Draws(NamedTuple):
@@ -52,6 +55,8 @@ class _Scratch(NamedTuple):
     activation: np.ndarray
     last_step: np.ndarray
     previous_step: np.ndarray
+    log_ways: np.ndarray
+    odds: np.ndarray
 
 
 class _Answers(NamedTuple):
@@ -109,6 +114,7 @@ def _scratch(side: Side, batch: Batch) -> _Scratch:
     length = np.diff(side.row_start[batch.start : batch.stop + 1])
     longest = int(length.max(initial=0)) + 4
     n_factors = side.factor_bias.size
+    on = np.arange(side.units + 1.0)
     return _Scratch(
         mean=np.empty((threads, longest)),
         lower=np.empty((threads, longest), dtype=np.float32),
@@ -116,10 +122,13 @@ def _scratch(side: Side, batch: Batch) -> _Scratch:
         utility=np.empty((threads, longest), dtype=np.float32),
         at_low=np.empty((threads, longest), dtype=np.float32),
         at_high=np.empty((threads, longest), dtype=np.float32),
-        uniform=np.empty((threads, max(longest, n_factors * side.units + 4))),
+        uniform=np.empty((threads, max(longest, n_factors + 4))),
         activation=np.empty((threads, n_factors), dtype=np.float32),
         last_step=np.empty((threads, n_factors), dtype=np.float32),
         previous_step=np.empty((threads, n_factors), dtype=np.float32),
+        # In how many ways so many units are on, and by what that grows with one more.
+        log_ways=gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
+        odds=(side.units - on) / (on + 1.0),
     )
 
 
@@ -173,16 +182,24 @@ def _conditional_means(side: Any, first: Any, n: Any, active: Any, mean: Any) ->
 
 
 @inlined
-def _ends(side: Any, entry: Any, mean: Any) -> Any:
-    """Ends of an answer's level, seen from the mean of its utility."""
-    i, level = side.column[entry], np.intp(side.level[entry])
-    return side.thresholds[i, level] - mean, side.thresholds[i, level + 1] - mean
+def _row_stretch(side: Any, row: Any) -> Any:
+    return np.float64(side.stretch[row]) if side.stretch.size > 0 else 1.0
 
 
 @inlined
-def _level_ends(side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any) -> None:
+def _ends(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
+    """Ends of an answer's level, seen from the mean of its utility."""
+    i, level = side.column[entry], np.intp(side.level[entry])
+    low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
+    return stretch * low - mean, stretch * high - mean
+
+
+@inlined
+def _level_ends(
+    side: Any, first: Any, n: Any, stretch: Any, mean: Any, lower: Any, upper: Any
+) -> None:
     for e in range(n):
-        low, high = _ends(side, first + e, mean[e])
+        low, high = _ends(side, first + e, stretch, mean[e])
         lower[e] = np.float32(low)
         upper[e] = np.float32(high)
 
@@ -193,22 +210,23 @@ def _level_ends(side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any
 
 @inlined
 def _draw_clamped(
-    side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any, uniform: Any, utility: Any
-) -> None:
+    side: Any, first: Any, n: Any, stretch: Any, mean: Any, lower: Any, upper: Any, uniform: Any,
+    utility: Any,
+) -> None:  # fmt: skip
     """Utilities given the levels."""
     for e in range(n):
         drawn = lanes32.truncated_draw(lower[e], upper[e], np.float32(uniform[e]))
         utility[e] = np.float32(mean[e]) + drawn
     for e in range(n):
         if not lanes32.ordinary(lower[e], upper[e]):
-            low, high = _ends(side, first + e, mean[e])
+            low, high = _ends(side, first + e, stretch, mean[e])
             utility[e] = np.float32(mean[e] + lanes.truncated_draw(low, high, uniform[e]))
 
 
 @inlined
 def _expect_clamped(
-    side: Any, first: Any, n: Any, mean: Any, lower: Any, upper: Any, at_low: Any, at_high: Any,
-    utility: Any,
+    side: Any, first: Any, n: Any, stretch: Any, mean: Any, lower: Any, upper: Any, at_low: Any,
+    at_high: Any, utility: Any,
 ) -> None:  # fmt: skip
     """Expected utilities given the levels, and the densities at the levels' ends."""
     for e in range(n):
@@ -218,7 +236,7 @@ def _expect_clamped(
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
         if not lanes32.ordinary(lower[e], upper[e]):
-            low_end, high_end = _ends(side, first + e, mean[e])
+            low_end, high_end = _ends(side, first + e, stretch, mean[e])
             exact_low, exact_high, exact_shift = lanes.edge_densities(low_end, high_end)
             at_low[e] = np.float32(exact_low)
             at_high[e] = np.float32(exact_high)
@@ -264,7 +282,7 @@ def _sweep_row(
     mean, utility = scratch.mean[thread], scratch.utility[thread]
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     activation, uniform = scratch.activation[thread], scratch.uniform[thread]
-    active = answers.factors[row - start]
+    active, stretch = answers.factors[row - start], _row_stretch(side, row)
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     for k in range(active.size):
@@ -273,32 +291,64 @@ def _sweep_row(
         _conditional_means(side, first, n, active, mean)
         if clamped:
             _fill_uniforms(uniform, n, row, draws, step, _CLAMPED_UTILITY)
-            _level_ends(side, first, n, mean, lower, upper)
-            _draw_clamped(side, first, n, mean, lower, upper, uniform, utility)
-            _fill_uniforms(uniform, active.size * side.units, row, draws, step, _CLAMPED_FACTOR)
+            _level_ends(side, first, n, stretch, mean, lower, upper)
+            _draw_clamped(side, first, n, stretch, mean, lower, upper, uniform, utility)
+            _fill_uniforms(uniform, active.size, row, draws, step, _CLAMPED_FACTOR)
         else:
             _fill_uniforms(uniform, n, row, draws, step, _FREE_UTILITY)
             for e in range(n):
                 utility[e] = np.float32(mean[e]) + lanes32.standard_normal(np.float32(uniform[e]))
-            _fill_uniforms(uniform, active.size * side.units, row, draws, step, _FREE_FACTOR)
+            _fill_uniforms(uniform, active.size, row, draws, step, _FREE_FACTOR)
         _activations(side, first, n, utility, activation)
-        _draw_factors(activation, uniform, side.units, active)
+        _draw_factors(activation, uniform, side.units, scratch, active)
     for k in range(active.size):
-        factors[row, k] = np.uint8(active[k])
+        factors[row, k] = active[k]
     if answers.utility.size > 0:  # a plain sweep asks for no expectations
         _conditional_means(side, first, n, active, mean)
         _expectations(side, row, start, clamped, mean, lower, upper, answers)
 
 
 @inlined
-def _draw_factors(activation: Any, uniform: Any, units: Any, active: Any) -> None:
+def _draw_factors(activation: Any, uniform: Any, units: Any, scratch: Any, active: Any) -> None:
+    if units > 1:
+        for k in range(active.size):
+            active[k] = _units_on(activation[k], uniform[k], units, scratch.log_ways, scratch.odds)
+        return
     for k in range(active.size):
         activation[k] = lanes32.logistic(activation[k])
     for k in range(active.size):
-        on = 0
-        for unit in range(k * units, (k + 1) * units):
-            on += 1 if uniform[unit] < activation[k] else 0
-        active[k] = np.float32(on)
+        active[k] = np.float32(1.0) if uniform[k] < activation[k] else np.float32(0.0)
+
+
+@inlined
+def _units_on(activation: Any, uniform: Any, units: Any, log_ways: Any, odds: Any) -> Any:
+    """How many of the units are on: inversion, counting from the most likely number outwards.
+
+    That takes about as many steps as the standard deviation is large.
+    """
+    a = min(max(np.float64(activation), -_LARGEST_ACTIVATION), _LARGEST_ACTIVATION)
+    growth = np.exp(a)
+    below = above = np.intp(units * (growth / (1.0 + growth)))
+    log_all_off = -units * np.log1p(growth)
+    at_below = at_above = np.exp(log_ways[above] + above * a + log_all_off)
+    rest = uniform - at_above
+    if rest < 0.0:
+        return np.float32(above)
+    start = above
+    while below > 0 or above < units:
+        if above < units:
+            at_above *= odds[above] * growth
+            above += 1
+            rest -= at_above
+            if rest < 0.0:
+                return np.float32(above)
+        if below > 0:
+            below -= 1
+            at_below /= odds[below] * growth
+            rest -= at_below
+            if rest < 0.0:
+                return np.float32(below)
+    return np.float32(start)  # the probabilities' sum fell short of one by rounding
 
 
 @inlined
@@ -315,8 +365,9 @@ def _expectations(
             utility[e] = mean[e]
         return
     at_low, at_high = answers.at_low[here : here + n], answers.at_high[here : here + n]
-    _level_ends(side, first, n, mean, lower, upper)
-    _expect_clamped(side, first, n, mean, lower, upper, at_low, at_high, utility)
+    stretch = _row_stretch(side, row)
+    _level_ends(side, first, n, stretch, mean, lower, upper)
+    _expect_clamped(side, first, n, stretch, mean, lower, upper, at_low, at_high, utility)
 
 
 @inlined
@@ -350,8 +401,9 @@ def _sum_column(
         statistics.answers[i] += weight
         if clamped:
             level = np.intp(side.level[side.entry[place]])
-            thresholds[level] -= weight * answers.at_low[entry]
-            thresholds[level + 1] += weight * answers.at_high[entry]
+            moved = weight * np.float32(_row_stretch(side, row))
+            thresholds[level] -= moved * answers.at_low[entry]
+            thresholds[level + 1] += moved * answers.at_high[entry]
         place += 1
 
 
@@ -392,15 +444,15 @@ def _mean_field_row(
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
     activation, last_step = scratch.activation[thread], scratch.last_step[thread]
-    previous = scratch.previous_step[thread]
+    previous, stretch = scratch.previous_step[thread], _row_stretch(side, row)
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     change = np.float32(np.inf)
     iteration = 0
     while change > tolerance and iteration < max_iterations:
         _conditional_means(side, first, n, active, mean)
-        _level_ends(side, first, n, mean, lower, upper)
-        _expect_clamped(side, first, n, mean, lower, upper, at_low, at_high, utility)
+        _level_ends(side, first, n, stretch, mean, lower, upper)
+        _expect_clamped(side, first, n, stretch, mean, lower, upper, at_low, at_high, utility)
         _activations(side, first, n, utility, activation)
         iteration += 1
         change = _move_to_fixed_point(side.units, active, activation, last_step)
@@ -462,15 +514,15 @@ def _add_probabilities(
     side: Any, factors: Any, row_start: Any, column: Any, total: Any, spread: Any
 ) -> None:
     for row in prange(row_start.size - 1):
-        first, last = row_start[row], row_start[row + 1]
-        _add_probabilities_row(side, factors[row], first, last, column, total, spread)
+        _add_probabilities_row(side, row, factors[row], row_start, column, total, spread)
 
 
 @inlined
 def _add_probabilities_row(
-    side: Any, active: Any, first: Any, last: Any, column: Any, total: Any, spread: Any
+    side: Any, row: Any, active: Any, row_start: Any, column: Any, total: Any, spread: Any
 ) -> None:
-    for cell in range(first, last):
+    stretch = _row_stretch(side, row)
+    for cell in range(row_start[row], row_start[row + 1]):
         i = column[cell]
         weights = side.weights[i]
         mean = np.float64(side.bias[i])
@@ -478,10 +530,72 @@ def _add_probabilities_row(
             mean += weights[k] * np.float32(active[k])
         scale = 1.0 / spread[cell] if spread.size > 0 else 1.0
         for level in range(total.shape[1]):
-            lower = (side.thresholds[i, level] - mean) * scale
-            upper = (side.thresholds[i, level + 1] - mean) * scale
+            lower = (stretch * side.thresholds[i, level] - mean) * scale
+            upper = (stretch * side.thresholds[i, level + 1] - mean) * scale
             if lower < upper:
                 total[cell, level] += lanes.mass(lower, upper)
+
+
+def log_levels(
+    side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray
+) -> np.ndarray:
+    """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
+    result = np.zeros((stop - start, stretches.size))
+    scratch = _scratch(side, Batch(start, stop, 0, 0, 0))
+    _log_levels(side, factors, start, stop, stretches, scratch, result)
+    return result
+
+
+@compiled(parallel=True)
+def _log_levels(
+    side: Any, factors: Any, start: Any, stop: Any, stretches: Any, scratch: Any, result: Any
+) -> None:
+    for row in prange(start, stop):
+        _log_levels_row(side, factors, row, stretches, scratch, result[row - start])
+
+
+@inlined
+def _log_levels_row(
+    side: Any, factors: Any, row: Any, stretches: Any, scratch: Any, result: Any
+) -> None:
+    thread = numba.get_thread_id()
+    mean, active = scratch.mean[thread], scratch.activation[thread]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    for k in range(active.size):
+        active[k] = np.float32(factors[row, k])
+    _conditional_means(side, first, n, active, mean)
+    for g in range(stretches.size):
+        total = 0.0
+        for e in range(n):
+            low, high = _ends(side, first + e, stretches[g], mean[e])
+            total += lanes.log_mass(low, high)
+        result[g] = total
+
+
+def half_squares(side: Side, factors: np.ndarray) -> np.ndarray:
+    """(rows,) half the sum of the squared mean utilities: what couples the factors in log P*(h)."""
+    result = np.zeros(side.n_rows)
+    _half_squares(side, factors, _scratch(side, Batch(0, side.n_rows, 0, 0, 0)), result)
+    return result
+
+
+@compiled(parallel=True)
+def _half_squares(side: Any, factors: Any, scratch: Any, result: Any) -> None:
+    for row in prange(result.size):
+        result[row] = _half_squares_row(side, factors[row], row, scratch)
+
+
+@inlined
+def _half_squares_row(side: Any, active: Any, row: Any, scratch: Any) -> Any:
+    mean = scratch.mean[numba.get_thread_id()]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    _conditional_means(side, first, n, active, mean)
+    total = 0.0
+    for e in range(n):
+        total += 0.5 * mean[e] * mean[e]
+    return total
 
 
 def log_importance_weights(
@@ -526,13 +640,13 @@ def _anneal_chain(
     n = side.row_start[row + 1] - first
     for k in range(active.size):
         activation[k] = side.factor_bias[k]
-    _fill_uniforms(uniform, active.size * side.units, stream, draws, 0, _INITIAL_FACTOR)
-    _draw_factors(activation, uniform, side.units, active)
-    total = 0.0
+    _fill_uniforms(uniform, active.size, stream, draws, 0, _INITIAL_FACTOR)
+    _draw_factors(activation, uniform, side.units, scratch, active)
+    stretch, total = _row_stretch(side, row), 0.0
     for t in range(1, betas.size):
         for e in range(n):
             product[e] = _dot(side.weights[side.column[first + e]], active)
-        total += _log_ratio(side, clamped, first, n, product, betas[t - 1], betas[t])
+        total += _log_ratio(side, clamped, first, n, stretch, product, betas[t - 1], betas[t])
         _fill_uniforms(uniform, n, stream, draws, t, _CLAMPED_UTILITY)
         for e in range(n):
             i = side.column[first + e]
@@ -540,21 +654,21 @@ def _anneal_chain(
             if side.offset.size > 0:
                 mean += side.offset[first + e]
             if clamped:
-                lower, upper = _ends(side, first + e, mean)
+                lower, upper = _ends(side, first + e, stretch, mean)
                 drawn = lanes.truncated_draw(lower, upper, uniform[e])
             else:
                 drawn = lanes.standard_normal(uniform[e])
             # The annealed weights meet the utility again in the factors' activation.
             utility[e] = np.float32(betas[t] * (mean + drawn))
         _activations(side, first, n, utility, activation)
-        _fill_uniforms(uniform, active.size * side.units, stream, draws, t, _CLAMPED_FACTOR)
-        _draw_factors(activation, uniform, side.units, active)
+        _fill_uniforms(uniform, active.size, stream, draws, t, _CLAMPED_FACTOR)
+        _draw_factors(activation, uniform, side.units, scratch, active)
     return total
 
 
 @inlined
 def _log_ratio(
-    side: Any, clamped: Any, first: Any, n: Any, product: Any, old: Any, new: Any
+    side: Any, clamped: Any, first: Any, n: Any, stretch: Any, product: Any, old: Any, new: Any
 ) -> Any:
     """Log of the unnormalised probability of the factors at one temperature over another."""
     total = 0.0
@@ -566,8 +680,7 @@ def _log_ratio(
         before, after = base + old * product[e], base + new * product[e]
         total += 0.5 * (after - before) * (after + before)
         if clamped:
-            level = np.intp(side.level[first + e])
-            low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
+            low, high = _ends(side, first + e, stretch, 0.0)
             total += lanes.log_mass(low - after, high - after)
             total -= lanes.log_mass(low - before, high - before)
     return total

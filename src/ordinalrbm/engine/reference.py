@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.special import expit
+from scipy.special import expit, gammaln
 
 from ordinalrbm.engine import intervals
 from ordinalrbm.engine.rng import Purpose, uniforms
@@ -24,7 +24,7 @@ def clamped_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
     low, high = answers.ends(mean)
     at_low, at_high = intervals.edge_densities(low, high)
     statistics = _summed(side, answers, factors, mean + intervals.truncated_mean(low, high))
-    weight = answers.weight
+    weight = answers.weight * answers.stretch
     np.add.at(statistics.thresholds, (answers.column, answers.level), -at_low * weight)
     np.add.at(statistics.thresholds, (answers.column, answers.level + 1), at_high * weight)
     return statistics
@@ -67,7 +67,9 @@ class _Answers:
         self.level = side.level[first:last].astype(np.intp)
         self.position = np.arange(first, last) - side.row_start[self.row]
         self.offset = side.offset[first:last] if side.offset.size else 0.0
-        self.weight = side.row_weight[self.row] if side.row_weight.size else np.ones(self.row.size)
+        ones = np.ones(self.row.size)
+        self.weight = side.row_weight[self.row] if side.row_weight.size else ones
+        self.stretch = side.stretch[self.row] if side.stretch.size else ones
 
     def mean(self, factors: np.ndarray) -> np.ndarray:
         products = np.einsum("ek,ek->e", self.side.weights[self.column], factors[self.row])
@@ -76,8 +78,8 @@ class _Answers:
     def ends(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         thresholds = self.side.thresholds
         return (
-            thresholds[self.column, self.level] - mean,
-            thresholds[self.column, self.level + 1] - mean,
+            self.stretch * thresholds[self.column, self.level] - mean,
+            self.stretch * thresholds[self.column, self.level + 1] - mean,
         )
 
     def activation(self, utility: np.ndarray) -> np.ndarray:
@@ -105,11 +107,38 @@ def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> N
             utility = mean + intervals.truncated_draw(*answers.ends(mean), uniform)
         else:
             utility = mean + intervals.standard_normal(uniform)
-        units = np.arange(factors.shape[1] * side.units)
-        uniform = uniforms(batch.seed, rows, units, batch.sweep, factor_purpose, step)
-        uniform = uniform.reshape(rows.size, factors.shape[1], side.units)
-        on = uniform < expit(answers.activation(utility))[:, :, None]
-        factors[batch.start : batch.stop] = on.sum(axis=2)
+        every = np.arange(factors.shape[1])
+        uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
+        on = _units_on(answers.activation(utility), uniform, side.units)
+        factors[batch.start : batch.stop] = on
+
+
+def _units_on(activation: np.ndarray, uniform: np.ndarray, units: int) -> np.ndarray:
+    """How many of the units are on: inversion, counting from the most likely number outwards."""
+    if units == 1:
+        return uniform < expit(activation)
+    on = np.arange(units + 1)
+    ways = gammaln(units + 1.0) - gammaln(on + 1.0) - gammaln(units - on + 1.0)
+    a = activation[..., None]
+    probability = np.exp(ways + on * a - units * np.logaddexp(0.0, a))
+    start = np.floor(units * expit(a))
+    order = np.argsort(2 * np.abs(on - start) - (on > start), axis=-1)
+    below = np.cumsum(np.take_along_axis(probability, order, axis=-1), axis=-1)
+    place = np.minimum((below <= uniform[..., None]).sum(axis=-1, keepdims=True), units)
+    return np.take_along_axis(order, place, axis=-1)[..., 0]
+
+
+def log_levels(
+    side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray
+) -> np.ndarray:
+    """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
+    answers = _Answers(side, start, stop)
+    mean = answers.mean(factors)
+    result = np.zeros((stop - start, stretches.size))
+    for g, stretch in enumerate(stretches):
+        answers.stretch = stretch
+        np.add.at(result[:, g], answers.row - start, intervals.log_mass(*answers.ends(mean)))
+    return result
 
 
 def _summed(

@@ -27,6 +27,7 @@ class Purpose(enum.IntEnum):
     FREE_FACTOR = 4
     INITIAL_FACTOR = 5
     ANSWER = 6
+    STYLE = 7
 
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)

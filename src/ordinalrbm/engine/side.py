@@ -24,6 +24,9 @@ class Side(NamedTuple):
         Added to the mean utility of each answer; an array of length zero means none.
     row_weight
         How much each row counts in the statistics; an array of length zero means one each.
+    stretch
+        What the ends of the levels are multiplied by in each row: people differ in how readily
+        they use the ends of a scale. An array of length zero means one each.
     weights, bias
         (N, K) and (N,): w and α of the columns.
     thresholds
@@ -46,6 +49,7 @@ class Side(NamedTuple):
     entry: np.ndarray
     offset: np.ndarray
     row_weight: np.ndarray
+    stretch: np.ndarray
     weights: np.ndarray
     bias: np.ndarray
     thresholds: np.ndarray

@@ -9,8 +9,8 @@ import numpy as np
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.errors import DataError
-from ordinalrbm.infer.posterior import DEFAULT_BURN_IN
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.infer.posterior import DEFAULT_BURN_IN, gibbs
+from ordinalrbm.model.vector import VectorModel, factor_type
 
 
 def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: int) -> np.ndarray:
@@ -19,16 +19,19 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
     The first chain starts with every unit off, the second with every unit on, the others at random:
     chains that have met in spite of that have forgotten their start.
     """
-    result = np.empty((n_chains, n_draws, this.n_rows, model.n_factors), dtype=np.uint8)
+    kind = factor_type(model.units)
+    result = np.empty((n_chains, n_draws, this.n_rows, model.n_factors), dtype=kind)
     rng = np.random.default_rng(seed)
     for chain in range(n_chains):
         share = rng.random((this.n_rows, model.n_factors)) if chain > 1 else float(chain)
         shape = (this.n_rows, model.n_factors)
-        factors = rng.binomial(model.units, share, size=shape).astype(np.uint8)
+        factors = rng.binomial(model.units, share, size=shape).astype(kind)
+        style = rng.choice(model.stretches.size, size=this.n_rows, p=model.style_weights)
+        this = this._replace(stretch=model.stretches[style].astype(np.float32))
         batch = Batch(0, this.n_rows, seed + chain, 0, DEFAULT_BURN_IN)
         cpu.clamped_sweep(this, factors, batch)
         for draw in range(n_draws):
-            cpu.clamped_sweep(this, factors, batch._replace(sweep=draw + 1, steps=1))
+            gibbs(model, this, factors, batch._replace(sweep=draw + 1, steps=1))
             result[chain, draw] = factors
     return result
 

@@ -9,6 +9,7 @@ with the sum over the row's own columns. Hence log P(v) = log Σ_h P*(h) P(v|h) 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,24 @@ def n_states(model: VectorModel) -> float:
 
 def exact(model: VectorModel, this: Side) -> Estimate:
     """Exact log-likelihood of each row."""
+    return _over_styles(model, this, lambda styled: _exact(model, styled))
+
+
+def _over_styles(
+    model: VectorModel, this: Side, given_style: Callable[[Side], Estimate]
+) -> Estimate:
+    """Sum over the response styles: each is the plain model with other ends of the levels."""
+    estimates = [
+        given_style(this._replace(thresholds=stretch * this.thresholds))
+        for stretch in model.stretches
+    ]
+    joint = np.log(model.style_weights)[:, None] + np.stack([e.value for e in estimates])
+    value = logsumexp(joint, axis=0)
+    errors = np.exp(joint - value) * np.stack([e.standard_error for e in estimates])
+    return Estimate(value, np.sqrt((errors**2).sum(axis=0)))
+
+
+def _exact(model: VectorModel, this: Side) -> Estimate:
     every = _enumerate(model, this)
     value = np.empty(this.n_rows)
     for rows in _chunks(this, every):
@@ -106,13 +125,15 @@ def annealed(
     One run estimates the sum over factors with the row's answers given, one without them. The
     standard error is that of the two averages of weights, carried to their logarithms.
     """
-    given = _log_mean_weight(model, this, True, seed, n_temperatures, n_chains)
+
+    def given_style(styled: Side) -> Estimate:
+        weights = _log_mean_weight(model, styled, True, seed, n_temperatures, n_chains)
+        base = _log_independent(model, styled, given=True)
+        return Estimate(weights.value + base, weights.standard_error)
+
+    given = _over_styles(model, this, given_style)
     alone = log_partition(model, this, seed, n_temperatures=n_temperatures, n_chains=n_chains)
-    base = _log_independent(model, this, given=True)
-    return Estimate(
-        given.value + base - alone.value,
-        np.hypot(given.standard_error, alone.standard_error),
-    )
+    return Estimate(given.value - alone.value, np.hypot(given.standard_error, alone.standard_error))
 
 
 def log_partition(

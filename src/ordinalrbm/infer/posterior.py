@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import entr, softmax
 
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.model.styles import drawn, has_styles, probabilities
+from ordinalrbm.model.vector import VectorModel, factor_type
 
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 200
@@ -17,14 +19,54 @@ MAX_ITERATIONS = 200
 DEFAULT_BURN_IN = 20
 
 
-class Posterior(NamedTuple):
-    """Expected factors of each row (units on, 0 to ``units``), and how well that is known.
+class State(NamedTuple):
+    """Factors of each row (units on, expected or drawn), and the stretch of its levels' ends.
 
-    ``change`` is the last change of a row's factor probabilities in the mean-field iteration.
+    The stretch is an array of length zero in a model without response styles.
     """
 
     factors: np.ndarray
+    stretch: np.ndarray
+
+
+class Component(NamedTuple):
+    """What mean-field says of all rows, were they of one response style.
+
+    ``weight`` is the probability of that style for each row, ``change`` the last change of a row's
+    factor probabilities in the iteration.
+    """
+
+    state: State
+    weight: np.ndarray
     change: np.ndarray
+
+
+class Posterior(NamedTuple):
+    """P(h | v) by mean-field: one component per response style, a single one without styles."""
+
+    components: list[Component]
+
+    @property
+    def factors(self) -> np.ndarray:
+        """Expected factors of each row (units on, 0 to ``units``)."""
+        first, *others = self.components
+        if not others:
+            return first.state.factors
+        total = np.zeros_like(first.state.factors)
+        for part in self.components:
+            total += part.weight[:, None].astype(np.float32) * part.state.factors
+        return total
+
+    @property
+    def style_weights(self) -> np.ndarray:
+        """(rows, G) probability of each response style."""
+        return np.stack([part.weight for part in self.components], axis=1)
+
+    @property
+    def change(self) -> np.ndarray:
+        """The last change of each row's factor probabilities, in any style that it may have."""
+        likely = [np.where(part.weight > 0.01, part.change, 0.0) for part in self.components]
+        return np.max(likely, axis=0)
 
     @property
     def n_unconverged(self) -> int:
@@ -33,10 +75,36 @@ class Posterior(NamedTuple):
 
 
 def mean_field(model: VectorModel, this: Side) -> Posterior:
-    """Fixed point of the factorised approximation, each row by itself."""
-    factors = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
-    change = cpu.mean_field(this, factors, TOLERANCE * model.units, MAX_ITERATIONS)
-    return Posterior(factors, change / model.units)
+    """Fixed point of the factorised approximation, each row by itself, in each style."""
+    start = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
+    if not has_styles(model):
+        change = cpu.mean_field(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
+        nothing = np.zeros(0, dtype=np.float32)
+        state, weight = State(start, nothing), np.ones(this.n_rows)
+        return Posterior([Component(state, weight, change / model.units)])
+    parts: list[Component] = []
+    bounds: list[np.ndarray] = []
+    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
+        # A neighbouring style has a neighbouring fixed point: begin from there.
+        factors = parts[-1].state.factors.copy() if parts else start
+        stretched = np.full(this.n_rows, stretch, dtype=np.float32)
+        styled = this._replace(stretch=stretched)
+        change = cpu.mean_field(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS)
+        parts.append(Component(State(factors, stretched), np.ones(0), change / model.units))
+        bounds.append(np.log(share) + _log_joint(model, this, factors, stretch))
+    weights = softmax(np.stack(bounds, axis=1), axis=1)
+    return Posterior([part._replace(weight=w) for part, w in zip(parts, weights.T, strict=True)])
+
+
+def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: float) -> np.ndarray:
+    """Log P*(h) P(v | h) and the entropy of the factors, at their mean; (rows,).
+
+    What is left out, the fluctuations around the mean, hardly depends on the style.
+    """
+    level = cpu.log_levels(this, factors, 0, this.n_rows, np.array([stretch]))[:, 0]
+    share = factors.astype(np.float64) / model.units
+    entropy = model.units * (entr(share) + entr(1.0 - share)).sum(axis=1)
+    return level + cpu.half_squares(this, factors) + factors @ model.factor_bias + entropy
 
 
 def draws(
@@ -47,24 +115,36 @@ def draws(
     *,
     burn_in: int = DEFAULT_BURN_IN,
     thin: int = 1,
-) -> Iterator[np.ndarray]:
-    """Draws of the factors given the answers, one chain per row.
+) -> Iterator[State]:
+    """Draws of the factors and the styles given the answers, one chain per row.
 
-    Each is the same array, changed in place: copy what should be kept.
+    Each is in the same arrays, changed in place: copy what should be kept.
     """
-    start = mean_field(model, this).factors / model.units
+    start = mean_field(model, this)
     rng = np.random.default_rng(seed)
-    factors = rng.binomial(model.units, np.clip(start, 0.0, 1.0)).astype(np.uint8)
+    share = np.clip(start.factors / model.units, 0.0, 1.0)
+    factors = rng.binomial(model.units, share).astype(factor_type(model.units))
+    if has_styles(model):
+        this = this._replace(stretch=drawn(model, start.style_weights, 0, seed, 0))
     everyone = Batch(0, this.n_rows, seed, 0, burn_in)
     cpu.clamped_sweep(this, factors, everyone)
     for sweep in range(1, n_draws + 1):
-        cpu.clamped_sweep(this, factors, everyone._replace(sweep=sweep, steps=thin))
-        yield factors
+        gibbs(model, this, factors, everyone._replace(sweep=sweep, steps=thin))
+        yield State(factors, this.stretch)
 
 
-def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> Posterior:
+def gibbs(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> None:
+    """Draw styles given the factors, then factors given the styles; in place."""
+    if has_styles(model):
+        chances = probabilities(model, this, factors, batch.start, batch.stop)
+        rows = slice(batch.start, batch.stop)
+        this.stretch[rows] = drawn(model, chances, batch.start, batch.seed, batch.sweep)
+    cpu.clamped_sweep(this, factors, batch)
+
+
+def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> np.ndarray:
     """Posterior means of the factors from draws."""
     total = np.zeros((this.n_rows, model.n_factors), dtype=np.float32)
-    for factors in draws(model, this, n_draws, seed):
-        total += factors
-    return Posterior(total / np.float32(n_draws), np.zeros(this.n_rows, dtype=np.float32))
+    for state in draws(model, this, n_draws, seed):
+        total += state.factors
+    return total / np.float32(n_draws)

@@ -9,6 +9,8 @@ import numpy as np
 
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Side
+from ordinalrbm.infer.posterior import Posterior, State
+from ordinalrbm.infer.spread import utility_spread
 from ordinalrbm.model.vector import VectorModel
 
 Rule = Literal["mean", "mode", "median"]
@@ -45,26 +47,49 @@ def unanswered_cells(levels: np.ndarray) -> Cells:
 
 def probabilities(
     model: VectorModel,
-    factors: Iterable[np.ndarray],
+    states: Iterable[State],
     cells: Cells,
     spread: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(cells, L): mean over the given factors of P(level | factors).
+    """(cells, L): mean over the given states of P(level | factors, style).
 
     ``spread`` is the standard deviation of each cell's utility, one if not given.
     """
     width = int(model.n_levels.max(initial=1))
     total = np.zeros((cells.column.size, width))
     these = parameters_only(model)
-    for active in factors:
-        cpu.add_probabilities(these, active, cells.row_start, cells.column, total, spread)
+    for state in states:
+        these = these._replace(stretch=state.stretch)
+        cpu.add_probabilities(these, state.factors, cells.row_start, cells.column, total, spread)
     total /= total.sum(axis=1, keepdims=True)
     return total
 
 
-def log_probabilities(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
-    """Log probability of the true level of each cell, given expected factors."""
-    return log_of_level(probabilities(model, [factors], cells), cells.level)
+def mixed(
+    model: VectorModel, this: Side, found: Posterior, cells: Cells, *, widened: bool = False
+) -> np.ndarray:
+    """(cells, L): P(level | expected factors), averaged over each row's possible styles.
+
+    ``widened`` distributions account for the uncertainty of the factors (linear response).
+    """
+    row = np.repeat(np.arange(this.n_rows), np.diff(cells.row_start))
+    total = 0.0
+    for part in found.components:
+        spread = None
+        if widened:
+            styled = this._replace(stretch=part.state.stretch)
+            spread = utility_spread(model, styled, part.state.factors)[row, cells.column]
+        total += part.weight[row, None] * probabilities(model, [part.state], cells, spread)
+    return np.asarray(total)
+
+
+def prior(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
+    """(cells, L): P(level | factors) for rows of whose style nothing is known."""
+    total = np.zeros((cells.column.size, int(model.n_levels.max(initial=1))))
+    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
+        stretched = np.full(factors.shape[0], stretch, dtype=np.float32)
+        total += share * probabilities(model, [State(factors, stretched)], cells)
+    return total
 
 
 def log_of_level(distribution: np.ndarray, level: np.ndarray) -> np.ndarray:
@@ -79,7 +104,8 @@ def parameters_only(model: VectorModel) -> Side:
     nothing = np.zeros(1, dtype=np.int64)
     return Side(
         nothing, no_index, np.zeros(0, dtype=np.int8), nothing, no_index, no_index, no_number,
-        no_number, model.weights, model.bias, model.thresholds, model.factor_bias, model.units,
+        no_number, no_number, model.weights, model.bias, model.thresholds, model.factor_bias,
+        model.units,
     )  # fmt: skip
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.rng import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.infer.posterior import draws
+from ordinalrbm.infer.posterior import State, draws
 from ordinalrbm.infer.predict import Cells, all_cells, probabilities
-from ordinalrbm.model.vector import VectorModel, complete_rows, side
+from ordinalrbm.model.vector import VectorModel, coins, complete_rows, side
 
 # Gibbs steps from a fair coin to a row of the model; chains are independent of each other.
 FREE_STEPS = 500
@@ -23,9 +23,11 @@ def rows(model: VectorModel, n_rows: int, seed: int, n_steps: int = FREE_STEPS) 
     """(n_rows, N) levels drawn from the model, each row from a chain of its own."""
     over = side(model, complete_rows(model, n_rows))
     rng = np.random.default_rng(seed)
-    factors = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors)).astype(np.uint8)
+    factors = coins(n_rows, model, rng)
     cpu.free_sweep(over, factors, Batch(0, n_rows, seed, 0, n_steps))
-    levels = _answers(model, factors, all_cells(n_rows, model.n_levels.size), seed, 0)
+    style = rng.choice(model.stretches.size, size=n_rows, p=model.style_weights)
+    state = State(factors, model.stretches[style].astype(np.float32))
+    levels = _answers(model, state, all_cells(n_rows, model.n_levels.size), seed, 0)
     return levels.reshape(n_rows, -1)
 
 
@@ -34,15 +36,13 @@ def gaps(
 ) -> Iterator[np.ndarray]:
     """Random answers for some cells given the row's answers: multiple imputation."""
     steps = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
-    for draw, factors in enumerate(steps, start=1):
-        yield _answers(model, factors, cells, seed, draw)
+    for draw, state in enumerate(steps, start=1):
+        yield _answers(model, state, cells, seed, draw)
 
 
-def _answers(
-    model: VectorModel, factors: np.ndarray, cells: Cells, seed: int, sweep: int
-) -> np.ndarray:
-    """One level for each cell given the factors, by inversion."""
-    distribution = probabilities(model, [factors], cells)
+def _answers(model: VectorModel, state: State, cells: Cells, seed: int, sweep: int) -> np.ndarray:
+    """One level for each cell given factors and style, by inversion."""
+    distribution = probabilities(model, [state], cells)
     row = np.repeat(np.arange(cells.row_start.size - 1), np.diff(cells.row_start))
     uniform = uniforms(seed, row, cells.column, sweep, Purpose.ANSWER, 0)
     below = np.cumsum(distribution, axis=1)

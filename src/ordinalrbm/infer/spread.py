@@ -68,8 +68,9 @@ def _level_variance(
     column, level = this.column[first:last], this.level[first:last].astype(np.intp)
     mean = model.bias + factors[start:stop].astype(np.float64) @ model.weights.T
     centre = mean[row, column]
-    low = this.thresholds[column, level] - centre
-    high = this.thresholds[column, level + 1] - centre
+    stretch = this.stretch[start:stop][row] if this.stretch.size else 1.0
+    low = stretch * this.thresholds[column, level] - centre
+    high = stretch * this.thresholds[column, level + 1] - centre
     at_low, at_high = intervals.edge_densities(low, high)
     shift = intervals.truncated_mean(low, high)
     ends = _finite(low) * at_low - _finite(high) * at_high

@@ -8,10 +8,21 @@ import numpy as np
 
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Batch, Side, Statistics
-from ordinalrbm.model import thresholds
-from ordinalrbm.model.vector import Gradient, VectorModel, complete_rows, side, with_parameters
+from ordinalrbm.infer.posterior import gibbs
+from ordinalrbm.model import styles, thresholds
+from ordinalrbm.model.styles import has_styles
+from ordinalrbm.model.vector import (
+    Gradient,
+    VectorModel,
+    coins,
+    complete_rows,
+    side,
+    with_parameters,
+)
 
 FreePhase = Literal["contrastive", "persistent"]
+# Steps of the clamped chains before learning: the first updates must not follow fair coins.
+_SETTLING_STEPS = 5
 
 
 class Chains(NamedTuple):
@@ -34,24 +45,31 @@ class Chains(NamedTuple):
 def start_chains(
     model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
 ) -> Chains:
-    """Chains before the first update: every unit a fair coin.
+    """Chains before the first update: fair coins, and a few steps from there.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
     all rows share one free model), otherwise one per row, over that row's own columns.
     """
     rng = np.random.default_rng(seed)
-
-    def coins(n_rows: int) -> np.ndarray:
-        shape = (n_rows, model.n_factors)
-        return rng.binomial(model.units, 0.5, size=shape).astype(np.uint8)
-
-    clamped = coins(this.n_rows)
+    clamped = coins(this.n_rows, model, rng)
+    gibbs(model, this, clamped, Batch(0, this.n_rows, seed, 0, _SETTLING_STEPS))
     if free_phase == "contrastive":
         return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
     if this.column.size < this.n_rows * this.bias.size:
-        return Chains(clamped, coins(this.n_rows), None, contrastive=False)
+        return Chains(clamped, coins(this.n_rows, model, rng), None, contrastive=False)
     over = side(model, complete_rows(model, min(n_chains, this.n_rows)))
-    return Chains(clamped, coins(over.n_rows), over, contrastive=False)
+    return Chains(clamped, coins(over.n_rows, model, rng), over, contrastive=False)
+
+
+def draw_styles(model: VectorModel, this: Side, clamped: np.ndarray, batch: Batch) -> np.ndarray:
+    """Draw the response styles of a batch given its factors; returns their expected numbers."""
+    rows = slice(batch.start, batch.stop)
+    if not has_styles(model):
+        return np.array([float(batch.stop - batch.start)])
+    chances = styles.probabilities(model, this, clamped, batch.start, batch.stop)
+    this.stretch[rows] = styles.drawn(model, chances, batch.start, batch.seed, batch.sweep)
+    weight = this.row_weight[rows] if this.row_weight.size else np.ones(chances.shape[0])
+    return weight @ chances
 
 
 def gradient(

@@ -13,10 +13,11 @@ from tqdm.auto import tqdm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.errors import DataError
-from ordinalrbm.learn.chains import Chains, FreePhase, gradient, start_chains
+from ordinalrbm.learn.chains import Chains, FreePhase, draw_styles, gradient, start_chains
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.updates import Moments, ascend, zero_moments
 from ordinalrbm.model.start import initial_model
+from ordinalrbm.model.styles import has_styles, with_styles
 from ordinalrbm.model.vector import (
     ARRAYS,
     Unanswered,
@@ -35,6 +36,7 @@ class Settings:
 
     n_factors: int
     units: int
+    response_styles: int
     n_epochs: int
     batch_size: int
     learning_rate: float
@@ -83,8 +85,13 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
     none, and the interruption goes through.
     """
     learnt, monitor = set_aside(observations, settings.validation_fraction, settings.seed)
-    model = initial_model(learnt, settings.n_factors, settings.units, settings.seed)
+    model = with_styles(
+        initial_model(learnt, settings.n_factors, settings.units, settings.seed),
+        settings.response_styles,
+    )
     this = side(model, learnt, settings.unanswered, row_weight)
+    if has_styles(model):
+        this = this._replace(stretch=np.ones(this.n_rows, dtype=np.float32))
     chains = start_chains(model, this, settings.free_phase, settings.n_chains, settings.seed)
     learner = _Learner(model, zero_moments(model), chains)
     best, best_epoch = model, 0
@@ -179,12 +186,16 @@ def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Set
     starts = np.arange(0, n_rows, settings.batch_size)
     precision = settings.weight_decay / n_rows
     order = np.random.default_rng([settings.seed, epoch]).permutation(starts.size)
+    styles = np.ones(model.stretches.size)  # one made-up row of each keeps all possible
     for count, start in enumerate(starts[order]):
         stop = min(int(start) + settings.batch_size, n_rows)
         batch = Batch(int(start), stop, settings.seed, epoch, settings.gibbs_steps)
-        uphill = gradient(model, with_parameters(this, model), learner.chains, batch, precision)
+        current = with_parameters(this, model)
+        styles += draw_styles(model, current, learner.chains.clamped, batch)
+        uphill = gradient(model, current, learner.chains, batch, precision)
         n_steps = (epoch - 1) * starts.size + count + 1
         ascend(model, uphill, learner.moments, n_steps, rate)
+    model.style_weights[:] = styles / styles.sum()
 
 
 def _record(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.infer.posterior import draws, mean_field
-from ordinalrbm.infer.predict import Cells, log_of_level, log_probabilities, probabilities
+from ordinalrbm.infer.predict import Cells, log_of_level, mixed, probabilities
 from ordinalrbm.model.vector import Unanswered, VectorModel, side
 
 # So many rows are watched at most: enough for a standard error of about 0.005 nats.
@@ -30,10 +30,13 @@ class Monitor(NamedTuple):
 
     def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[float, float]:
         """Mean log probability of the held-out and of the seen answers, by mean-field."""
-        posterior = mean_field(model, side(model, self.shown, unanswered))
-        held_out = log_probabilities(model, posterior.factors, self.held_out)
-        seen = log_probabilities(model, posterior.factors, self.seen)
-        return float(held_out.mean()), float(seen.mean())
+        this = side(model, self.shown, unanswered)
+        found = mean_field(model, this)
+        held_out, seen = (
+            log_of_level(mixed(model, this, found, cells), cells.level).mean()
+            for cells in (self.held_out, self.seen)
+        )
+        return float(held_out), float(seen)
 
     def measure_by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> float:
         """Mean log probability of the held-out answers, by sampling: slower and unbiased."""

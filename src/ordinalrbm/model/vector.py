@@ -11,7 +11,9 @@ from ordinalrbm.engine.side import Side
 from ordinalrbm.model import thresholds
 
 # The parameters of a model that are arrays, in the order of its fields.
-ARRAYS = ("weights", "bias", "factor_bias", "steps", "n_levels")
+ARRAYS = (
+    "weights", "bias", "factor_bias", "steps", "n_levels", "stretches", "style_weights",
+)  # fmt: skip
 
 Unanswered = Literal["absent", "latent"]
 
@@ -28,6 +30,8 @@ class VectorModel(NamedTuple):
     n_levels : (N,) int32
     units : number of binary units with the same weights and bias that make one factor; the model
         is the Cumulative RBM with each column of ``weights`` repeated that often
+    stretches, style_weights : (G,) what the levels' ends are multiplied by in each style of using
+        the scales, and the share of rows with that style; a single one is the plain model
     """
 
     weights: np.ndarray
@@ -36,6 +40,8 @@ class VectorModel(NamedTuple):
     steps: np.ndarray
     n_levels: np.ndarray
     units: int = 1
+    stretches: np.ndarray = np.ones(1)
+    style_weights: np.ndarray = np.ones(1)
 
     @property
     def n_factors(self) -> int:
@@ -60,6 +66,17 @@ class Gradient(NamedTuple):
     bias: np.ndarray
     factor_bias: np.ndarray
     steps: np.ndarray
+
+
+def factor_type(units: int) -> type[np.unsignedinteger]:
+    """The smallest number type that counts the units of a factor."""
+    return np.uint8 if units <= np.iinfo(np.uint8).max else np.uint16
+
+
+def coins(n_rows: int, model: VectorModel, rng: np.random.Generator) -> np.ndarray:
+    """(rows, K) factors with every unit a fair coin."""
+    on = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors))
+    return on.astype(factor_type(model.units))
 
 
 def level_counts(observations: Observations) -> np.ndarray:
@@ -96,6 +113,7 @@ def side(
         entry=view.entry,
         offset=np.zeros(0, dtype=np.float32),
         row_weight=np.zeros(0, dtype=np.float32) if row_weight is None else row_weight,
+        stretch=np.zeros(0, dtype=np.float32),
         weights=model.weights,
         bias=model.bias,
         thresholds=ends,
