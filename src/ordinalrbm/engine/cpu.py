@@ -416,20 +416,30 @@ def _sum_factors(side: Any, start: Any, stop: Any, answers: Any, statistics: Any
 
 
 def mean_field(
-    side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int
+    side: Side,
+    probabilities: np.ndarray,
+    tolerance: float,
+    max_iterations: int,
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
-    change = np.full(side.n_rows, np.inf, dtype=np.float32)
+    """Fixed point of the factor probabilities; in place. Returns the last change of each row.
+
+    Only of some ``rows``, if these are given; the others stay, with no change.
+    """
+    rows = np.arange(side.n_rows) if rows is None else rows
+    change = np.zeros(side.n_rows, dtype=np.float32)
     scratch = _scratch(side, Batch(0, side.n_rows, 0, 0, 0))
-    _mean_field(side, probabilities, tolerance, max_iterations, scratch, change)
+    _mean_field(side, rows, probabilities, tolerance, max_iterations, scratch, change)
     return change
 
 
 @compiled(parallel=True)
 def _mean_field(
-    side: Any, probabilities: Any, tolerance: Any, max_iterations: Any, scratch: Any, change: Any
-) -> None:
-    for row in prange(side.row_start.size - 1):
+    side: Any, rows: Any, probabilities: Any, tolerance: Any, max_iterations: Any, scratch: Any,
+    change: Any,
+) -> None:  # fmt: skip
+    for place in prange(rows.size):
+        row = rows[place]
         change[row] = _mean_field_row(
             side, row, probabilities[row], tolerance, max_iterations, scratch
         )
@@ -500,27 +510,33 @@ def add_probabilities(
     column: np.ndarray,
     total: np.ndarray,
     spread: np.ndarray | None = None,
+    weight: np.ndarray | None = None,
 ) -> None:
     """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L).
 
-    ``spread`` is the standard deviation of each cell's utility; without it, it is one.
+    ``spread`` is the standard deviation of each cell's utility, ``weight`` how much each row
+    counts; without them, they are one.
     """
-    spread = np.zeros(0) if spread is None else spread
-    _add_probabilities(side, factors, row_start, column, total, spread)
+    nothing = np.zeros(0)
+    spread, weight = (nothing if given is None else given for given in (spread, weight))
+    _add_probabilities(side, factors, row_start, column, total, spread, weight)
 
 
 @compiled(parallel=True)
 def _add_probabilities(
-    side: Any, factors: Any, row_start: Any, column: Any, total: Any, spread: Any
+    side: Any, factors: Any, row_start: Any, column: Any, total: Any, spread: Any, weight: Any
 ) -> None:
     for row in prange(row_start.size - 1):
-        _add_probabilities_row(side, row, factors[row], row_start, column, total, spread)
+        share = weight[row] if weight.size > 0 else 1.0
+        if share > 0.0:
+            _add_probabilities_row(side, row, factors[row], row_start, column, total, spread, share)
 
 
 @inlined
 def _add_probabilities_row(
-    side: Any, row: Any, active: Any, row_start: Any, column: Any, total: Any, spread: Any
-) -> None:
+    side: Any, row: Any, active: Any, row_start: Any, column: Any, total: Any, spread: Any,
+    share: Any,
+) -> None:  # fmt: skip
     stretch = _row_stretch(side, row)
     for cell in range(row_start[row], row_start[row + 1]):
         i = column[cell]
@@ -533,7 +549,7 @@ def _add_probabilities_row(
             lower = (stretch * side.thresholds[i, level] - mean) * scale
             upper = (stretch * side.thresholds[i, level + 1] - mean) * scale
             if lower < upper:
-                total[cell, level] += lanes.mass(lower, upper)
+                total[cell, level] += share * lanes.mass(lower, upper)
 
 
 def log_levels(

@@ -17,6 +17,8 @@ TOLERANCE = 1e-4
 MAX_ITERATIONS = 200
 # Mean-field starts the chains close to where they live, so that they need little time to settle.
 DEFAULT_BURN_IN = 20
+# Response styles less probable than this are not looked at.
+_IMPROBABLE = 1e-3
 
 
 class State(NamedTuple):
@@ -82,18 +84,35 @@ def mean_field(model: VectorModel, this: Side) -> Posterior:
         nothing = np.zeros(0, dtype=np.float32)
         state, weight = State(start, nothing), np.ones(this.n_rows)
         return Posterior([Component(state, weight, change / model.units)])
+    return _over_styles(model, this, start)
+
+
+def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior:
+    """Mean-field in each style that a row may have, and how probable that style is."""
+    usual = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
+    styled = this._replace(stretch=usual)
+    cpu.mean_field(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
+    possible = _possible(probabilities(model, this, start, 0, this.n_rows))
     parts: list[Component] = []
-    bounds: list[np.ndarray] = []
-    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
-        # A neighbouring style has a neighbouring fixed point: begin from there.
-        factors = parts[-1].state.factors.copy() if parts else start
-        stretched = np.full(this.n_rows, stretch, dtype=np.float32)
+    bounds = np.full(possible.shape, -np.inf)
+    for g, stretch in enumerate(model.stretches):
+        rows = np.flatnonzero(possible[:, g])
+        factors, stretched = start.copy(), np.full(this.n_rows, stretch, dtype=np.float32)
         styled = this._replace(stretch=stretched)
-        change = cpu.mean_field(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS)
+        change = cpu.mean_field(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
         parts.append(Component(State(factors, stretched), np.ones(0), change / model.units))
-        bounds.append(np.log(share) + _log_joint(model, this, factors, stretch))
-    weights = softmax(np.stack(bounds, axis=1), axis=1)
+        bounds[rows, g] = _log_joint(model, this, factors, stretch)[rows]
+    weights = softmax(bounds + np.log(model.style_weights), axis=1)
     return Posterior([part._replace(weight=w) for part, w in zip(parts, weights.T, strict=True)])
+
+
+def _possible(chances: np.ndarray) -> np.ndarray:
+    """(rows, G) styles worth a look: those not improbable at the usual one's factors, and next."""
+    possible = chances > _IMPROBABLE
+    wider = possible.copy()
+    wider[:, 1:] |= possible[:, :-1]
+    wider[:, :-1] |= possible[:, 1:]
+    return wider
 
 
 def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: float) -> np.ndarray:

@@ -73,14 +73,16 @@ def mixed(
     ``widened`` distributions account for the uncertainty of the factors (linear response).
     """
     row = np.repeat(np.arange(this.n_rows), np.diff(cells.row_start))
-    total = 0.0
-    for part in found.components:
+    total = np.zeros((cells.column.size, int(model.n_levels.max(initial=1))))
+    these = parameters_only(model)
+    for (factors, stretch), weight, _ in found.components:
         spread = None
         if widened:
-            styled = this._replace(stretch=part.state.stretch)
-            spread = utility_spread(model, styled, part.state.factors)[row, cells.column]
-        total += part.weight[row, None] * probabilities(model, [part.state], cells, spread)
-    return np.asarray(total)
+            styled = this._replace(stretch=stretch)
+            spread = utility_spread(model, styled, factors, weight > 0.0)[row, cells.column]
+        these = these._replace(stretch=stretch)
+        cpu.add_probabilities(these, factors, cells.row_start, cells.column, total, spread, weight)
+    return total / total.sum(axis=1, keepdims=True)
 
 
 def prior(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:

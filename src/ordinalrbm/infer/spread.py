@@ -22,21 +22,28 @@ _SMALLEST_VARIANCE = 1e-6
 _LARGEST_GAIN = 0.995
 
 
-def utility_spread(model: VectorModel, this: Side, factors: np.ndarray) -> np.ndarray:
-    """(rows, N) standard deviation of each question's utility given the row's answers."""
+def utility_spread(
+    model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None = None
+) -> np.ndarray:
+    """(rows, N) standard deviation of each question's utility given the row's answers.
+
+    Only for the ``wanted`` rows (a mask), if given; it is one for the others.
+    """
     n_rows, n_columns, n_factors = this.n_rows, model.bias.size, model.n_factors
     pairs = np.einsum("ik,il->ikl", model.weights, model.weights, dtype=np.float64)
     pairs = pairs.reshape(n_columns, -1)
-    spread = np.empty((n_rows, n_columns))
+    spread = np.ones((n_rows, n_columns))
+    wanted = np.ones(n_rows, dtype=bool) if wanted is None else wanted
     size = max(1, _CHUNK // n_factors**2)
     for start in range(0, n_rows, size):
         stop = min(start + size, n_rows)
-        share = factors[start:stop].astype(np.float64) / model.units
+        some = wanted[start:stop]
+        share = factors[start:stop][some].astype(np.float64) / model.units
         variance = np.maximum(model.units * share * (1.0 - share), _SMALLEST_VARIANCE)
-        coupling = _level_variance(model, this, factors, start, stop) @ pairs
+        coupling = _level_variance(model, this, factors, start, stop)[some] @ pairs
         coupling = coupling.reshape(-1, n_factors, n_factors)
-        covariance = _response(variance, coupling).reshape(stop - start, -1)
-        spread[start:stop] = np.sqrt(1.0 + np.maximum(covariance @ pairs.T, 0.0))
+        covariance = _response(variance, coupling).reshape(-1, n_factors**2)
+        spread[start:stop][some] = np.sqrt(1.0 + np.maximum(covariance @ pairs.T, 0.0))
     return spread
 
 
