@@ -26,6 +26,7 @@ VARIANTS = {
     "offset": {"offset": True},
     "weighted": {"row_weight": True},
     "stretched": {"stretch": True},
+    "own steps": {"row_steps": True, "offset": True, "row_weight": True},
     "all": WITH_ALL,
     "far": {"scale": 6.5, **WITH_ALL},  # means up to ±40, deep in the tails
     "one factor": {"n_factors": 1, **WITH_ALL},

@@ -97,6 +97,7 @@ def make_side(model, rows, weights, gamma, units):
         offset=np.concatenate(offset).astype(np.float32),
         row_weight=np.zeros(0, dtype=np.float32),
         stretch=np.zeros(0, dtype=np.float32),
+        row_steps=np.zeros((0, 0), dtype=np.float32),
         weights=weights.astype(np.float32),
         bias=model.alpha.astype(np.float32),
         thresholds=ends,

@@ -187,19 +187,31 @@ def _row_stretch(side: Any, row: Any) -> Any:
 
 
 @inlined
-def _ends(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
-    """Ends of an answer's level, seen from the mean of its utility."""
+def _stretched_ends(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
     i, level = side.column[entry], np.intp(side.level[entry])
     low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
     return stretch * low - mean, stretch * high - mean
 
 
 @inlined
-def _level_ends(
-    side: Any, first: Any, n: Any, stretch: Any, mean: Any, lower: Any, upper: Any
-) -> None:
+def _ends(side: Any, row: Any, entry: Any, mean: Any) -> Any:
+    """Ends of an answer's level, seen from the mean of its utility."""
+    if side.row_steps.size == 0:
+        return _stretched_ends(side, entry, _row_stretch(side, row), mean)
+    # Step by step, each as wide as row and column make it.
+    i, level = side.column[entry], np.intp(side.level[entry])
+    ends, steps = side.thresholds[i], side.row_steps[row]
+    low, high = -np.inf, ends[1]
+    for m in range(1, level + 1):
+        low = high
+        high += steps[m] * (ends[m + 1] - ends[m])
+    return low - mean, high - mean
+
+
+@inlined
+def _level_ends(side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any) -> None:
     for e in range(n):
-        low, high = _ends(side, first + e, stretch, mean[e])
+        low, high = _ends(side, row, first + e, mean[e])
         lower[e] = np.float32(low)
         upper[e] = np.float32(high)
 
@@ -210,7 +222,7 @@ def _level_ends(
 
 @inlined
 def _draw_clamped(
-    side: Any, first: Any, n: Any, stretch: Any, mean: Any, lower: Any, upper: Any, uniform: Any,
+    side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any, uniform: Any,
     utility: Any,
 ) -> None:  # fmt: skip
     """Utilities given the levels."""
@@ -219,13 +231,13 @@ def _draw_clamped(
         utility[e] = np.float32(mean[e]) + drawn
     for e in range(n):
         if not lanes32.ordinary(lower[e], upper[e]):
-            low, high = _ends(side, first + e, stretch, mean[e])
+            low, high = _ends(side, row, first + e, mean[e])
             utility[e] = np.float32(mean[e] + lanes.truncated_draw(low, high, uniform[e]))
 
 
 @inlined
 def _expect_clamped(
-    side: Any, first: Any, n: Any, stretch: Any, mean: Any, lower: Any, upper: Any, at_low: Any,
+    side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any, at_low: Any,
     at_high: Any, utility: Any,
 ) -> None:  # fmt: skip
     """Expected utilities given the levels, and the densities at the levels' ends."""
@@ -236,7 +248,7 @@ def _expect_clamped(
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
         if not lanes32.ordinary(lower[e], upper[e]):
-            low_end, high_end = _ends(side, first + e, stretch, mean[e])
+            low_end, high_end = _ends(side, row, first + e, mean[e])
             exact_low, exact_high, exact_shift = lanes.edge_densities(low_end, high_end)
             at_low[e] = np.float32(exact_low)
             at_high[e] = np.float32(exact_high)
@@ -282,7 +294,7 @@ def _sweep_row(
     mean, utility = scratch.mean[thread], scratch.utility[thread]
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     activation, uniform = scratch.activation[thread], scratch.uniform[thread]
-    active, stretch = answers.factors[row - start], _row_stretch(side, row)
+    active = answers.factors[row - start]
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     for k in range(active.size):
@@ -291,8 +303,8 @@ def _sweep_row(
         _conditional_means(side, first, n, active, mean)
         if clamped:
             _fill_uniforms(uniform, n, row, draws, step, _CLAMPED_UTILITY)
-            _level_ends(side, first, n, stretch, mean, lower, upper)
-            _draw_clamped(side, first, n, stretch, mean, lower, upper, uniform, utility)
+            _level_ends(side, first, n, row, mean, lower, upper)
+            _draw_clamped(side, first, n, row, mean, lower, upper, uniform, utility)
             _fill_uniforms(uniform, active.size, row, draws, step, _CLAMPED_FACTOR)
         else:
             _fill_uniforms(uniform, n, row, draws, step, _FREE_UTILITY)
@@ -365,9 +377,8 @@ def _expectations(
             utility[e] = mean[e]
         return
     at_low, at_high = answers.at_low[here : here + n], answers.at_high[here : here + n]
-    stretch = _row_stretch(side, row)
-    _level_ends(side, first, n, stretch, mean, lower, upper)
-    _expect_clamped(side, first, n, stretch, mean, lower, upper, at_low, at_high, utility)
+    _level_ends(side, first, n, row, mean, lower, upper)
+    _expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
 
 
 @inlined
@@ -401,10 +412,23 @@ def _sum_column(
         statistics.answers[i] += weight
         if clamped:
             level = np.intp(side.level[side.entry[place]])
-            moved = weight * np.float32(_row_stretch(side, row))
-            thresholds[level] -= moved * answers.at_low[entry]
-            thresholds[level + 1] += moved * answers.at_high[entry]
+            at_low, at_high = weight * answers.at_low[entry], weight * answers.at_high[entry]
+            if side.row_steps.size > 0:
+                _add_to_steps(side.row_steps[row], level, at_low, at_high, thresholds)
+            else:
+                stretch = np.float32(_row_stretch(side, row))
+                thresholds[level] -= stretch * at_low
+                thresholds[level + 1] += stretch * at_high
         place += 1
+
+
+@inlined
+def _add_to_steps(steps: Any, level: Any, at_low: Any, at_high: Any, thresholds: Any) -> None:
+    """Gradient of an answer by each step below its ends; see :func:`_ends`."""
+    for m in range(1, level):
+        thresholds[m] += steps[m] * (at_high - at_low)
+    if level > 0 and at_high > np.float32(0.0):
+        thresholds[level] += steps[level] * at_high
 
 
 @inlined
@@ -454,15 +478,15 @@ def _mean_field_row(
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
     activation, last_step = scratch.activation[thread], scratch.last_step[thread]
-    previous, stretch = scratch.previous_step[thread], _row_stretch(side, row)
+    previous = scratch.previous_step[thread]
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     change = np.float32(np.inf)
     iteration = 0
     while change > tolerance and iteration < max_iterations:
         _conditional_means(side, first, n, active, mean)
-        _level_ends(side, first, n, stretch, mean, lower, upper)
-        _expect_clamped(side, first, n, stretch, mean, lower, upper, at_low, at_high, utility)
+        _level_ends(side, first, n, row, mean, lower, upper)
+        _expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
         _activations(side, first, n, utility, activation)
         iteration += 1
         change = _move_to_fixed_point(side.units, active, activation, last_step)
@@ -584,7 +608,7 @@ def _log_levels_row(
     for g in range(stretches.size):
         total = 0.0
         for e in range(n):
-            low, high = _ends(side, first + e, stretches[g], mean[e])
+            low, high = _stretched_ends(side, first + e, stretches[g], mean[e])
             total += lanes.log_mass(low, high)
         result[g] = total
 
@@ -658,11 +682,11 @@ def _anneal_chain(
         activation[k] = side.factor_bias[k]
     _fill_uniforms(uniform, active.size, stream, draws, 0, _INITIAL_FACTOR)
     _draw_factors(activation, uniform, side.units, scratch, active)
-    stretch, total = _row_stretch(side, row), 0.0
+    total = 0.0
     for t in range(1, betas.size):
         for e in range(n):
             product[e] = _dot(side.weights[side.column[first + e]], active)
-        total += _log_ratio(side, clamped, first, n, stretch, product, betas[t - 1], betas[t])
+        total += _log_ratio(side, clamped, first, n, row, product, betas[t - 1], betas[t])
         _fill_uniforms(uniform, n, stream, draws, t, _CLAMPED_UTILITY)
         for e in range(n):
             i = side.column[first + e]
@@ -670,7 +694,7 @@ def _anneal_chain(
             if side.offset.size > 0:
                 mean += side.offset[first + e]
             if clamped:
-                lower, upper = _ends(side, first + e, stretch, mean)
+                lower, upper = _ends(side, row, first + e, mean)
                 drawn = lanes.truncated_draw(lower, upper, uniform[e])
             else:
                 drawn = lanes.standard_normal(uniform[e])
@@ -684,7 +708,7 @@ def _anneal_chain(
 
 @inlined
 def _log_ratio(
-    side: Any, clamped: Any, first: Any, n: Any, stretch: Any, product: Any, old: Any, new: Any
+    side: Any, clamped: Any, first: Any, n: Any, row: Any, product: Any, old: Any, new: Any
 ) -> Any:
     """Log of the unnormalised probability of the factors at one temperature over another."""
     total = 0.0
@@ -696,7 +720,7 @@ def _log_ratio(
         before, after = base + old * product[e], base + new * product[e]
         total += 0.5 * (after - before) * (after + before)
         if clamped:
-            low, high = _ends(side, first + e, stretch, 0.0)
+            low, high = _ends(side, row, first + e, 0.0)
             total += lanes.log_mass(low - after, high - after)
             total -= lanes.log_mass(low - before, high - before)
     return total

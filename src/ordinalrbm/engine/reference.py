@@ -24,9 +24,7 @@ def clamped_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
     low, high = answers.ends(mean)
     at_low, at_high = intervals.edge_densities(low, high)
     statistics = _summed(side, answers, factors, mean + intervals.truncated_mean(low, high))
-    weight = answers.weight * answers.stretch
-    np.add.at(statistics.thresholds, (answers.column, answers.level), -at_low * weight)
-    np.add.at(statistics.thresholds, (answers.column, answers.level + 1), at_high * weight)
+    answers.sum_thresholds(-at_low * answers.weight, at_high * answers.weight, statistics)
     return statistics
 
 
@@ -76,11 +74,39 @@ class _Answers:
         return products + self.side.bias[self.column] + self.offset
 
     def ends(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.side.row_steps.size:
+            ends = self.own_ends()
+            every = np.arange(self.row.size)
+            return ends[every, self.level] - mean, ends[every, self.level + 1] - mean
         thresholds = self.side.thresholds
         return (
             self.stretch * thresholds[self.column, self.level] - mean,
             self.stretch * thresholds[self.column, self.level + 1] - mean,
         )
+
+    def own_ends(self) -> np.ndarray:
+        """(answers, L + 1) all ends, each inner level as wide as row and column make it."""
+        ends = self.side.thresholds[self.column]
+        own = np.full(ends.shape, np.inf)
+        own[:, 0], own[:, 1] = -np.inf, ends[:, 1]
+        with np.errstate(invalid="ignore"):  # beyond the last level of a column: ∞ − ∞
+            width = np.diff(ends[:, 1:], axis=1)
+            steps = self.side.row_steps[self.row][:, 1 : width.shape[1] + 1]
+            own[:, 2:] = ends[:, 1:2] + np.cumsum(steps * width, axis=1)
+        return own
+
+    def sum_thresholds(
+        self, at_low: np.ndarray, at_high: np.ndarray, statistics: Statistics
+    ) -> None:
+        total = statistics.thresholds
+        if not self.side.row_steps.size:
+            np.add.at(total, (self.column, self.level), at_low * self.stretch)
+            np.add.at(total, (self.column, self.level + 1), at_high * self.stretch)
+            return
+        for m in range(1, total.shape[1] - 1):  # a step moves every end above it
+            step = self.side.row_steps[self.row, m]
+            moved = at_high * (self.level >= m) + at_low * (self.level > m)
+            np.add.at(total[:, m], self.column, np.where(moved != 0, step, 0.0) * moved)
 
     def activation(self, utility: np.ndarray) -> np.ndarray:
         return self.sparse(utility) @ self.side.weights + self.side.factor_bias

@@ -27,6 +27,10 @@ class Side(NamedTuple):
     stretch
         What the ends of the levels are multiplied by in each row: people differ in how readily
         they use the ends of a scale. An array of length zero means one each.
+    row_steps
+        (rows, L): what the width of each inner level is multiplied by in each row, ∞ where the
+        row's scale has ended; first column unused. An array of length zero means one each. Not
+        together with ``stretch``. Statistics of thresholds are then those of the widths.
     weights, bias
         (N, K) and (N,): w and α of the columns.
     thresholds
@@ -50,6 +54,7 @@ class Side(NamedTuple):
     offset: np.ndarray
     row_weight: np.ndarray
     stretch: np.ndarray
+    row_steps: np.ndarray
     weights: np.ndarray
     bias: np.ndarray
     thresholds: np.ndarray

@@ -106,8 +106,8 @@ def parameters_only(model: VectorModel) -> Side:
     nothing = np.zeros(1, dtype=np.int64)
     return Side(
         nothing, no_index, np.zeros(0, dtype=np.int8), nothing, no_index, no_index, no_number,
-        no_number, no_number, model.weights, model.bias, model.thresholds, model.factor_bias,
-        model.units,
+        no_number, no_number, np.zeros((0, 0), dtype=np.float32), model.weights, model.bias,
+        model.thresholds, model.factor_bias, model.units,
     )  # fmt: skip
 
 

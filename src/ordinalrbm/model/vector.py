@@ -114,6 +114,7 @@ def side(
         offset=np.zeros(0, dtype=np.float32),
         row_weight=np.zeros(0, dtype=np.float32) if row_weight is None else row_weight,
         stretch=np.zeros(0, dtype=np.float32),
+        row_steps=np.zeros((0, 0), dtype=np.float32),
         weights=model.weights,
         bias=model.bias,
         thresholds=ends,
