@@ -1,0 +1,481 @@
+"""Readers of rating data in the layouts that it is published in.
+
+The data itself does not come with the library; its owners' licences say who may have it. All
+readers give a pandas DataFrame with the columns user, item and rating, in compact types, and
+timestamp (seconds since 1970) where the layout has it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.data.scales import shorten
+from ordinalrbm.errors import DataError
+
+StrPath = str | os.PathLike[str]
+
+_CHUNK_LINES = 1 << 20
+_BLOCK_BYTES = 1 << 23
+
+
+def read_movielens(path: StrPath) -> pd.DataFrame:
+    r"""Read MovieLens ratings: ``ratings.dat``, ``ratings.csv`` or ``u.data``.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, which may be compressed with gzip, or the folder that it lies in. Which of the
+        three layouts it has is seen from its first line.
+
+    Returns
+    -------
+    DataFrame
+        Columns user and item (int32), rating (int8, or float32 with half stars) and timestamp.
+
+    Raises
+    ------
+    DataError
+        When there is no such file, or a line is not of the layout.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "ratings.dat"
+    >>> _ = file.write_text("1::1193::5::978300760\n1::661::3::978302109\n")
+    >>> read_movielens(file)
+       user  item  rating  timestamp
+    0     1  1193       5  978300760
+    1     1   661       3  978302109
+    """
+    file = _find(path, ["ratings.dat", "ratings.csv", "u.data"])
+    first = _first_line(file)
+    for layout in (_DAT, _CSV, _CSV_WITHOUT_TIME, _TAB):
+        if layout.first.fullmatch(first):
+            return _read_lines(file, layout)
+    raise DataError(
+        f"File '{file}', line 1: {_shown(first)} begins none of MovieLens's layouts "
+        f"({_DAT.example}, {_CSV.example} under a header, or {_TAB.example} with tabs); give the "
+        "file of ratings as it was published."
+    )
+
+
+def read_libimseti(path: StrPath) -> pd.DataFrame:
+    r"""Read the ratings of the dating site Libimseti: ``ratings.dat``, comma-separated.
+
+    Parameters
+    ----------
+    path : str or path
+        The file, which may be compressed with gzip, or the folder that it lies in.
+
+    Returns
+    -------
+    DataFrame
+        Columns user and item, the rated profile (int32), and rating (int8); there are no times.
+
+    Raises
+    ------
+    DataError
+        When there is no such file, or a line is not of the layout.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "ratings.dat"
+    >>> _ = file.write_text("1,133,8\n1,720,6\n")
+    >>> read_libimseti(file.parent)["rating"].tolist()
+    [8, 6]
+    """
+    return _read_lines(_find(path, ["ratings.dat"]), _LIBIMSETI)
+
+
+def read_netflix(path: StrPath) -> pd.DataFrame:
+    r"""Read ratings of the Netflix Prize: ``combined_data_*.txt``, or a folder of ``mv_*.txt``.
+
+    Parameters
+    ----------
+    path : str or path
+        One such file, or the folder that they lie in (also when they lie in its subfolder
+        ``training_set``), compressed with gzip or not.
+
+    Returns
+    -------
+    DataFrame
+        Columns user and item (int32), rating (int8) and timestamp (int32), the seconds from 1970
+        to the beginning of the day; 13 bytes per rating.
+
+    Raises
+    ------
+    DataError
+        When there is no such file, or a line is not of the layout.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "combined_data_1.txt"
+    >>> _ = file.write_text("1:\n1488844,3,2005-09-06\n2:\n822109,5,2005-05-13\n")
+    >>> read_netflix(file)
+          user  item  rating   timestamp
+    0  1488844     1       3  1125964800
+    1   822109     2       5  1115942400
+    """
+    pieces = [piece for file in _netflix_files(Path(path)) for piece in _netflix_pieces(file)]
+    return _joined(pieces, Path(path))
+
+
+# ---- finding files ----------------------------------------------------------------------------
+
+
+def _find(path: StrPath, names: Sequence[str]) -> Path:
+    """The file itself, or the first of these names in the folder, compressed or not."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    if not path.is_dir():
+        raise _no_such_file(path, " or ".join(names))
+    for name in (*names, *(f"{name}.gz" for name in names)):
+        if (path / name).is_file():
+            return path / name
+    raise _not_in_folder(path, ", ".join(names))
+
+
+def _netflix_files(path: Path) -> list[Path]:
+    wanted = "combined_data_*.txt or mv_*.txt"
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise _no_such_file(path, wanted)
+    for folder in (path, path / "training_set"):
+        for name in ("combined_data_*.txt", "mv_*.txt"):
+            found = {_number_in(file): file for file in folder.glob(f"{name}.gz")}
+            # Of two forms of the same file, the one that need not be unpacked.
+            found |= {_number_in(file): file for file in folder.glob(name)}
+            if found:
+                return [found[number] for number in sorted(found)]
+    raise _not_in_folder(path, wanted)
+
+
+def _number_in(file: Path) -> tuple[int, str]:
+    """By number, so that part 10 comes after part 2."""
+    name = file.name.split(".")[0]
+    digits = re.sub(r"\D", "", name)
+    return int(digits or 0), name
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes, unpacked; what cannot be read is told as bad data."""
+    try:
+        with path.open("rb") as file:
+            is_compressed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            if not is_compressed:
+                yield file
+                return
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield cast(BinaryIO, unpacked)
+    except (OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, error) from error
+
+
+def _no_such_file(path: Path, wanted: str) -> DataError:
+    return DataError(
+        f"File '{path}' does not exist; give the path of {wanted}, or of the folder it lies in."
+    )
+
+
+def _not_in_folder(path: Path, wanted: str) -> DataError:
+    there = sorted(file.name for file in path.iterdir())
+    return DataError(
+        f"Folder '{path}' holds no {wanted} (compressed or not), only {shorten(there)}; give the "
+        "folder that holds it, or the path of the file."
+    )
+
+
+def _no_rating(path: Path) -> DataError:
+    return DataError(f"File '{path}' holds no rating; give the file as it was published.")
+
+
+def _unreadable(path: Path, problem: object) -> DataError:
+    return DataError(f"File '{path}' cannot be read ({problem}); give it as it was published.")
+
+
+def _bad_line(path: Path, number: int, line: bytes, example: str) -> DataError:
+    return DataError(
+        f"File '{path}', line {number}: {_shown(line)} is not of the form {example}; correct or "
+        "remove the line, or give the file as it was published."
+    )
+
+
+def _shown(line: bytes) -> str:
+    text = line.rstrip(b"\r\n").decode("utf-8", "replace")
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+# ---- one rating per line ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """A layout with a rating on each line; `columns` without a name are always empty."""
+
+    example: str
+    separator: str
+    columns: tuple[str, ...]
+    rating: type
+    line: re.Pattern[bytes]
+    header: re.Pattern[bytes] | None = None
+
+    def types(self) -> dict[str, type]:
+        """What the columns are read into."""
+        every = {"user": np.int32, "item": np.int32, "rating": self.rating, "timestamp": np.int64}
+        return {name: kind for name, kind in every.items() if name in self.columns}
+
+    @property
+    def first(self) -> re.Pattern[bytes]:
+        """What the first line looks like."""
+        return self.header or self.line
+
+
+_NUMBER = rb"\d+(?:\.\d+)?"
+# pandas splits quickly only at single characters; between "::" there is an empty column.
+_DAT = _Layout(
+    "1::1193::5::978300760",
+    ":",
+    ("user", "", "item", "", "rating", "", "timestamp"),
+    np.float32,
+    re.compile(rb"\d+::\d+::" + _NUMBER + rb"::\d+"),
+)
+_CSV = _Layout(
+    "1,296,5.0,1147880044",
+    ",",
+    ("user", "item", "rating", "timestamp"),
+    np.float32,
+    re.compile(rb"\d+,\d+," + _NUMBER + rb",\d+"),
+    re.compile(rb"userId,movieId,rating,timestamp"),
+)
+_CSV_WITHOUT_TIME = _Layout(
+    "1,296,5.0",
+    ",",
+    ("user", "item", "rating"),
+    np.float32,
+    re.compile(rb"\d+,\d+," + _NUMBER),
+    re.compile(rb"userId,movieId,rating"),
+)
+_TAB = _Layout(
+    "196 242 3 881250949",
+    "\t",
+    ("user", "item", "rating", "timestamp"),
+    np.int8,
+    re.compile(rb"\d+\t\d+\t\d+\t\d+"),
+)
+_LIBIMSETI = _Layout(
+    "1,133,8", ",", ("user", "item", "rating"), np.int8, re.compile(rb"\d+,\d+,\d+")
+)
+
+
+def _first_line(path: Path) -> bytes:
+    with _open(path) as file:
+        first = file.readline(1000)  # of a file that is no text there may be no end
+    if not first:
+        raise _no_rating(path)
+    return first.rstrip(b"\r\n")
+
+
+def _read_lines(path: Path, layout: _Layout) -> pd.DataFrame:
+    first = _first_line(path)
+    if not layout.first.fullmatch(first):
+        raise _bad_line(path, 1, first, layout.example)
+    try:
+        pieces = list(_pieces(path, layout))
+    except DataError:
+        raise
+    except (ValueError, OverflowError, TypeError) as error:
+        # pandas says what is wrong, but seldom where.
+        raise _find_bad_line(path, layout, str(error)) from error
+    return _joined(pieces, path)
+
+
+def _pieces(path: Path, layout: _Layout) -> Iterator[dict[str, np.ndarray]]:
+    types = layout.types()
+    names = [name or f"blank {k}" for k, name in enumerate(layout.columns)]
+    blank = [name for name in names if name not in types]
+    with (
+        _open(path) as file,
+        pd.read_csv(
+            file,
+            sep=layout.separator,
+            header=None,
+            names=names,
+            index_col=False,
+            skiprows=0 if layout.header is None else 1,
+            dtype=types,
+            quoting=csv.QUOTE_NONE,
+            chunksize=_CHUNK_LINES,
+        ) as chunks,
+    ):
+        for chunk in chunks:
+            if chunk[blank].notna().any(axis=None):
+                raise ValueError("something stands between the two characters of a separator")
+            piece = {name: chunk[name].to_numpy() for name in types}
+            # An empty field is NaN where NaN can be, and not even that is 0 or more.
+            if not all(((values >= 0) & (values < np.inf)).all() for values in piece.values()):
+                raise ValueError("a number is missing, negative or infinite")
+            yield piece
+
+
+def _find_bad_line(path: Path, layout: _Layout, problem: str) -> DataError:
+    with _open(path) as file:
+        for number, line in enumerate(file, start=1):
+            content = line.rstrip(b"\r\n")
+            pattern = layout.first if number == 1 else layout.line
+            if content and not (pattern.fullmatch(content) and _fits(content, layout)):
+                return _bad_line(path, number, content, layout.example)
+    return _unreadable(path, problem)
+
+
+def _fits(line: bytes, layout: _Layout) -> bool:
+    """Whether the numbers of a line fit into the types they are read into."""
+    numbers = zip(re.findall(_NUMBER, line), layout.types().values(), strict=False)
+    return all(kind is np.float32 or float(n) <= np.iinfo(kind).max for n, kind in numbers)
+
+
+def _joined(pieces: list[dict[str, np.ndarray]], path: Path) -> pd.DataFrame:
+    if not sum(len(piece["user"]) for piece in pieces):
+        raise _no_rating(path)
+    columns = {}
+    for name in list(pieces[0]):
+        # Column by column, each piece let go of when it is copied.
+        columns[name] = _narrowed(name, np.concatenate([piece.pop(name) for piece in pieces]))
+    order = [name for name in ("user", "item", "rating", "timestamp") if name in columns]
+    return pd.DataFrame({name: columns[name] for name in order}, copy=False)
+
+
+def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
+    if name == "rating" and values.dtype.kind == "f":
+        whole = values.max() <= np.iinfo(np.int8).max and bool((values == np.round(values)).all())
+        return values.astype(np.int8) if whole else values
+    if name == "timestamp" and values.max() <= np.iinfo(np.int32).max:
+        return values.astype(np.int32, copy=False)
+    return values
+
+
+# ---- Netflix ----------------------------------------------------------------------------------
+
+_NETFLIX = "1488844,3,2005-09-06 (or 1: to begin a movie)"
+_TAIL = b",R,YYYY-MM-DD"  # what a line ends with; before it stands the user
+_MOST_DIGITS = 9  # of a user, so that it fits into 32 bits
+_MONTH_START = np.arange("1970-01", "2038-02", dtype="M8[M]").astype("M8[D]").astype(np.int64)
+
+
+def _netflix_pieces(path: Path) -> Iterator[dict[str, np.ndarray]]:
+    first = _first_line(path)
+    if not _is_movie(first[:-1]) or not first.endswith(b":"):
+        raise _bad_line(path, 1, first, "1: that begins a movie")
+    movie, line_number = 0, 1
+    for block in _blocks_of_lines(path):
+        text = np.frombuffer(block, dtype=np.uint8)
+        end = np.flatnonzero(text == ord("\n"))
+        start = np.append(0, end[:-1] + 1)
+        is_header = (text[end - 1] == ord(":")) & (end > start)
+        headers = [block[a:b] for a, b in zip(start[is_header], end[is_header] - 1, strict=True)]
+        is_bad = np.zeros(len(end), dtype=bool)
+        is_bad[is_header] = [not _is_movie(header) for header in headers]
+        is_rating = ~is_header & (end > start)
+        piece, is_bad[is_rating] = _parse_ratings(text, start[is_rating], end[is_rating])
+        if is_bad.any():
+            k = int(is_bad.argmax())
+            raise _bad_line(path, line_number + k, block[start[k] : end[k]], _NETFLIX)
+        movies = np.array([movie, *map(int, headers)], dtype=np.int32)
+        piece["item"] = movies[np.cumsum(is_header)][is_rating]
+        yield piece
+        movie, line_number = int(movies[-1]), line_number + len(end)
+
+
+def _blocks_of_lines(path: Path) -> Iterator[bytes]:
+    """The file in pieces of whole lines."""
+    with _open(path) as file:
+        rest = b""
+        for read in _reads(file):
+            whole, newline, after = read.rpartition(b"\n")
+            if newline:
+                block, rest = rest + whole + newline, after
+                yield block.replace(b"\r\n", b"\n") if b"\r" in block else block
+            else:
+                rest += read
+        if rest.strip():
+            yield rest.rstrip(b"\r") + b"\n"
+
+
+def _reads(file: BinaryIO) -> Iterable[bytes]:
+    return iter(lambda: file.read(_BLOCK_BYTES), b"")
+
+
+def _is_movie(header: bytes) -> bool:
+    return header.isdigit() and 0 < len(header) <= _MOST_DIGITS
+
+
+def _parse_ratings(
+    text: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Users, ratings and times of lines ``user,R,YYYY-MM-DD``, and which of the lines are not so.
+
+    Character by character for all lines at once, which is quicker than to split them first.
+    """
+    # Short lines reach into the ones before, or before the first; they are bad for being short.
+    tail = {k: text[np.maximum(end + k, 0)] for k in range(-len(_TAIL), 0)}
+    user, is_bad = _users(text, start, end - len(_TAIL))
+    for k, expected in zip(tail, _TAIL, strict=True):
+        is_bad |= tail[k] != expected if expected in b",-" else _digit(tail[k]) > 9
+    year, month, day = (_number(tail, ks) for ks in ((-10, -9, -8, -7), (-5, -4), (-2, -1)))
+    days, is_no_day = _days(year, month, day)
+    piece = {
+        "user": user,
+        "rating": _number(tail, (-12,)).astype(np.int8),
+        "timestamp": (days * 86_400).astype(np.int32),
+    }
+    return piece, is_bad | is_no_day
+
+
+def _users(text: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers that stand between start and end, last digit first, and which are none."""
+    n_digits = end - start
+    is_bad = (n_digits < 1) | (n_digits > _MOST_DIGITS)
+    user = np.zeros(len(end), dtype=np.int32)
+    for k in range(int(n_digits.max(initial=0, where=~is_bad))):
+        digit = _digit(text[np.maximum(end - 1 - k, 0)])
+        is_inside = k < n_digits
+        is_bad |= is_inside & (digit > 9)
+        user += np.where(is_inside, digit, 0).astype(np.int32) * np.int32(10**k)
+    return user, is_bad
+
+
+def _digit(character: np.ndarray) -> np.ndarray:
+    """0 to 9, or more for what is no digit: below "0", unsigned bytes wrap around."""
+    return character - np.uint8(ord("0"))
+
+
+def _number(tail: dict[int, np.ndarray], places: tuple[int, ...]) -> np.ndarray:
+    number: np.ndarray = np.zeros(len(tail[-1]), dtype=np.int64)
+    for k in places:
+        number = 10 * number + _digit(tail[k])
+    return number
+
+
+def _days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Days since 1970, and which are not in the calendar (or beyond 32 bits of seconds)."""
+    is_bad = (year < 1970) | (year > 2037) | (month < 1) | (month > 12)
+    which = np.where(is_bad, 0, (year - 1970) * 12 + month - 1)
+    is_bad |= (day < 1) | (day > np.diff(_MONTH_START)[which])
+    return _MONTH_START[which] + day - 1, is_bad

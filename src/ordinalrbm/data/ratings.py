@@ -1,0 +1,970 @@
+"""Ratings: who rated what how, as positions on lists of ids and levels on scales.
+
+Tables, triples of arrays and sparse matrices come in, `Ratings` goes out: `Observations` whose
+rows are users and whose columns are items, the ids behind rows and columns, and the scales.
+
+A hundred million ratings must fit beside their own arrays. So columns are worked on in blocks,
+ids and ratings are looked at once per distinct value, and nothing wider than 8 bytes per rating
+is made on the way.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import (
+    MANY_LEVELS,
+    MAX_LEVELS,
+    Label,
+    Scale,
+    check_labels,
+    plain_categories,
+    shorten,
+)
+from ordinalrbm.data.tables import Table
+from ordinalrbm.errors import DataError, DataTypeError
+
+COLUMNS = ("user", "item", "rating")
+
+_BLOCK = 1 << 18  # rows worked on at a time
+_OFF_SCALE = -2  # in a table of levels: the value is not on the scale
+_NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
+
+Place = Callable[[int], str]  # where a row is, to begin an error message with
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ids:
+    """The labels of users or of items; a position on this list is what models see.
+
+    Attributes
+    ----------
+    labels : array of int64, or of str (dtype object)
+        Distinct, in ascending order, so that they do not depend on the order of the ratings.
+
+    Examples
+    --------
+    >>> ids = Ids(np.array(["anne", "carl"], dtype=object))
+    >>> ids.lookup(["carl", "bert"])
+    array([ 1, -1])
+    >>> ids.take([0, 0]).tolist()
+    ['anne', 'anne']
+    """
+
+    labels: np.ndarray
+    _index: pd.Index | None = field(default=None, init=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the ids are text rather than integers."""
+        return self.labels.dtype.kind == "O"
+
+    def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
+        """Positions of these labels, -1 for those that are unknown; int64.
+
+        Parameters
+        ----------
+        labels : array-like, 1-D
+            Of the same kind as the ids: text is not looked up among integers.
+        what : str
+            What they are, for error messages.
+        """
+        column = _as_column(labels, f"The {what}s")
+        if not len(column) or not len(self):
+            return np.full(len(column), -1, dtype=np.int64)
+        codes, distinct = number_ids(column, what)
+        return self.match(distinct, what)[codes]
+
+    def match(self, other: Ids, what: str = "id") -> np.ndarray:
+        """Positions of another list's labels on this one, -1 for those that are unknown."""
+        if self.is_text != other.is_text:
+            kinds = ("text", "integers") if self.is_text else ("integers", "text")
+            raise DataError(
+                f"The {what}s known here are {kinds[0]}, such as {_shown(self.labels[0])}, but "
+                f"those asked for are {kinds[1]}, such as {_shown(other.labels[0])}; convert them "
+                "first."
+            )
+        return self._lazy_index().get_indexer(_index_of(other.labels)).astype(np.int64, copy=False)
+
+    def take(self, positions: Any) -> np.ndarray:
+        """The labels at these positions."""
+        positions = np.asarray(positions)
+        if positions.size and not (positions.min() >= 0 and positions.max() < len(self)):
+            raise IndexError(
+                f"Positions must lie between 0 and {len(self) - 1}, but range from "
+                f"{positions.min()} to {positions.max()}."
+            )
+        return self.labels[positions.astype(np.int64, copy=False)]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Arrays of numbers that say it all, for a model file.
+
+        Examples
+        --------
+        >>> {name: a.tolist() for name, a in Ids(np.array(["a", "bc"], object)).to_arrays().items()}
+        {'text': [97, 98, 99], 'end': [1, 3]}
+        """
+        if not self.is_text:
+            return {"number": self.labels}
+        encoded = [label.encode("utf-8", "surrogatepass") for label in self.labels]
+        end = np.cumsum([len(label) for label in encoded], dtype=np.int64)
+        return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "end": end}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Ids:
+        """The ids that `to_arrays` wrote."""
+        if "number" in arrays:
+            return cls(arrays["number"])
+        text, end = arrays["text"].tobytes(), arrays["end"].tolist()
+        labels = np.empty(len(end), dtype=object)
+        for k, (start, stop) in enumerate(zip([0, *end], end, strict=False)):
+            labels[k] = text[start:stop].decode("utf-8", "surrogatepass")
+        return cls(labels)
+
+    def _lazy_index(self) -> pd.Index:
+        if self._index is None:
+            object.__setattr__(self, "_index", _index_of(self.labels))
+        return self._index
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ratings:
+    """A rating matrix; made by `read_ratings`.
+
+    Attributes
+    ----------
+    observations : Observations
+        Rows are users, columns are items, levels are positions on the scales.
+    users, items : Ids
+        The labels of the rows and of the columns.
+    scales : Scale, or tuple of Scale
+        One for all items, or one per item where they differ.
+    default_scale : Scale or None
+        What ratings of items that are not known yet are read with; None when each item has a
+        scale of its own.
+
+    Examples
+    --------
+    >>> ratings = read_ratings((["u", "v", "u"], [10, 10, 20], [0.5, 2.0, 1.0]))
+    >>> ratings.n_users, ratings.n_items, ratings.scales.labels
+    (2, 2, (0.5, 1.0, 2.0))
+    >>> ratings.to_frame()
+      user  item  rating
+    0    u    10     0.5
+    1    u    20     1.0
+    2    v    10     2.0
+    """
+
+    observations: Observations
+    users: Ids
+    items: Ids
+    scales: Scale | tuple[Scale, ...]
+    default_scale: Scale | None
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, those without ratings in a sparse matrix included."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items, those without ratings in a sparse matrix included."""
+        return len(self.items)
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of ratings."""
+        return self.observations.n_entries
+
+    def user_positions(self, labels: Any) -> np.ndarray:
+        """Rows of these users, -1 for unknown ones."""
+        return self.users.lookup(labels, "user")
+
+    def item_positions(self, labels: Any) -> np.ndarray:
+        """Columns of these items, -1 for unknown ones."""
+        return self.items.lookup(labels, "item")
+
+    def scale_of(self, item: int) -> Scale:
+        """The scale of the item at this position."""
+        return self.scales if isinstance(self.scales, Scale) else self.scales[item]
+
+    def decode(self, levels: Any, items: Any) -> np.ndarray:
+        """The ratings behind levels of items (positions); level -1 becomes missing."""
+        levels, items = np.asarray(levels), np.asarray(items)
+        if isinstance(self.scales, Scale):
+            return self.scales.decode(levels)
+        distinct, of_item = _distinct_scales(self.scales)
+        numeric = all(scale.is_numeric for scale in distinct)
+        labels = np.empty(len(levels), dtype=np.float64 if numeric else object)
+        for k, scale in enumerate(distinct):
+            chosen = of_item[items] == k
+            labels[chosen] = scale.decode(levels[chosen])
+        return labels
+
+    def to_frame(self, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
+        """The ratings as a table with labels, by user and then by item."""
+        obs = self.observations
+        row = np.repeat(np.arange(obs.n_rows), np.diff(obs.row_start))
+        user, item, rating = columns
+        return pd.DataFrame(
+            {
+                user: self.users.labels[row],
+                item: self.items.labels[obs.column],
+                rating: self.decode(obs.level, obs.column),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Further ratings on the ids and scales of a `Ratings`; made by `encode`.
+
+    Attributes
+    ----------
+    user, item : array of int32
+        Positions, in the order of the data. Unknown ids are -1; or, with ``extend=True``, they
+        are numbered on: the number of known ids plus the position on `new_users`, `new_items`.
+    level : array of int8 or int16
+        Level of each rating; -1 for an unknown item when every known item has its own scale.
+    new_users, new_items : Ids
+        The unknown ids.
+    """
+
+    user: np.ndarray
+    item: np.ndarray
+    level: np.ndarray
+    new_users: Ids
+    new_items: Ids
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+
+def read_ratings(
+    data: Any,
+    *,
+    scale: Any = None,
+    item_scales: Mapping[Any, Any] | None = None,
+    columns: Sequence[str] = COLUMNS,
+) -> Ratings:
+    """Read a rating matrix.
+
+    Parameters
+    ----------
+    data : pandas or polars DataFrame, tuple of three arrays, or scipy.sparse matrix or array
+        One row per rating with user, item and rating; other columns are left alone. Of a sparse
+        matrix the stored entries are the ratings, rows are users and columns are items, and their
+        positions are the ids; **a stored zero is a rating only where 0 is on the given scale.**
+    scale : labels from lowest to highest, optional
+        The scale of all items. By default the distinct ratings in ascending order, or the
+        categories of an ordered categorical; text has no order of its own and needs one of both.
+    item_scales : dict of item to labels, optional
+        Items with a scale of their own; the others have `scale`.
+    columns : three names, default ("user", "item", "rating")
+        Names of the columns of a DataFrame.
+
+    Returns
+    -------
+    Ratings
+
+    Raises
+    ------
+    DataError
+        When there is no rating, a column, an id or a rating is missing, a rating is infinite or
+        off its scale, ids mix integers and text, or a user has rated an item more than once.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"user": ["u", "u", "v"], "item": [7, 9, 7], "rating": [1, 3, 2]})
+    >>> ratings = read_ratings(frame)
+    >>> ratings.observations.to_dense().tolist()
+    [[0, 2], [1, -1]]
+    >>> read_ratings(frame, scale=[1, 2, 3, 4, 5]).scales.n_levels
+    5
+    """
+    table = _as_triples(data, columns)
+    if not len(table):
+        raise _no_rating()
+    user, users = table.number_users()
+    item, items = table.number_items()
+    values = _read_values(table)
+    common, own = _given_scales(scale, item_scales, items)
+    inferred = common is None and len(own) < len(items)
+    if inferred:
+        common = _infer_scale(values, _values_seen(values, item, own), not table.is_sparse)
+    scales = _one_or_many(common, own, len(items))
+    level = _levels(table, values, item, scales, common)
+    user, item, level = _without_gaps(user, item, level)
+    if not len(level):
+        raise _no_rating()
+    if inferred and len(level) < len(table):
+        _warn_of_zeros(len(table) - len(level))
+    n_levels = [s.n_levels for s in scales] if isinstance(scales, tuple) else scales.n_levels
+    del values
+    try:
+        observations = Observations.from_triples(
+            user, item, level, len(users), len(items), n_levels
+        )
+    except DataError:
+        _refuse_repeated_pairs(table, user, item)
+        raise
+    return Ratings(observations, users, items, scales, common)
+
+
+def encode(
+    ratings: Ratings, data: Any, *, columns: Sequence[str] = COLUMNS, extend: bool = False
+) -> Encoded:
+    """Read further ratings (validation, test, new users or items) on known ids and scales.
+
+    Parameters
+    ----------
+    ratings : Ratings
+        What was read first.
+    data, columns
+        As in `read_ratings`; there may be no rating at all.
+    extend : bool, default=False
+        Whether unknown ids are numbered on after the known ones instead of being -1.
+
+    Returns
+    -------
+    Encoded
+
+    Examples
+    --------
+    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
+    >>> more = encode(known, (["v", "w"], [10, 20], [2, 1]))
+    >>> more.user.tolist(), more.item.tolist(), more.level.tolist()
+    ([1, -1], [0, 1], [1, 0])
+    >>> more.new_users.labels.tolist()
+    ['w']
+    """
+    table = _as_triples(data, columns)
+    if not len(table):
+        return _nothing(ratings)
+    user, new_users = _find(table.user, ratings.users, "user", table.place)
+    item, new_items = _find(table.item, ratings.items, "item", table.place)
+    _refuse_repeated_pairs(table, user, item)
+    known_item = np.where(item < ratings.n_items, item, np.int32(-1)) if len(new_items) else item
+    level = _levels(table, _read_values(table), known_item, ratings.scales, ratings.default_scale)
+    if table.is_sparse:  # where a level of -1 may be a stored zero
+        user, item, level = _without_gaps(user, item, level)
+    if not extend:
+        user[user >= ratings.n_users] = -1
+        item[item >= ratings.n_items] = -1
+    return Encoded(user, item, level, new_users, new_items)
+
+
+# ---- reading containers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Triples:
+    """Three columns of equal length, each an array, a Categorical or another pandas array.
+
+    `shape` is that of the sparse matrix they come from, if they do.
+    """
+
+    user: Any
+    item: Any
+    rating: Any
+    shape: tuple[int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.rating)
+
+    @property
+    def is_sparse(self) -> bool:
+        return self.shape is not None
+
+    def place(self, row: int) -> str:
+        user, item, rating = (_shown(c[row]) for c in (self.user, self.item, self.rating))
+        what = "Stored entry" if self.is_sparse else "Row"
+        return f"{what} {row} (counted from 0; user {user}, item {item}, rating {rating})"
+
+    def number_users(self) -> tuple[np.ndarray, Ids]:
+        """Positions of the users; of a sparse matrix, its rows, rated or not."""
+        if self.shape is not None:
+            return self.user, Ids(np.arange(self.shape[0]))
+        return number_ids(self.user, "user", self.place)
+
+    def number_items(self) -> tuple[np.ndarray, Ids]:
+        """Positions of the items; of a sparse matrix, its columns, rated or not."""
+        if self.shape is not None:
+            return self.item, Ids(np.arange(self.shape[1]))
+        return number_ids(self.item, "item", self.place)
+
+
+def _as_triples(data: Any, columns: Sequence[str]) -> _Triples:
+    if sp.issparse(data):
+        return _from_sparse(data)
+    if isinstance(data, tuple):
+        return _from_arrays(data)
+    module, kind = type(data).__module__.split(".")[0], type(data).__name__
+    if module == "polars" and kind == "LazyFrame":
+        raise DataError("The ratings are a polars LazyFrame; collect() it first.")
+    is_polars = module == "polars" and kind == "DataFrame"
+    if not is_polars and not isinstance(data, pd.DataFrame):
+        raise DataTypeError(
+            f"Ratings must be a pandas or polars DataFrame, a tuple of three arrays (user, item, "
+            f"rating) or a scipy.sparse matrix, not {kind}; convert them first."
+        )
+    names = list(data.columns)
+    _check_columns(columns, names)
+    if is_polars:
+        polars_table = Table("polars", data, names, *data.shape)
+        return _Triples(*(polars_table.column(names.index(name)) for name in columns))
+    return _Triples(*(_as_column(data[name], f"Column {name!r}") for name in columns))
+
+
+def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
+    if isinstance(columns, str) or len(columns) != 3:
+        raise DataError(
+            f"columns must name three columns, those of user, item and rating, not {columns!r}; "
+            f"write for example columns={COLUMNS}."
+        )
+    for name in columns:
+        if name not in names:
+            raise DataError(
+                f"The ratings have no column {name!r}, only {shorten(names)}; rename one, or say "
+                "which columns to read with columns=(user, item, rating)."
+            )
+        if names.count(name) > 1:
+            raise DataError(
+                f"The ratings have more than one column named {name!r}; rename or drop all but one."
+            )
+
+
+def _as_column(values: Any, what: str) -> Any:
+    """A column that can be sliced and factorised: a NumPy array or a pandas extension array."""
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, pd.SparseDtype):
+        return np.asarray(values)
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        return getattr(values, "array", values)  # a Series or Index keeps it there
+    if dtype is None and (isinstance(values, str) or not isinstance(values, Iterable)):
+        raise DataTypeError(f"{what} must be a list or an array, not {values!r}; write [...].")
+    # Converted without a type, [1, "a"] would become two texts.
+    column = np.array(list(values), dtype=object) if dtype is None else np.asarray(values)
+    if column.ndim != 1:
+        raise DataError(f"{what} must have one dimension, not shape {column.shape}; flatten them.")
+    # pandas reads numbers only in the machine's own byte order.
+    return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
+
+
+def _from_arrays(data: tuple[Any, ...]) -> _Triples:
+    if len(data) != 3:
+        raise DataError(
+            f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating)."
+        )
+    named = zip(data, ("users", "items", "ratings"), strict=True)
+    user, item, rating = (_as_column(values, f"The {what}") for values, what in named)
+    if not len(user) == len(item) == len(rating):
+        raise DataError(
+            f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as "
+            "many of each."
+        )
+    return _Triples(user, item, rating)
+
+
+def _from_sparse(matrix: Any) -> _Triples:
+    if matrix.ndim != 2:
+        raise DataError(
+            f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions."
+        )
+    coo = matrix.tocoo(copy=False)
+    if matrix.format == "bsr":  # which stores zeros only to fill its blocks
+        coo = coo.copy()
+        coo.eliminate_zeros()
+    return _Triples(coo.row, coo.col, coo.data, coo.shape)
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, _BLOCK):
+        yield slice(start, min(start + _BLOCK, n))
+
+
+def _factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Codes, -1 where missing, and the distinct values in the order of first appearance."""
+    try:
+        codes, distinct = pd.factorize(values)
+    except TypeError as error:  # lists and the like, which cannot be hashed
+        raise DataTypeError(
+            f"{what} hold values that are neither numbers nor text ({error}); convert them."
+        ) from error
+    return codes, np.asarray(distinct)
+
+
+def _row_number(row: int) -> str:
+    return f"Row {row} (counted from 0)"
+
+
+def _shown(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _no_rating() -> DataError:
+    return DataError("There is no rating in the data; give at least one.")
+
+
+# ---- ids --------------------------------------------------------------------------------------
+
+
+def _index_of(labels: np.ndarray) -> pd.Index:
+    if labels.dtype.kind == "i" and len(labels) > 1:
+        first, last = int(labels[0]), int(labels[-1])
+        if last - first == len(labels) - 1:  # looked up by arithmetic, without a hash table
+            return pd.RangeIndex(first, last + 1)
+    return pd.Index(labels, dtype=labels.dtype)
+
+
+def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tuple[np.ndarray, Ids]:
+    """Number a column of ids, at least one, on the sorted list of the distinct ones.
+
+    Parameters
+    ----------
+    values : array-like, 1-D
+        Integers or text.
+    what : str
+        What they are, for error messages.
+    place : callable, optional
+        ``place(row)`` begins an error message about a row.
+
+    Returns
+    -------
+    positions : array of int32
+    ids : Ids
+
+    Examples
+    --------
+    >>> positions, ids = number_ids(["u", "w", "u"])
+    >>> positions.tolist(), ids.labels.tolist()
+    ([0, 1, 0], ['u', 'w'])
+    """
+    values = _as_column(values, f"The {what}s")
+    place = place or _row_number
+    kind = getattr(values.dtype, "kind", "O")
+    if isinstance(values, np.ndarray) and kind in "iu":
+        _check_64_bits(values, what)
+        low, high = int(values.min()), int(values.max())
+        # A table over the whole range is quickest, unless most of it would be empty.
+        if high - low <= len(values) + _BLOCK:
+            return _number_by_table(values, low, high)
+    if isinstance(values, pd.Categorical):
+        codes, distinct = values.codes, np.array(plain_categories(values.categories), dtype=object)
+    else:
+        codes, distinct = _factorise(values, f"The {what}s")
+    if codes.min() < 0:
+        raise _missing_id(what, place, int((codes < 0).argmax()))
+    if isinstance(values, pd.Categorical):  # whose categories need not all occur
+        codes, used = _number_by_table(codes, 0, len(distinct) - 1)
+        distinct = distinct[used.labels]
+    labels = _plain_ids(distinct, what, lambda k: place(int((codes == k).argmax())))
+    order = np.argsort(labels, kind="stable")
+    rank = np.empty(len(order), dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return _mapped(codes, rank), Ids(labels[order])
+
+
+def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarray, Ids]:
+    present = np.zeros(high - low + 1, dtype=bool)
+    for block in _blocks(len(values)):
+        present[values[block].astype(np.int64) - low] = True
+    ids = Ids(np.flatnonzero(present) + low)
+    if low == 0 and len(ids) == len(present):  # positions already
+        return values.astype(np.int32, copy=False), ids
+    rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
+    return _mapped(values, rank, low), ids
+
+
+def _mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
+    """``table[codes - low]``, without NumPy's copy of all codes to 64 bits."""
+    out = np.empty(len(codes), dtype=table.dtype)
+    for block in _blocks(len(codes)):
+        out[block] = table[codes[block].astype(np.int64, copy=False) - low]
+    return out
+
+
+def _plain_ids(distinct: np.ndarray, what: str, place: Place) -> np.ndarray:
+    """Distinct ids as int64 or as objects that are str; `place` tells where the k-th occurs."""
+    if distinct.dtype.kind in "iu":
+        _check_64_bits(distinct, what)
+        return distinct.astype(np.int64)
+    if distinct.dtype.kind == "f":
+        return _whole_ids(distinct, what, place)
+    if distinct.dtype.kind not in "OU":
+        raise _not_an_id(distinct[0], what, place(0))
+    labels = distinct.astype(object)
+    first = type(labels[0])
+    for k, label in enumerate(labels):
+        if isinstance(label, bool | np.bool_) or not isinstance(label, str | numbers.Real):
+            raise _not_an_id(label, what, place(k))
+        if isinstance(label, str) != issubclass(first, str):
+            raise DataError(
+                f"{place(k)}: this {what} is {'text' if isinstance(label, str) else 'a number'}, "
+                f"while {labels[0]!r} is {'text' if issubclass(first, str) else 'a number'}; give "
+                f"all {what}s one type, for example with astype(str)."
+            )
+    if issubclass(first, str):
+        labels[:] = [str(label) for label in labels]  # NumPy's text is a type of its own
+        return labels
+    if all(isinstance(label, numbers.Integral) for label in labels):
+        try:
+            return labels.astype(np.int64)
+        except OverflowError as error:
+            raise _too_large(max(labels, key=abs), what) from error
+    return _whole_ids(labels.astype(np.float64), what, place)
+
+
+def _whole_ids(distinct: np.ndarray, what: str, place: Place) -> np.ndarray:
+    """Integers that became floats on their way; beyond 2**53 floats do not tell them apart."""
+    whole = np.isfinite(distinct) & (np.abs(distinct) < 2**53) & (distinct == np.round(distinct))
+    if not whole.all():
+        k = int(whole.argmin())
+        raise DataError(
+            f"{place(k)}: the {what} {float(distinct[k])!r} is not a whole number; give ids that "
+            "are integers or text."
+        )
+    return distinct.astype(np.int64)
+
+
+def _check_64_bits(values: np.ndarray, what: str) -> None:
+    if values.dtype == np.uint64 and values.max() > np.iinfo(np.int64).max:
+        raise _too_large(int(values.max()), what)
+
+
+def _too_large(value: int, what: str) -> DataError:
+    return DataError(
+        f"The {what} {value} does not fit into 64 bits with a sign; make the {what}s text with "
+        "astype(str)."
+    )
+
+
+def _not_an_id(value: Any, what: str, where: str) -> DataError:
+    return DataTypeError(
+        f"{where}: a {what} must be an integer or text, but {value!r} is of type "
+        f"{type(value).__name__}; convert the {what}s, for example with astype(str)."
+    )
+
+
+def _missing_id(what: str, place: Place, row: int) -> DataError:
+    return DataError(
+        f"{place(row)}: the {what} is missing; drop such rows, for example with dropna(), or give "
+        "each its id."
+    )
+
+
+def _find(column: Any, known: Ids, what: str, place: Place) -> tuple[np.ndarray, Ids]:
+    """Positions of a column's ids, the unknown ones numbered on, and those."""
+    codes, distinct = number_ids(column, what, place)
+    position = known.match(distinct, what) if len(known) else np.full(len(distinct), -1)
+    unknown = np.flatnonzero(position < 0)
+    position[unknown] = len(known) + np.arange(len(unknown))
+    return _mapped(codes, position.astype(np.int32)), Ids(distinct.labels[unknown])
+
+
+# ---- scales -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Values:
+    """The ratings as codes of their distinct values."""
+
+    code: np.ndarray
+    distinct: list[Any]
+    is_ordered: bool  # whether `distinct` are the categories of an ordered categorical
+    is_unordered: bool  # ... of one without an order
+
+    def first(self, k: int) -> int:
+        """The first row with the k-th value."""
+        return int((self.code == k).argmax())
+
+
+def _read_values(table: _Triples) -> _Values:
+    ratings = table.rating
+    if isinstance(ratings, pd.Categorical):
+        distinct = list(plain_categories(ratings.categories))
+        if len(distinct) > MAX_LEVELS:
+            raise _too_many_values(len(distinct))
+        code = ratings.codes.astype(np.int16, copy=False)
+        if code.min() < 0:
+            raise _missing_rating(table, int((code < 0).argmax()))
+        return _Values(code, distinct, bool(ratings.ordered), not ratings.ordered)
+    known: dict[Any, int] = {}
+    code = np.empty(len(ratings), dtype=np.int16)
+    for block in _blocks(len(ratings)):
+        block_code, found = _factorise(ratings[block], "The ratings")
+        if len(block_code) and block_code.min() < 0:
+            raise _missing_rating(table, block.start + int((block_code < 0).argmax()))
+        if len(found) > MAX_LEVELS:
+            raise _too_many_values(len(found))
+        of_found = [known.setdefault(value, len(known)) for value in _plain_values(found)]
+        if len(known) > MAX_LEVELS:
+            raise _too_many_values(len(known))
+        code[block] = np.array(of_found, dtype=np.int16)[block_code]
+    values = _Values(code, list(known), is_ordered=False, is_unordered=False)
+    _check_values(table, values)
+    return values
+
+
+def _plain_values(found: np.ndarray) -> list[Any]:
+    if found.dtype.kind == "f" and found.dtype.itemsize < 8:
+        # Narrow floats at their written value: float32 0.1 is 0.1.
+        return [float(str(value)) for value in found]
+    return list(found.tolist())
+
+
+def _check_values(table: _Triples, values: _Values) -> None:
+    for k, value in enumerate(values.distinct):
+        if not isinstance(value, str | bool | numbers.Real | Decimal):
+            raise DataTypeError(
+                f"{table.place(values.first(k))}: a rating must be a real number or text, but "
+                f"{value!r} is of type {type(value).__name__}; convert the ratings."
+            )
+        if isinstance(value, str):
+            continue
+        if math.isnan(value):  # among nullable floats NaN is not missing for pandas
+            raise _missing_rating(table, values.first(k))
+        if math.isinf(value):
+            raise DataError(
+                f"{table.place(values.first(k))}: the rating {value} is infinity, which is on no "
+                "scale; correct or drop it."
+            )
+
+
+def _missing_rating(table: _Triples, row: int) -> DataError:
+    return DataError(
+        f"{table.place(row)}: the rating is missing; drop such rows, for example with dropna(), "
+        "what is not rated needs no row."
+    )
+
+
+def _too_many_values(n: int) -> DataError:
+    return DataError(
+        f"There are {n:,} distinct ratings or more, and a scale can have {MAX_LEVELS:,} levels; "
+        "bin the ratings, for example with pandas.qcut."
+    )
+
+
+def _as_scale(labels: Any, where: str) -> Scale:
+    return labels if isinstance(labels, Scale) else Scale(check_labels(labels, where))
+
+
+def _given_scales(
+    scale: Any, item_scales: Mapping[Any, Any] | None, items: Ids
+) -> tuple[Scale | None, dict[int, Scale]]:
+    """The common scale, if given, and those of single items by position."""
+    common = None if scale is None else _as_scale(scale, "scale")
+    if not item_scales:
+        return common, {}
+    position = items.lookup(list(item_scales), "item")
+    if position.min() < 0:
+        stranger = list(item_scales)[int((position < 0).argmax())]
+        raise DataError(
+            f"item_scales gives labels for the item {stranger!r}, which nobody has rated; "
+            "correct it or leave it out."
+        )
+    named = zip(position.tolist(), item_scales.items(), strict=True)
+    return common, {j: _as_scale(labels, f"item_scales[{item!r}]") for j, (item, labels) in named}
+
+
+def _values_seen(values: _Values, item: np.ndarray, own: dict[int, Scale]) -> np.ndarray:
+    """Which of the distinct ratings were given to items without a scale of their own."""
+    seen = np.zeros(len(values.distinct), dtype=bool)
+    if not own:
+        seen[:] = True
+        return seen
+    has_own = np.zeros(int(item.max()) + 1, dtype=bool)
+    has_own[[j for j in own if j < len(has_own)]] = True
+    for block in _blocks(len(item)):
+        seen[values.code[block][~has_own[item[block]]]] = True
+    return seen
+
+
+def _infer_scale(values: _Values, seen: np.ndarray, zeros_count: bool) -> Scale:
+    if values.is_ordered:
+        return Scale(check_labels(values.distinct, "The ratings' categorical"))
+    found = [value for value, there in zip(values.distinct, seen, strict=True) if there]
+    if values.is_unordered or any(isinstance(value, str) for value in found):
+        what = "are a categorical without an order" if values.is_unordered else "are text"
+        raise DataError(
+            f"The ratings {what} (found {shorten(sorted(map(str, found)))}) and their order cannot "
+            "be guessed; give scale=[...] from lowest to highest, or make them an ordered "
+            "categorical."
+        )
+    if found and all(isinstance(value, bool) for value in found):
+        return Scale((False, True))
+    labels = _number_labels([value for value in found if zeros_count or value != 0])
+    if len(labels) > MANY_LEVELS:
+        warnings.warn(
+            f"The ratings have {len(labels):,} distinct values and look continuous; bin them, for "
+            "example with pandas.qcut.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Scale(labels)
+
+
+def _number_labels(found: list[Any]) -> tuple[Label, ...]:
+    if not found:
+        raise _no_rating()
+    if all(float(value).is_integer() and abs(value) < 2**53 for value in found):
+        return tuple(sorted({int(value) for value in found}))
+    return tuple(sorted({float(value) for value in found}))
+
+
+def _one_or_many(
+    common: Scale | None, own: dict[int, Scale], n_items: int
+) -> Scale | tuple[Scale, ...]:
+    if not own:
+        assert common is not None
+        return common
+    scales = tuple(own.get(j, common) for j in range(n_items))
+    return scales  # type: ignore[return-value]  # without a common scale, each has its own
+
+
+def _distinct_scales(scales: Sequence[Scale]) -> tuple[list[Scale], np.ndarray]:
+    """The different scales, and which of them each item has."""
+    known: dict[Scale, int] = {}
+    of_item = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int32)
+    return list(known), of_item
+
+
+# ---- levels -----------------------------------------------------------------------------------
+
+
+def _levels(
+    table: _Triples,
+    values: _Values,
+    item: np.ndarray,
+    scales: Scale | tuple[Scale, ...],
+    default: Scale | None,
+) -> np.ndarray:
+    """Level of each rating; an item of -1 is unknown, a level of -1 no rating or no scale."""
+    level_of, scale_of = _level_table(values.distinct, scales, default)
+    if table.is_sparse:  # there an off-scale zero is not a rating
+        zero = [value == 0 for value in values.distinct]
+        level_of[:, zero] = np.maximum(level_of[:, zero], _NO_LEVEL)
+    level = np.empty(len(item), dtype=level_of.dtype)
+    for block in _blocks(len(item)):
+        which = 0 if scale_of is None else scale_of[item[block]]
+        level[block] = level_of[which, values.code[block]]
+        if level[block].min() == _OFF_SCALE:
+            row = block.start + int((level[block] == _OFF_SCALE).argmax())
+            raise _off_scale(table, row, _scale_at(scales, default, int(item[row])), scales)
+    return level
+
+
+def _level_table(
+    distinct: list[Any], scales: Scale | tuple[Scale, ...], default: Scale | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Level of each distinct rating (columns) on each scale (rows), and the row of each item."""
+    scale_of = None
+    if isinstance(scales, Scale):
+        rows = [_levels_of_values(scales, distinct)]
+        most = scales.n_levels
+    else:
+        different, scale_of = _distinct_scales(scales)
+        rows = [_levels_of_values(scale, distinct) for scale in different]
+        most = max(scale.n_levels for scale in different)
+        # One row more, so that an item of -1 finds the default, if there is one.
+        scale_of = np.append(scale_of, np.int32(len(different)))
+        nowhere = np.full(len(distinct), _NO_LEVEL, dtype=np.int16)
+        rows.append(nowhere if default is None else _levels_of_values(default, distinct))
+        most = max(most, 0 if default is None else default.n_levels)
+    width = np.int8 if most <= np.iinfo(np.int8).max else np.int16
+    return np.stack(rows).astype(width), scale_of
+
+
+def _scale_at(scales: Scale | tuple[Scale, ...], default: Scale | None, item: int) -> Scale:
+    if isinstance(scales, Scale):
+        return scales
+    if item >= 0:
+        return scales[item]
+    assert default is not None
+    return default
+
+
+def _levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
+    try:
+        return scale.encode(np.array(distinct, dtype=object), "rating")
+    except DataError:
+        return np.array([_level_of_value(scale, value) for value in distinct], dtype=np.int16)
+
+
+def _level_of_value(scale: Scale, value: Any) -> int:
+    try:
+        return int(scale.encode([value], "rating")[0])
+    except DataError:
+        return _OFF_SCALE
+
+
+def _off_scale(
+    table: _Triples, row: int, scale: Scale, scales: Scale | tuple[Scale, ...]
+) -> DataError:
+    if isinstance(scales, Scale):
+        remedy = "scale=[...]"
+    else:
+        remedy = f"item_scales={{{_shown(table.item[row])}: [...]}}"
+    return DataError(
+        f"{table.place(row)}: the rating {_shown(table.rating[row])} is not on the scale "
+        f"{shorten(scale.labels)}; correct or drop it, or give the whole scale with {remedy}."
+    )
+
+
+def _without_gaps(
+    user: np.ndarray, item: np.ndarray, level: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Only what has a level."""
+    if not len(level) or level.min() >= 0:
+        return user, item, level
+    kept = level >= 0
+    return user[kept], item[kept], level[kept]
+
+
+def _warn_of_zeros(n: int) -> None:
+    warnings.warn(
+        f"{n:,} stored zeros are taken as not rated; if they are ratings, give a scale with 0, "
+        "for example scale=[0, 1, 2, 3, 4, 5].",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _refuse_repeated_pairs(table: _Triples, user: np.ndarray, item: np.ndarray) -> None:
+    pair = user.astype(np.int64) * (int(item.max()) + 1) + item
+    repeated = pd.Series(pair).duplicated().to_numpy()
+    if not repeated.any():
+        return
+    second = int(repeated.argmax())
+    first = int((pair == pair[second]).argmax())
+    if table.is_sparse:
+        # With zeros left out, rows are not those of the table; but then positions are ids.
+        users, items = (table.user, table.item) if len(user) == len(table) else (user, item)
+        raise DataError(
+            f"User {users[second]} has rated item {items[second]} more than once; store one entry "
+            "per user and item, or average them."
+        )
+    raise DataError(
+        f"{table.place(second)}: this user has rated this item before, in row {first} with "
+        f"{_shown(table.rating[first])}; keep one of them with drop_duplicates(), or average them."
+    )
+
+
+def _nothing(ratings: Ratings) -> Encoded:
+    none = np.empty(0, dtype=np.int32)
+    levels = np.empty(0, dtype=ratings.observations.level.dtype)
+    return Encoded(none, none, levels, Ids(ratings.users.labels[:0]), Ids(ratings.items.labels[:0]))

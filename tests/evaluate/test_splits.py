@@ -1,0 +1,170 @@
+"""Splits against plain loops over users."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate import split
+
+steady = settings(derandomize=True, deadline=None, max_examples=80)
+MOVIELENS_1M = Path(__file__).parents[3] / "shared" / "data" / "ml-1m.parquet"
+
+
+def ratings_of(users, times):
+    """Item k is row k, so that rows can be told apart in the parts."""
+    n = len(users)
+    return pd.DataFrame(
+        {"user": users, "item": np.arange(n), "rating": np.ones(n), "timestamp": times}
+    )
+
+
+def slow_split(users, times, min_ratings, n_validation, n_test):
+    """Rows of the three parts, sorted within each."""
+    parts = [], [], []
+    for user in set(users):
+        rows = [k for k, u in enumerate(users) if u == user]
+        rows.sort(key=lambda k: (times[k], k))
+        if len(rows) >= min_ratings:
+            n_train = len(rows) - n_validation - n_test
+            parts[0].extend(rows[:n_train])
+            parts[1].extend(rows[n_train : n_train + n_validation])
+            parts[2].extend(rows[n_train + n_validation :])
+    return [sorted(part) for part in parts]
+
+
+histories = st.lists(
+    # Few distinct times, so that ties are many.
+    st.tuples(st.integers(-2, 3), st.integers(-2, 4)),
+    min_size=1,
+    max_size=40,
+)
+
+
+@steady
+@given(histories, st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.booleans())
+def test_by_time_against_loops(history, n_validation, n_test, extra, as_float):
+    users, times = [u for u, _ in history], [t for _, t in history]
+    min_ratings = n_validation + n_test + extra
+    ratings = ratings_of(users, np.array(times, dtype=float if as_float else int))
+    expected = slow_split(users, times, min_ratings, n_validation, n_test)
+    if not expected[0]:
+        with pytest.raises(DataError, match="No user has"):
+            split(ratings, "chronological", min_ratings, n_validation, n_test)
+        return
+    parts = split(ratings, "chronological", min_ratings, n_validation, n_test)
+    assert [part["item"].tolist() for part in parts] == expected
+    for part in parts:
+        assert part.columns.tolist() == ratings.columns.tolist()
+        assert (part.dtypes == ratings.dtypes).all()
+        assert part.index.tolist() == part["item"].tolist()  # the rows they were
+
+
+TIMES = np.array([5, 3, 9, 3, 7, 1, 9, 2])
+USERS = ["a", "b", "a", "a", "b", "a", "b", "b"]
+PARTS = [[3, 5, 1, 7], [0, 4], [2, 6]]  # of two users with four ratings each
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        TIMES,
+        TIMES * 10**18,  # too far apart for one key
+        pd.Timestamp("2000-01-01") + pd.to_timedelta(TIMES, unit="D"),
+        pd.Timestamp("2000-01-01", tz="UTC") + pd.to_timedelta(TIMES, unit="D"),
+        pd.array(TIMES, dtype="Int64"),
+        TIMES.astype(np.uint64) + np.uint64(2**63),
+        TIMES.astype(np.float32),
+    ],
+    ids=["int", "far", "date", "zone", "nullable", "unsigned", "float"],
+)
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_kinds_of_times(times, library):
+    ratings = ratings_of(USERS, times)
+    if library == "polars":
+        ratings = pl.from_pandas(ratings)
+    parts = split(ratings, min_ratings=4, n_validation=1, n_test=1)
+    assert all(isinstance(part, type(ratings)) for part in parts)
+    assert [sorted(part["item"].to_list()) for part in parts] == [sorted(p) for p in PARTS]
+
+
+def test_random_parts():
+    rng = np.random.default_rng(1)
+    users = rng.integers(0, 30, 1000)
+    ratings = ratings_of(users, 0).drop(columns="timestamp")
+    parts = split(ratings, "random", min_ratings=30, n_validation=3, n_test=4)
+    enough = [u for u in range(30) if (users == u).sum() >= 30]
+    assert 0 < len(enough) < 30
+    for part, n in zip(parts[1:], (3, 4), strict=True):
+        assert part["user"].value_counts().to_dict() == dict.fromkeys(enough, n)
+    rows = sorted(row for part in parts for row in part["item"])
+    assert rows == [k for k in range(1000) if users[k] in enough]
+    again = split(ratings, "random", min_ratings=30, n_validation=3, n_test=4, random_state=0)
+    other = split(ratings, "random", min_ratings=30, n_validation=3, n_test=4, random_state=1)
+    assert again[2].equals(parts[2])
+    assert not other[2].equals(parts[2])
+
+
+def test_every_rating_is_drawn_alike():
+    # 2,000 users with five ratings, 2,000 with three, in a fixed but mixed order of rows.
+    users = np.repeat(np.arange(4000), np.tile([5, 3], 2000))
+    place = np.concatenate([np.arange(n) for n in np.tile([5, 3], 2000)])
+    ratings = ratings_of(users, 0).assign(place=place).sample(frac=1, random_state=0)
+    test = split(ratings, "random", min_ratings=3, n_validation=1, n_test=1)[2]
+    for n, owners in ((5, 0), (3, 1)):
+        drawn = np.bincount(test.loc[test["user"] % 2 == owners, "place"], minlength=n)
+        spread = np.sqrt(2000 / n * (1 - 1 / n))
+        assert drawn.shape == (n,)
+        assert (np.abs(drawn - 2000 / n) < 4 * spread).all()
+
+
+@pytest.mark.skipif(not MOVIELENS_1M.exists(), reason="MovieLens 1M is not on this machine")
+def test_movielens():
+    ratings = pd.read_parquet(MOVIELENS_1M)
+    train, validation, test = split(ratings)
+    counts = ratings["user"].value_counts()
+    n_users = int((counts >= 30).sum())
+    assert (len(validation), len(test)) == (5 * n_users, 10 * n_users)
+    assert len(train) == counts[counts >= 30].sum() - 15 * n_users
+    last = train.groupby("user")["timestamp"].max()
+    first = test.groupby("user")["timestamp"].min()
+    assert (last < first).all()
+
+
+REFUSED = {
+    "no time": ({"timestamp": None}, {}, r"no column 'timestamp', only .*protocol='random'"),
+    "no item": ({"item": None}, {}, r"no column 'item', only .*; rename"),
+    "few": ({}, {"min_ratings": 5}, "No user has 5 ratings or more, .* is 4; lower min_ratings"),
+    "nothing left": ({}, {"n_test": 3}, r"n_validation \+ n_test = 4 would leave .*; raise"),
+    "negative": ({}, {"n_test": -1}, "n_test must be a whole number, 0 or more, not -1"),
+    "fraction": ({}, {"min_ratings": 4.5}, "min_ratings must be a whole number"),
+    "protocol": ({}, {"protocol": "time"}, "must be 'chronological' or 'random', not 'time'"),
+    "missing user": ({"user": ["a", None] * 4}, {}, r"Row 1 .*: the user is missing; drop"),
+    "missing time": ({"timestamp": [1.0, np.nan] * 4}, {}, r"Row 1 .*: the timestamp is missing"),
+    "text": ({"timestamp": ["2000-01-01"] * 8}, {}, "numbers or dates, not .*to_datetime"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case):
+    changed, given_, message = REFUSED[case]
+    ratings = ratings_of(USERS, TIMES)
+    for name, values in changed.items():
+        ratings = ratings.drop(columns=name) if values is None else ratings.assign(**{name: values})
+    arguments = {"min_ratings": 4, "n_validation": 1, "n_test": 1} | given_
+    with pytest.raises(DataError, match=message) as refusal:
+        split(ratings, **arguments)
+    assert str(refusal.value).endswith(".")
+
+
+def test_what_is_no_table_of_ratings():
+    with pytest.raises(DataError, match="There is no rating to split"):
+        split(ratings_of([], []))
+    for data in (np.ones((3, 3)), pl.LazyFrame({"user": [1]}), pl.Series([1])):
+        with pytest.raises(DataError, match="must be a pandas or polars DataFrame, not"):
+            split(data)
