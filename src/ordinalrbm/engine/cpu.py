@@ -16,6 +16,7 @@ import numpy as np
 from numba import prange
 from scipy.special import gammaln
 
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import lanes, lanes32
 from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
 from ordinalrbm.engine.rng import Purpose, split_seed
@@ -31,6 +32,7 @@ _LARGEST_RATIO = np.float32(0.95)
 _INITIAL_FACTOR = int(Purpose.INITIAL_FACTOR)
 # Beyond this a unit is as good as certain; its odds must stay finite.
 _LARGEST_ACTIVATION = 50.0
+NOT_WANTED = np.zeros((0, 0), dtype=np.float32)
 
 
 class _Draws(NamedTuple):
@@ -40,6 +42,7 @@ class _Draws(NamedTuple):
     key1: np.uint64
     sweep: np.uint64
     steps: int
+    keep: np.float32
 
 
 class _Scratch(NamedTuple):
@@ -60,22 +63,36 @@ class _Scratch(NamedTuple):
 
 
 class _Answers(NamedTuple):
-    """What the row pass tells the column pass about each answer of the batch."""
+    """What the row pass tells the column pass about each answer of the batch.
+
+    ``expected`` are running means of the rows' factors, if these are wanted.
+    """
 
     utility: np.ndarray
     at_low: np.ndarray
     at_high: np.ndarray
     factors: np.ndarray
+    expected: np.ndarray
 
 
-def clamped_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
-    """Gibbs steps with the answers given, then the expectations given the last factors."""
-    return _phase(side, factors, batch, True)
+def clamped_phase(
+    side: Side,
+    factors: np.ndarray,
+    batch: Batch,
+    expected: np.ndarray = NOT_WANTED,
+    keep: float = 0.0,
+) -> Statistics:
+    """Gibbs steps with the answers given, then the expectations given the last factors.
+
+    ``expected`` (all rows, K), if given, is a running mean of the probabilities that the last
+    factors were drawn with; so much of the old one is kept.
+    """
+    return _phase(side, factors, batch, True, expected, keep)
 
 
 def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    return _phase(side, factors, batch, False)
+    return _phase(side, factors, batch, False, NOT_WANTED, 0.0)
 
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
@@ -88,11 +105,14 @@ def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
     _sweep(side, factors, batch, False)
 
 
-def _phase(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> Statistics:
+def _phase(
+    side: Side, factors: np.ndarray, batch: Batch, clamped: bool, expected: np.ndarray, keep: float
+) -> Statistics:
     statistics = empty_statistics(side)
-    answers = _answers(side, batch)
+    answers = _answers(side, batch)._replace(expected=expected)
     scratch = _scratch(side, batch)
-    _row_pass(side, factors, batch.start, batch.stop, _draws(batch), clamped, scratch, answers)
+    draws = _draws(batch)._replace(keep=np.float32(keep))
+    _row_pass(side, factors, batch.start, batch.stop, draws, clamped, scratch, answers)
     _column_pass(side, batch.start, batch.stop, clamped, answers, statistics)
     return statistics
 
@@ -100,13 +120,14 @@ def _phase(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> Stat
 def _sweep(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> None:
     nothing = np.empty(0, dtype=np.float32)
     n_rows, n_factors = batch.stop - batch.start, side.factor_bias.size
-    answers = _Answers(nothing, nothing, nothing, np.empty((n_rows, n_factors), dtype=np.float32))
+    active = np.empty((n_rows, n_factors), dtype=np.float32)
+    answers = _Answers(nothing, nothing, nothing, active, NOT_WANTED)
     scratch = _scratch(side, batch)
     _row_pass(side, factors, batch.start, batch.stop, _draws(batch), clamped, scratch, answers)
 
 
 def _draws(batch: Batch) -> _Draws:
-    return _Draws(*split_seed(batch.seed), np.uint64(batch.sweep), batch.steps)
+    return _Draws(*split_seed(batch.seed), np.uint64(batch.sweep), batch.steps, np.float32(0.0))
 
 
 def _scratch(side: Side, batch: Batch) -> _Scratch:
@@ -140,6 +161,7 @@ def _answers(side: Side, batch: Batch) -> _Answers:
         at_low=np.empty(n_entries, dtype=np.float32),
         at_high=np.empty(n_entries, dtype=np.float32),
         factors=np.empty((batch.stop - batch.start, n_factors), dtype=np.float32),
+        expected=NOT_WANTED,
     )
 
 
@@ -312,12 +334,22 @@ def _sweep_row(
                 utility[e] = np.float32(mean[e]) + lanes32.standard_normal(np.float32(uniform[e]))
             _fill_uniforms(uniform, active.size, row, draws, step, _FREE_FACTOR)
         _activations(side, first, n, utility, activation)
+        if answers.expected.size > 0 and step == draws.steps - 1:
+            _follow(answers.expected[row], activation, side.units, draws.keep)
         _draw_factors(activation, uniform, side.units, scratch, active)
     for k in range(active.size):
         factors[row, k] = active[k]
     if answers.utility.size > 0:  # a plain sweep asks for no expectations
         _conditional_means(side, first, n, active, mean)
         _expectations(side, row, start, clamped, mean, lower, upper, answers)
+
+
+@inlined
+def _follow(expected: Any, activation: Any, units: Any, keep: Any) -> None:
+    """Move the running mean of a row's factors to where its last utilities put them."""
+    for k in range(expected.size):
+        new = np.float32(units) * lanes32.logistic(activation[k])
+        expected[k] = keep * expected[k] + (np.float32(1.0) - keep) * new
 
 
 @inlined
@@ -574,6 +606,26 @@ def _add_probabilities_row(
             upper = (stretch * side.thresholds[i, level + 1] - mean) * scale
             if lower < upper:
                 total[cell, level] += share * lanes.mass(lower, upper)
+
+
+def fill_offsets(
+    observations: Observations,
+    weights: np.ndarray,
+    bias: np.ndarray,
+    factors: np.ndarray,
+    offset: np.ndarray,
+) -> None:
+    """What the rows' own parameters and the columns' factors make of each answer's mean."""
+    _fill_offsets(observations.row_start, observations.column, weights, bias, factors, offset)
+
+
+@compiled(parallel=True)
+def _fill_offsets(
+    row_start: Any, column: Any, weights: Any, bias: Any, factors: Any, offset: Any
+) -> None:
+    for row in prange(row_start.size - 1):
+        for entry in range(row_start[row], row_start[row + 1]):
+            offset[entry] = bias[row] + _dot(weights[row], factors[column[entry]])
 
 
 def log_levels(

@@ -16,9 +16,18 @@ from ordinalrbm.engine.rng import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
 
 
-def clamped_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+def clamped_phase(
+    side: Side,
+    factors: np.ndarray,
+    batch: Batch,
+    expected: np.ndarray | None = None,
+    keep: float = 0.0,
+) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
-    _gibbs(side, factors, batch, clamped=True)
+    activation = _gibbs(side, factors, batch, clamped=True)
+    if expected is not None and activation is not None:
+        rows = slice(batch.start, batch.stop)
+        expected[rows] = keep * expected[rows] + (1.0 - keep) * side.units * expit(activation)
     answers = _Answers(side, batch.start, batch.stop)
     mean = answers.mean(factors)
     low, high = answers.ends(mean)
@@ -119,7 +128,9 @@ class _Answers:
         return sparse.csr_array((values, self.column, start), shape=shape)
 
 
-def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> None:
+def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> np.ndarray | None:
+    """Gibbs steps; returns what the last factors were drawn from."""
+    activation = None
     answers = _Answers(side, batch.start, batch.stop)
     rows = np.arange(batch.start, batch.stop)[:, None]
     utility_purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
@@ -135,8 +146,9 @@ def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> N
             utility = mean + intervals.standard_normal(uniform)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
-        on = _units_on(answers.activation(utility), uniform, side.units)
-        factors[batch.start : batch.stop] = on
+        activation = answers.activation(utility)
+        factors[batch.start : batch.stop] = _units_on(activation, uniform, side.units)
+    return activation
 
 
 def _units_on(activation: np.ndarray, uniform: np.ndarray, units: int) -> np.ndarray:

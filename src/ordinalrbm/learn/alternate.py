@@ -1,0 +1,285 @@
+"""Learning the matrix model: one pass over the rows, one over the columns, and again.
+
+Structured mean-field: while the rows' process learns, the columns' factors are held at their
+expected values, which only shift the mean of each answer; then the other way round. Both passes
+are :func:`_pass`, called with the roles swapped.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from tqdm.auto import tqdm
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import cpu
+from ordinalrbm.engine.compiled import compiled, inlined
+from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.infer.pairs import Pairs, log_probability
+from ordinalrbm.learn.chains import FreePhase
+from ordinalrbm.learn.priors import Priors, starting_priors, updated
+from ordinalrbm.model import thresholds
+from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
+
+# AdaGrad's sums begin here: an answer or two must not take a full step.
+_FIRST_SUM = 1.0
+# Share of the epochs in which the learning rate falls to zero.
+_FALL = 0.5
+
+
+@dataclass(frozen=True)
+class MatrixSettings:
+    """What the learner may be told; see :class:`ordinalrbm.MatrixCumulativeRBM` for each."""
+
+    n_row_factors: int
+    n_column_factors: int
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    gibbs_steps: int
+    free_phase: FreePhase
+    memory: float
+    weight_decay: float | None
+    patience: int
+    n_averaged: int
+    seed: int
+    verbose: bool
+
+
+class Record(NamedTuple):
+    """One line of the learning history; log probabilities are means per rating."""
+
+    epoch: int
+    validation: float
+    learning_rate: float
+    row_decay: float
+    column_decay: float
+    seconds: float
+
+
+class FittedMatrix(NamedTuple):
+    """Models to average over (the last is that of the best epoch), and how learning went."""
+
+    models: list[MatrixModel]
+    best_epoch: int
+    history: list[Record]
+    interrupted: bool
+
+
+class _Process(NamedTuple):
+    """One of the two processes: its view of the answers, its chains, its sums of squares."""
+
+    observations: Observations
+    make_side: Callable[[MatrixModel, Observations, np.ndarray], Side]
+    clamped: np.ndarray
+    free: np.ndarray
+    sums: Half
+    n_answers: np.ndarray
+    groups: np.ndarray
+    stream: int
+
+
+def fit(
+    observations: Observations, validation: Pairs | None, settings: MatrixSettings
+) -> FittedMatrix:
+    """Learn a model; rows and columns must already be in random order."""
+    model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
+    learner = _Learner(model, observations, validation, settings)
+    bar = tqdm(
+        total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
+        file=sys.stderr,
+    )  # fmt: skip
+    interrupted = False
+    try:
+        while learner.goes_on():
+            learner.epoch()
+            bar.update()
+            bar.set_postfix_str(f"validation {learner.history[-1].validation:.4f}")
+    except KeyboardInterrupt:
+        if not learner.kept:
+            raise
+        interrupted = True
+    finally:
+        bar.close()
+    return FittedMatrix(learner.models(), learner.best_epoch, learner.history, interrupted)
+
+
+class _Learner:
+    """State of learning: the model, both processes, the priors, and what was kept."""
+
+    def __init__(
+        self,
+        model: MatrixModel,
+        observations: Observations,
+        validation: Pairs | None,
+        settings: MatrixSettings,
+    ) -> None:
+        self.model, self.validation, self.settings = model, validation, settings
+        rng = np.random.default_rng(settings.seed)
+        self.offset = np.empty(observations.n_entries, dtype=np.float32)
+        self.processes = [
+            _process(observations, model.by_rows, row_side, observations.n_levels, 0, rng)
+        ]
+        if settings.n_column_factors:
+            transposed = observations.transpose()
+            self.processes.append(
+                _process(transposed, model.by_columns, column_side, transposed.n_levels, 1, rng)
+            )
+        self.priors = [starting_priors(half, settings.weight_decay) for half in self._halves()]
+        self.history: list[Record] = []
+        self.kept: list[tuple[int, MatrixModel]] = []
+        self.best_epoch = 0
+        self.begin_fall = settings.n_epochs - round(_FALL * settings.n_epochs)
+        self.started = time.perf_counter()
+
+    def _halves(self) -> list[Half]:
+        return [self.model.by_rows, self.model.by_columns][: len(self.processes)]
+
+    def _rate(self) -> float:
+        length = max(1, round(_FALL * self.settings.n_epochs))
+        fallen = (len(self.history) - self.begin_fall) / length
+        share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
+        return self.settings.learning_rate * share if fallen < 1.0 else 0.0
+
+    def goes_on(self) -> bool:
+        """Whether there is another epoch to learn."""
+        return self._rate() > 0.0
+
+    def epoch(self) -> None:
+        """Both passes over the data, then a look at the validation ratings."""
+        epoch, rate = len(self.history) + 1, self._rate()
+        for number, (process, half) in enumerate(zip(self.processes, self._halves(), strict=True)):
+            priors = self.priors[number]
+            side = process.make_side(self.model, process.observations, self.offset)
+            _pass(process, half, side, priors, epoch, rate, self.settings)
+            found = updated(priors, half, process.n_answers, process.groups)
+            if self.settings.weight_decay is not None:
+                found = found._replace(weights=priors.weights)
+            self.priors[number] = found
+        value = np.nan
+        if self.validation is not None:
+            value = float(log_probability([self.model], self.validation).mean())
+        decay = [priors.weights for priors in self.priors]
+        seconds = time.perf_counter() - self.started
+        self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
+        self._keep(epoch, value)
+
+    def _keep(self, epoch: int, value: float) -> None:
+        """Keep this epoch if it is the best; begin to settle when there is no better one."""
+        values = [record.validation for record in self.history]
+        best = epoch if np.isnan(value) else int(np.nanargmax(values)) + 1
+        if best == epoch:
+            self.best_epoch = epoch
+        if epoch - best >= self.settings.patience:
+            self.begin_fall = min(self.begin_fall, epoch)
+        if best == epoch or self.settings.n_averaged > 1:
+            self.kept.append((epoch, self.model.copy()))
+            wanted = max(1, self.settings.n_averaged)
+            self.kept = self.kept[-wanted:]
+
+    def models(self) -> list[MatrixModel]:
+        """The models to average over."""
+        return [model for _, model in self.kept]
+
+
+def _process(
+    observations: Observations,
+    half: Half,
+    make_side: Callable[[MatrixModel, Observations, np.ndarray], Side],
+    groups: np.ndarray,
+    stream: int,
+    rng: np.random.Generator,
+) -> _Process:
+    shape = (observations.n_rows, half.n_factors)
+    clamped = rng.integers(0, 2, size=shape, dtype=np.uint8)
+    sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half))
+    sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
+    counts = np.bincount(observations.column, minlength=observations.n_columns)
+    return _Process(observations, make_side, clamped, clamped.copy(), sums, counts, groups, stream)
+
+
+def _pass(
+    process: _Process, half: Half, side: Side, priors: Priors, epoch: int, rate: float,
+    settings: MatrixSettings,
+) -> None:  # fmt: skip
+    """One process over all its rows, in batches of neighbours taken in random order."""
+    n_rows = side.n_rows
+    starts = np.arange(0, n_rows, settings.batch_size)
+    order = np.random.default_rng([settings.seed, process.stream, epoch]).permutation(starts.size)
+    # The two processes of an epoch draw from different counters.
+    sweep = 2 * epoch + process.stream
+    n_levels = np.where(process.groups > 0, process.groups, 1)
+    for first in starts[order]:
+        stop = min(int(first) + settings.batch_size, n_rows)
+        batch = Batch(int(first), stop, settings.seed, sweep, settings.gibbs_steps)
+        side = side._replace(thresholds=thresholds.table(half.steps, n_levels))
+        clamped = cpu.clamped_phase(side, process.clamped, batch, half.factors, settings.memory)
+        if settings.free_phase == "contrastive":
+            process.free[batch.start : stop] = process.clamped[batch.start : stop]
+        free = cpu.free_phase(side, process.free, batch)
+        _ascend(half, clamped, free, process, priors, rate)
+
+
+def _ascend(
+    half: Half,
+    clamped: Statistics,
+    free: Statistics,
+    process: _Process,
+    priors: Priors,
+    rate: float,
+) -> None:
+    """Move the columns that the batch has touched up the gradient: AdaGrad, centred factors."""
+    sums = process.sums
+    _move_columns(
+        half, sums, clamped, free, process.n_answers, priors.common_steps,
+        (priors.weights, priors.bias, priors.steps), np.float32(rate),
+    )  # fmt: skip
+    gradient = clamped.factor_bias - free.factor_bias
+    sums.factor_bias[:] += gradient * gradient
+    half.factor_bias[:] += np.float32(rate) * gradient / np.sqrt(sums.factor_bias)
+
+
+@compiled(parallel=True)
+def _move_columns(
+    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any,
+    rate: Any,
+) -> None:  # fmt: skip
+    for column in prange(half.bias.size):
+        if clamped.answers[column] > 0:
+            _move_column(half, sums, clamped, free, n_answers, common, priors, rate, column)
+
+
+@inlined
+def _move_column(
+    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any,
+    rate: Any, i: Any,
+) -> None:  # fmt: skip
+    # The prior is spread over the answers, so that an epoch counts it once.
+    part = np.float32(clamped.answers[i] / n_answers[i])
+    weights, sum_weights = half.weights[i], sums.weights[i]
+    towards_bias = clamped.bias[i] - free.bias[i]
+    centre, moved = np.float32(0.0), np.float32(0.0)
+    for k in range(weights.size):
+        centre += np.float32(0.5) * weights[k]
+    for k in range(weights.size):
+        # Factors are coded around their middle: a weight turns the utility, it does not shift it.
+        g = clamped.weights[i, k] - free.weights[i, k] - np.float32(0.5) * towards_bias
+        g -= np.float32(priors[0]) * part * weights[k]
+        sum_weights[k] += g * g
+        step = rate * g / np.sqrt(sum_weights[k])
+        weights[k] += step
+        moved += np.float32(0.5) * step
+    g = towards_bias - np.float32(priors[1]) * part * (half.bias[i] + centre)
+    sums.bias[i] += g * g
+    half.bias[i] += rate * g / np.sqrt(sums.bias[i]) - moved
+    for m in range(1, half.steps.shape[1]):
+        g2 = np.exp(half.steps[i, m]) * clamped.thresholds[i, m]
+        g2 -= priors[2] * part * (half.steps[i, m] - common[i, m])
+        sums.steps[i, m] += g2 * g2
+        half.steps[i, m] += rate * g2 / np.sqrt(sums.steps[i, m])
