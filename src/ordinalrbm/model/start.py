@@ -1,31 +1,49 @@
 """Where learning starts: thresholds at the marginal quantiles, weights from the correlations.
 
 For answers that differ by degrees, the model is close to a factor model of the utilities, and that
-one can be had from an eigendecomposition. Starting there saves most of the epochs; learning then
-finds what is not Gaussian. With S the correlation of the utilities in units of their own noise, a
-direction of S with eigenvalue λ > 1 needs units with Σ w² = 4 (1 − 1/λ) along it.
+one can be had from an eigendecomposition of their polychoric correlations. Starting there saves
+most of the epochs; learning then finds what is not Gaussian. In units of the utilities' own noise,
+a direction along which their variance is λ > 1 needs units with Σ w² = 4 (1 − 1/λ).
+
+With few rows, eigenvalues are too far apart and noise looks like structure. Three things are done
+about it. Correlations shrink by what their errors ask for. The noise of a column, what all others
+cannot explain of it, is taken from correlations that shrink more, because explaining is where a
+regression on all columns fits best what is only chance: as many uncorrelated rows are added as
+there are columns. Eigenvalues that chance alone could have are left out, and the others become the
+variance that utilities are to be expected to have along the eigenvectors.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy import sparse
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import intervals
-from ordinalrbm.model import thresholds
+from ordinalrbm.model import polychoric, thresholds
 from ordinalrbm.model.vector import VectorModel, level_counts
 
-# Correlations from few common rows are drawn towards zero as if so many uncorrelated rows had been
-# seen besides.
-_PRIOR_ROWS = 50.0
-_LARGEST_CORRELATION = 0.95
-_SMALLEST_EIGENVALUE = 0.05
-# Beyond so many columns the correlation matrix is not worth its memory; more rows add nothing.
+# Beyond so many columns the correlation matrix is not worth its memory.
 _MAX_COLUMNS = 2000
-_MAX_ROWS = 10_000
+# More rows hardly add anything; tables of counts cost rows × columns².
+_MAX_ROWS = 100_000
+_ENOUGH_ROWS = 10_000
+_MAX_WORK = 10**9
 # Size of the random part, relative to weights that would explain all variance.
 _NOISE = 0.1
+
+
+class _Structure(NamedTuple):
+    """Covariance of the utilities in units of their noise: one, but for some directions.
+
+    Attributes
+    ----------
+    directions : (N, k), orthonormal
+    variance : (k,) along each of them, larger than one, falling
+    """
+
+    directions: np.ndarray
+    variance: np.ndarray
 
 
 def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
@@ -39,13 +57,13 @@ def initial_model(observations: Observations, n_factors: int, units: int, seed: 
     rng = np.random.default_rng(seed)
     scale = _NOISE * 2.0 / np.sqrt(n_levels.size * units)
     weights = rng.normal(scale=scale, size=(n_levels.size, n_factors))
-    spread = np.ones(n_levels.size)
     if 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
-        directions, spread = _directions(observations, thresholds.table(steps, n_levels))
-        weights += _spread_over_units(directions, n_factors, units, rng)
+        structure = _structure(observations, thresholds.table(steps, n_levels), n_factors, units)
+        weights += _spread_over_units(structure, n_factors, units, rng)
+        spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
+        steps[:, 0] *= spread
+        steps[:, 1:] += np.log(spread)[:, None]
     weights[n_levels < 2] = 0.0  # a column with one level says nothing, and must stay silent
-    steps[:, 0] *= spread
-    steps[:, 1:] += np.log(spread)[:, None]
     return VectorModel(
         weights=weights.astype(np.float32),
         bias=(-0.5 * units * weights.sum(axis=1)).astype(np.float32),
@@ -56,62 +74,75 @@ def initial_model(observations: Observations, n_factors: int, units: int, seed: 
     )
 
 
-def _directions(observations: Observations, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N, k) weights that single units would need, and the utilities' standard deviations."""
-    correlation, n_rows = _utility_correlation(observations, ends)
-    noise = 1.0 / np.diag(np.linalg.inv(correlation))
-    in_noise = correlation / np.sqrt(np.outer(noise, noise))
-    values, vectors = np.linalg.eigh(in_noise)
-    # The largest eigenvalue that noise alone would have (Marchenko and Pastur).
-    edge = (1.0 + np.sqrt(correlation.shape[0] / max(n_rows, 1.0))) ** 2
-    real = values > max(edge, 1.0 + 1e-6)
-    directions = 2.0 * vectors[:, real] * np.sqrt(1.0 - 1.0 / values[real])
-    return directions[:, ::-1], 1.0 / np.sqrt(noise)
+def _structure(
+    observations: Observations, ends: np.ndarray, n_factors: int, units: int
+) -> _Structure:
+    """At most ``n_factors`` directions in which utilities vary together."""
+    found = polychoric.polychoric(_enough_rows(observations), ends)
+    n_columns = observations.n_columns
+    rows = polychoric.effective_rows(found)
+    prior = polychoric.prior_rows(found.correlation, rows)
+    noise = _noise(polychoric.shrunk(found.correlation, rows, prior + n_columns), units)
+    correlation = polychoric.shrunk(found.correlation, rows, prior)
+    values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(noise, noise)))
+    # Of a shrunken correlation's variance, this is chance; in a matrix of complete rows, it would
+    # be one by their number.
+    chance = np.mean((rows / (rows + prior) ** 2)[~np.eye(n_columns, dtype=bool)])
+    variance = _expected_variance(values[::-1][:n_factors], n_columns * float(chance))
+    real = variance > 1.0 + 1e-6
+    return _Structure(vectors[:, ::-1][:, :n_factors][:, real], variance[real])
 
 
-def _utility_correlation(observations: Observations, ends: np.ndarray) -> tuple[np.ndarray, float]:
-    """Correlation of the utilities behind the answers, and the rows a pair has in common.
+def _enough_rows(observations: Observations) -> Observations:
+    """The first rows, which are as good as any, as many as can be counted in short time."""
+    n_rows = min(max(_MAX_WORK // observations.n_columns**2, _ENOUGH_ROWS), _MAX_ROWS)
+    if observations.n_rows <= n_rows:
+        return observations
+    return observations.take_rows(np.arange(n_rows))
 
-    A level stands for its mean utility. That shrinks a utility's variance from one to v, and a
-    correlation by about the product of the two v.
+
+def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
+    """Variance of each utility that is its own.
+
+    At most this is what a regression on all other columns leaves. It is less when columns share
+    more than the regression sees, and less noise keeps more directions; that pays only for factors
+    of many units, which are fine enough to tell small differences.
     """
-    some = observations
-    if observations.n_rows > _MAX_ROWS:
-        some = observations.take_rows(np.arange(_MAX_ROWS))
-    # The last two levels of the table are the padding's end and the unknown answer.
-    low, high = ends[:, :-3], ends[:, 1:-2]
-    used = low < high
-    score = np.zeros(low.shape)
-    score[used] = intervals.truncated_mean(low[used], high[used])
-    shape = (some.n_rows, some.n_columns)
-    values = score[some.column, some.level]
-    scores = sparse.csr_array((values, some.column, some.row_start), shape=shape)
-    answered = sparse.csr_array((np.ones_like(values), some.column, some.row_start), shape=shape)
-    common = (answered.T @ answered).toarray()
-    covariance = (scores.T @ scores).toarray() / np.maximum(common, 1.0)
-    variance = np.maximum(np.diag(covariance), 0.1)
-    correlation = covariance / np.outer(variance, variance)
-    correlation *= common / (common + _PRIOR_ROWS)
-    correlation = np.clip(correlation, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
-    np.fill_diagonal(correlation, 1.0)
-    values, vectors = np.linalg.eigh(correlation)
-    positive = (vectors * np.maximum(values, _SMALLEST_EIGENVALUE)) @ vectors.T
-    size = np.sqrt(np.diag(positive))
-    return positive / np.outer(size, size), float(np.median(common))
+    left = 1.0 / np.diag(np.linalg.inv(polychoric.positive_definite(correlation)))
+    return left ** (1.0 + 0.4 * max(1.0 - 2.0 / np.sqrt(units), 0.0))
+
+
+def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:
+    """Variance to be expected along eigenvectors of a correlation matrix that was seen with error.
+
+    Noise has variance one. Its eigenvalues end at (1 + √γ)² (Marchenko and Pastur), γ columns per
+    row. An eigenvalue beyond belongs to a true one, ℓ, which is smaller, and its eigenvector to a
+    true one to which it has an angle. What is best to put there for covariances, and likewise for
+    the likelihood, is ℓ cos² + sin² (Donoho, Gavish and Johnstone 2018); one where there is noise.
+    """
+    beyond = values > (1.0 + np.sqrt(aspect)) ** 2
+    shifted = np.where(beyond, values, 4.0 * (1.0 + aspect)) + 1.0 - aspect
+    signal = 0.5 * (shifted + np.sqrt(shifted**2 - 4.0 * (shifted - 1.0 + aspect))) - 1.0
+    squared_cosine = (1.0 - aspect / signal**2) / (1.0 + aspect / signal)
+    return np.where(beyond, 1.0 + signal * squared_cosine, 1.0)
 
 
 def _spread_over_units(
-    directions: np.ndarray, n_factors: int, units: int, rng: np.random.Generator
+    structure: _Structure, n_factors: int, units: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Share directions among factors: as many turned copies of them as there is room for."""
-    n_directions = min(directions.shape[1], n_factors)
-    weights = np.zeros((directions.shape[0], n_factors))
-    if n_directions == 0:
-        return weights
-    kept = directions[:, :n_directions]
-    copies = n_factors // n_directions
-    for copy in range(copies):
-        turn, _ = np.linalg.qr(rng.normal(size=(n_directions, n_directions)))
-        place = slice(copy * n_directions, (copy + 1) * n_directions)
-        weights[:, place] = kept @ turn / np.sqrt(copies * units)
-    return weights
+    """Share directions evenly among factors: each factor has a random part of each direction.
+
+    A unit is not linear: the stronger what it takes in, the less it answers. Weights make up for
+    that, for inputs of the size that they will have.
+    """
+    directions, variance = structure
+    if variance.size == 0:
+        return np.zeros((directions.shape[0], n_factors))
+    turn, _ = np.linalg.qr(rng.normal(size=(n_factors, variance.size)))
+    along = 2.0 * np.sqrt((1.0 - 1.0 / variance) / units)[:, None] * turn.T
+    # With the logistic as a normal distribution function of variance 8/π, its mean slope over
+    # inputs of variance v is 1/(4g), where g = √(1 + πv/8); and √g times the weights has g times v.
+    input_variance = variance @ along**2
+    half = np.pi / 16.0 * input_variance
+    gain = half + np.sqrt(1.0 + half**2)
+    return directions @ (along * np.sqrt(gain))
