@@ -16,13 +16,15 @@ from ordinalrbm.model.vector import (
     VectorModel,
     coins,
     complete_rows,
+    factor_type,
     side,
     with_parameters,
 )
 
 FreePhase = Literal["contrastive", "persistent"]
-# Steps of the clamped chains before learning: the first updates must not follow fair coins.
-_SETTLING_STEPS = 5
+# The first updates must not follow chains that have not settled, but need not be exact either.
+_SETTLING_ITERATIONS = 30
+_SETTLING_TOLERANCE = 0.01
 
 
 class Chains(NamedTuple):
@@ -45,20 +47,28 @@ class Chains(NamedTuple):
 def start_chains(
     model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
 ) -> Chains:
-    """Chains before the first update: fair coins, and a few steps from there.
+    """Chains before the first update: drawn from the mean-field solution.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
     all rows share one free model), otherwise one per row, over that row's own columns.
     """
     rng = np.random.default_rng(seed)
-    clamped = coins(this.n_rows, model, rng)
-    gibbs(model, this, clamped, Batch(0, this.n_rows, seed, 0, _SETTLING_STEPS))
+    clamped = _settled(model, this, rng)
+    gibbs(model, this, clamped, Batch(0, this.n_rows, seed, 0, 1))
     if free_phase == "contrastive":
         return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
     if this.column.size < this.n_rows * this.bias.size:
         return Chains(clamped, coins(this.n_rows, model, rng), None, contrastive=False)
     over = side(model, complete_rows(model, min(n_chains, this.n_rows)))
     return Chains(clamped, coins(over.n_rows, model, rng), over, contrastive=False)
+
+
+def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.ndarray:
+    """(rows, K) factors near where the answers put them."""
+    expected = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
+    cpu.mean_field(this, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
+    share = np.clip(expected / model.units, 0.0, 1.0)
+    return rng.binomial(model.units, share).astype(factor_type(model.units))
 
 
 def draw_styles(model: VectorModel, this: Side, clamped: np.ndarray, batch: Batch) -> np.ndarray:

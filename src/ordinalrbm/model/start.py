@@ -29,8 +29,9 @@ _MAX_COLUMNS = 2000
 _MAX_ROWS = 100_000
 _ENOUGH_ROWS = 10_000
 _MAX_WORK = 10**9
-# Size of the random part, relative to weights that would explain all variance.
-_NOISE = 0.1
+# Size of random weights where nothing better is known, relative to ones that would explain all
+# variance. Beside other weights even these few would do harm.
+_RANDOM = 0.1
 
 
 class _Structure(NamedTuple):
@@ -55,14 +56,18 @@ def initial_model(observations: Observations, n_factors: int, units: int, seed: 
     n_levels = observations.n_levels
     steps = thresholds.at_marginals(level_counts(observations), n_levels)
     rng = np.random.default_rng(seed)
-    scale = _NOISE * 2.0 / np.sqrt(n_levels.size * units)
-    weights = rng.normal(scale=scale, size=(n_levels.size, n_factors))
+    structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
     if 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
         structure = _structure(observations, thresholds.table(steps, n_levels), n_factors, units)
-        weights += _spread_over_units(structure, n_factors, units, rng)
-        spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
-        steps[:, 0] *= spread
-        steps[:, 1:] += np.log(spread)[:, None]
+    if structure.variance.size:
+        weights = _spread_over_units(structure, n_factors, units, rng)
+    else:
+        # Factors must differ to become different.
+        scale = _RANDOM * 2.0 / np.sqrt(n_levels.size * units)
+        weights = rng.normal(scale=scale, size=(n_levels.size, n_factors))
+    spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
+    steps[:, 0] *= spread
+    steps[:, 1:] += np.log(spread)[:, None]
     weights[n_levels < 2] = 0.0  # a column with one level says nothing, and must stay silent
     return VectorModel(
         weights=weights.astype(np.float32),
@@ -109,7 +114,7 @@ def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
     of many units, which are fine enough to tell small differences.
     """
     left = 1.0 / np.diag(np.linalg.inv(polychoric.positive_definite(correlation)))
-    return left ** (1.0 + 0.4 * max(1.0 - 2.0 / np.sqrt(units), 0.0))
+    return left ** max(1.5 - 1.0 / np.sqrt(units), 1.0)
 
 
 def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:
@@ -136,8 +141,6 @@ def _spread_over_units(
     that, for inputs of the size that they will have.
     """
     directions, variance = structure
-    if variance.size == 0:
-        return np.zeros((directions.shape[0], n_factors))
     turn, _ = np.linalg.qr(rng.normal(size=(n_factors, variance.size)))
     along = 2.0 * np.sqrt((1.0 - 1.0 / variance) / units)[:, None] * turn.T
     # With the logistic as a normal distribution function of variance 8/π, its mean slope over

@@ -22,6 +22,8 @@ from ordinalrbm.model.vector import VectorModel
 
 # From people who use little but the ends to people who hardly leave the middle.
 _SMALLEST, _LARGEST = -1.5, 0.9
+# Standard deviation of the logarithm of the styles before any is learnt.
+_USUAL_SPREAD = 0.4
 
 
 def grid(n_styles: int) -> np.ndarray:
@@ -45,8 +47,10 @@ def has_styles(model: VectorModel) -> bool:
 
 
 def with_styles(model: VectorModel, n_styles: int) -> VectorModel:
-    """The model with so many response styles, all equally likely."""
-    return model._replace(stretches=grid(n_styles), style_weights=np.full(n_styles, 1.0 / n_styles))
+    """The model with so many response styles, the usual ones more likely."""
+    stretches = grid(n_styles)
+    weights = np.exp(-0.5 * (np.log(stretches) / _USUAL_SPREAD) ** 2)
+    return model._replace(stretches=stretches, style_weights=weights / weights.sum())
 
 
 def probabilities(
