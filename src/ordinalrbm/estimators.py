@@ -546,7 +546,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
 
 
-def load(path: str | os.PathLike) -> CumulativeRBM:
+def load(path: str | os.PathLike) -> Any:
     """Read a model that was written with ``save``; no training data is needed.
 
     Examples
@@ -561,9 +561,17 @@ def load(path: str | os.PathLike) -> CumulativeRBM:
     >>> bool(np.array_equal(again.transform(X), model.transform(X)))
     True
     """
+    from ordinalrbm.recommender import MatrixCumulativeRBM  # which itself needs this module
+
+    kinds: dict[str, Any] = {"vector": CumulativeRBM, "matrix": MatrixCumulativeRBM}
     arrays, header = storage.read(path)
+    if header.get("model") not in kinds:
+        raise DataError(
+            f"File '{path}' holds a model of a kind this ordinalrbm does not know "
+            f"({header.get('model')!r}); use the release that wrote it."
+        )
     try:
-        return CumulativeRBM._from_file(arrays, header)
+        return kinds[header["model"]]._from_file(arrays, header)
     except (KeyError, TypeError) as error:
         raise DataError(
             f"File '{path}' lacks a part of the model ({error}); save it again."

@@ -22,6 +22,15 @@ _WHOLE = {
     "patience": (1, None),
     "n_draws": (1, None),
 }
+_MATRIX_WHOLE = {
+    "n_user_factors": (1, None),
+    "n_item_factors": (0, None),
+    "n_epochs": (1, None),
+    "gibbs_steps": (1, 2**16),
+    "batch_size": (1, 10_000),
+    "patience": (1, None),
+    "n_averaged": (1, None),
+}
 _CHOICES = {
     "unanswered": ("absent", "latent"),
     "free_phase": ("contrastive", "persistent"),
@@ -35,8 +44,24 @@ def check_parameters(estimator: Any) -> None:
         check_whole(name, getattr(estimator, name), low, high)
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
-    _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
     _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+    _check_common(estimator)
+
+
+def check_matrix_parameters(estimator: Any) -> None:
+    """The same for the model of rating matrices."""
+    for name, (low, high) in _MATRIX_WHOLE.items():
+        check_whole(name, getattr(estimator, name), low, high)
+    check_choice("free_phase", estimator.free_phase, _CHOICES["free_phase"])
+    _check_real("memory", estimator.memory, 0.0, 1.0)
+    if estimator.weight_decay is not None:
+        _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+    _check_common(estimator)
+
+
+def _check_common(estimator: Any) -> None:
+    """What all estimators have."""
+    _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
     _check_real("validation_fraction", estimator.validation_fraction, 0.0, 0.5)
     jobs = estimator.n_jobs
     if jobs is not None and (not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1)):

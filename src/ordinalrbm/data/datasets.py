@@ -1,4 +1,4 @@
-"""Data that comes with the library."""
+"""Data that comes with the library, and readers of well-known data that cannot."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from importlib import resources
 from typing import Literal, overload
 
 import pandas as pd
+
+from ordinalrbm.data.layouts import read_libimseti, read_movielens, read_netflix
+
+__all__ = ["load_food_world_cup", "read_libimseti", "read_movielens", "read_netflix"]
 
 _BACKGROUND = [
     "knowledge",

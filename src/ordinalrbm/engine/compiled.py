@@ -20,15 +20,19 @@ REORDERED = {"reassoc", "contract", "nsz"}
 _COMMON: dict[str, Any] = {"error_model": "numpy"}
 
 
-def _source_fingerprint() -> str:
-    """Hash of every engine file: a kernel inlines functions of its neighbours."""
+_ENGINE = Path(__file__).parent
+
+
+def _fingerprint(folder: Path) -> str:
+    """Hash of every file below a folder: a kernel inlines functions of its neighbours."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-_FINGERPRINT = _source_fingerprint()
+# The engine inlines nothing but itself; kernels of other folders may inline anything.
+_OF_ENGINE, _OF_PACKAGE = _fingerprint(_ENGINE), _fingerprint(_ENGINE.parent)
 
 
 def compiled(**options: Any) -> Callable[[Callable], Any]:
@@ -36,7 +40,7 @@ def compiled(**options: Any) -> Callable[[Callable], Any]:
 
     Numba's own cache looks only at the file in which a function stands, so that a change in an
     inlined neighbour would go unnoticed and old code would run. The stamp is therefore replaced by
-    a fingerprint of the whole engine.
+    a fingerprint of all that could be inlined.
     """
 
     def decorate(function: Callable) -> Any:
@@ -45,7 +49,8 @@ def compiled(**options: Any) -> Callable[[Callable], Any]:
         )
         cache_file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
         if cache_file is not None:  # absent when compilation is switched off
-            cache_file._source_stamp = _FINGERPRINT
+            inside = _ENGINE in Path(function.__code__.co_filename).parents
+            cache_file._source_stamp = _OF_ENGINE if inside else _OF_PACKAGE
         return dispatcher
 
     return decorate
@@ -70,7 +75,7 @@ class _Announcement(event.Listener):
     def on_start(self, happening: event.Event) -> None:
         dispatcher = (happening.data or {}).get("dispatcher")
         module = getattr(getattr(dispatcher, "py_func", None), "__module__", "")
-        if not self.said and module.startswith("ordinalrbm.engine"):
+        if not self.said and module.startswith("ordinalrbm."):
             self.said = True
             print(
                 "ordinalrbm: compiling the sampler for this machine "

@@ -97,11 +97,11 @@ class _Answers:
         """(answers, L + 1) all ends, each inner level as wide as row and column make it."""
         ends = self.side.thresholds[self.column]
         own = np.full(ends.shape, np.inf)
-        own[:, 0], own[:, 1] = -np.inf, ends[:, 1]
+        own[:, 0], own[:, 1] = -np.inf, ends[:, 1] + self.side.row_steps[self.row, 0]
         with np.errstate(invalid="ignore"):  # beyond the last level of a column: ∞ − ∞
             width = np.diff(ends[:, 1:], axis=1)
             steps = self.side.row_steps[self.row][:, 1 : width.shape[1] + 1]
-            own[:, 2:] = ends[:, 1:2] + np.cumsum(steps * width, axis=1)
+            own[:, 2:] = own[:, 1:2] + np.cumsum(steps * width, axis=1)
         return own
 
     def sum_thresholds(

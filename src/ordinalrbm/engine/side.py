@@ -28,9 +28,10 @@ class Side(NamedTuple):
         What the ends of the levels are multiplied by in each row: people differ in how readily
         they use the ends of a scale. An array of length zero means one each.
     row_steps
-        (rows, L): what the width of each inner level is multiplied by in each row, ∞ where the
-        row's scale has ended; first column unused. An array of length zero means one each. Not
-        together with ``stretch``. Statistics of thresholds are then those of the widths.
+        (rows, L): first what is added to the first threshold in each row, then what the width of
+        each inner level is multiplied by, ∞ where the row's scale has ended. An array of length
+        zero means nothing and one each. Not together with ``stretch``. Statistics of thresholds
+        are then those of the widths.
     weights, bias
         (N, K) and (N,): w and α of the columns.
     thresholds
@@ -75,6 +76,7 @@ class Batch(NamedTuple):
     seed: int
     sweep: int
     steps: int
+    hide: float = 0.0
 
 
 class Statistics(NamedTuple):

@@ -28,7 +28,7 @@ def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     total = np.zeros((pairs.row.size, width))
     for model in models:
         known = model if _all_known(pairs) else with_strangers(model)
-        _add_pairs(known.by_rows, known.by_columns, known.n_levels, pairs.row, pairs.column, total)
+        _add_pairs(*known, pairs.row, pairs.column, total)
     return total / total.sum(axis=1, keepdims=True)
 
 
@@ -55,6 +55,7 @@ def with_strangers(model: MatrixModel) -> MatrixModel:
         _with_one_more(by_rows, _usual_steps(model)),
         _with_one_more(by_columns, np.zeros(by_columns.steps.shape[1])),
         np.append(model.n_levels, model.n_levels[longest]).astype(model.n_levels.dtype),
+        model.gains,
     )
 
 
@@ -77,24 +78,26 @@ def _with_one_more(half: Any, steps: np.ndarray) -> Any:
 
 @compiled(parallel=True)
 def _add_pairs(
-    by_rows: Any, by_columns: Any, n_levels: Any, row: Any, column: Any, total: Any
+    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, row: Any, column: Any, total: Any
 ) -> None:
     for pair in prange(row.size):
-        _add_pair(by_rows, by_columns, n_levels, row[pair], column[pair], total[pair])
+        _add_pair(by_rows, by_columns, n_levels, gains, row[pair], column[pair], total[pair])
 
 
 @inlined
-def _add_pair(by_rows: Any, by_columns: Any, n_levels: Any, d: Any, i: Any, total: Any) -> None:
+def _add_pair(
+    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, d: Any, i: Any, total: Any
+) -> None:
     mean = np.float64(by_rows.bias[i]) + np.float64(by_columns.bias[d])
     for k in range(by_rows.factor_bias.size):
-        mean += by_rows.weights[i, k] * by_rows.factors[d, k]
+        mean += by_rows.weights[i, k] * (0.5 + gains[0] * (by_rows.factors[d, k] - 0.5))
     for k in range(by_columns.factor_bias.size):
-        mean += by_columns.weights[d, k] * by_columns.factors[i, k]
-    low, high = -np.inf, by_rows.steps[i, 0] - mean
+        mean += by_columns.weights[d, k] * (0.5 + gains[1] * (by_columns.factors[i, k] - 0.5))
+    end = by_rows.steps[i, 0] - mean
+    low = -np.inf
     for level in range(n_levels[i]):
-        if level == n_levels[i] - 1:
-            high = np.inf
+        high = np.inf if level == n_levels[i] - 1 else end / gains[2]
         total[level] += lanes.mass(low, high)
         low = high
         if level + 1 < by_rows.steps.shape[1]:
-            high += np.exp(by_rows.steps[i, level + 1] + by_columns.steps[d, level + 1])
+            end += np.exp(by_rows.steps[i, level + 1] + by_columns.steps[d, level + 1])

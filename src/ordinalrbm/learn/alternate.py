@@ -22,6 +22,7 @@ from ordinalrbm.engine import cpu
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.side import Batch, Side, Statistics
 from ordinalrbm.infer.pairs import Pairs, log_probability
+from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.learn.chains import FreePhase
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.model import thresholds
@@ -41,6 +42,7 @@ class MatrixSettings:
     n_column_factors: int
     n_epochs: int
     batch_size: int
+    hidden_share: float
     learning_rate: float
     gibbs_steps: int
     free_phase: FreePhase
@@ -48,6 +50,7 @@ class MatrixSettings:
     weight_decay: float | None
     patience: int
     n_averaged: int
+    calibrate: bool
     seed: int
     verbose: bool
 
@@ -70,6 +73,7 @@ class FittedMatrix(NamedTuple):
     best_epoch: int
     history: list[Record]
     interrupted: bool
+    priors: list[Priors]
 
 
 class _Process(NamedTuple):
@@ -107,7 +111,9 @@ def fit(
         interrupted = True
     finally:
         bar.close()
-    return FittedMatrix(learner.models(), learner.best_epoch, learner.history, interrupted)
+    return FittedMatrix(
+        learner.models(), learner.best_epoch, learner.history, interrupted, learner.priors
+    )
 
 
 class _Learner:
@@ -184,8 +190,12 @@ class _Learner:
             self.kept = self.kept[-wanted:]
 
     def models(self) -> list[MatrixModel]:
-        """The models to average over."""
-        return [model for _, model in self.kept]
+        """The models to average over, with the gains that suit the validation ratings."""
+        models = [model for _, model in self.kept]
+        if self.validation is None or not self.settings.calibrate:
+            return models
+        gains = calibrated(models, self.validation)
+        return [model._replace(gains=gains) for model in models]
 
 
 def _process(
@@ -217,7 +227,9 @@ def _pass(
     n_levels = np.where(process.groups > 0, process.groups, 1)
     for first in starts[order]:
         stop = min(int(first) + settings.batch_size, n_rows)
-        batch = Batch(int(first), stop, settings.seed, sweep, settings.gibbs_steps)
+        batch = Batch(
+            int(first), stop, settings.seed, sweep, settings.gibbs_steps, settings.hidden_share
+        )
         side = side._replace(thresholds=thresholds.table(half.steps, n_levels))
         clamped = cpu.clamped_phase(side, process.clamped, batch, half.factors, settings.memory)
         if settings.free_phase == "contrastive":

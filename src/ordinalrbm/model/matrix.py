@@ -53,12 +53,16 @@ class MatrixModel(NamedTuple):
     """Both processes, and the number of levels of each column's scale.
 
     ``by_rows`` holds what belongs to the columns (w, α, τ, γ) and ĥ; ``by_columns`` what belongs
-    to the rows (ω, β, κ, ξ) and ĝ.
+    to the rows (ω, β, κ, ξ) and ĝ. ``gains`` are three numbers for predictions: what w·(ĥ − ½) and
+    ω·(ĝ − ½) are multiplied by, and the standard deviation of a utility around its mean. Expected
+    factors are less extreme than the sampled ones that weights are learnt with, and parameters are
+    not known exactly: all three are a little above one.
     """
 
     by_rows: Half
     by_columns: Half
     n_levels: np.ndarray
+    gains: np.ndarray = np.ones(3)
 
     @property
     def n_rows(self) -> int:
@@ -73,7 +77,7 @@ class MatrixModel(NamedTuple):
     def copy(self) -> MatrixModel:
         """A model with arrays of its own."""
         by_rows, by_columns = (Half(*map(np.array, half)) for half in self[:2])
-        return MatrixModel(by_rows, by_columns, np.array(self.n_levels))
+        return MatrixModel(by_rows, by_columns, np.array(self.n_levels), np.array(self.gains))
 
 
 def start(
@@ -129,13 +133,12 @@ def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray)
 def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray) -> Side:
     """The column process over the same answers with the roles swapped."""
     own, other = model.by_columns, model.by_rows
-    # The first threshold belongs to the rows of this process: a shift of the mean.
-    bias = (other.bias - other.steps[:, 0]).astype(np.float32)
-    cpu.fill_offsets(transposed, other.weights, bias, other.factors, offset)
+    cpu.fill_offsets(transposed, other.weights, other.bias, other.factors, offset)
     width = other.steps.shape[1]
     ends = thresholds.table(own.steps, np.full(model.n_rows, width + 1))
     widths = _widths(other.steps)
-    widths[:, :width][thresholds.unused(model.n_levels, width)] = np.inf
+    beyond = thresholds.unused(model.n_levels, width)
+    widths[:, 1:width][beyond[:, 1:]] = np.inf
     return _side(transposed, own, ends, widths, offset)
 
 
@@ -143,6 +146,7 @@ def _widths(steps: np.ndarray) -> np.ndarray:
     """What a row makes of each width; beyond its last level there is no end."""
     widths = np.full((steps.shape[0], steps.shape[1] + _EXTRA_ENDS), np.inf, dtype=np.float32)
     np.exp(steps, out=widths[:, : steps.shape[1]], casting="same_kind")
+    widths[:, 0] = steps[:, 0]  # the first threshold is no width: it adds up
     return widths
 
 

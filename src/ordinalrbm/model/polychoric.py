@@ -23,11 +23,11 @@ _LARGEST_Z = np.arctanh(_LARGEST_CORRELATION)
 _SMALLEST_EIGENVALUE = 0.02
 # A threshold so far out is as good as infinite, and can be computed with.
 _FAR = 8.0
-# Longer scales are pooled: ten levels tell nearly all that the utilities themselves would.
+# Longer scales are pooled: ten levels tell most of what the utilities themselves would.
 _MAX_LEVELS = 10
-# Thresholds are put as if every level had been chosen a little more often. An uncorrelated row
-# keeps tables in line with that, and within bounds what two or three rows say.
-_PRIOR_ROWS = 1.0
+# Thresholds are put as if every level had been chosen half a time more. Tables must agree: without
+# these answers, two columns that have a single answer in common would seem to correlate.
+_PRIOR_ANSWERS = 0.5
 # What is left of a probability whose digits have cancelled.
 _SMALLEST_PROBABILITY = 1e-12
 # A row with less is one without any, but for rounding: one of its columns has a single level.
@@ -176,7 +176,8 @@ def _most_likely(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Most likely correlation of each pair, and the information that its rows have about it."""
     n_rows = counts.sum(axis=(1, 2))
-    counts = counts + _PRIOR_ROWS * _independent(first_ends, second_ends)
+    counts = counts + _prior_counts(first_ends, second_ends)
+    n_counted = counts.sum(axis=(1, 2))
     z, per_row = np.zeros(n_rows.size), np.zeros(n_rows.size)
     moving = np.flatnonzero(n_rows)
     for _ in range(_MAX_STEPS):
@@ -189,7 +190,7 @@ def _most_likely(
         slope = (counts[moving] * ratio).sum(axis=(1, 2))
         # From here on by z, dρ/dz = 1 − ρ².
         inner = 1.0 - rho * rho
-        information = (n_rows[moving] + _PRIOR_ROWS) * per_row[moving] * inner**2
+        information = n_counted[moving] * per_row[moving] * inner**2
         step = slope * inner / np.maximum(information, _SMALLEST_INFORMATION)
         step = np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
         moved = np.clip(z[moving] + step, -_LARGEST_Z, _LARGEST_Z)
@@ -197,6 +198,14 @@ def _most_likely(
         moving = moving[np.abs(step) * np.sqrt(information) > _SMALL_STEP]
     known = per_row > _SMALLEST_INFORMATION
     return np.where(known, np.tanh(z), 0.0), np.where(known, n_rows * per_row, 0.0)
+
+
+def _prior_counts(first_ends: np.ndarray, second_ends: np.ndarray) -> np.ndarray:
+    """Each level of either column once more in part, with what the other column answers anyway."""
+    first, second = (np.diff(ndtr(ends)) for ends in (first_ends, second_ends))
+    # Where a scale is shorter than the longest, it has levels of no width.
+    more_first, more_second = (_PRIOR_ANSWERS * (share > 0.0) for share in (first, second))
+    return more_first[:, :, None] * second[:, None, :] + first[:, :, None] * more_second[:, None, :]
 
 
 # ---- tables -----------------------------------------------------------------------------------
@@ -301,7 +310,7 @@ def prior_rows(correlation: np.ndarray, rows: np.ndarray) -> float:
     >>> prior_rows(np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([[0.0, 20.0], [20.0, 0.0]]))
     5.0
     """
-    surplus = float((rows * correlation**2).sum()) - np.count_nonzero(rows)
+    surplus = float((rows * correlation**2).sum() - np.count_nonzero(rows))
     return float(rows.sum()) / surplus if surplus > 0.0 else np.inf
 
 

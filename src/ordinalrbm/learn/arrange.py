@@ -1,0 +1,186 @@
+"""From a rating matrix to what the learner takes, and back.
+
+Batches are neighbours, so users and items come in random order; a few ratings are held out; and
+whoever has no rating that says something is not learnt at all, but a stranger.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.ratings import Encoded, Ratings
+from ordinalrbm.infer.pairs import Pairs, with_strangers
+from ordinalrbm.learn import alternate
+from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
+from ordinalrbm.model import matrix
+from ordinalrbm.model.matrix import Half, MatrixModel
+
+# Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
+_MOST_HELD_OUT = 200_000
+_BLOCK = 1 << 20  # ratings counted at a time
+
+
+class Task(NamedTuple):
+    """Ratings in the order to learn them in, and where each user and item has gone.
+
+    Users and items without ratings that say something are not learnt: their place is −1.
+    """
+
+    observations: Observations
+    validation: Pairs | None
+    user_place: np.ndarray
+    item_place: np.ndarray
+    n_levels: np.ndarray
+
+
+def arrange(known: Ratings, given: Encoded | None, fraction: float, seed: int) -> Task:
+    """What to learn; held-out ratings are those given, or a fraction of the known ones."""
+    rng = np.random.default_rng(seed)
+    observations = known.observations
+    n_levels = observations.n_levels
+    if n_levels.min() < 2:  # a scale of one level says nothing
+        observations = observations.select(n_levels[observations.column] > 1)
+    held_out: Pairs | None = None
+    if given is not None:
+        held_out = Pairs(given.user, given.item, given.level)
+    elif fraction > 0:
+        observations, held_out = _hold_out(observations, fraction, rng)
+    users, user_place = _random_places(np.diff(observations.row_start), rng)
+    items, item_place = _random_places(_count(observations.column, n_levels.size), rng)
+    if held_out is not None:
+        held_out = _watched(held_out, user_place, item_place, n_levels)
+    return Task(_arranged(observations, users, items), held_out, user_place, item_place, n_levels)
+
+
+def _watched(
+    held_out: Pairs, user_place: np.ndarray, item_place: np.ndarray, n_levels: np.ndarray
+) -> Pairs | None:
+    """Held-out ratings where the learner finds them, without those that it cannot judge."""
+    longest = n_levels[item_place >= 0].max(initial=1)
+    says_nothing = np.append(n_levels < 2, False)[held_out.column]
+    useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
+    if not useful.any():
+        return None
+    return Pairs(
+        _moved(user_place, held_out.row[useful]),
+        _moved(item_place, held_out.column[useful]),
+        held_out.level[useful],
+    )
+
+
+def _hold_out(
+    observations: Observations, fraction: float, rng: np.random.Generator
+) -> tuple[Observations, Pairs]:
+    """Take some ratings out at random, but from nobody all."""
+    n = observations.n_entries
+    share = min(fraction, _MOST_HELD_OUT / max(n, 1))
+    chosen = np.flatnonzero(rng.random(n, dtype=np.float32) < share)
+    row = np.searchsorted(observations.row_start, chosen, side="right") - 1
+    for of_chosen, counts in (
+        (row, np.diff(observations.row_start)),
+        (observations.column[chosen], _count(observations.column, observations.n_columns)),
+    ):
+        taken = np.bincount(of_chosen, minlength=counts.size)
+        # Put back what would leave somebody with nothing.
+        chosen = np.where((taken < counts)[of_chosen], chosen, -1)
+    kept = chosen >= 0
+    chosen, row = chosen[kept], row[kept]
+    pairs = Pairs(row, observations.column[chosen], observations.level[chosen])
+    mask = np.ones(n, dtype=bool)
+    mask[chosen] = False
+    return observations.select(mask), pairs
+
+
+def _count(keys: np.ndarray, n_keys: int) -> np.ndarray:
+    """How often each key occurs; in blocks, because NumPy copies what it counts to 64 bits."""
+    counts = np.zeros(n_keys, dtype=np.int64)
+    for start in range(0, keys.size, _BLOCK):
+        counts += np.bincount(keys[start : start + _BLOCK], minlength=n_keys)
+    return counts
+
+
+def _random_places(counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Those with ratings in random order, and the place of each in it."""
+    order = rng.permutation(np.flatnonzero(counts))
+    place = np.full(counts.size, -1, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    return order, place
+
+
+def _moved(place: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    return np.append(place, -1)[positions]  # an unknown position, −1, finds the last
+
+
+def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) -> Observations:
+    """These rows and columns in this order; transposing sorts columns within a row."""
+    turned = observations.take_rows(users).transpose().take_rows(items).transpose()
+    return Observations(turned.row_start, turned.column, turned.level, observations.n_levels[items])
+
+
+def learn(task: Task, settings: MatrixSettings) -> FittedMatrix:
+    """Learn it, if there is anything to learn."""
+    if task.observations.n_entries:
+        return alternate.fit(task.observations, task.validation, settings)
+    nothing = Observations(
+        np.zeros(1, dtype=np.int64), task.observations.column, task.observations.level,
+        np.zeros(0, dtype=np.int32),
+    )  # fmt: skip
+    blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
+    return FittedMatrix([blank], 0, [], False, [])
+
+
+def in_order(model: MatrixModel, task: Task) -> MatrixModel:
+    """The model's arrays in the order of the ids; who was not learnt is a stranger."""
+    users, items = task.user_place, task.item_place
+    known = with_strangers(model) if model.n_rows else _blank_stranger(model)
+    width = max(int(task.n_levels.max()), 2) - 1
+    by_rows = _taken(known.by_rows, items, users, width)
+    _usual_steps(by_rows.steps, task.n_levels, items >= 0)
+    by_columns = _taken(known.by_columns, users, items, width)
+    return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=task.n_levels)
+
+
+def _blank_stranger(model: MatrixModel) -> MatrixModel:
+    """A stranger where nobody is known."""
+
+    def one(half: Half) -> Half:
+        n_factors, width = half.weights.shape[1], half.steps.shape[1]
+        return Half(
+            np.zeros((1, n_factors), np.float32), np.zeros(1, np.float32), np.zeros((1, width)),
+            half.factor_bias, np.full((1, n_factors), 0.5, np.float32),
+        )  # fmt: skip
+
+    return model._replace(by_rows=one(model.by_rows), by_columns=one(model.by_columns))
+
+
+def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
+    steps = half.steps[columns]
+    missing = np.zeros((steps.shape[0], width - steps.shape[1]))
+    return Half(
+        half.weights[columns],
+        half.bias[columns],
+        np.hstack([steps, missing]),
+        half.factor_bias,
+        half.factors[rows],
+    )
+
+
+def _usual_steps(steps: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
+    """Give those that were not learnt the usual thresholds of their scale; in place."""
+    for levels in np.unique(n_levels[~learnt]):
+        same = n_levels == levels
+        if (same & learnt).any():
+            steps[same & ~learnt] = steps[same & learnt].mean(axis=0)
+
+
+def stranger_on(model: MatrixModel, n_levels: int) -> MatrixModel:
+    """Put the last column, a stranger, on a scale of so many levels."""
+    levels, steps = model.n_levels.copy(), model.by_rows.steps.copy()
+    levels[-1] = n_levels
+    learnt = np.ones(levels.size, dtype=bool)
+    learnt[-1] = False
+    _usual_steps(steps, levels, learnt)
+    return model._replace(by_rows=model.by_rows._replace(steps=steps), n_levels=levels)

@@ -1,0 +1,91 @@
+"""What the baselines share around learning: cells to predict, epochs, early stopping."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from tqdm.auto import tqdm
+
+Model = TypeVar("Model")
+# A probability is never quite zero: one cell that a model thought impossible must not turn the
+# mean log probability of all others into minus infinity.
+_SMALLEST_PROBABILITY = 1e-12
+
+
+class Cells(NamedTuple):
+    """Cells of the table and their levels; a row or column of -1 is one that nobody has seen."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    levels: np.ndarray
+
+
+class Record(NamedTuple):
+    """One line of the learning history."""
+
+    epoch: int
+    validation: float  # mean log probability of a validation cell; NaN when there are none
+    seconds: float
+
+
+def learn(
+    epochs: Iterator[Model],
+    validation: Cells | None,
+    predict_proba: Callable[[Model, np.ndarray, np.ndarray], np.ndarray],
+    n_epochs: int,
+    patience: int,
+    verbose: bool,
+) -> tuple[Model, list[Record]]:
+    """Run epochs until validation cells are no longer predicted better; keep the best.
+
+    Without validation cells all epochs are run and the last is kept. Ctrl-C ends learning and
+    gives the best epoch so far.
+
+    Parameters
+    ----------
+    epochs : iterator
+        Gives the model after each epoch; what it has given, it does not change any more.
+    patience : int
+        Learning ends after so many epochs without a new best one.
+    """
+    best: Model | None = None
+    best_epoch = 0
+    history: list[Record] = []
+    started = time.perf_counter()
+    bar = tqdm(
+        total=n_epochs, desc="learning", unit="epoch", disable=not verbose, file=sys.stderr
+    )  # fmt: skip
+    try:
+        while len(history) < n_epochs and len(history) - best_epoch < patience:
+            model = next(epochs)
+            value = log_probability(predict_proba, model, validation)
+            if best is None or not value <= history[best_epoch - 1].validation:
+                best, best_epoch = model, len(history) + 1
+            history.append(Record(len(history) + 1, value, time.perf_counter() - started))
+            bar.update()
+            bar.set_postfix_str(f"held-out {value:.4f}")
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+    finally:
+        bar.close()
+    if best is None:
+        raise ValueError(f"n_epochs must be at least 1. Got {n_epochs} instead.")
+    return best, history
+
+
+def log_probability(
+    predict_proba: Callable[[Model, np.ndarray, np.ndarray], np.ndarray],
+    model: Model,
+    cells: Cells | None,
+) -> float:
+    """Mean log probability of the levels of some cells; NaN when there are none."""
+    if cells is None or cells.levels.size == 0:
+        return float("nan")
+    distribution = predict_proba(model, cells.rows, cells.columns)
+    chosen = distribution[np.arange(cells.levels.size), cells.levels]
+    return float(np.log(np.maximum(chosen, _SMALLEST_PROBABILITY)).mean())

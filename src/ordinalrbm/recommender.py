@@ -1,0 +1,711 @@
+"""The scikit-learn face of the matrix model: ratings of items by users."""
+
+from __future__ import annotations
+
+import copy
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm import storage
+from ordinalrbm.data.later import extended
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.ratings import Ids, Ratings, encode, read_ratings
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import _number, _threads, _values
+from ordinalrbm.infer import fold_in as folding
+from ordinalrbm.infer import recommend as recommending
+from ordinalrbm.infer.explain import Explanation, factor_contributions, rating_effects
+from ordinalrbm.infer.fold_in import Usual
+from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
+from ordinalrbm.infer.predict import Rule, point
+from ordinalrbm.learn import alternate
+from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
+from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
+from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_whole
+
+_HALVES = ("by_rows", "by_columns")
+_SEEN = ("row_start", "column", "level")
+# Settings of the learner that are not offered.
+_FIXED = {"hidden_share": 0.0, "calibrate": True}
+
+
+class MatrixCumulativeRBM(BaseEstimator):
+    """Cumulative Restricted Boltzmann Machine for rating matrices: users, items, ordered ratings.
+
+    Every rating comes from a hidden real utility that falls between two thresholds. The utility
+    has a part of the item's and a part of the user's, a part for each binary factor of the user
+    that the item weighs, and one for each binary factor of the item that the user weighs (Tran,
+    Phung and Venkatesh 2012). Thresholds belong to user and item together, so that a strict and a
+    mild user may mean the same by different ratings.
+
+    Parameters
+    ----------
+    n_user_factors : int, default=50
+        Number of binary factors of a user, K.
+    n_item_factors : int, default=50
+        Number of binary factors of an item, S. With 0 the matrix is treated as so many vectors:
+        items have weights for the users' factors, and users have nothing else of their own.
+    scale : list of labels from lowest to highest, optional
+        The scale of all ratings; by default the distinct ratings in ascending order.
+    item_scales : dict of item to labels, optional
+        Items with a scale of their own.
+    n_epochs : int, default=15
+        Passes over the ratings at most; each passes over the users and over the items.
+    batch_size : int, default=300
+        Users (or items) per update.
+    learning_rate : float, default=0.15
+        Size of the first steps (AdaGrad); it falls to zero along a cosine in the last epochs.
+    gibbs_steps : int, default=1
+        Steps of each chain per update.
+    free_phase : {"contrastive", "persistent"}, default="contrastive"
+        Whether the free chains start from the clamped ones at each update, or go on by themselves.
+    memory : float, default=0.5
+        How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
+        of the factors: η of the paper.
+    weight_decay : float or None, default=None
+        Precision of the Gaussian prior on the weights; None estimates it together with them
+        (empirical Bayes), so that there is nothing to tune.
+    patience : int, default=5
+        After so many epochs without a better one, the learning rate begins to fall to zero.
+    n_averaged : int, default=1
+        Over how many of the last epochs predictions are averaged.
+    validation_fraction : float, default=0.05
+        Share of the ratings that is held out to watch learning when ``fit`` is given no validation
+        ratings (200,000 at most, and never all ratings of a user or an item). 0 holds out none.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random. The same seed gives the same result on any number of threads.
+    n_jobs : int or None, default=None
+        Threads; None or -1 means all that Numba has.
+    verbose : bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    models_ : list of MatrixModel
+        The models whose predictions are averaged; users and items in the order of their ids.
+    model_ : MatrixModel
+        The last of them.
+    users_, items_ : Ids
+        The ids behind rows and columns.
+    scales_ : Scale, or tuple of Scale
+        One for all items, or one per item.
+    ratings_ : Ratings
+        The ratings that were learnt from: what a user has seen.
+    user_factors_ : (users, K) array
+        Probability of each user's factors.
+    item_factors_ : (items, S) array
+        Probability of each item's factors.
+    usual_ : list
+        For each model, what items and users are like on the whole: where :meth:`fold_in` starts.
+    history_ : DataFrame
+        Per epoch: log-likelihood of the held-out ratings, learning rate, precisions, seconds.
+    best_epoch_ : int
+        The epoch whose parameters were kept.
+    n_iter_ : int
+        Epochs that were run.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> ratings = pd.DataFrame({
+    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
+    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
+    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
+    ... })
+    >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0).fit(ratings)
+    >>> model.predict_proba("ann", ["cake", "coffee"]).shape
+    (2, 5)
+    >>> sorted(model.recommend("di", n=2)["item"])
+    ['milk', 'tea']
+    """
+
+    def __init__(
+        self,
+        n_user_factors: int = 50,
+        n_item_factors: int = 50,
+        *,
+        scale: Any = None,
+        item_scales: Any = None,
+        n_epochs: int = 15,
+        batch_size: int = 300,
+        learning_rate: float = 0.15,
+        gibbs_steps: int = 1,
+        free_phase: str = "contrastive",
+        memory: float = 0.5,
+        weight_decay: float | None = None,
+        patience: int = 5,
+        n_averaged: int = 1,
+        validation_fraction: float = 0.05,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_user_factors = n_user_factors
+        self.n_item_factors = n_item_factors
+        self.scale = scale
+        self.item_scales = item_scales
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.gibbs_steps = gibbs_steps
+        self.free_phase = free_phase
+        self.memory = memory
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.n_averaged = n_averaged
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # Learning
+
+    def fit(self, ratings: Any, validation: Any = None) -> MatrixCumulativeRBM:
+        """Learn from ratings.
+
+        Parameters
+        ----------
+        ratings : DataFrame (pandas or polars), tuple of three arrays, or scipy.sparse matrix
+            A frame has the columns user, item and rating; arrays come in this order; of a sparse
+            matrix rows are users, columns items, and the stored entries ratings. Ids are integers
+            or text.
+        validation : of the same kinds, optional
+            Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
+            like any stranger. Without it, a few of the ratings are held out.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings).n_iter_
+        2
+        """
+        check_matrix_parameters(self)
+        known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
+        given = None if validation is None else encode(known, validation)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with _threads(self.n_jobs):
+            task = arrange(known, given, self.validation_fraction, seed)
+            fitted = learn(task, self._settings(seed))
+        self._keep(known, task, fitted)
+        if fitted.interrupted:
+            print(
+                f"ordinalrbm: learning was stopped after epoch {self.n_iter_}; "
+                f"the model of epoch {self.best_epoch_}, the best so far, is kept.",
+                file=sys.stderr,
+            )
+        return self
+
+    def _settings(self, seed: int) -> MatrixSettings:
+        own: dict[str, Any] = {
+            "n_row_factors": self.n_user_factors,
+            "n_column_factors": self.n_item_factors,
+            "seed": seed,
+        }
+        names = set(MatrixSettings.__dataclass_fields__) - set(own)
+        same: dict[str, Any] = {name: getattr(self, name, _FIXED.get(name)) for name in names}
+        return MatrixSettings(**own, **same)
+
+    def _keep(self, known: Ratings, task: Task, fitted: FittedMatrix) -> None:
+        self.models_ = [in_order(model, task) for model in fitted.models]
+        self.usual_ = [_usual(model, fitted.priors) for model in self.models_]
+        self.best_epoch_ = fitted.best_epoch
+        self.n_iter_ = len(fitted.history)
+        self.history_ = pd.DataFrame(fitted.history, columns=list(alternate.Record._fields))
+        self._set_ratings(known)
+
+    def _set_ratings(self, known: Ratings) -> None:
+        self.ratings_ = known
+        self.users_, self.items_, self.scales_ = known.users, known.items, known.scales
+        self.model_ = self.models_[-1]
+        self.user_factors_ = self.model_.by_rows.factors
+        self.item_factors_ = self.model_.by_columns.factors
+
+    # Predictions
+
+    def predict_proba(self, users: Any, items: Any) -> np.ndarray:
+        """Distribution of the rating that each user would give to each item, pair by pair.
+
+        Parameters
+        ----------
+        users, items : array-like of ids of the same length, or a single id that stands for all
+            Whoever is not known is predicted like the average user or item: from the item alone,
+            from the user alone, or from the ratings as a whole.
+
+        Returns
+        -------
+        (n, L) array
+            L is the length of the scale; where items differ, of the longest, and probabilities are
+            zero beyond an item's own. An unknown item has the common scale if there is one, else
+            the longest.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.predict_proba(4, [1, 2, 99]).sum(axis=1).round(6).tolist()
+        [1.0, 1.0, 1.0]
+        """
+        return self._distribution(self._pairs(users, items))
+
+    def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
+        """One predicted rating per pair.
+
+        Parameters
+        ----------
+        users, items : as in :meth:`predict_proba`
+        rule : {"mean", "mode", "median"}
+            The mean has the smallest squared error and is a number: of the labels when these are
+            numbers, otherwise of their positions 1..L. The median has the smallest absolute error,
+            the mode the most hits; both are labels of the scale.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, np.where(items < 3, 1, 5))
+        >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=5, random_state=0).fit(ratings)
+        >>> model.predict([7, 7, -1], [0, 5, 5], rule="mode").tolist()
+        [1, 5, 5]
+        """
+        check_choice("rule", rule, ("mean", "mode", "median"))
+        pairs = self._pairs(users, items)
+        distribution = self._distribution(pairs)
+        if rule == "mean":
+            return _expected(distribution, self._scales_of(pairs.column))
+        return _labels(point(distribution, rule), self._scales_of(pairs.column))
+
+    def recommend(
+        self,
+        users: Any,
+        n: int = 10,
+        exclude_seen: bool = True,
+        score: Literal["mean", "top"] = "mean",
+    ) -> pd.DataFrame:
+        """The n best items for each user, the best first.
+
+        Parameters
+        ----------
+        users : id, array-like of ids, or "all"
+            Who is not known gets what the average user would like. (Should a user be named "all",
+            give ["all"].)
+        n : int, default=10
+            How many items; fewer where a user has seen almost everything.
+        exclude_seen : bool, default=True
+            Whether to leave out what the user has rated.
+        score : {"mean", "top"}, default="mean"
+            Items are ranked by the expected rating or by the probability of the highest label.
+            Where items have different scales, the expected rating is counted from 0 at an item's
+            lowest label to 1 at its highest.
+
+        Returns
+        -------
+        DataFrame
+            Columns user, item, rank (from 1) and score. Ties go to the item whose id comes first.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.recommend([3, 4], n=2, exclude_seen=False)[["user", "rank"]].values.tolist()
+        [[3, 1], [3, 2], [4, 1], [4, 2]]
+        """
+        check_is_fitted(self, "models_")
+        check_whole("n", n, 1)
+        check_choice("score", score, ("mean", "top"))
+        everyone = isinstance(users, str) and users == "all"
+        rows = np.arange(len(self.users_)) if everyone else self._lookup(users, "user")
+        labels = self.users_.labels if everyone else _as_list(users)
+        models = self.models_ if rows.min(initial=0) >= 0 else self._open_models()
+        seen = self.ratings_.observations if exclude_seen else None
+        with _threads(self.n_jobs):
+            best = recommending.best_items(models, rows, n, self._worth(score), seen)
+        return pd.DataFrame(
+            {
+                "user": np.asarray(labels)[best.query],
+                "item": self.items_.take(best.item),
+                "rank": best.rank,
+                "score": best.score,
+            }
+        )
+
+    def _worth(self, score: str) -> np.ndarray:
+        """(items, L): what each level of an item counts."""
+        scales = self._item_scales()
+        common = isinstance(self.scales_, Scale)
+        worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
+        tables = {scale: _worth_of_levels(scale, score, common) for scale in set(scales)}
+        for j, scale in enumerate(scales):
+            worth[j, : scale.n_levels] = tables[scale]
+        return worth
+
+    # New users and items
+
+    def fold_in(self, new_ratings: Any) -> MatrixCumulativeRBM:
+        """A model that also knows new users and new items, without learning anew.
+
+        What is known of the old ones stays as it is. The factors, weights, biases and widths of
+        the new ones are inferred from their ratings, in milliseconds. Nothing here is random.
+
+        Parameters
+        ----------
+        new_ratings : as in :meth:`fit`
+            Each rating is by a new user or of a new item, or both. A known user's ratings of new
+            items serve to place the items.
+
+        Returns
+        -------
+        MatrixCumulativeRBM
+            A new estimator; this one is not changed. New ids come after the old ones.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, np.where(items < 3, 1, 5))
+        >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=5, random_state=0).fit(ratings)
+        >>> wider = model.fold_in(([77, 77], [0, 5], [1, 5]))
+        >>> wider.predict(77, [1, 4], rule="mode").tolist()
+        [1, 5]
+        """
+        check_is_fitted(self, "models_")
+        ratings = extended(self.ratings_, new_ratings)
+        wider = copy.copy(self)
+        with _threads(self.n_jobs):
+            wider.models_ = [
+                folding.fold_in(model, ratings.observations, usual)
+                for model, usual in zip(self.models_, self.usual_, strict=True)
+            ]
+        wider._set_ratings(ratings)
+        return wider
+
+    # Reasons
+
+    def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
+        """Why this user should like this item, or not: ratings and factors that speak for it.
+
+        A rating's effect is what the expected rating of the item loses when that rating is left
+        out and the user's factors are inferred again from the others (the user's own bias and
+        widths stay). A factor's contribution is what it adds to the mean utility, compared to a
+        user (or item) with the average factor.
+
+        Parameters
+        ----------
+        user, item : id
+            Both known. If the user has rated the item, that rating is left out throughout.
+        n : int, default=5
+            How many ratings and how many factors to name, those with the largest effect first.
+
+        Returns
+        -------
+        Explanation
+            With ``expected``, ``ratings`` (DataFrame: item, rating, effect) and ``factors``
+            (DataFrame: of, factor, probability, contribution).
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings)
+        >>> reasons = model.explain(3, 5)
+        >>> list(reasons.ratings.columns), len(reasons.factors)
+        (['item', 'rating', 'effect'], 4)
+        """
+        check_is_fitted(self, "models_")
+        check_whole("n", n, 1)
+        row, column = self._known(user, "user"), self._known(item, "item")
+        items, levels = self.ratings_.observations.row(row)
+        others = items != column
+        items, levels = items[others], levels[others]
+        worth = _values(self.ratings_.scale_of(column))
+        with _threads(self.n_jobs):
+            found = [
+                rating_effects(model, row, column, items, levels, worth) for model in self.models_
+            ]
+        effect = np.mean([effects for _, effects in found], axis=0)
+        first = np.argsort(-np.abs(effect), kind="stable")[:n]
+        ratings = pd.DataFrame(
+            {
+                "item": self.items_.take(items[first]),
+                "rating": self.ratings_.decode(levels[first], items[first]),
+                "effect": effect[first],
+            }
+        )
+        expected = float(np.mean([expected for expected, _ in found]))
+        return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
+
+    def _known(self, label: Any, what: str) -> int:
+        position = self._lookup([label], what)[0]
+        if position < 0:
+            raise DataError(
+                f"The {what} {label!r} is not known, so there is nothing to explain; give one of "
+                f"{what}s_, or learn of it with fold_in()."
+            )
+        return int(position)
+
+    # Files
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`.
+
+        The ratings that were learnt from are in it (5 bytes each), because recommendations leave
+        them out.
+
+        Examples
+        --------
+        >>> import os, tempfile, numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "ratings.orbm")
+        ...     model.save(path)
+        ...     again = orbm.load(path)
+        >>> again.recommend(3).equals(model.recommend(3))
+        True
+        """
+        check_is_fitted(self, "models_")
+        known = self.ratings_
+        distinct, of_item = _distinct(self._item_scales())
+        arrays = _ratings_arrays(known) | {"scale_of_item": of_item}
+        for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
+            arrays |= _model_arrays(number, model, usual)
+        for column in self.history_.columns:
+            arrays[f"history.{column}"] = self.history_[column].to_numpy()
+        default = known.default_scale
+        header = {
+            "model": "matrix",
+            "parameters": self._plain_parameters(),
+            "n_models": len(self.models_),
+            "scales": [scale.to_json() for scale in distinct],
+            "one_scale": isinstance(known.scales, Scale),
+            "default_scale": None if default is None else default.to_json(),
+            "item_scales": self._plain_item_scales(),
+            "history": list(self.history_.columns),
+            "best_epoch": self.best_epoch_,
+        }
+        storage.write(path, arrays, header)
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Parameters as JSON can hold them; a generator cannot be."""
+        plain = {name: _number(value) for name, value in self.get_params().items()}
+        seed, default = plain["random_state"], self.ratings_.default_scale
+        plain["random_state"] = seed if isinstance(seed, int) else None
+        given = self.scale is not None and default is not None
+        plain["scale"] = default.to_json() if given and default else None
+        plain["item_scales"] = None  # JSON has no dictionaries from numbers
+        return plain
+
+    def _plain_item_scales(self) -> list[Any] | None:
+        if not self.item_scales:
+            return None
+        labels = list(self.item_scales)
+        positions = self.items_.lookup(labels, "item")
+        scales = [self.ratings_.scale_of(int(j)).to_json() for j in positions]
+        return [list(pair) for pair in zip(map(_number, labels), scales, strict=True)]
+
+    @classmethod
+    def _from_file(
+        cls, arrays: dict[str, np.ndarray], header: dict[str, Any]
+    ) -> MatrixCumulativeRBM:
+        estimator = cls(**header["parameters"])
+        if header["item_scales"] is not None:
+            estimator.item_scales = dict(header["item_scales"])
+        numbers = range(header["n_models"])
+        estimator.models_ = [_read_model(arrays, number) for number in numbers]
+        estimator.usual_ = [_read_usual(arrays, number) for number in numbers]
+        estimator.best_epoch_ = header["best_epoch"]
+        estimator.history_ = pd.DataFrame(
+            {name: arrays[f"history.{name}"] for name in header["history"]}
+        )
+        estimator.n_iter_ = len(estimator.history_)
+        estimator._set_ratings(_read_ratings_arrays(arrays, header))
+        return estimator
+
+    # Inside
+
+    def _item_scales(self) -> list[Scale]:
+        scales = self.ratings_.scales
+        return [scales] * len(self.items_) if isinstance(scales, Scale) else list(scales)
+
+    def _stranger_scale(self) -> Scale:
+        """The scale that ratings of an unknown item would be on."""
+        if self.ratings_.default_scale is not None:
+            return self.ratings_.default_scale
+        return max(self._item_scales(), key=lambda scale: scale.n_levels)
+
+    def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
+        """The different scales, and which of them each pair is on."""
+        if isinstance(self.ratings_.scales, Scale):
+            return [self.ratings_.scales], np.zeros(columns.size, dtype=np.intp)
+        distinct, of_item = _distinct([*self._item_scales(), self._stranger_scale()])
+        return distinct, of_item[columns]  # an unknown item, at −1, finds the last
+
+    def _lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
+        ids = self.users_ if what == "user" else self.items_
+        return ids.lookup(_as_list(labels), what)
+
+    def _pairs(self, users: Any, items: Any) -> Pairs:
+        check_is_fitted(self, "models_")
+        row, column = self._lookup(users, "user"), self._lookup(items, "item")
+        if np.ndim(users) == 0:
+            row = np.repeat(row, column.size)
+        elif np.ndim(items) == 0:
+            column = np.repeat(column, row.size)
+        if row.size != column.size:
+            raise DataError(
+                f"There are {row.size} users and {column.size} items; give as many of each, pair "
+                "by pair, or a single id."
+            )
+        return Pairs(row, column, np.zeros(row.size, dtype=np.int8))
+
+    def _distribution(self, pairs: Pairs) -> np.ndarray:
+        width = max(scale.n_levels for scale in set(self._item_scales()))
+        if not pairs.row.size:
+            return np.zeros((0, width))
+        models = self.models_
+        if min(pairs.row.min(), pairs.column.min()) < 0:
+            models = self._open_models()
+            row = np.where(pairs.row < 0, len(self.users_), pairs.row)
+            pairs = pairs._replace(
+                row=row, column=np.where(pairs.column < 0, len(self.items_), pairs.column)
+            )
+        with _threads(self.n_jobs):
+            return probabilities(models, pairs)[:, :width]
+
+    def _open_models(self) -> list[MatrixModel]:
+        """The models with a stranger at the end of users and items, on the scale of strangers."""
+        n_levels = self._stranger_scale().n_levels
+        return [stranger_on(with_strangers(model), n_levels) for model in self.models_]
+
+
+# Inside
+
+
+def _usual(model: MatrixModel, priors: Sequence[Any]) -> list[Usual]:
+    """What is usual among items and users, for those who come later."""
+    most = np.full(model.n_rows, model.by_rows.steps.shape[1] + 1)
+    known = list(priors[: 2 if model.by_columns.n_factors else 1])
+    prior_of_items, prior_of_users = (*known, None, None)[:2]
+    return [
+        folding.usual(model.by_rows, model.n_levels, prior_of_items),
+        folding.usual(model.by_columns, most, prior_of_users),
+    ]
+
+
+# Scales
+
+
+def _distinct(scales: list[Scale]) -> tuple[list[Scale], np.ndarray]:
+    """The different scales, and which of them each is."""
+    known: dict[Scale, int] = {}
+    which = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int64)
+    return list(known), which
+
+
+def _expected(distribution: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
+    distinct, which = on
+    expected = np.empty(which.size)
+    for k, scale in enumerate(distinct):
+        chosen = which == k
+        expected[chosen] = distribution[chosen, : scale.n_levels] @ _values(scale)
+    return expected
+
+
+def _labels(levels: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
+    distinct, which = on
+    if len(distinct) == 1:
+        return distinct[0].decode(levels)
+    numeric = all(scale.is_numeric for scale in distinct)
+    labels = np.empty(which.size, dtype=np.float64 if numeric else object)
+    for k, scale in enumerate(distinct):
+        chosen = which == k
+        labels[chosen] = scale.decode(np.minimum(levels[chosen], scale.n_levels - 1))
+    return labels
+
+
+def _worth_of_levels(scale: Scale, score: str, common: bool) -> np.ndarray:
+    if score == "top":
+        return (np.arange(scale.n_levels) == scale.n_levels - 1).astype(np.float64)
+    values = _values(scale)
+    if common:
+        return values
+    return (values - values[0]) / ((values[-1] - values[0]) or 1.0)
+
+
+def _as_list(labels: Any) -> Any:
+    return [labels] if np.ndim(labels) == 0 else labels
+
+
+# Files
+
+
+def _model_arrays(number: int, model: MatrixModel, usual: list[Usual]) -> dict[str, np.ndarray]:
+    arrays = {"n_levels": model.n_levels, "gains": model.gains}
+    for name, half, about in zip(_HALVES, model[:2], usual, strict=True):
+        for field, array in half._asdict().items():
+            arrays[f"{number}.{name}.{field}"] = array
+        for field, array in about._asdict().items():
+            arrays[f"{number}.{name}.usual.{field}"] = array
+    return arrays
+
+
+def _read_model(arrays: dict[str, np.ndarray], number: int) -> MatrixModel:
+    by_rows, by_columns = (
+        Half(*(arrays[f"{number}.{name}.{field}"] for field in Half._fields)) for name in _HALVES
+    )
+    return MatrixModel(by_rows, by_columns, arrays["n_levels"], arrays["gains"])
+
+
+def _read_usual(arrays: dict[str, np.ndarray], number: int) -> list[Usual]:
+    return [
+        Usual(*(arrays[f"{number}.{name}.usual.{field}"] for field in Usual._fields))
+        for name in _HALVES
+    ]
+
+
+def _ratings_arrays(known: Ratings) -> dict[str, np.ndarray]:
+    seen = known.observations
+    arrays = {f"seen.{part}": getattr(seen, part) for part in _SEEN}
+    for name, ids in (("users", known.users), ("items", known.items)):
+        arrays |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
+    return arrays
+
+
+def _read_ratings_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Ratings:
+    distinct = [Scale.from_json(labels) for labels in header["scales"]]
+    default = header["default_scale"]
+    ids = {
+        name: Ids.from_arrays(
+            {key.split(".")[1]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
+        )
+        for name in ("users", "items")
+    }
+    row_start, column, level = (arrays[f"seen.{part}"] for part in _SEEN)
+    return Ratings(
+        Observations(row_start, column, level, arrays["n_levels"]),
+        ids["users"],
+        ids["items"],
+        distinct[0] if header["one_scale"] else tuple(distinct[k] for k in arrays["scale_of_item"]),
+        None if default is None else Scale.from_json(default),
+    )

@@ -1,0 +1,141 @@
+"""Small rating matrices for the tests, and the matrix model written down plainly."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+import ordinalrbm as orbm
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.model.matrix import Half, MatrixModel
+
+SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0}
+LABELS = np.array([1, 2, 3, 4, 5])
+
+
+def small(n_user_factors=4, n_item_factors=4, **changes):
+    """An estimator that learns in no time."""
+    return orbm.MatrixCumulativeRBM(n_user_factors, n_item_factors, **{**SMALL, **changes})
+
+
+def simulated(n_users=120, n_items=50, *, density=0.35, seed=0):
+    """Ratings 1..5: people like what is of their kind, some items are better, some people milder.
+
+    Users and items are text, so that their order is not that of numbers.
+    """
+    rng = np.random.default_rng(seed)
+    taste, kind = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
+    utility = taste @ kind.T + 0.5 * rng.normal(size=n_items) + 0.7 * rng.normal(size=(n_users, 1))
+    utility += 0.5 * rng.normal(size=utility.shape)
+    user, item = np.nonzero(rng.random(utility.shape) < density)
+    # Off centre, so that the scale is not symmetric.
+    level = np.searchsorted([-2.2, -1.4, -0.3, 1.1], utility[user, item])
+    return pd.DataFrame(
+        {
+            "user": np.char.add("u", user.astype(str)),
+            "item": np.char.add("i", item.astype(str)),
+            "rating": LABELS[level],
+        }
+    ).astype({"user": object, "item": object})
+
+
+def halves(ratings, share=0.2, seed=1):
+    """Ratings to learn from, and others."""
+    hidden = np.random.default_rng(seed).random(len(ratings)) < share
+    return ratings[~hidden], ratings[hidden]
+
+
+def assert_same_models(one, other):
+    """Bit for bit."""
+    assert len(one.models_) == len(other.models_)
+    for first, second in zip(one.models_, other.models_, strict=True):
+        parts = ((*model[0], *model[1], *model[2:]) for model in (first, second))
+        for a, b in zip(*parts, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert one.best_epoch_ == other.best_epoch_
+
+
+# ---- the model, cell by cell --------------------------------------------------------------------
+
+
+def random_model(n_levels, n_rows, n_row_factors, n_column_factors, *, first=None, seed=0):
+    """A model with nothing symmetric; ``first`` is everyone's first threshold (else various)."""
+    rng = np.random.default_rng(seed)
+    n_levels = np.array(n_levels, dtype=np.int32)
+    width = n_levels.max() - 1
+
+    def half(n_columns, n_facing, n_factors):
+        return Half(
+            weights=rng.normal(0.2, 0.7, (n_columns, n_factors)).astype(np.float32),
+            bias=rng.normal(0.3, 0.5, n_columns).astype(np.float32),
+            steps=rng.normal(-0.2, 0.4, (n_columns, width)),
+            factor_bias=rng.normal(-0.3, 0.5, n_factors).astype(np.float32),
+            factors=rng.random((n_facing, n_factors)).astype(np.float32),
+        )
+
+    by_rows = half(n_levels.size, n_rows, n_row_factors)
+    by_columns = half(n_rows, n_levels.size, n_column_factors)
+    by_columns.steps[:, 0] = 0.0  # the first threshold is the columns' alone
+    if first is not None:
+        by_rows.steps[:, 0] = first
+    return MatrixModel(by_rows, by_columns, n_levels)
+
+
+def some_answers(n_levels, n_rows, *, gaps=0.3, seed=1):
+    """Every level occurs somewhere; some cells are empty, no row or column is."""
+    rng = np.random.default_rng(seed)
+    dense = np.stack([rng.integers(0, n, n_rows) for n in n_levels], axis=1)
+    dense[rng.random(dense.shape) < gaps] = -1
+    dense[np.arange(n_rows), np.arange(n_rows) % len(n_levels)] = 0
+    return Observations.from_dense(dense, np.array(n_levels))
+
+
+def cell_mean(model, d, i, h, g):
+    """μ_di."""
+    own, other = model.by_rows, model.by_columns
+    return own.bias[i] + other.bias[d] + own.weights[i] @ h + other.weights[d] @ g
+
+
+def cell_ends(model, d, i):
+    """−∞, θ_di, +∞."""
+    n = model.n_levels[i]
+    tau, kappa = model.by_rows.steps[i], model.by_columns.steps[d]
+    widths = [np.exp(tau[m] + kappa[m]) for m in range(1, n - 1)]
+    inner = np.cumsum([tau[0] + kappa[0], *widths])[: n - 1]
+    return np.concatenate([[-np.inf], inner, [np.inf]])
+
+
+def cell_log_level(model, d, i, level, mean):
+    ends = cell_ends(model, d, i)
+    return np.log(norm.cdf(ends[level + 1] - mean) - norm.cdf(ends[level] - mean))
+
+
+def states(n_factors):
+    return np.array(list(itertools.product([0, 1], repeat=n_factors)))
+
+
+def row_posterior(model, dense, d):
+    """P(h_d | v, ĝ) of all states, from the definition."""
+    g = model.by_columns.factors
+    every = states(model.by_rows.n_factors)
+    log_weight = every @ model.by_rows.factor_bias.astype(float)
+    for i in np.flatnonzero(dense[d] >= 0):
+        for s, h in enumerate(every):
+            mean = cell_mean(model, d, i, h, g[i])
+            log_weight[s] += 0.5 * mean**2 + cell_log_level(model, d, i, dense[d, i], mean)
+    weight = np.exp(log_weight - log_weight.max())
+    return weight / weight.sum()
+
+
+def column_posterior(model, dense, i):
+    """P(g_i | v, ĥ) of all states, from the definition."""
+    h = model.by_rows.factors
+    every = states(model.by_columns.n_factors)
+    log_weight = every @ model.by_columns.factor_bias.astype(float)
+    for d in np.flatnonzero(dense[:, i] >= 0):
+        for s, g in enumerate(every):
+            mean = cell_mean(model, d, i, h[d], g)
+            log_weight[s] += 0.5 * mean**2 + cell_log_level(model, d, i, dense[d, i], mean)
+    weight = np.exp(log_weight - log_weight.max())
+    return weight / weight.sum()

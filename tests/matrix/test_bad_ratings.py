@@ -1,0 +1,114 @@
+"""What is refused, and how: one sentence with the place and the remedy."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import NotFittedError
+from small_matrices import simulated, small
+
+from ordinalrbm import DataError
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small(n_epochs=2).fit(simulated())
+
+
+FRAME = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1, 2, 3]})
+
+BAD_RATINGS = {
+    "twice": (pd.concat([FRAME, FRAME[:1]]), {}, "has rated this item before"),
+    "off the scale": (FRAME, {"scale": [1, 2]}, "not on the scale"),
+    "no user": (FRAME.assign(user=[1, np.nan, 2]), {}, "the user is missing"),
+    "no item": (FRAME.assign(item=["a", None, "b"]), {}, "the item is missing"),
+    "no rating given": (FRAME.assign(rating=[1, np.nan, 2]), {}, "the rating is missing"),
+    "nothing": (FRAME[:0], {}, "no rating"),
+    "no such column": (FRAME.rename(columns={"item": "film"}), {}, "no column 'item'"),
+    "a list": ([[1, 2, 3]], {}, "must be a pandas or polars DataFrame"),
+    "text": (FRAME.assign(rating=list("abc")), {}, "order cannot"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_RATINGS)
+def test_bad_ratings(case):
+    data, options, message = BAD_RATINGS[case]
+    with pytest.raises(DataError, match=message):
+        small(**options).fit(data)
+
+
+BAD_SETTINGS = [
+    ("n_user_factors", 0),
+    ("n_item_factors", -1),
+    ("n_item_factors", 2.5),
+    ("n_epochs", 0),
+    ("batch_size", True),
+    ("learning_rate", 0),
+    ("gibbs_steps", "many"),
+    ("free_phase", "none"),
+    ("memory", 1.0),
+    ("memory", -0.1),
+    ("weight_decay", -1),
+    ("weight_decay", np.nan),
+    ("patience", 0),
+    ("n_averaged", 0),
+    ("validation_fraction", 0.5),
+    ("random_state", "x"),
+    ("n_jobs", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
+def test_bad_settings(name, value):
+    with pytest.raises(DataError, match=f"The '{name}' parameter must be"):
+        small().set_params(**{name: value}).fit(FRAME)
+
+
+def test_nothing_works_before_fit(tmp_path):
+    new = small()
+    for call in (
+        lambda: new.predict(1, 1),
+        lambda: new.predict_proba(1, 1),
+        lambda: new.recommend(1),
+        lambda: new.fold_in(FRAME),
+        lambda: new.explain(1, 1),
+        lambda: new.save(tmp_path / "model"),
+    ):
+        with pytest.raises(NotFittedError):
+            call()
+
+
+def test_bad_questions(model):
+    for call, message in (
+        (lambda: model.predict(["u1", "u2"], ["i1"]), "2 users and 1 items"),
+        (lambda: model.predict("u1", "i1", rule="best"), "'rule'"),
+        (lambda: model.predict([1], ["i1"]), "users known here are text"),
+        (lambda: model.predict([None], ["i1"]), "the user is missing"),
+        (lambda: model.recommend("u1", n=0), "'n'"),
+        (lambda: model.recommend("u1", score="best"), "'score'"),
+        (lambda: model.explain("u1", "i1", n=0), "'n'"),
+        (lambda: model.explain("nobody", "i1"), "user 'nobody' is not known"),
+        (lambda: model.explain("u1", "nothing"), "item 'nothing' is not known"),
+    ):
+        with pytest.raises(DataError, match=message):
+            call()
+
+
+def test_bad_newcomers(model):
+    seen = simulated().iloc[0]
+    for data, message in (
+        (([seen["user"]], [seen["item"]], [1]), "both known"),
+        ((["u1", "new"], ["i0", "i1"], [1, 1]), "both known"),
+        ((["new", "new"], ["i1", "i1"], [1, 2]), "rated this item before"),
+        ((["new"], ["i1"], [7]), "not on the scale"),
+        (([], [], []), "no rating to fold in"),
+    ):
+        with pytest.raises(DataError, match=message):
+            model.fold_in(data)
+    own = small(n_epochs=2, item_scales={1: [1, 2, 3], 2: [1, 2]}).fit(FRAME)
+    with pytest.raises(DataError, match="every known item has a scale of its own"):
+        own.fold_in(([1], [3], [1]))
+
+
+def test_validation_is_checked_too():
+    with pytest.raises(DataError, match="not on the scale"):
+        small().fit(FRAME, FRAME.assign(rating=[9, 1, 2]))

@@ -1,0 +1,173 @@
+"""New users and new items against full training; what is known stays."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import norm
+from small_matrices import (
+    assert_same_models,
+    cell_ends,
+    cell_log_level,
+    cell_mean,
+    halves,
+    simulated,
+    small,
+)
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.infer import fold_in as folding
+from ordinalrbm.model.matrix import Half
+
+
+def bigger():
+    return simulated(400, 80, density=0.4, seed=3)
+
+
+def error(model, test):
+    predicted = model.predict(test["user"], test["item"])
+    return float(np.sqrt(np.mean((predicted - test["rating"]) ** 2)))
+
+
+@pytest.mark.parametrize("what", ["user", "item"])
+def test_folded_in_is_about_as_good_as_learnt(what):
+    train, test = halves(bigger())
+    ids = np.sort(train[what].unique())
+    new = set(ids[:: 20 if what == "user" else 8])
+    is_new = train[what].isin(new)
+    options = {"n_epochs": 15, "batch_size": 100}
+    full = small(6, 6, **options).fit(train)
+    before = small(6, 6, **options).fit(train[~is_new])
+    after = before.fold_in(train[is_new])
+    theirs, others = test[test[what].isin(new)], test[~test[what].isin(new)]
+    assert error(after, theirs) < error(full, theirs) + 0.05
+    assert error(after, theirs) < error(before, theirs) - 0.05  # far better than a stranger
+    assert error(after, others) == pytest.approx(error(before, others), rel=1e-12)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small().fit(simulated())
+
+
+@pytest.fixture(scope="module")
+def newcomers():
+    return pd.DataFrame(
+        {
+            "user": ["x", "x", "x", "y", "y", "u1", "u2", "u3"],
+            "item": ["i1", "i2", "fresh", "i1", "i9", "fresh", "fresh", "other"],
+            "rating": [5, 1, 4, 2, 2, 5, 5, 1],
+        }
+    )
+
+
+def test_what_is_known_stays(model, newcomers):
+    kept = model.models_[0].copy()
+    wider = model.fold_in(newcomers)
+    assert wider is not model
+    assert_same_models(model, model)
+    for a, b in zip((*kept[0], *kept[1]), (*model.model_[0], *model.model_[1]), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len(model.users_) == 120
+    assert wider.users_.labels[120:].tolist() == ["x", "y"]
+    assert wider.items_.labels[50:].tolist() == ["fresh", "other"]
+    np.testing.assert_array_equal(wider.user_factors_[:120], model.user_factors_)
+    users, items = model.users_.labels[:10], model.items_.labels[:10]
+    np.testing.assert_array_equal(wider.predict(users, items), model.predict(users, items))
+    assert_same_models(model.fold_in(newcomers), wider)  # nothing random
+
+
+def test_new_ratings_count_as_seen(model, newcomers):
+    wider = model.fold_in(newcomers)
+    assert wider.ratings_.n_ratings == model.ratings_.n_ratings + len(newcomers)
+    for user, item in (("x", "fresh"), ("x", "i1"), ("u1", "fresh")):
+        assert item not in wider.recommend(user, n=100)["item"].tolist()
+    assert "fresh" in wider.recommend("u5", n=100)["item"].tolist()
+    frame = wider.ratings_.to_frame()
+    both = frame.merge(newcomers, on=["user", "item", "rating"])
+    assert len(both) == len(newcomers)
+    assert wider.explain("x", "i5").ratings["item"].isin(["i1", "i2", "fresh"]).all()
+
+
+def test_only_what_is_new_of_each_other():
+    """A new user whose only rating is of a new item."""
+    model = small().fit(simulated())
+    wider = model.fold_in((["x"], ["fresh"], [5]))
+    liked = wider.predict("x", "fresh")[0]
+    assert liked > model.predict("x", "fresh")[0]
+
+
+def test_users_without_parameters_of_their_own():
+    train = simulated()
+    model = small(4, 0).fit(train)
+    wider = model.fold_in((["x"] * 3, ["i1", "i2", "i3"], [5, 5, 5]))
+    np.testing.assert_array_equal(wider.model_.by_columns.bias, 0.0)
+    np.testing.assert_array_equal(wider.model_.by_columns.steps, 0.0)
+    users = model.users_.labels
+    disliked = wider.fold_in((users[:5], ["j"] * 5, [1] * 5)).predict(users, "j")
+    assert disliked.mean() < wider.predict(users, "j").mean() - 0.1
+
+
+def test_folding_in_again(model, newcomers):
+    wider = model.fold_in(newcomers)
+    widest = wider.fold_in((["z", "x"], ["i1", "third"], [3, 5]))
+    assert widest.users_.labels[-1] == "z"
+    assert widest.predict("z", "third").shape == (1,)
+
+
+# ---- the optimum --------------------------------------------------------------------------------
+
+
+def objective(model, d, items, levels, usual, h):
+    """Minus the log posterior of one row's parameters given its factors, as a function of them."""
+    g, own = model.by_columns.factors, model.by_columns
+
+    def loss(x):
+        weights, middle, steps = np.split(x, [usual.factors.size, usual.factors.size + 1])
+        own.weights[d], own.bias[d] = weights, middle[0] - weights @ usual.factors
+        own.steps[d, 1:] = steps
+        total = sum(
+            cell_log_level(model, d, i, level, cell_mean(model, d, i, h, g[i]))
+            for i, level in zip(items, levels, strict=True)
+        )
+        total -= 0.5 * usual.weights_precision @ weights**2
+        total -= 0.5 * usual.bias_precision @ (middle - usual.bias) ** 2
+        total -= 0.5 * usual.steps_precision[0] * np.sum((steps - usual.steps[5, 1:]) ** 2)
+        return -total
+
+    return loss
+
+
+def expected_utility(model, d, i, level, h):
+    mean = cell_mean(model, d, i, h, model.by_columns.factors[i])
+    low, high = cell_ends(model, d, i)[level : level + 2] - mean
+    return mean + (norm.pdf(low) - norm.pdf(high)) / (norm.cdf(high) - norm.cdf(low))
+
+
+def test_what_is_found_is_the_optimum(model):
+    """An independent optimiser cannot do better, and the factors are a fixed point."""
+    known, usual = model.models_[0], model.usual_[0][1]
+    items = np.arange(0, 50, 3)
+    levels = np.resize([4, 0, 3, 3, 1, 2], items.size)
+    dense = np.vstack([model.ratings_.observations.to_dense(), np.full((1, 50), -1)])
+    dense[120, items] = levels
+    wider = folding.fold_in(known, Observations.from_dense(dense, 5), model.usual_[0])
+    wider = wider._replace(
+        by_rows=Half(*map(np.float64, wider.by_rows)),
+        by_columns=Half(*map(np.float64, wider.by_columns)),
+    )
+    h, own = wider.by_rows.factors[120], wider.by_columns
+    middle = own.bias[120] + own.weights[120] @ usual.factors
+    found = np.concatenate([own.weights[120], [middle], own.steps[120, 1:]])
+    loss = objective(wider, 120, items, levels, usual, h)
+    value = loss(found)
+    best = minimize(loss, found, method="BFGS")
+    assert value < best.fun + 2e-3
+    np.testing.assert_allclose(found, best.x, atol=0.03)
+    loss(found)  # put it back
+    utility = [
+        expected_utility(wider, 120, i, level, h) for i, level in zip(items, levels, strict=True)
+    ]
+    activation = wider.by_rows.factor_bias + np.array(utility) @ wider.by_rows.weights[items]
+    np.testing.assert_allclose(h, expit(activation), atol=0.01)

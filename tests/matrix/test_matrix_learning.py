@@ -1,0 +1,225 @@
+"""Learning from rating matrices: that it learns, odd data, seeds, threads, interruption."""
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from small_matrices import LABELS, assert_same_models, halves, simulated, small
+
+import ordinalrbm as orbm
+from ordinalrbm.learn import alternate, arrange
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return simulated()
+
+
+def root_mean_square(predicted, truth):
+    return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
+
+
+@pytest.mark.parametrize("n_item_factors", [4, 0])
+def test_learning_beats_the_means_of_the_items(n_item_factors):
+    ratings = simulated(300, 60, density=0.5)
+    train, test = halves(ratings)
+    model = small(8, n_item_factors, n_epochs=15).fit(train)
+    means = test["item"].map(train.groupby("item")["rating"].mean())
+    error = root_mean_square(model.predict(test["user"], test["item"]), test["rating"])
+    assert error < 0.85 * root_mean_square(means, test["rating"])
+    assert model.item_factors_.shape == (60, n_item_factors)
+    assert model.user_factors_.shape == (300, 8)
+
+
+def test_factors_are_probabilities(ratings):
+    model = small().fit(ratings)
+    for factors in (model.user_factors_, model.item_factors_):
+        assert factors.min() >= 0
+        assert factors.max() <= 1
+        assert factors.std(axis=0).min() > 1e-3
+
+
+def test_every_container_gives_the_same_model(ratings):
+    numbers = ratings.assign(
+        user=ratings["user"].str[1:].astype(int), item=ratings["item"].str[1:].astype(int)
+    )
+    model = small().fit(numbers)
+    arrays = (numbers["user"].to_numpy(), numbers["item"].to_numpy(), numbers["rating"].to_numpy())
+    assert_same_models(small().fit(arrays), model)
+    matrix = sparse.coo_array((arrays[2], arrays[:2]), shape=(120, 50))
+    assert_same_models(small().fit(matrix.tocsr()), model)
+    shuffled = numbers.sample(frac=1, random_state=0)
+    assert_same_models(small().fit(shuffled), model)
+
+
+def test_the_seed_decides_the_model(ratings):
+    model = small().fit(ratings)
+    assert_same_models(small().fit(ratings), model)
+    assert_same_models(clone(model).fit(ratings), model)
+    other = small(random_state=1).fit(ratings)
+    assert (other.model_.by_rows.weights != model.model_.by_rows.weights).any()
+
+
+_FIT = """
+import hashlib, sys
+sys.path.insert(0, {folder!r})
+from small_matrices import simulated, small
+model = small().fit(simulated())
+digest = hashlib.sha256()
+for array in (*model.model_[0], *model.model_[1]):
+    digest.update(array.tobytes())
+best = model.recommend("all", n=3)
+digest.update(best["score"].to_numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_threads_do_not_change_a_bit(ratings):
+    found = set()
+    code = _FIT.format(folder=os.path.dirname(__file__))
+    for threads in ("1", "2", "4"):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found.add(run.stdout.strip())
+    assert len(found) == 1
+    assert len(found.pop()) == len(hashlib.sha256().hexdigest())
+
+
+def test_the_data_are_not_changed(ratings):
+    before = ratings.copy()
+    small().fit(ratings).recommend("u1")
+    pd.testing.assert_frame_equal(ratings, before)
+
+
+def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch):
+    """Batches are neighbours; ids are not in the order of the learner's rows."""
+    seen = []
+    learn = alternate.fit
+
+    def spy(observations, *args):
+        seen.append(observations)
+        return learn(observations, *args)
+
+    monkeypatch.setattr(alternate, "fit", spy)
+    model = small(validation_fraction=0).fit(ratings)
+    counts = np.diff(seen[0].row_start)
+    known = np.diff(model.ratings_.observations.row_start)
+    assert (counts != known).any()
+    assert sorted(counts) == sorted(known)
+    mild = ratings.groupby("user")["rating"].mean().loc[model.users_.labels]
+    model.fit(ratings)
+    assert np.corrcoef(model.predict(model.users_.labels, "i0"), mild)[0, 1] > 0.5
+
+
+# Validation
+
+
+def test_validation_ratings_are_used_as_given(ratings):
+    train, rest = halves(ratings)
+    strangers = pd.DataFrame({"user": ["new"], "item": ["i1"], "rating": [5]})
+    model = small(n_epochs=3).fit(train, pd.concat([rest, strangers]))
+    assert model.n_iter_ == len(model.history_) == 3
+    assert model.history_["validation"].notna().all()
+    assert model.best_epoch_ in model.history_["epoch"].tolist()
+    assert "new" not in model.users_.labels
+    assert model.ratings_.n_ratings == len(train)
+
+
+def test_without_validation_all_epochs_are_learnt(ratings):
+    model = small(validation_fraction=0, n_epochs=3).fit(ratings)
+    assert model.history_["validation"].isna().all()
+    assert model.n_iter_ == 3
+
+
+def test_nobody_loses_all_ratings_to_validation():
+    known = orbm.data.ratings.read_ratings(simulated(density=0.05))
+    task = arrange.arrange(known, None, 0.45, seed=0)
+    assert task.validation.row.size > 50
+    assert task.validation.row.min() >= 0
+    assert task.validation.column.min() >= 0
+    assert (task.user_place >= 0).sum() == np.count_nonzero(np.diff(known.observations.row_start))
+    assert task.observations.n_entries + task.validation.row.size == known.n_ratings
+    # Each held-out rating is where the learner expects it.
+    dense = known.observations.to_dense()
+    users, items = np.argsort(task.user_place), np.argsort(task.item_place)
+    skipped = (task.user_place < 0).sum(), (task.item_place < 0).sum()
+    user = users[skipped[0] :][task.validation.row]
+    item = items[skipped[1] :][task.validation.column]
+    np.testing.assert_array_equal(dense[user, item], task.validation.level)
+
+
+# Odd data
+
+
+def test_a_user_and_an_item_with_a_single_rating(ratings):
+    more = pd.DataFrame({"user": ["once", "u1"], "item": ["i1", "rare"], "rating": [1, 5]})
+    model = small().fit(pd.concat([ratings, more]))
+    p = model.predict_proba(["once", "u1", "once"], ["i2", "rare", "rare"])
+    assert np.isfinite(p).all()
+    assert len(model.recommend("once", n=60)) == 50  # all 51 items but the one seen
+
+
+def test_users_and_items_without_ratings_are_strangers(ratings):
+    row, column = (ratings[name].str[1:].astype(int) for name in ("user", "item"))
+    matrix = sparse.coo_array((ratings["rating"], (row, column)), shape=(130, 55))
+    model = small().fit(matrix)
+    assert model.user_factors_.shape[0] == 130
+    items = np.arange(50)
+    np.testing.assert_allclose(model.predict(125, items), model.predict(-1, items), rtol=2e-2)
+    np.testing.assert_allclose(model.predict([3, 4], 52), model.predict([3, 4], 99), rtol=2e-2)
+    assert 125 in model.recommend("all", n=1)["user"].tolist()
+
+
+def test_a_single_user_and_a_single_rating():
+    one = pd.DataFrame({"user": [1, 1, 1], "item": [1, 2, 3], "rating": [1, 2, 2]})
+    assert small().fit(one).predict(1, [1, 2]).shape == (2,)
+    alone = small(scale=[1, 2, 3]).fit(one[:1])
+    assert alone.predict_proba(1, [1, 5]).shape == (2, 3)
+
+
+def test_ratings_that_are_all_equal_say_nothing():
+    frame = pd.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [4, 4]})
+    model = small().fit(frame)
+    np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
+    assert model.predict(1, 1, rule="mode").tolist() == [4]
+    assert model.n_iter_ == 0
+    assert model.recommend(1, exclude_seen=False)["score"].tolist() == [4.0]
+
+
+def test_an_item_with_one_level_is_left_out_of_learning(ratings):
+    dull = pd.DataFrame({"user": ["u1", "u2"], "item": "dull", "rating": 3})
+    with_dull = small(item_scales={"dull": [3]}, scale=list(LABELS)).fit(pd.concat([ratings, dull]))
+    assert with_dull.predict_proba("u1", "dull")[0].tolist() == [1, 0, 0, 0, 0]
+    assert with_dull.predict("u1", "dull", rule="mode")[0] == 3
+
+
+# Interruption
+
+
+def test_an_interrupted_fit_keeps_the_best_so_far(ratings, monkeypatch, capsys):
+    epoch = alternate._Learner.epoch
+
+    def impatient(self):
+        if len(self.history) == 2:
+            raise KeyboardInterrupt
+        epoch(self)
+
+    monkeypatch.setattr(alternate._Learner, "epoch", impatient)
+    model = small().fit(ratings)
+    assert model.n_iter_ == 2
+    assert "learning was stopped after epoch 2" in capsys.readouterr().err
+    assert np.isfinite(model.predict("u1", "i1")).all()
+    monkeypatch.setattr(
+        alternate._Learner, "epoch", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        small().fit(ratings)

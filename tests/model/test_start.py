@@ -1,0 +1,147 @@
+"""The start of learning against the factor models that answers were drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.model import start, thresholds
+from ordinalrbm.model.vector import VectorModel, level_counts
+
+
+def factor_correlation(n_columns: int, n_factors: int, seed: int) -> np.ndarray:
+    loadings = np.random.default_rng(seed).normal(scale=0.8, size=(n_columns, n_factors))
+    covariance = loadings @ loadings.T + np.eye(n_columns)
+    size = np.sqrt(np.diag(covariance))
+    return covariance / np.outer(size, size)
+
+
+def drawn_answers(
+    correlation: np.ndarray, n_rows: int, seed: int, gaps: float = 0.0
+) -> Observations:
+    rng = np.random.default_rng(seed)
+    utilities = rng.multivariate_normal(np.zeros(len(correlation)), correlation, size=n_rows)
+    levels = np.digitize(utilities, [-1.2, -0.3, 0.4, 1.1])
+    return Observations.from_dense(np.where(rng.random(levels.shape) < gaps, -1, levels), 5)
+
+
+def free_utilities(model: VectorModel, n_rows: int, n_sweeps: int, seed: int) -> np.ndarray:
+    """Utilities by Gibbs sampling of the model without answers, plainly."""
+    rng = np.random.default_rng(seed)
+    weights, bias = model.weights.astype(float), model.bias.astype(float)
+    factors = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors))
+    for _ in range(n_sweeps):
+        utilities = factors @ weights.T + bias + rng.normal(size=(n_rows, bias.size))
+        factors = rng.binomial(model.units, expit(utilities @ weights + model.factor_bias))
+    return utilities
+
+
+@pytest.mark.parametrize(("units", "tolerance"), [(200, 0.03), (16, 0.06)])
+def test_free_utilities_correlate_as_the_true_ones(units: int, tolerance: float) -> None:
+    truth = factor_correlation(10, 2, seed=0)
+    answers = drawn_answers(truth, 8000, seed=1)
+    model = start.initial_model(answers, 12, units, 0)
+    implied = np.corrcoef(free_utilities(model, 2000, 60, seed=2), rowvar=False)
+    assert np.sqrt(np.mean((implied - truth)[np.triu_indices(10, 1)] ** 2)) < tolerance
+
+
+def test_free_answers_have_the_observed_marginals() -> None:
+    answers = drawn_answers(factor_correlation(10, 2, seed=0), 8000, seed=1)
+    model = start.initial_model(answers, 12, 200, 0)
+    utilities = free_utilities(model, 2000, 60, seed=2)
+    for i, ends in enumerate(model.thresholds[:, 1:5]):
+        free = np.bincount(np.searchsorted(ends, utilities[:, i]), minlength=5) / len(utilities)
+        np.testing.assert_allclose(free, level_counts(answers)[i] / 8000, atol=0.04)
+
+
+def test_gaps_leave_the_correlations_nearly_as_they_are() -> None:
+    truth = factor_correlation(12, 2, seed=3)
+    answers = drawn_answers(truth, 2000, seed=4, gaps=0.6)
+    model = start.initial_model(answers, 12, 200, 0)
+    implied = np.corrcoef(free_utilities(model, 2000, 60, seed=5), rowvar=False)
+    assert np.sqrt(np.mean((implied - truth)[np.triu_indices(12, 1)] ** 2)) < 0.07
+
+
+def test_noise_is_not_taken_for_structure() -> None:
+    answers = drawn_answers(np.eye(30), 400, seed=6)
+    model = start.initial_model(answers, 5, 64, 0)
+    steps = thresholds.at_marginals(level_counts(answers), answers.n_levels)
+    np.testing.assert_array_equal(model.steps, steps)
+    # What is left are random weights, of a tenth of what would explain all variance.
+    assert 0.0 < 64 * (model.weights.astype(float) ** 2).sum(axis=0).max() < 4 * 0.02
+
+
+def test_expected_variance_undoes_what_sampling_does() -> None:
+    # One true direction of variance 6 among 50 columns, seen in 200 complete rows.
+    rng = np.random.default_rng(7)
+    seen, along = [], []
+    for _ in range(40):
+        rows = rng.normal(size=(200, 50))
+        rows[:, 0] *= np.sqrt(6.0)
+        values, vectors = np.linalg.eigh(rows.T @ rows / 200)
+        seen.append(values[-1])
+        along.append(1.0 + 5.0 * vectors[0, -1] ** 2)  # the true variance along what was found
+    expected = start._expected_variance(np.array([np.mean(seen), 2.2, 0.3]), 50 / 200)
+    assert expected[0] == pytest.approx(np.mean(along), rel=0.03)
+    np.testing.assert_array_equal(expected[1:], 1.0)  # below (1 + 0.5)²
+
+
+def test_without_error_variance_is_what_was_seen() -> None:
+    np.testing.assert_allclose(
+        start._expected_variance(np.array([5.0, 1.5, 0.5]), 0.0), [5, 1.5, 1]
+    )
+
+
+def test_more_columns_than_rows() -> None:
+    model = start.initial_model(drawn_answers(factor_correlation(40, 1, 8), 15, 9), 4, 8, 0)
+    assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))
+
+
+def test_more_factors_than_columns_and_fewer() -> None:
+    answers = drawn_answers(factor_correlation(6, 3, 10), 2000, 11)
+    for n_factors in (1, 2, 50):
+        model = start.initial_model(answers, n_factors, 1, 0)
+        assert model.weights.shape == (6, n_factors)
+        assert (np.abs(model.weights).sum(axis=0) > 0.0).all()
+
+
+def test_a_silent_column_stays_silent() -> None:
+    levels = drawn_answers(factor_correlation(5, 1, 12), 500, 13).to_dense()
+    levels[:, 2] = 0
+    answers = Observations.from_dense(levels, [5, 5, 1, 5, 5])
+    model = start.initial_model(answers, 3, 8, 0)
+    np.testing.assert_array_equal(model.weights[2], 0.0)
+    assert np.abs(model.weights[[0, 1, 3, 4]]).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("levels", "n_levels"),
+    [
+        (np.full((10, 3), -1), 4),
+        (np.zeros((10, 3), dtype=int), 4),
+        (np.zeros((10, 3), dtype=int), 1),
+        (np.array([[0, 1]]), 2),
+        (np.array([[0], [1]]), 2),
+        (np.tile([0, 1, 2, 3], (4, 1)).T, 4),
+    ],
+)
+def test_tables_that_say_little_start_finite(levels: np.ndarray, n_levels: int) -> None:
+    for units in (1, 64):
+        model = start.initial_model(Observations.from_dense(levels, n_levels), 3, units, 0)
+        assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))
+
+
+def test_only_the_first_rows_count_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = drawn_answers(factor_correlation(5, 1, 14), 600, 15)
+    assert start._enough_rows(answers) is answers
+    monkeypatch.setattr(start, "_MAX_ROWS", 200)
+    np.testing.assert_array_equal(start._enough_rows(answers).to_dense(), answers.to_dense()[:200])
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    answers = drawn_answers(factor_correlation(5, 2, 16), 300, 17)
+    one, same, other = (start.initial_model(answers, 4, 8, seed).weights for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 0.01
