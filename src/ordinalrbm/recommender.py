@@ -35,8 +35,6 @@ from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_w
 
 _HALVES = ("by_rows", "by_columns")
 _SEEN = ("row_start", "column", "level")
-# Settings of the learner that are not offered.
-_FIXED = {"hidden_share": 0.0, "calibrate": True}
 
 
 class MatrixCumulativeRBM(BaseEstimator):
@@ -72,6 +70,9 @@ class MatrixCumulativeRBM(BaseEstimator):
     memory : float, default=0.5
         How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
         of the factors: η of the paper.
+    hidden_share : float, default=0.2
+        Share of a user's (or item's) ratings that are hidden from its factors at each update and
+        predicted from them: a rating should not be explained by itself. 0 is the paper's learning.
     weight_decay : float or None, default=None
         Precision of the Gaussian prior on the weights; None estimates it together with them
         (empirical Bayes), so that there is nothing to tune.
@@ -79,6 +80,9 @@ class MatrixCumulativeRBM(BaseEstimator):
         After so many epochs without a better one, the learning rate begins to fall to zero.
     n_averaged : int, default=1
         Over how many of the last epochs predictions are averaged.
+    calibrate : bool, default=True
+        Whether to set, in the end, how far to believe the factors and how wide distributions are:
+        three numbers, by the likelihood of the held-out ratings.
     validation_fraction : float, default=0.05
         Share of the ratings that is held out to watch learning when ``fit`` is given no validation
         ratings (200,000 at most, and never all ratings of a user or an item). 0 holds out none.
@@ -142,9 +146,11 @@ class MatrixCumulativeRBM(BaseEstimator):
         gibbs_steps: int = 1,
         free_phase: str = "contrastive",
         memory: float = 0.5,
+        hidden_share: float = 0.2,
         weight_decay: float | None = None,
         patience: int = 5,
         n_averaged: int = 1,
+        calibrate: bool = True,
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -160,9 +166,11 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.gibbs_steps = gibbs_steps
         self.free_phase = free_phase
         self.memory = memory
+        self.hidden_share = hidden_share
         self.weight_decay = weight_decay
         self.patience = patience
         self.n_averaged = n_averaged
+        self.calibrate = calibrate
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -218,7 +226,7 @@ class MatrixCumulativeRBM(BaseEstimator):
             "seed": seed,
         }
         names = set(MatrixSettings.__dataclass_fields__) - set(own)
-        same: dict[str, Any] = {name: getattr(self, name, _FIXED.get(name)) for name in names}
+        same: dict[str, Any] = {name: getattr(self, name) for name in names}
         return MatrixSettings(**own, **same)
 
     def _keep(self, known: Ratings, task: Task, fitted: FittedMatrix) -> None:

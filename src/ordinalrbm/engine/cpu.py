@@ -329,9 +329,7 @@ def _sweep_row(
         active[k] = np.float32(factors[row, k])
     shown = scratch.shown[thread]
     if draws.hide > 0.0:
-        _fill_uniforms(uniform, n, row, draws, 0, _HIDDEN)
-        for e in range(n):
-            shown[e] = np.float32(0.0) if uniform[e] < draws.hide else np.float32(1.0)
+        _choose_shown(n, row, draws, uniform, shown)
     for step in range(draws.steps):
         _conditional_means(side, first, n, active, mean)
         if clamped:
@@ -363,6 +361,14 @@ def _sweep_row(
             for e in range(n):
                 if shown[e] == np.float32(0.0):
                     answers.utility[here + e] -= np.float32(mean[e])
+
+
+@inlined
+def _choose_shown(n: Any, row: Any, draws: Any, uniform: Any, shown: Any) -> None:
+    """Draw which answers of a row its factors see in this sweep: one for those, else zero."""
+    _fill_uniforms(uniform, n, row, draws, 0, _HIDDEN)
+    for e in range(n):
+        shown[e] = np.float32(0.0) if uniform[e] < draws.hide else np.float32(1.0)
 
 
 @inlined

@@ -69,7 +69,12 @@ class Side(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A run of neighbouring rows, and the counters that name its random draws."""
+    """A run of neighbouring rows, and the counters that name its random draws.
+
+    ``hide`` is the share of answers, drawn anew for each sweep, that say nothing to the factors of
+    their row: their statistics are the gradient of log P(answer | factors) in the clamped phase,
+    and nothing in the free phase.
+    """
 
     start: int
     stop: int

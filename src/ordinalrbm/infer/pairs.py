@@ -53,7 +53,7 @@ def with_strangers(model: MatrixModel) -> MatrixModel:
     longest = model.n_levels.argmax()
     return MatrixModel(
         _with_one_more(by_rows, _usual_steps(model)),
-        _with_one_more(by_columns, np.zeros(by_columns.steps.shape[1])),
+        _with_one_more(by_columns, by_columns.steps.mean(axis=0)),
         np.append(model.n_levels, model.n_levels[longest]).astype(model.n_levels.dtype),
         model.gains,
     )

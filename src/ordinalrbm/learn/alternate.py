@@ -250,7 +250,7 @@ def _ascend(
     sums = process.sums
     _move_columns(
         half, sums, clamped, free, process.n_answers, priors.common_steps,
-        (priors.weights, priors.bias, priors.steps), np.float32(rate),
+        (priors.weights, priors.bias, priors.steps, priors.common_bias), np.float32(rate),
     )  # fmt: skip
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias[:] += gradient * gradient
@@ -287,7 +287,8 @@ def _move_column(
         step = rate * g / np.sqrt(sum_weights[k])
         weights[k] += step
         moved += np.float32(0.5) * step
-    g = towards_bias - np.float32(priors[1]) * part * (half.bias[i] + centre)
+    away = half.bias[i] + centre - np.float32(priors[3])
+    g = towards_bias - np.float32(priors[1]) * part * away
     sums.bias[i] += g * g
     half.bias[i] += rate * g / np.sqrt(sums.bias[i]) - moved
     for m in range(1, half.steps.shape[1]):

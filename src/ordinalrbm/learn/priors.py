@@ -22,18 +22,21 @@ _SMALLEST, _LARGEST = 0.1, 1e4
 
 
 class Priors(NamedTuple):
-    """Precisions of weights, biases and widths, and the widths they are drawn towards."""
+    """Precisions of weights, biases and widths, and what biases and widths are drawn towards."""
 
     weights: float
     bias: float
     steps: float
+    common_bias: float
     common_steps: np.ndarray  # (C, L − 1)
 
 
 def starting_priors(half: Half, strength: float | None) -> Priors:
     """Before anything is known; ``strength`` fixes the precision of the weights."""
     weights = 2.0 * max(half.n_factors, 1) if strength is None else strength
-    return Priors(weights, 5.0, 20.0, half.steps.copy())
+    centred = half.bias + 0.5 * half.weights.sum(axis=1)
+    common = float(centred.mean()) if centred.size else 0.0
+    return Priors(weights, 5.0, 20.0, common, half.steps.copy())
 
 
 def updated(priors: Priors, half: Half, n_answers: np.ndarray, groups: np.ndarray) -> Priors:
@@ -44,6 +47,7 @@ def updated(priors: Priors, half: Half, n_answers: np.ndarray, groups: np.ndarra
     seen = n_answers > 0
     count = n_answers[seen, None]
     centred = half.bias + 0.5 * half.weights.sum(axis=1)
+    common_bias = float(np.average(centred[seen], weights=n_answers[seen]))
     common = priors.common_steps.copy()
     for group in np.unique(groups[seen]):
         same = groups == group
@@ -51,8 +55,9 @@ def updated(priors: Priors, half: Half, n_answers: np.ndarray, groups: np.ndarra
     widths = (half.steps - common)[seen, 1:]
     return Priors(
         _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT),
-        _precision(centred[seen, None], count, priors.bias, _ABOUT_BIAS),
+        _precision(centred[seen, None] - common_bias, count, priors.bias, _ABOUT_BIAS),
         _precision(widths, count, priors.steps, _ABOUT_STEP),
+        common_bias,
         common,
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
@@ -36,7 +37,7 @@ _MAX_STEPS = 15
 # Steps are in Fisher's z = artanh(ρ), about which a row tells nearly as much everywhere. A step
 # that is small beside the standard error is the last.
 _LONGEST_STEP = 1.0
-_SMALL_STEP = 1e-3
+_SMALL_STEP = 0.02
 # Gauss-Legendre needs more nodes for larger correlations: up to these, and beyond.
 _RULE_LIMITS = np.array([0.3, 0.75])
 _RULES = tuple(np.polynomial.legendre.leggauss(n) for n in (6, 12, 24))
@@ -45,6 +46,8 @@ _RULES = tuple(np.polynomial.legendre.leggauss(n) for n in (6, 12, 24))
 _CHUNK = 1 << 18
 _BLOCK_COLUMNS = 1 << 10
 _BLOCK_ROWS = 1 << 12
+# Where a smaller share of the answers is given, sparse products are quicker.
+_SPARSE = 0.1
 
 
 class Correlations(NamedTuple):
@@ -259,16 +262,22 @@ def _block_of_tables(levels: np.ndarray, first: slice, second: slice, width: int
         one = _dummies(rows[:, first], width)
         # A matrix by itself is half the work, and is recognised.
         other = one if first == second else _dummies(rows[:, second], width)
-        counts += one.T @ other
+        product = one.T @ other
+        counts += product.toarray() if sparse.issparse(product) else product
     return counts.reshape(width, sizes[0], width, sizes[1]).transpose(1, 3, 0, 2)
 
 
-def _dummies(levels: np.ndarray, width: int) -> np.ndarray:
+def _dummies(levels: np.ndarray, width: int) -> np.ndarray | sparse.csr_array:
     """(rows, L × columns): for each level, ones where it was chosen."""
-    dummies = np.empty((len(levels), width, levels.shape[1]), dtype=np.float32)
-    for level in range(width):
-        dummies[:, level] = levels == level
-    return dummies.reshape(len(levels), -1)
+    n_rows, n_columns = levels.shape
+    row, column = np.nonzero(levels >= 0)
+    place = levels[row, column].astype(np.int64) * n_columns + column
+    shape = (n_rows, width * n_columns)
+    if row.size < _SPARSE * levels.size:
+        return sparse.csr_array((np.ones(row.size, dtype=np.float32), (row, place)), shape=shape)
+    dummies = np.zeros(shape, dtype=np.float32)
+    dummies[row, place] = 1.0
+    return dummies
 
 
 # ---- shrinkage --------------------------------------------------------------------------------

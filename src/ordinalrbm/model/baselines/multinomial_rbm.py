@@ -196,7 +196,7 @@ def predict_proba(model: MultinomialRBM, rows: np.ndarray, columns: np.ndarray) 
     rows, columns = np.asarray(rows), np.asarray(columns)
     factors = np.vstack([model.factors, expit(model.factor_bias)])
     weights, bias = typical_column(model)
-    result = np.zeros((len(rows), model.bias.shape[1]))
+    result = np.zeros((len(rows), model.bias.shape[1]), dtype=f32)
     _predict(
         rows, columns, factors,
         np.concatenate([model.weights, weights[None]]),
@@ -204,7 +204,7 @@ def predict_proba(model: MultinomialRBM, rows: np.ndarray, columns: np.ndarray) 
         np.append(model.n_levels, model.bias.shape[1]),
         result,
     )  # fmt: skip
-    return result
+    return result / result.sum(axis=1, keepdims=True, dtype=np.float64)
 
 
 def typical_column(model: MultinomialRBM) -> tuple[np.ndarray, np.ndarray]:
@@ -283,7 +283,9 @@ def _initial(
     weights = rng.standard_normal((*counts.shape, settings.n_factors), dtype=f32)
     weights *= f32(_FIRST_WEIGHT) * exists[:, :, None]
     factor_bias = np.zeros(settings.n_factors, dtype=f32)
-    return Parameters(weights, _centred_logs(own, exists), factor_bias), _centred_logs(usual, exists)
+    return Parameters(weights, _centred_logs(own, exists), factor_bias), _centred_logs(
+        usual, exists
+    )
 
 
 def _centred_logs(shares: np.ndarray, exists: np.ndarray) -> np.ndarray:
@@ -325,9 +327,7 @@ def _add_prior(
 
 
 @compiled(parallel=True)
-def _pull_to_common(
-    gradient: Any, weights: Any, common: Any, n_levels: Any, strength: Any
-) -> None:
+def _pull_to_common(gradient: Any, weights: Any, common: Any, n_levels: Any, strength: Any) -> None:
     for i in prange(n_levels.size):
         for level in range(n_levels[i]):
             for k in range(common.shape[1]):
@@ -443,9 +443,7 @@ def _fill_uniforms(
 ) -> None:
     """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
     for block in range((n + 3) // 4):
-        words = lanes.philox(
-            np.uint64(row), np.uint64(block), sweep, np.uint64(stream), key0, key1
-        )
+        words = lanes.philox(np.uint64(row), np.uint64(block), sweep, np.uint64(stream), key0, key1)
         out[4 * block] = lanes.uniform(words[0])
         out[4 * block + 1] = lanes.uniform(words[1])
         out[4 * block + 2] = lanes.uniform(words[2])
@@ -547,6 +545,4 @@ def _predict_cell(
     row: Any, column: Any, factors: Any, weights: Any, bias: Any, n_levels: Any, result: Any
 ) -> None:
     centred = factors[row] - _HALF
-    total = _level_weights(weights[column], bias[column], centred, n_levels[column], result)
-    for level in range(n_levels[column]):
-        result[level] /= total
+    _level_weights(weights[column], bias[column], centred, n_levels[column], result)
