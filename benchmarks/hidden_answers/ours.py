@@ -58,11 +58,11 @@ def choose_weight_decay(train: pd.DataFrame) -> tuple[float, dict[str, float]]:
 def fitted(train: pd.DataFrame, decay: float) -> orbm.CumulativeRBM:
     """The model, learnt from all answers it is given."""
     # As many factors as questions say it all; an epoch of many rows makes many updates.
-    n_factors, n_epochs = min(train.shape[1], MOST_FACTORS), 8 if len(train) > LARGE else 20
+    n_factors, n_epochs = min(train.shape[1], MOST_FACTORS), 3 if len(train) > LARGE else 20
     scales = {name: list(found) for name, found in zip(train.columns, levels(train), strict=True)}
     return orbm.CumulativeRBM(
         n_factors, units_per_factor=250, response_styles=9, unanswered="latent",
-        n_epochs=n_epochs, learning_rate=0.002, weight_decay=decay, validation_fraction=0.0,
+        n_epochs=n_epochs, learning_rate=0.0005, weight_decay=decay, validation_fraction=0.0,
         random_state=0, scales=scales,
     ).fit(train)  # fmt: skip
 

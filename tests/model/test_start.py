@@ -94,6 +94,15 @@ def test_without_error_variance_is_what_was_seen() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("n_directions", "n_factors"), [(1, 3), (2, 3), (3, 4), (4, 5), (6, 6), (7, 30)]
+)
+def test_directions_are_shared_evenly(n_directions: int, n_factors: int) -> None:
+    frame = start._even_frame(n_directions, n_factors)
+    np.testing.assert_allclose(frame @ frame.T, np.eye(n_directions), atol=1e-12)
+    np.testing.assert_allclose((frame**2).sum(axis=0), n_directions / n_factors)
+
+
 def test_more_columns_than_rows() -> None:
     model = start.initial_model(drawn_answers(factor_correlation(40, 1, 8), 15, 9), 4, 8, 0)
     assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))

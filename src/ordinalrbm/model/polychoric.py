@@ -37,7 +37,7 @@ _MAX_STEPS = 15
 # Steps are in Fisher's z = artanh(ρ), about which a row tells nearly as much everywhere. A step
 # that is small beside the standard error is the last.
 _LONGEST_STEP = 1.0
-_SMALL_STEP = 0.02
+_SMALL_STEP = 0.05
 # Gauss-Legendre needs more nodes for larger correlations: up to these, and beyond.
 _RULE_LIMITS = np.array([0.3, 0.75])
 _RULES = tuple(np.polynomial.legendre.leggauss(n) for n in (6, 12, 24))
@@ -181,7 +181,7 @@ def _most_likely(
     n_rows = counts.sum(axis=(1, 2))
     counts = counts + _prior_counts(first_ends, second_ends)
     n_counted = counts.sum(axis=(1, 2))
-    z, per_row = np.zeros(n_rows.size), np.zeros(n_rows.size)
+    z, last_step, per_row = np.zeros((3, n_rows.size))
     moving = np.flatnonzero(n_rows)
     for _ in range(_MAX_STEPS):
         if moving.size == 0:
@@ -195,9 +195,12 @@ def _most_likely(
         inner = 1.0 - rho * rho
         information = n_counted[moving] * per_row[moving] * inner**2
         step = slope * inner / np.maximum(information, _SMALLEST_INFORMATION)
+        # Few rows may have more information than is to be expected, and steps then go too far.
+        step = np.where(step * last_step[moving] < 0.0, 0.5 * step, step)
         step = np.clip(step, -_LONGEST_STEP, _LONGEST_STEP)
-        moved = np.clip(z[moving] + step, -_LARGEST_Z, _LARGEST_Z)
-        step, z[moving] = moved - z[moving], moved
+        step = np.clip(z[moving] + step, -_LARGEST_Z, _LARGEST_Z) - z[moving]
+        z[moving] += step
+        last_step[moving] = step
         moving = moving[np.abs(step) * np.sqrt(information) > _SMALL_STEP]
     known = per_row > _SMALLEST_INFORMATION
     return np.where(known, np.tanh(z), 0.0), np.where(known, n_rows * per_row, 0.0)
@@ -335,9 +338,12 @@ def positive_definite(correlation: np.ndarray) -> np.ndarray:
 
     Pairs that are judged one by one, and by different rows, need not agree with each other.
     """
-    values, vectors = np.linalg.eigh(correlation)
-    if values[0] >= _SMALLEST_EIGENVALUE:
-        return correlation
+    try:
+        np.linalg.cholesky(correlation - _SMALLEST_EIGENVALUE * np.eye(len(correlation)))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(correlation)
+    else:
+        return correlation  # as it nearly always is, and that is quick to see
     raised = (vectors * np.maximum(values, _SMALLEST_EIGENVALUE)) @ vectors.T
     size = np.sqrt(np.diag(raised))
     return raised / np.outer(size, size)

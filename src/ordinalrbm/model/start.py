@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.model import polychoric, thresholds
@@ -89,13 +90,17 @@ def _structure(
     prior = polychoric.prior_rows(found.correlation, rows)
     noise = _noise(polychoric.shrunk(found.correlation, rows, prior + n_columns), units)
     correlation = polychoric.shrunk(found.correlation, rows, prior)
-    values, vectors = np.linalg.eigh(correlation / np.sqrt(np.outer(noise, noise)))
+    room = min(n_factors, n_columns)
+    values, vectors = linalg.eigh(
+        correlation / np.sqrt(np.outer(noise, noise)),
+        subset_by_index=(n_columns - room, n_columns - 1),
+    )
     # Of a shrunken correlation's variance, this is chance; in a matrix of complete rows, it would
     # be one by their number.
     chance = np.mean((rows / (rows + prior) ** 2)[~np.eye(n_columns, dtype=bool)])
-    variance = _expected_variance(values[::-1][:n_factors], n_columns * float(chance))
+    variance = _expected_variance(values[::-1], n_columns * float(chance))
     real = variance > 1.0 + 1e-6
-    return _Structure(vectors[:, ::-1][:, :n_factors][:, real], variance[real])
+    return _Structure(vectors[:, ::-1][:, real], variance[real])
 
 
 def _enough_rows(observations: Observations) -> Observations:
@@ -135,17 +140,32 @@ def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:
 def _spread_over_units(
     structure: _Structure, n_factors: int, units: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Share directions evenly among factors: each factor has a random part of each direction.
+    """Share directions among factors, evenly and otherwise at random.
 
     A unit is not linear: the stronger what it takes in, the less it answers. Weights make up for
     that, for inputs of the size that they will have.
     """
     directions, variance = structure
-    turn, _ = np.linalg.qr(rng.normal(size=(n_factors, variance.size)))
-    along = 2.0 * np.sqrt((1.0 - 1.0 / variance) / units)[:, None] * turn.T
+    turn, _ = np.linalg.qr(rng.normal(size=(variance.size, variance.size)))
+    shares = turn @ _even_frame(variance.size, n_factors)
+    along = 2.0 * np.sqrt((1.0 - 1.0 / variance) / units)[:, None] * shares
     # With the logistic as a normal distribution function of variance 8/π, its mean slope over
     # inputs of variance v is 1/(4g), where g = √(1 + πv/8); and √g times the weights has g times v.
     input_variance = variance @ along**2
     half = np.pi / 16.0 * input_variance
     gain = half + np.sqrt(1.0 + half**2)
     return directions @ (along * np.sqrt(gain))
+
+
+def _even_frame(n_directions: int, n_factors: int) -> np.ndarray:
+    """(k, K) orthonormal rows with columns of equal length: waves over the factors.
+
+    >>> _even_frame(1, 4).tolist()
+    [[0.5, 0.5, 0.5, 0.5]]
+    """
+    if n_directions == n_factors:
+        return np.eye(n_factors)
+    waves = np.arange(1, n_directions // 2 + 1)
+    angle = 2.0 * np.pi / n_factors * np.outer(waves, np.arange(n_factors))
+    flat = np.full((n_directions % 2, n_factors), np.sqrt(0.5))
+    return np.sqrt(2.0 / n_factors) * np.concatenate([flat, np.cos(angle), np.sin(angle)])
