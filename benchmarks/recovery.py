@@ -43,7 +43,7 @@ def simulate(model: VectorModel, n_rows: int, rng: np.random.Generator) -> np.nd
     chosen = (below < rng.random((n_rows, 1))).sum(axis=1)
     cells = predict.all_cells(n_rows, N_COLUMNS)
     factors = states[chosen].astype(np.uint8)
-    distribution = predict.probabilities(model, [factors], cells)
+    distribution = predict.prior(model, factors, cells)
     below = np.cumsum(distribution, axis=1)
     level = (below < rng.random((below.shape[0], 1))).sum(axis=1).reshape(n_rows, N_COLUMNS)
     level = np.minimum(level, model.n_levels - 1)

@@ -116,8 +116,8 @@ def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch):
     assert (counts != known).any()
     assert sorted(counts) == sorted(known)
     mild = ratings.groupby("user")["rating"].mean().loc[model.users_.labels]
-    model.set_params(n_epochs=15).fit(ratings)
-    assert np.corrcoef(model.predict(model.users_.labels, "i0"), mild)[0, 1] > 0.5
+    model.set_params(hidden_share=0.0).fit(ratings)
+    assert np.corrcoef(model.predict(model.users_.labels, "i0"), mild)[0, 1] > 0.4
 
 
 # Validation
