@@ -111,10 +111,14 @@ def test_matrices_are_symmetric_and_count_common_rows() -> None:
     np.testing.assert_array_equal(found.common, answered.T @ answered)
 
 
-def test_does_not_depend_on_how_work_is_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sparse", [0.0, 0.8, 1.1])
+def test_does_not_depend_on_how_work_is_cut_up(
+    monkeypatch: pytest.MonkeyPatch, sparse: float
+) -> None:
     levels = simulated(300, seed=6, gaps=0.2)
     whole = correlations_of(levels, [2, 3, 5, 7, 7])
-    for name, value in (("_CHUNK", 100), ("_BLOCK_COLUMNS", 14), ("_BLOCK_ROWS", 64)):
+    cuts = {"_CHUNK": 100, "_BLOCK_COLUMNS": 14, "_BLOCK_ROWS": 64, "_SPARSE": sparse}
+    for name, value in cuts.items():
         monkeypatch.setattr(polychoric, name, value)
     for ours, theirs in zip(correlations_of(levels, [2, 3, 5, 7, 7]), whole, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)

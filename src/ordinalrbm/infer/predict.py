@@ -17,6 +17,8 @@ Rule = Literal["mean", "mode", "median"]
 # A probability is never quite zero: one answer that the model thought impossible must not turn the
 # mean log probability of a million others into minus infinity.
 SMALLEST_PROBABILITY = 1e-12
+# The distribution of a less probable style is not widened: that is slow, and hardly seen.
+_WORTH_WIDENING = 0.05
 
 
 class Cells(NamedTuple):
@@ -79,7 +81,8 @@ def mixed(
         spread = None
         if widened:
             styled = this._replace(stretch=stretch)
-            spread = utility_spread(model, styled, factors, weight > 0.0)[row, cells.column]
+            likely = weight > _WORTH_WIDENING
+            spread = utility_spread(model, styled, factors, likely)[row, cells.column]
         these = these._replace(stretch=stretch)
         cpu.add_probabilities(these, factors, cells.row_start, cells.column, total, spread, weight)
     return total / total.sum(axis=1, keepdims=True)

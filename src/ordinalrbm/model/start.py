@@ -30,8 +30,8 @@ _MAX_COLUMNS = 2000
 _MAX_ROWS = 100_000
 _ENOUGH_ROWS = 10_000
 _MAX_WORK = 10**9
-# Size of random weights where nothing better is known, relative to ones that would explain all
-# variance. Beside other weights even these few would do harm.
+# Size of the random part, without which equal factors would stay equal; relative to weights that
+# would explain all variance.
 _RANDOM = 0.1
 
 
@@ -60,12 +60,7 @@ def initial_model(observations: Observations, n_factors: int, units: int, seed: 
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
     if 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
         structure = _structure(observations, thresholds.table(steps, n_levels), n_factors, units)
-    if structure.variance.size:
-        weights = _spread_over_units(structure, n_factors, units, rng)
-    else:
-        # Factors must differ to become different.
-        scale = _RANDOM * 2.0 / np.sqrt(n_levels.size * units)
-        weights = rng.normal(scale=scale, size=(n_levels.size, n_factors))
+    weights = _spread_over_units(structure, n_factors, units, rng)
     spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
     steps[:, 0] *= spread
     steps[:, 1:] += np.log(spread)[:, None]
@@ -146,23 +141,34 @@ def _spread_over_units(
     that, for inputs of the size that they will have.
     """
     directions, variance = structure
-    turn, _ = np.linalg.qr(rng.normal(size=(variance.size, variance.size)))
-    shares = turn @ _even_frame(variance.size, n_factors)
+    n_directions = variance.size
+    turn, _ = np.linalg.qr(rng.normal(size=(n_directions, n_directions)))
+    shares = turn @ _even_frame(n_directions, n_factors)
     along = 2.0 * np.sqrt((1.0 - 1.0 / variance) / units)[:, None] * shares
     # With the logistic as a normal distribution function of variance 8/π, its mean slope over
     # inputs of variance v is 1/(4g), where g = √(1 + πv/8); and √g times the weights has g times v.
     input_variance = variance @ along**2
     half = np.pi / 16.0 * input_variance
     gain = half + np.sqrt(1.0 + half**2)
-    return directions @ (along * np.sqrt(gain))
+    weights = directions @ (along * np.sqrt(gain))
+    return weights + _random_part(directions, shares, units, rng)
+
+
+def _random_part(
+    directions: np.ndarray, shares: np.ndarray, units: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Small weights in which nothing goes along the directions, nor sums up as directions do.
+
+    Along strong directions the variance hangs on the last per cent of the weights.
+    """
+    shape = (directions.shape[0], shares.shape[1])
+    weights = rng.normal(scale=_RANDOM * 2.0 / np.sqrt(shape[0] * units), size=shape)
+    weights -= directions @ (directions.T @ weights)
+    return weights - (weights @ shares.T) @ shares
 
 
 def _even_frame(n_directions: int, n_factors: int) -> np.ndarray:
-    """(k, K) orthonormal rows with columns of equal length: waves over the factors.
-
-    >>> _even_frame(1, 4).tolist()
-    [[0.5, 0.5, 0.5, 0.5]]
-    """
+    """(k, K) orthonormal rows with columns of equal length: waves over the factors."""
     if n_directions == n_factors:
         return np.eye(n_factors)
     waves = np.arange(1, n_directions // 2 + 1)

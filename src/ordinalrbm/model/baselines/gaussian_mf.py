@@ -26,8 +26,11 @@ from ordinalrbm.model.baselines.factors import (
     views,
     with_unknown,
 )
-from ordinalrbm.model.baselines.learning import Cells, Record, learn
+from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
 
+# Precision of a factor's prior: where learning begins, and where it is fixed. Weak at the start,
+# or factors would be given up before they have learnt anything.
+_FACTOR_PRECISION: dict[Posterior, float] = {"variational": 1.0, "point": 40.0}
 # Noise is never less than this share of the values' variance, so that a table which is fitted
 # exactly (one cell, one level) still gives distributions.
 _LEAST_NOISE = 1e-3
@@ -46,7 +49,7 @@ class Settings:
         the original. With variances the precisions of the priors are learnt, one per factor.
     bias_precision, factor_precision : float
         Of the priors, where the values have variance one: fixed for "point", where learning
-        begins for "variational".
+        begins for "variational". Without a number for the factors, it is 40 or 1.
     n_epochs, patience : int
         Largest number of epochs, and after how many without improvement learning ends.
     seed : int
@@ -56,7 +59,7 @@ class Settings:
     n_factors: int = 50
     posterior: Posterior = "variational"
     bias_precision: float = 5.0
-    factor_precision: float = 10.0
+    factor_precision: float | None = None
     n_epochs: int = 40
     patience: int = 3
     seed: int = 0
@@ -157,14 +160,14 @@ def fold_in_rows(model: GaussianMF, observations: Observations) -> Effects:
 
 def predict_mean(model: GaussianMF, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Expected value of some cells, kept within the columns' scales."""
-    columns = np.asarray(columns)
+    columns = index_of(columns)
     mean, _ = _predicted(model, rows, columns)
     return np.clip(mean, model.values[0], model.values[_n_levels(model, columns) - 1])
 
 
 def predict_proba(model: GaussianMF, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """(cells, L): probability of each level of some cells."""
-    columns = np.asarray(columns)
+    columns = index_of(columns)
     mean, deviation = _predicted(model, rows, columns)
     middles = 0.5 * (model.values[1:] + model.values[:-1])
     below = np.zeros((len(mean), len(model.values) + 1))
@@ -179,7 +182,7 @@ def _predicted(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of the value of each cell."""
     mean, variance = cell_means(
-        np.asarray(rows), columns, with_unknown(model.rows), with_unknown(model.columns)
+        index_of(rows), columns, with_unknown(model.rows), with_unknown(model.columns)
     )
     deviation = model.scale * np.sqrt(model.noise + variance)
     return model.scale * (model.mean + mean), deviation
@@ -210,7 +213,8 @@ def _initial(observations: Observations, values: np.ndarray, settings: Settings)
     seen = values[observations.level]
     scale = float(seen.std()) if seen.size else 0.0
     scale = scale if scale > 0.0 else 1.0
-    priors = (settings.n_factors, settings.bias_precision, settings.factor_precision)
+    precision = settings.factor_precision or _FACTOR_PRECISION[settings.posterior]
+    priors = (settings.n_factors, settings.bias_precision, precision)
     rng = np.random.default_rng(settings.seed)
     return GaussianMF(
         rows=start(observations.n_rows, *priors),

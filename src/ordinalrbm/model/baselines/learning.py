@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
 Model = TypeVar("Model")
 # A probability is never quite zero: one cell that a model thought impossible must not turn the
 # mean log probability of all others into minus infinity.
 _SMALLEST_PROBABILITY = 1e-12
+# A rise of the mean log probability that is worth waiting for.
+_WORTHWHILE = 1e-4
 
 
 class Cells(NamedTuple):
@@ -30,6 +33,11 @@ class Record(NamedTuple):
     epoch: int
     validation: float  # mean log probability of a validation cell; NaN when there are none
     seconds: float
+
+
+def index_of(places: ArrayLike) -> np.ndarray:
+    """Rows or columns as kernels want them; one type, so that these are compiled once."""
+    return np.ascontiguousarray(places, dtype=np.int32)
 
 
 def learn(
@@ -50,21 +58,24 @@ def learn(
     epochs : iterator
         Gives the model after each epoch; what it has given, it does not change any more.
     patience : int
-        Learning ends after so many epochs without a new best one.
+        Learning ends after so many epochs in which predictions have not become better, or so
+        little that it is not worth the time.
     """
     best: Model | None = None
-    best_epoch = 0
+    best_value, goal, waited = -np.inf, -np.inf, 0
     history: list[Record] = []
     started = time.perf_counter()
     bar = tqdm(
         total=n_epochs, desc="learning", unit="epoch", disable=not verbose, file=sys.stderr
     )  # fmt: skip
     try:
-        while len(history) < n_epochs and len(history) - best_epoch < patience:
+        while len(history) < n_epochs and waited < patience:
             model = next(epochs)
             value = log_probability(predict_proba, model, validation)
-            if best is None or not value <= history[best_epoch - 1].validation:
-                best, best_epoch = model, len(history) + 1
+            if best is None or not value <= best_value:
+                best, best_value = model, value
+            waited = waited + 1 if value < goal else 0
+            goal = goal if value < goal else value + _WORTHWHILE
             history.append(Record(len(history) + 1, value, time.perf_counter() - started))
             bar.update()
             bar.set_postfix_str(f"held-out {value:.4f}")

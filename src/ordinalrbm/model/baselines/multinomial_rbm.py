@@ -25,7 +25,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import lanes, lanes32
 from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
 from ordinalrbm.engine.rng import split_seed
-from ordinalrbm.model.baselines.learning import Cells, Record, learn
+from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
 
 f32 = np.float32
 _ZERO, _HALF, _ONE = f32(0.0), f32(0.5), f32(1.0)
@@ -68,10 +68,10 @@ class Settings:
     learning_rate: float = 0.002
     batch_size: int = 200
     epochs_per_step: int = 10
-    weight_decay: float = 5.0
+    weight_decay: float = 8.0
     bias_decay: float = 2.5
     averaged_epochs: int = 10
-    n_epochs: int = 80
+    n_epochs: int = 150
     patience: int = 6
     seed: int = 0
 
@@ -193,7 +193,7 @@ def fold_in_rows(model: MultinomialRBM, observations: Observations) -> np.ndarra
 
 def predict_proba(model: MultinomialRBM, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """(cells, L): probability of each level of some cells, given the rows' expected factors."""
-    rows, columns = np.asarray(rows), np.asarray(columns)
+    rows, columns = index_of(rows), index_of(columns)
     factors = np.vstack([model.factors, expit(model.factor_bias)])
     weights, bias = typical_column(model)
     result = np.zeros((len(rows), model.bias.shape[1]), dtype=f32)

@@ -42,8 +42,11 @@ from ordinalrbm.model.baselines.factors import (
     views,
     with_unknown,
 )
-from ordinalrbm.model.baselines.learning import Cells, Record, learn
+from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
 
+# Precision of a factor's prior: where learning begins, and where it is fixed. Weak at the start,
+# or factors would be given up before they have learnt anything.
+_FACTOR_PRECISION: dict[Posterior, float] = {"variational": 1.0, "point": 20.0}
 # The logarithm of a width moves by no more than this in one step.
 _LARGEST_MOVE = 0.7
 # Half-sweeps that new rows are given; each leaves about a tenth of the distance.
@@ -65,7 +68,8 @@ class Settings:
         the original. With variances the precisions of all priors are learnt.
     bias_precision, factor_precision, width_precision : float
         Of the priors of biases, factors and log widths, where a utility has variance one: fixed
-        for "point", where learning begins for "variational".
+        for "point", where learning begins for "variational". Without a number for the factors,
+        it is 20 or 1.
     n_epochs, patience : int
         Largest number of epochs, and after how many without improvement learning ends.
     seed : int
@@ -75,8 +79,8 @@ class Settings:
     n_factors: int = 50
     posterior: Posterior = "variational"
     bias_precision: float = 5.0
-    factor_precision: float = 1.0
-    width_precision: float = 10.0
+    factor_precision: float | None = None
+    width_precision: float = 20.0
     n_epochs: int = 60
     patience: int = 3
     seed: int = 0
@@ -208,7 +212,7 @@ def fold_in_rows(model: OrdinalMF, observations: Observations) -> tuple[Effects,
 
 def predict_proba(model: OrdinalMF, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """(cells, L): probability of each level of some cells."""
-    rows, columns = np.asarray(rows), np.asarray(columns)
+    rows, columns = index_of(rows), index_of(columns)
     mean, variance = cell_means(
         rows, columns, with_unknown(model.rows), with_unknown(model.columns)
     )  # fmt: skip
@@ -288,7 +292,8 @@ def _with_common_steps(
 
 
 def _initial(observations: Observations, settings: Settings) -> OrdinalMF:
-    priors = (settings.n_factors, settings.bias_precision, settings.factor_precision)
+    factor_precision = settings.factor_precision or _FACTOR_PRECISION[settings.posterior]
+    priors = (settings.n_factors, settings.bias_precision, factor_precision)
     rng = np.random.default_rng(settings.seed)
     step = _marginal_steps(observations)
     precision = np.full(step.shape[1], settings.width_precision)
