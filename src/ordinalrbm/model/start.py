@@ -5,12 +5,11 @@ one can be had from an eigendecomposition of their polychoric correlations. Star
 most of the epochs; learning then finds what is not Gaussian. In units of the utilities' own noise,
 a direction along which their variance is λ > 1 needs units with Σ w² = 4 (1 − 1/λ).
 
-With few rows, eigenvalues are too far apart and noise looks like structure. Three things are done
-about it. Correlations shrink by what their errors ask for. The noise of a column, what all others
-cannot explain of it, is taken from correlations that shrink more, because explaining is where a
-regression on all columns fits best what is only chance: as many uncorrelated rows are added as
-there are columns. Eigenvalues that chance alone could have are left out, and the others become the
-variance that utilities are to be expected to have along the eigenvectors.
+With few rows, chance looks like structure. Three things are done about it. Correlations shrink by
+what their errors ask for. For the noise of a column, what a regression on all others leaves of it,
+they shrink further, since such a regression explains chance as well: as if there had been as
+many uncorrelated rows more as there are columns. And eigenvalues that chance alone could have are
+left out; the others become the variance to be expected along their eigenvectors.
 """
 
 from __future__ import annotations
@@ -90,8 +89,8 @@ def _structure(
         correlation / np.sqrt(np.outer(noise, noise)),
         subset_by_index=(n_columns - room, n_columns - 1),
     )
-    # Of a shrunken correlation's variance, this is chance; in a matrix of complete rows, it would
-    # be one by their number.
+    # Mean variance that chance leaves in a shrunken correlation; one by the number of rows, if all
+    # are complete and there are many.
     chance = np.mean((rows / (rows + prior) ** 2)[~np.eye(n_columns, dtype=bool)])
     variance = _expected_variance(values[::-1], n_columns * float(chance))
     real = variance > 1.0 + 1e-6
@@ -107,11 +106,11 @@ def _enough_rows(observations: Observations) -> Observations:
 
 
 def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
-    """Variance of each utility that is its own.
+    """Variance of each utility that is its own: at most what a regression on the others leaves.
 
-    At most this is what a regression on all other columns leaves. It is less when columns share
-    more than the regression sees, and less noise keeps more directions; that pays only for factors
-    of many units, which are fine enough to tell small differences.
+    Less noise keeps more directions, and with them more of the correlations. That pays only for
+    factors of many units; a few bits cannot hold so much. A column that the others do not explain
+    is all noise in any case, hence a power and not a share.
     """
     left = 1.0 / np.diag(np.linalg.inv(polychoric.positive_definite(correlation)))
     return left ** max(1.5 - 1.0 / np.sqrt(units), 1.0)
