@@ -1,6 +1,6 @@
 """Run ours and the peers of the "predicting hidden answers" benchmark and print what they reach.
 
-    python benchmarks/hidden_answers/run.py [names...] [--methods ...] [--out results.jsonl]
+    python benchmarks/hidden_answers/run.py [names...] [--methods ...] [--mask 0] [--out FILE]
 
 It needs gcimpute, scikit-learn and pyarrow, none of which the library itself depends on.
 """
@@ -21,13 +21,14 @@ from score import accuracy, mae, mode, nll
 METHODS = {"ordinalrbm": cumulative_rbm, **PEERS}
 
 
-def evaluate(name: str, method: str, frame: pd.DataFrame) -> dict[str, Any]:
+def evaluate(name: str, method: str, frame: pd.DataFrame, seed: int) -> dict[str, Any]:
     """Return the scores of one peer on one survey, as one line of the results."""
-    train, rows, columns, truth = mask(frame)
+    train, rows, columns, truth = mask(frame, seed)
     prediction = METHODS[method](train, rows, columns)
     result = {
         "data": name,
         "method": method,
+        "mask": seed,
         "hidden": truth.size,
         "mae": mae(prediction.point, truth),
         "accuracy": accuracy(prediction.point, truth),
@@ -56,13 +57,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run the peers on hidden survey answers.")
     parser.add_argument("names", nargs="*", default=NAMES, help=f"data sets out of {NAMES}")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--mask", type=int, default=0, help="seed of which answers are hidden")
     parser.add_argument("--out", type=Path, help="file to append the results to, as JSON lines")
     options = parser.parse_args()
     print(f"{'data':5} {'method':25} {'MAE':>7} {'accuracy':>9} {'NLL':>7} {'seconds':>8}")
     for name in options.names:
         frame = load(name)
         for method in options.methods:
-            result = evaluate(name, method, frame)
+            result = evaluate(name, method, frame, options.mask)
             print(line(result), flush=True)
             if options.out is not None:
                 with options.out.open("a") as out:
