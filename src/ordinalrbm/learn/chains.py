@@ -25,6 +25,7 @@ FreePhase = Literal["contrastive", "persistent"]
 # The first updates must not follow chains that have not settled, but need not be exact either.
 _SETTLING_ITERATIONS = 30
 _SETTLING_TOLERANCE = 0.01
+_ROWS_AT_ONCE = 4096
 
 
 class Chains(NamedTuple):
@@ -67,8 +68,12 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
     """(rows, K) factors near where the answers put them."""
     expected = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
     cpu.mean_field(this, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
-    share = np.clip(expected / model.units, 0.0, 1.0)
-    return rng.binomial(model.units, share).astype(factor_type(model.units))
+    factors = np.empty(expected.shape, dtype=factor_type(model.units))
+    for start in range(0, this.n_rows, _ROWS_AT_ONCE):  # draws are wider than what is kept of them
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        share = np.clip(expected[rows] / model.units, 0.0, 1.0)
+        factors[rows] = rng.binomial(model.units, share)
+    return factors
 
 
 def draw_styles(model: VectorModel, this: Side, clamped: np.ndarray, batch: Batch) -> np.ndarray:

@@ -43,7 +43,7 @@ _RULE_LIMITS = np.array([0.3, 0.75])
 _RULES = tuple(np.polynomial.legendre.leggauss(n) for n in (6, 12, 24))
 # Numbers in a temporary array, and columns and rows of a block of dummies: some megabytes each.
 # Sums of so few rows are exact in float32.
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _BLOCK_COLUMNS = 1 << 10
 _BLOCK_ROWS = 1 << 12
 # Where a smaller share of the answers is given, sparse products are quicker.
