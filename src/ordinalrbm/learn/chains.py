@@ -66,13 +66,16 @@ def start_chains(
 
 def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.ndarray:
     """(rows, K) factors near where the answers put them."""
-    expected = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
-    cpu.mean_field(this, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
-    factors = np.empty(expected.shape, dtype=factor_type(model.units))
-    for start in range(0, this.n_rows, _ROWS_AT_ONCE):  # draws are wider than what is kept of them
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        share = np.clip(expected[rows] / model.units, 0.0, 1.0)
-        factors[rows] = rng.binomial(model.units, share)
+    factors = np.empty((this.n_rows, model.n_factors), dtype=factor_type(model.units))
+    for start in range(0, this.n_rows, _ROWS_AT_ONCE):  # means are wider than what is kept of them
+        stop = min(start + _ROWS_AT_ONCE, this.n_rows)
+        part = this._replace(
+            row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
+        )
+        expected = np.full((stop - start, model.n_factors), 0.5 * model.units, dtype=np.float32)
+        cpu.mean_field(part, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
+        share = np.clip(expected / model.units, 0.0, 1.0)
+        factors[start:stop] = rng.binomial(model.units, share)
     return factors
 
 
