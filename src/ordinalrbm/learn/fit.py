@@ -119,7 +119,7 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
         interrupted = True
     finally:
         bar.close()
-    if not interrupted and _is_better(model, best, monitor, settings):
+    if not interrupted and _is_kept(model, best, monitor, settings):
         best, best_epoch = model, len(history)
     return Fitted(best, best_epoch, history, interrupted)
 
@@ -163,21 +163,16 @@ class _Schedule:
         return best == self.done
 
 
-def _is_better(
+def _is_kept(
     last: VectorModel, best: VectorModel, monitor: Monitor | None, settings: Settings
 ) -> bool:
-    """Whether the last epoch is better than the best by mean-field, judged by draws.
+    """Whether the last epoch is kept, rather than the one that mean-field found best.
 
     Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
-    the stronger the weights: it tends to prefer earlier epochs.
+    the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
+    stays unless draws show clearly that it is worse, by overfitting.
     """
-    if monitor is None:
-        return True
-    values = [
-        monitor.measure_by_draws(model, settings.unanswered, settings.seed)
-        for model in (last, best)
-    ]
-    return values[0] >= values[1]
+    return monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
 
 
 def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Settings) -> None:

@@ -14,6 +14,8 @@ from ordinalrbm.model.vector import Unanswered, VectorModel, side
 # So many rows are watched at most: enough for a standard error of about 0.005 nats.
 _WATCHED_ROWS = 4000
 _DRAWS = 50
+# Standard errors of a difference that are more than chance.
+_CLEARLY = 2.0
 
 
 class Monitor(NamedTuple):
@@ -38,11 +40,19 @@ class Monitor(NamedTuple):
         )
         return float(held_out), float(seen)
 
-    def measure_by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> float:
-        """Mean log probability of the held-out answers, by sampling: slower and unbiased."""
+    def is_worse(
+        self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int
+    ) -> bool:
+        """Whether a model predicts the held-out answers worse than another, beyond chance."""
+        first, second = (self._by_draws(each, unanswered, seed) for each in (model, other))
+        lost = second - first
+        return bool(lost.mean() > _CLEARLY * lost.std() / np.sqrt(lost.size))
+
+    def _by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> np.ndarray:
+        """Log probability of each held-out answer, by sampling: slower and unbiased."""
         chain = draws(model, side(model, self.shown, unanswered), _DRAWS, seed)
         distribution = probabilities(model, chain, self.held_out)
-        return float(log_of_level(distribution, self.held_out.level).mean())
+        return log_of_level(distribution, self.held_out.level)
 
 
 def set_aside(

@@ -236,8 +236,14 @@ def _pooled(observations: Observations, ends: np.ndarray) -> tuple[np.ndarray, n
         first = np.searchsorted(pool[i], np.arange(1, width))
         pooled_ends[i] = np.concatenate([[-np.inf], ends[i, first], [np.inf]])
     levels = np.full((observations.n_rows, n_levels.size), -1, dtype=np.int8)
-    row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
-    levels[row, observations.column] = pool[observations.column, observations.level]
+    row_start = observations.row_start
+    # In blocks: indices are 64 bits wide on the way.
+    for start in range(0, observations.n_rows, _BLOCK_ROWS):
+        ends_at = row_start[start : start + _BLOCK_ROWS + 1]
+        entries = slice(ends_at[0], ends_at[-1])
+        row = np.repeat(np.arange(start, start + ends_at.size - 1), np.diff(ends_at))
+        column = observations.column[entries]
+        levels[row, column] = pool[column, observations.level[entries]]
     return levels, pooled_ends
 
 
