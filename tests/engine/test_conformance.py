@@ -299,13 +299,13 @@ def test_clamped_statistics_by_a_plain_loop():
 def test_mean_field_equals_reference(variant):
     side, factors = random_side(10, **VARIANTS[variant])
     ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
-    tolerance = 1e-6 * side.units**1.1  # float32 counts of many units are coarser
+    tolerance = 1e-6 * max(1.0, side.units / 5)  # float32 counts of many units are coarser
     change = cpu.mean_field(side, ours, tolerance, 500)
     reference.mean_field(in_double(side), theirs, tolerance, 500)
     assert np.all(change <= tolerance)
     assert np.abs(ours - theirs).max() < 10 * tolerance
     empty = np.diff(side.row_start) == 0
-    assert np.abs(ours[empty] - side.units * expit(side.factor_bias)).max() < 1e-6 * side.units
+    assert np.abs(ours[empty] - side.units * expit(side.factor_bias)).max() < tolerance
 
 
 def test_mean_field_iterations_equal_reference():
