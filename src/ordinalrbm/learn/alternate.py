@@ -25,6 +25,7 @@ from ordinalrbm.infer.pairs import Pairs, log_probability
 from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.learn.chains import FreePhase
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
+from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
 
@@ -112,7 +113,7 @@ def fit(
     finally:
         bar.close()
     return FittedMatrix(
-        learner.models(), learner.best_epoch, learner.history, interrupted, learner.priors
+        learner.models(), learner.schedule.best_epoch, learner.history, interrupted, learner.priors
     )
 
 
@@ -139,27 +140,25 @@ class _Learner:
             )
         self.priors = [starting_priors(half, settings.weight_decay) for half in self._halves()]
         self.history: list[Record] = []
-        self.kept: list[tuple[int, MatrixModel]] = []
-        self.best_epoch = 0
-        self.begin_fall = settings.n_epochs - round(_FALL * settings.n_epochs)
+        self.kept: list[MatrixModel] = []
+        self.schedule = Schedule(
+            settings.learning_rate,
+            n_epochs=settings.n_epochs,
+            patience=settings.patience,
+            fall=_FALL,
+        )
         self.started = time.perf_counter()
 
     def _halves(self) -> list[Half]:
         return [self.model.by_rows, self.model.by_columns][: len(self.processes)]
 
-    def _rate(self) -> float:
-        length = max(1, round(_FALL * self.settings.n_epochs))
-        fallen = (len(self.history) - self.begin_fall) / length
-        share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
-        return self.settings.learning_rate * share if fallen < 1.0 else 0.0
-
     def goes_on(self) -> bool:
         """Whether there is another epoch to learn."""
-        return self._rate() > 0.0
+        return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
         """Both passes over the data, then a look at the validation ratings."""
-        epoch, rate = len(self.history) + 1, self._rate()
+        epoch, rate = len(self.history) + 1, self.schedule.rate()
         for number, (process, half) in enumerate(zip(self.processes, self._halves(), strict=True)):
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
@@ -174,28 +173,15 @@ class _Learner:
         decay = [priors.weights for priors in self.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
-        self._keep(epoch, value)
-
-    def _keep(self, epoch: int, value: float) -> None:
-        """Keep this epoch if it is the best; begin to settle when there is no better one."""
-        values = [record.validation for record in self.history]
-        best = epoch if np.isnan(value) else int(np.nanargmax(values)) + 1
-        if best == epoch:
-            self.best_epoch = epoch
-        if epoch - best >= self.settings.patience:
-            self.begin_fall = min(self.begin_fall, epoch)
-        if best == epoch or self.settings.n_averaged > 1:
-            self.kept.append((epoch, self.model.copy()))
-            wanted = max(1, self.settings.n_averaged)
-            self.kept = self.kept[-wanted:]
+        if self.schedule.after(value) or self.settings.n_averaged > 1:
+            self.kept = [*self.kept, self.model.copy()][-self.settings.n_averaged :]
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""
-        models = [model for _, model in self.kept]
         if self.validation is None or not self.settings.calibrate:
-            return models
-        gains = calibrated(models, self.validation)
-        return [model._replace(gains=gains) for model in models]
+            return self.kept
+        gains = calibrated(self.kept, self.validation)
+        return [model._replace(gains=gains) for model in self.kept]
 
 
 def _process(

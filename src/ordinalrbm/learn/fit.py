@@ -15,6 +15,7 @@ from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn.chains import Chains, FreePhase, draw_styles, gradient, start_chains
 from ordinalrbm.learn.monitor import Monitor, set_aside
+from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.learn.updates import Moments, ascend, zero_moments
 from ordinalrbm.model.start import initial_model
 from ordinalrbm.model.styles import has_styles, with_styles
@@ -102,14 +103,16 @@ def fit(observations: Observations, row_weight: np.ndarray | None, settings: Set
         total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
         file=sys.stderr,
     )  # fmt: skip
-    schedule = _Schedule(settings)
+    schedule = Schedule(
+        settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience, fall=_FALL
+    )
     try:
         while (rate := schedule.rate()) > 0.0:
             epoch = len(history) + 1
             _epoch(learner, this, epoch, rate, settings)
             _refuse_divergence(learner.model, epoch, settings)
             history.append(_record(model, monitor, epoch, rate, started, settings))
-            if schedule.after(history):
+            if schedule.after(history[-1].validation):
                 best, best_epoch = model.copy(), epoch
             bar.update()
             bar.set_postfix_str(f"held-out {history[-1].validation:.4f}")
@@ -130,37 +133,6 @@ def _refuse_divergence(model: VectorModel, epoch: int, settings: Settings) -> No
             f"Learning diverged in epoch {epoch}, parameters are no longer finite; "
             f"lower learning_rate (now {settings.learning_rate:g})."
         )
-
-
-class _Schedule:
-    """Full rate until held-out answers are no longer predicted better, then a fall to zero.
-
-    The last epochs settle what the first have found, so learning never just breaks off: a plateau
-    of ``patience`` epochs, or the approach of ``n_epochs``, begins the fall along a cosine.
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.length = max(1, round(_FALL * settings.n_epochs))
-        self.fall_begins = settings.n_epochs - self.length
-        self.done = 0
-
-    def rate(self) -> float:
-        """Learning rate of the next epoch; zero when learning is over."""
-        fallen = (self.done - self.fall_begins) / self.length
-        share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
-        return self.settings.learning_rate * share if fallen < 1.0 else 0.0
-
-    def after(self, history: list[Record]) -> bool:
-        """Take note of an epoch; returns whether it is the best so far."""
-        self.done = len(history)
-        values = np.array([record.validation for record in history])
-        if np.isnan(values[-1]):
-            return True
-        best = int(values.argmax()) + 1
-        if self.done - best >= self.settings.patience:
-            self.fall_begins = min(self.fall_begins, self.done)
-        return best == self.done
 
 
 def _is_kept(

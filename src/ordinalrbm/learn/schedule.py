@@ -1,0 +1,50 @@
+"""How long to learn, and how fast."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Schedule:
+    """Full rate until held-out answers are no longer predicted better, then a fall to zero.
+
+    The last epochs settle what the first have found, so learning never just breaks off: a plateau
+    of ``patience`` epochs, or the approach of ``n_epochs``, begins the fall along a cosine, which
+    takes the share ``fall`` of ``n_epochs``.
+
+    Examples
+    --------
+    >>> schedule = Schedule(0.1, n_epochs=10, patience=1, fall=0.2)
+    >>> rates = []
+    >>> while schedule.rate() > 0.0:
+    ...     rates.append(round(float(schedule.rate()), 3))
+    ...     better = schedule.after(-1.0)  # never better than the first
+    >>> rates
+    [0.1, 0.1, 0.1, 0.05]
+    """
+
+    def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
+        self.learning_rate, self.patience = learning_rate, patience
+        self.length = max(1, round(fall * n_epochs))
+        self.fall_begins = n_epochs - self.length
+        self.done, self.best_epoch = 0, 0
+        self.best_value = -np.inf
+
+    def rate(self) -> float:
+        """Learning rate of the next epoch; zero when learning is over."""
+        fallen = (self.done - self.fall_begins) / self.length
+        share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
+        return self.learning_rate * share if fallen < 1.0 else 0.0
+
+    def after(self, value: float) -> bool:
+        """Take note of an epoch; returns whether it is the best so far.
+
+        ``value`` is its log probability of what is held out. With nothing held out it is NaN, and
+        the last epoch is the best.
+        """
+        self.done += 1
+        if not value <= self.best_value:
+            self.best_epoch, self.best_value = self.done, value
+        if self.done - self.best_epoch >= self.patience:
+            self.fall_begins = min(self.fall_begins, self.done)
+        return self.best_epoch == self.done
