@@ -10,7 +10,7 @@ from scipy.special import entr, softmax
 
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.model.styles import drawn, has_styles, probabilities
+from ordinalrbm.model.styles import draw_styles, drawn, has_styles, probabilities
 from ordinalrbm.model.vector import VectorModel, factor_type
 
 TOLERANCE = 1e-4
@@ -154,10 +154,7 @@ def draws(
 
 def gibbs(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> None:
     """Draw styles given the factors, then factors given the styles; in place."""
-    if has_styles(model):
-        chances = probabilities(model, this, factors, batch.start, batch.stop)
-        rows = slice(batch.start, batch.stop)
-        this.stretch[rows] = drawn(model, chances, batch.start, batch.seed, batch.sweep)
+    draw_styles(model, this, factors, batch)
     cpu.clamped_sweep(this, factors, batch)
 
 

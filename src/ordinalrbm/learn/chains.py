@@ -9,8 +9,7 @@ import numpy as np
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Batch, Side, Statistics
 from ordinalrbm.infer.posterior import gibbs
-from ordinalrbm.model import styles, thresholds
-from ordinalrbm.model.styles import has_styles
+from ordinalrbm.model import thresholds
 from ordinalrbm.model.vector import (
     Gradient,
     VectorModel,
@@ -77,17 +76,6 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
         share = np.clip(expected / model.units, 0.0, 1.0)
         factors[start:stop] = rng.binomial(model.units, share)
     return factors
-
-
-def draw_styles(model: VectorModel, this: Side, clamped: np.ndarray, batch: Batch) -> np.ndarray:
-    """Draw the response styles of a batch given its factors; returns their expected numbers."""
-    rows = slice(batch.start, batch.stop)
-    if not has_styles(model):
-        return np.array([float(batch.stop - batch.start)])
-    chances = styles.probabilities(model, this, clamped, batch.start, batch.stop)
-    this.stretch[rows] = styles.drawn(model, chances, batch.start, batch.seed, batch.sweep)
-    weight = this.row_weight[rows] if this.row_weight.size else np.ones(chances.shape[0])
-    return weight @ chances
 
 
 def gradient(

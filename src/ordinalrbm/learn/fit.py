@@ -13,12 +13,12 @@ from tqdm.auto import tqdm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.errors import DataError
-from ordinalrbm.learn.chains import Chains, FreePhase, draw_styles, gradient, start_chains
+from ordinalrbm.learn.chains import Chains, FreePhase, gradient, start_chains
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.learn.updates import Moments, ascend, zero_moments
 from ordinalrbm.model.start import initial_model
-from ordinalrbm.model.styles import has_styles, with_styles
+from ordinalrbm.model.styles import draw_styles, has_styles, with_styles
 from ordinalrbm.model.vector import (
     ARRAYS,
     Unanswered,

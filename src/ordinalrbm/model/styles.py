@@ -17,7 +17,7 @@ from scipy.special import softmax
 
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.rng import Purpose, uniforms
-from ordinalrbm.engine.side import Side
+from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.model.vector import VectorModel
 
 # From people who use little but the ends to people who hardly leave the middle.
@@ -67,3 +67,17 @@ def drawn(model: VectorModel, chances: np.ndarray, start: int, seed: int, sweep:
     uniform = uniforms(seed, rows, 0, sweep, Purpose.STYLE, 0)
     style = (np.cumsum(chances, axis=1) < uniform[:, None]).sum(axis=1)
     return model.stretches[np.minimum(style, model.stretches.size - 1)].astype(np.float32)
+
+
+def draw_styles(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> np.ndarray:
+    """Draw the styles of a batch given its factors, into the side's ``stretch``.
+
+    Returns the expected (weighted) number of rows of each style, (G,).
+    """
+    if not has_styles(model):
+        return np.array([float(batch.stop - batch.start)])
+    rows = slice(batch.start, batch.stop)
+    chances = probabilities(model, this, factors, batch.start, batch.stop)
+    this.stretch[rows] = drawn(model, chances, batch.start, batch.seed, batch.sweep)
+    weight = this.row_weight[rows] if this.row_weight.size else np.ones(chances.shape[0])
+    return weight @ chances
