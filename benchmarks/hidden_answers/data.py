@@ -6,17 +6,14 @@ where questions are chosen and answers are hidden.
 
 from __future__ import annotations
 
-import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-DATA = Path(
-    os.environ.get(
-        "ORDINALRBM_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    )
-)
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from sources import DATA
 
 FILES = {
     "bfi": "bfi.parquet",

@@ -10,7 +10,7 @@ paper's choice) and by the median.
 from __future__ import annotations
 
 import argparse
-import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,9 @@ import pandas as pd
 
 import ordinalrbm as orbm
 
-DATA = Path(
-    os.environ.get(
-        "ORDINALRBM_DATA", Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    )
-)
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from sources import ratings
+
 # RMSE and MAE as printed in Tran, Phung and Venkatesh (2012); None where the paper has no figure.
 PAPER = {
     ("Gaussian MF", 50): (0.914, 0.720),
@@ -37,13 +35,6 @@ MODELS = {
     "matrix CRBM": lambda k, seed: orbm.MatrixCumulativeRBM(k, k, random_state=seed),
     "vector CRBM": lambda k, seed: orbm.MatrixCumulativeRBM(k, 0, random_state=seed),
 }
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Ratings from our own parquet file or from a file of the original layouts."""
-    if path.suffix == ".parquet":
-        return pd.read_parquet(path)
-    return orbm.datasets.read_movielens(path)
 
 
 def scores(model: Any, test: pd.DataFrame) -> dict[str, float]:
@@ -71,12 +62,12 @@ def run(name: str, k: int, seeds: int, parts: tuple[pd.DataFrame, ...]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=DATA / "ml-1m.parquet")
+    parser.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
     parser.add_argument("--factors", type=int, nargs="+", default=[50, 100, 200])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     options = parser.parse_args()
-    parts = orbm.evaluate.split(read(options.data), protocol="chronological")
+    parts = orbm.evaluate.split(ratings(options.data), protocol="chronological")
     print("training, validation, test:", *map(len, parts), f"; mean of {options.seeds} seeds")
     print(
         f"{'model':12} {'K':>4} {'RMSE':>7} {'MAE':>7} {'median':>7} {'NLL':>7} {'ECE':>7} "

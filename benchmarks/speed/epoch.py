@@ -9,7 +9,6 @@ of the rows and scaled up.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -27,8 +26,9 @@ from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.model.start import initial_model
 from ordinalrbm.model.vector import side
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("ORDINALRBM_DATA", ROOT.parent / "shared" / "data"))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from sources import DATA
+
 BATCH, REFERENCE_ROWS, REPEATS = 200, 4_000, 3
 
 
