@@ -17,10 +17,11 @@ from numba import prange
 from scipy.special import gammaln
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import lanes, lanes32
-from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.engine import ends, lanes, lanes32
+from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.rng import Purpose, split_seed
 from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.sums import add_scaled, dot
 
 _CLAMPED_UTILITY = int(Purpose.CLAMPED_UTILITY)
 _CLAMPED_FACTOR = int(Purpose.CLAMPED_FACTOR)
@@ -171,20 +172,6 @@ def _answers(side: Side, batch: Batch) -> _Answers:
     )
 
 
-@inlined_sum
-def _dot(a: Any, b: Any) -> Any:
-    total = np.float32(0.0)
-    for k in range(a.size):
-        total += a[k] * b[k]
-    return total
-
-
-@inlined_sum
-def _add_scaled(target: Any, scale: Any, source: Any) -> None:
-    for k in range(target.size):
-        target[k] += scale * source[k]
-
-
 @inlined
 def _fill_uniforms(out: Any, n: Any, row: Any, draws: Any, step: Any, purpose: Any) -> None:
     """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
@@ -203,7 +190,7 @@ def _fill_uniforms(out: Any, n: Any, row: Any, draws: Any, step: Any, purpose: A
 def _conditional_means(side: Any, first: Any, n: Any, active: Any, mean: Any) -> None:
     for e in range(n):
         i = side.column[first + e]
-        mean[e] = np.float64(side.bias[i]) + _dot(side.weights[i], active)
+        mean[e] = np.float64(side.bias[i]) + dot(side.weights[i], active)
     if side.offset.size > 0:
         for e in range(n):
             mean[e] += side.offset[first + e]
@@ -226,13 +213,8 @@ def _ends(side: Any, row: Any, entry: Any, mean: Any) -> Any:
     """Ends of an answer's level, seen from the mean of its utility."""
     if side.row_steps.size == 0:
         return _stretched_ends(side, entry, _row_stretch(side, row), mean)
-    # Step by step, each as wide as row and column make it.
     i, level = side.column[entry], np.intp(side.level[entry])
-    ends, steps = side.thresholds[i], side.row_steps[row]
-    low, high = -np.inf, ends[1] + steps[0]
-    for m in range(1, level + 1):
-        low = high
-        high += steps[m] * (ends[m + 1] - ends[m])
+    low, high = ends.of_level_in_table(side.thresholds[i], side.row_steps[row], level)
     return low - mean, high - mean
 
 
@@ -288,7 +270,7 @@ def _activations(side: Any, first: Any, n: Any, utility: Any, activation: Any) -
     for k in range(activation.size):
         activation[k] = side.factor_bias[k]
     for e in range(n):
-        _add_scaled(activation, utility[e], side.weights[side.column[first + e]])
+        add_scaled(activation, utility[e], side.weights[side.column[first + e]])
 
 
 # The bodies of the two passes are functions of their own. Numba's parallel loops remove stores
@@ -466,7 +448,7 @@ def _sum_column(
         entry = side.entry[place] - first_of_batch
         weight = side.row_weight[row] if weighted else np.float32(1.0)
         utility = weight * answers.utility[entry]
-        _add_scaled(total, utility, answers.factors[row - start])
+        add_scaled(total, utility, answers.factors[row - start])
         statistics.bias[i] += utility
         statistics.answers[i] += weight
         if clamped:
@@ -495,7 +477,7 @@ def _sum_factors(side: Any, start: Any, stop: Any, answers: Any, statistics: Any
     weighted = side.row_weight.size > 0
     for row in range(stop - start):
         weight = side.row_weight[start + row] if weighted else np.float32(1.0)
-        _add_scaled(statistics.factor_bias, weight, answers.factors[row])
+        add_scaled(statistics.factor_bias, weight, answers.factors[row])
 
 
 def mean_field(
@@ -578,7 +560,7 @@ def _extrapolate(units: Any, active: Any, last_step: Any, previous: Any) -> None
 
     When factors lean on each other, steps shrink by about the same ratio each time.
     """
-    ratio = min(_dot(last_step, previous) / _dot(previous, previous), _LARGEST_RATIO)
+    ratio = min(dot(last_step, previous) / dot(previous, previous), _LARGEST_RATIO)
     if ratio > np.float32(0.0):
         rest = ratio / (np.float32(1.0) - ratio)
         for k in range(active.size):
@@ -652,7 +634,7 @@ def _fill_offsets(
 ) -> None:
     for row in prange(row_start.size - 1):
         for entry in range(row_start[row], row_start[row + 1]):
-            offset[entry] = bias[row] + _dot(weights[row], factors[column[entry]])
+            offset[entry] = bias[row] + dot(weights[row], factors[column[entry]])
 
 
 def log_levels(
@@ -764,7 +746,7 @@ def _anneal_chain(
     total = 0.0
     for t in range(1, betas.size):
         for e in range(n):
-            product[e] = _dot(side.weights[side.column[first + e]], active)
+            product[e] = dot(side.weights[side.column[first + e]], active)
         total += _log_ratio(side, clamped, first, n, row, product, betas[t - 1], betas[t])
         _fill_uniforms(uniform, n, stream, draws, t, _CLAMPED_UTILITY)
         for e in range(n):

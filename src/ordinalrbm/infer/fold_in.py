@@ -15,8 +15,9 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import lanes
-from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.engine import ends, lanes
+from ordinalrbm.engine.compiled import compiled, inlined
+from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.model.matrix import Half, MatrixModel
 
 # Turns at most, and the change of a mean utility at which to stop before.
@@ -210,7 +211,7 @@ def _place_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
                 _curvature(design, low, high, usual, lower)
             _newton(design, by_factors, by_own, utility, usual, lower, own)
             for e in range(n):
-                by_own[e] = _product(design[e], own)
+                by_own[e] = dot(design[e], own)
             # Widths and bias speak of the same thing: one after the other, or both overshoot.
             _expect(column, level, columns, new.n_levels[row], steps, by_factors, by_own, low, high,
                     utility)  # fmt: skip
@@ -248,25 +249,11 @@ def _centred_factors(column: Any, columns: Any, usual: Any) -> Any:
     return design
 
 
-@inlined_sum
-def _product(a: Any, b: Any) -> Any:
-    total = 0.0
-    for k in range(a.size):
-        total += a[k] * b[k]
-    return total
-
-
-@inlined_sum
-def _add_scaled(target: Any, scale: Any, source: Any) -> None:
-    for k in range(target.size):
-        target[k] += scale * source[k]
-
-
 @inlined
 def _act(column: Any, columns: Any, factors: Any, mean: Any) -> None:
     """What the columns' parameters and the row's factors make of each mean."""
     for e in range(column.size):
-        mean[e] = columns.bias[column[e]] + _product(columns.weights[column[e]], factors)
+        mean[e] = columns.bias[column[e]] + dot(columns.weights[column[e]], factors)
 
 
 @inlined
@@ -277,16 +264,11 @@ def _expect(
     """Ends of each answer's level, seen from its mean, and its expected utility."""
     for e in range(column.size):
         i, mean = column[e], by_factors[e] + by_own[e]
-        top = min(columns.n_levels[i], row_levels) - 1
-        lower, upper = -_INFINITE, columns.steps[i, 0] + steps[0] - mean
-        for m in range(1, level[e] + 1):
-            lower = upper
-            if m < steps.size:
-                upper += np.exp(columns.steps[i, m] + steps[m])
-        if level[e] == top:
-            upper = _INFINITE
-        low[e], high[e] = lower, upper
-        utility[e] = mean + lanes.edge_densities(lower, upper)[2]
+        lower, upper = ends.of_level(columns.steps[i], steps, level[e])
+        is_last = level[e] == min(columns.n_levels[i], row_levels) - 1
+        low[e] = lower - mean if level[e] > 0 else -_INFINITE
+        high[e] = _INFINITE if is_last else upper - mean
+        utility[e] = mean + lanes.edge_densities(low[e], high[e])[2]
 
 
 @inlined
@@ -294,7 +276,7 @@ def _infer_factors(column: Any, columns: Any, utility: Any, factors: Any) -> Non
     for k in range(factors.size):
         factors[k] = columns.factor_bias[k]
     for e in range(column.size):
-        _add_scaled(factors, utility[e], columns.weights[column[e]])
+        add_scaled(factors, utility[e], columns.weights[column[e]])
     for k in range(factors.size):
         factors[k] = lanes.logistic(factors[k])
 
@@ -312,10 +294,10 @@ def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None
         information = shift * shift - (low[e] * at_low - high[e] * at_high)
         information = min(max(information, _LEAST_INFORMATION), 1.0)
         for k in range(size):
-            _add_scaled(lower[k, : k + 1], information * design[e, k], design[e, : k + 1])
+            add_scaled(lower[k, : k + 1], information * design[e, k], design[e, : k + 1])
     for k in range(size):
         for j in range(k + 1):
-            rest = lower[k, j] - _product(lower[k, :j], lower[j, :j])
+            rest = lower[k, j] - dot(lower[k, :j], lower[j, :j])
             lower[k, j] = np.sqrt(rest) if j == k else rest / lower[j, j]
 
 
@@ -330,12 +312,12 @@ def _newton(
         slope[k] = -usual.weights_precision[k] * own[k]
     slope[size - 1] = -usual.bias_precision[0] * (own[size - 1] - usual.bias[0])
     for e in range(n):
-        _add_scaled(slope, utility[e] - by_factors[e] - by_own[e], design[e])
+        add_scaled(slope, utility[e] - by_factors[e] - by_own[e], design[e])
     for k in range(size):
-        slope[k] = (slope[k] - _product(lower[k, :k], slope[:k])) / lower[k, k]
+        slope[k] = (slope[k] - dot(lower[k, :k], slope[:k])) / lower[k, k]
     for k in range(size - 1, -1, -1):
         slope[k] /= lower[k, k]
-        _add_scaled(slope[:k], -slope[k], lower[k, :k])
+        add_scaled(slope[:k], -slope[k], lower[k, :k])
     for k in range(size):
         own[k] += slope[k]
 
@@ -355,7 +337,7 @@ def _move_steps(
         for m in range(1, min(v + 1, steps.size)):
             # An end moves with every width below it.
             share = at_high - at_low if m < v else at_high
-            share *= np.exp(columns.steps[i, m] + steps[m])
+            share *= ends.width(columns.steps[i], steps, m)
             slope[m] += share
             curvature[m] += share * share
     for m in range(1, steps.size):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from ordinalrbm.engine import lanes
+from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.infer.predict import SMALLEST_PROBABILITY
 from ordinalrbm.model.matrix import MatrixModel
@@ -100,4 +100,4 @@ def _add_pair(
         total[level] += lanes.mass(low, high)
         low = high
         if level + 1 < by_rows.steps.shape[1]:
-            end += np.exp(by_rows.steps[i, level + 1] + by_columns.steps[d, level + 1])
+            end += ends.width(by_rows.steps[i], by_columns.steps[d], level + 1)

@@ -23,8 +23,9 @@ from scipy.special import expit
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import lanes, lanes32
-from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.rng import split_seed
+from ordinalrbm.engine.sums import dot
 from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
 
 f32 = np.float32
@@ -453,14 +454,6 @@ def _fill_uniforms(
         out[4 * block + 3] = lanes.uniform(words[3])
 
 
-@inlined_sum
-def _dot(a: Any, b: Any) -> Any:
-    total = _ZERO
-    for k in range(a.size):
-        total += a[k] * b[k]
-    return total
-
-
 @inlined
 def _factor_probabilities(parameters: Any, column: Any, level: Any, probability: Any) -> None:
     for k in range(probability.size):
@@ -478,7 +471,7 @@ def _level_weights(weights: Any, bias: Any, centred: Any, n_levels: Any, weight:
     """Weight of each level in a column's softmax, the largest being one; returns their sum."""
     highest = f32(-np.inf)
     for level in range(n_levels):
-        weight[level] = bias[level] + _dot(weights[level], centred)
+        weight[level] = bias[level] + dot(weights[level], centred)
         highest = max(highest, weight[level])
     total = _ZERO
     for level in range(n_levels):

@@ -26,7 +26,7 @@ from numba import prange
 from scipy.special import ndtri
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import lanes
+from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.model.baselines.factors import (
     Effects,
@@ -335,7 +335,7 @@ def _threshold(this_step: Any, other_step: Any, index: Any) -> Any:
         return np.inf
     threshold = this_step[0] + other_step[0]
     for m in range(1, index):
-        threshold += np.exp(this_step[m] + other_step[m])
+        threshold += ends.width(this_step, other_step, m)
     return threshold
 
 
@@ -372,7 +372,7 @@ def _fill_masses(
             result[e, level] = lanes.mass(low, high)
             low = high
             if level + 2 < last:
-                threshold += np.exp(this[level + 1] + other[level + 1])
+                threshold += ends.width(this, other, level + 1)
         result[e, last - 1] = lanes.mass(low, np.inf)
 
 
@@ -449,7 +449,7 @@ def _add_answer(
     curved_low = at_low * (at_low - low) if answers.below[e] > 0 else 0.0
     curved_high = at_high * (at_high + high) if answers.above[e] <= step.size else 0.0
     for m in range(1, step.size):
-        width = np.exp(step[m] + other[m]) * scale
+        width = ends.width(step, other, m) * scale
         below[m] = width if m < answers.below[e] else 0.0
         above[m] = width if m < answers.above[e] and answers.above[e] <= step.size else 0.0
         gradient[m] += at_high * above[m] - at_low * below[m]
