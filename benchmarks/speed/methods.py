@@ -1,0 +1,263 @@
+"""Ours and the peers: what a user who has ratings would reach for today.
+
+Every method learns from the training ratings alone. Validation ratings are for early stopping
+(ours) or for the choice of a setting (peers). Users and items come as positions 0, 1, 2, …
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+
+import ordinalrbm as orbm
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from copula import copula_probabilities, gcimpute, impute
+
+
+class Ratings(NamedTuple):
+    """Who rated what how; ratings are positions on the scale."""
+
+    user: np.ndarray
+    item: np.ndarray
+    level: np.ndarray
+
+
+class Task(NamedTuple):
+    """The same for every method."""
+
+    train: Ratings
+    validation: Ratings
+    n_users: int
+    n_items: int
+    values: np.ndarray
+    """What the positions on the scale stand for."""
+
+
+class Options(NamedTuple):
+    """What the command line says about the methods."""
+
+    factors: int
+    """Of a user and of an item, in our models."""
+    rank: int
+    iterations: int
+    threads: int
+    seed: int
+
+
+Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""From users and items to numbers (n,) or distributions (n, L)."""
+
+
+class Method(NamedTuple):
+    """How to fit it, and what there is to choose by validation (the error of the mean)."""
+
+    fit: Callable[[Task, Options, Any], Predict]
+    choices: tuple[Any, ...] = (None,)
+
+
+# ---- ours -------------------------------------------------------------------------------------
+
+
+def matrix_crbm(task: Task, options: Options, _: Any) -> Predict:
+    """Fit with the defaults: there is nothing to tune."""
+    return fitted(task, orbm.MatrixCumulativeRBM(options.factors, options.factors, **ours(options)))
+
+
+def vector_crbm(task: Task, options: Options, _: Any) -> Predict:
+    """Fit the vector treatment of the same ratings."""
+    return fitted(task, orbm.MatrixCumulativeRBM(options.factors, 0, **ours(options)))
+
+
+def baseline(name: str) -> Method:
+    """One of the paper's baselines, as it comes with the library."""
+
+    def fit(task: Task, options: Options, _: Any) -> Predict:
+        kind = getattr(orbm, name, None)
+        if kind is None:
+            raise ImportError(f"this version has no orbm.{name}")
+        return fitted(task, kind(options.factors, **ours(options)))
+
+    return Method(fit)
+
+
+def ours(options: Options) -> dict[str, Any]:
+    """What all our models are told."""
+    return {"random_state": options.seed, "n_jobs": options.threads}
+
+
+def fitted(task: Task, model: Any) -> Predict:
+    """Fit one of our models; a distribution where it has one."""
+    values = task.values
+
+    def labelled(part: Ratings) -> tuple[np.ndarray, ...]:
+        return part.user, part.item, values[part.level]
+
+    if "scale" in model.get_params():
+        model.set_params(scale=values.tolist())
+    model.fit(labelled(task.train), validation=labelled(task.validation))
+    return getattr(model, "predict_proba", model.predict)
+
+
+# ---- peers ------------------------------------------------------------------------------------
+
+
+def myfm(task: Task, options: Options, _: Any) -> Predict:
+    """myFM's ordered probit: a Bayesian factorisation machine on the ids, by Gibbs sampling.
+
+    A tenth of the iterations is burn-in; users and items have priors of their own.
+    """
+    model = myfm_model(options.rank, options.seed)
+    kept = options.iterations - options.iterations // 10
+    fit_myfm(model, task, options.iterations, n_kept_samples=kept)
+    return lambda user, item: model.predict_proba(one_hot(task, user, item))
+
+
+def myfm_model(rank: int, seed: int) -> Any:
+    """An ordered probit that has not seen data."""
+    from myfm import MyFMOrderedProbit
+
+    return MyFMOrderedProbit(rank=rank, random_seed=seed)
+
+
+def fit_myfm(model: Any, task: Task, iterations: int, **settings: Any) -> None:
+    """Draw so many samples."""
+    model.fit(
+        one_hot(task, task.train.user, task.train.item), task.train.level, n_iter=iterations,
+        group_shapes=[task.n_users, task.n_items], **settings,
+    )  # fmt: skip
+
+
+def one_hot(task: Task, user: np.ndarray, item: np.ndarray) -> csr_matrix:
+    """Two ones per rating: its user and its item."""
+    n = user.size
+    columns = np.column_stack([user, task.n_users + item]).ravel()
+    shape = n, task.n_users + task.n_items
+    return csr_matrix((np.ones(2 * n), columns, np.arange(0, 2 * n + 1, 2)), shape=shape)
+
+
+def surprise_svd(task: Task, options: Options, penalty: float) -> Predict:
+    """Surprise's SVD: biased factorisation by gradient descent, 20 epochs of its default rate."""
+    from surprise import SVD
+
+    return fit_surprise(SVD(options.rank, reg_all=penalty, random_state=options.seed), task)
+
+
+def surprise_svdpp(task: Task, options: Options, _: Any) -> Predict:
+    """Surprise's SVD++ at its defaults: it is too slow to try several penalties."""
+    from surprise import SVDpp
+
+    model = SVDpp(options.rank, random_state=options.seed, cache_ratings=True)
+    return fit_surprise(model, task)
+
+
+def fit_surprise(model: Any, task: Task) -> Predict:
+    """Fit one of Surprise's models and predict as it does, pair by pair."""
+    from surprise import Dataset, Reader
+
+    values = task.values
+    triples = zip(*(part.tolist() for part in task.train), strict=True)
+    raw = [(user, item, float(values[level]), None) for user, item, level in triples]
+    reader = Reader(rating_scale=(values.min(), values.max()))
+    model.fit(Dataset(reader).construct_trainset(raw))
+
+    def predict(user: np.ndarray, item: np.ndarray) -> np.ndarray:
+        pairs = zip(user.tolist(), item.tolist(), strict=True)
+        return np.array([model.predict(d, i).est for d, i in pairs])
+
+    return predict
+
+
+def cmfrec(task: Task, options: Options, penalty: float) -> Predict:
+    """cmfrec's CMF: biased factorisation by alternating least squares, 10 rounds."""
+    from cmfrec import CMF
+
+    model = CMF(
+        options.rank, lambda_=penalty, nthreads=options.threads, random_state=options.seed,
+        verbose=False,
+    )  # fmt: skip
+    user, item, level = task.train
+    model.fit(pd.DataFrame({"UserId": user, "ItemId": item, "Rating": task.values[level]}))
+    return lambda user, item: model.predict(user, item)
+
+
+def libmf(task: Task, options: Options, penalty: float) -> Predict:
+    """LIBMF: factorisation without biases by parallel gradient descent, 30 rounds.
+
+    Its own predictions are wrong, so its factors are multiplied here. Ratings are centred, as
+    its penalty pulls predictions towards zero.
+    """
+    from libmf import mf
+
+    user, item, level = task.train
+    ratings = task.values[level]
+    middle = ratings.mean()
+    model = mf.MF(
+        k=options.rank, nr_iters=30, nr_threads=options.threads, lambda_p1=0.0,
+        lambda_q1=0.0, lambda_p2=penalty, lambda_q2=penalty,
+    )  # fmt: skip
+    model.fit(np.column_stack([user, item, ratings - middle]))
+    of_users, of_items = model.p_factors(), model.q_factors()
+    return lambda user, item: middle + (of_users[user] * of_items[item]).sum(axis=1)
+
+
+def low_rank_copula(task: Task, options: Options, _: Any) -> Predict:
+    """gcimpute's low-rank Gaussian copula on the table of users × items, in one process.
+
+    It has no use for items of which only one value is known; they stay out of the table. Nor does
+    it expect a value that an item has not had: a hundredth of everything's distribution is added.
+    """
+    user, item, level = task.train
+    cells = np.full((task.n_users, task.n_items), np.nan)
+    cells[user, item] = level
+    table = pd.DataFrame(cells)
+    table = table.loc[:, table.nunique() > 1]
+    model = gcimpute().LowRankGaussianCopula(rank=options.rank)
+    impute(model, table)
+    place = np.full(task.n_items, -1)
+    place[table.columns] = np.arange(table.shape[1])
+    marginal = np.bincount(level, minlength=task.values.size) / level.size
+
+    def predict(user: np.ndarray, item: np.ndarray) -> np.ndarray:
+        found = np.zeros((user.size, task.values.size))
+        column = place[item]
+        known = column >= 0
+        found[known] = copula_cells(model, table, user[known], column[known], task.values.size)
+        found[~known] = marginal
+        return 0.99 * found + 0.01 * marginal
+
+    return predict
+
+
+def copula_cells(
+    model: Any, table: pd.DataFrame, rows: np.ndarray, columns: np.ndarray, n_levels: int
+) -> np.ndarray:
+    """(cells, L): the copula's distributions on the whole scale."""
+    column_levels = [np.sort(table[name].dropna().unique()) for name in table]
+    packed = copula_probabilities(model, table, rows, columns, column_levels)
+    found = np.zeros((rows.size, n_levels))
+    for column in np.unique(columns):
+        cells, known = columns == column, column_levels[column].astype(int)
+        found[np.ix_(cells, known)] = packed[cells, : known.size]
+    return found
+
+
+METHODS = {
+    "matrix_crbm": Method(matrix_crbm),
+    "vector_crbm": Method(vector_crbm),
+    "gaussian_mf": baseline("GaussianMF"),
+    "ordinal_mf": baseline("OrdinalMF"),
+    "multinomial_rbm": baseline("MultinomialRBM"),
+    "myfm": Method(myfm),
+    "surprise_svd": Method(surprise_svd, choices=(0.01, 0.02, 0.05, 0.1)),
+    "surprise_svdpp": Method(surprise_svdpp),
+    "cmfrec": Method(cmfrec, choices=(3.0, 10.0, 30.0)),
+    "libmf": Method(libmf, choices=(0.06, 0.12, 0.25)),
+    "gcimpute": Method(low_rank_copula),
+}
