@@ -1,0 +1,117 @@
+"""Speed of the matrix model: beside myFM, and with more threads, ratings and factors.
+
+    python benchmarks/speed/matrix.py [--data ml-1m] [--iterations 10]
+
+Training is with the default settings, from ratings to a calibrated model, validation ratings
+given. An epoch is both processes and a look at the validation ratings; the least of all epochs
+counts, as does the least of myFM's iterations. myFM's 200 iterations are extrapolated from a few.
+All ratios are of this one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from methods import Task, fit_myfm, myfm_model
+from peers import positions
+
+import ordinalrbm as orbm
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from sources import ratings
+
+FACTORS, THREADS, EPOCHS = 50, 2, 5
+MYFM_ITERATIONS = 200
+
+
+def training(train: pd.DataFrame, validation: pd.DataFrame) -> tuple[float, int]:
+    """Seconds of a fit with the default settings, and its epochs."""
+    begun = time.perf_counter()
+    model = orbm.MatrixCumulativeRBM(FACTORS, FACTORS, n_jobs=THREADS, random_state=0)
+    model.fit(train, validation=validation)
+    return time.perf_counter() - begun, model.n_iter_
+
+
+def epoch(parts: tuple[pd.DataFrame, ...], factors: int = FACTORS, threads: int = THREADS) -> float:
+    """Seconds of the quickest epoch."""
+    model = orbm.MatrixCumulativeRBM(
+        factors, factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0
+    )
+    history = model.fit(parts[0], validation=parts[1]).history_
+    return float(np.diff(history["seconds"]).min())
+
+
+def myfm_iteration(task: Task, rank: int, iterations: int) -> tuple[float, float]:
+    """Seconds before the first iteration, and those of the quickest iteration."""
+    times = [time.perf_counter()]
+
+    def note(*_: Any) -> tuple[bool, None]:
+        times.append(time.perf_counter())
+        return False, None
+
+    fit_myfm(myfm_model(rank, 0), task, iterations, n_kept_samples=1, callback=note)
+    each = float(np.diff(times[1:]).min())
+    return times[1] - times[0] - each, each
+
+
+def beside_myfm(parts: tuple[pd.DataFrame, ...], iterations: int) -> None:
+    """Whole training, and one pass over the ratings."""
+    task, _ = positions(parts)
+    ours, n_epochs = training(*parts[:2])
+    start, each = myfm_iteration(task, 20, iterations)
+    whole = start + MYFM_ITERATIONS * each
+    print(f"  training, K = S = {FACTORS}            {ours:8.2f} s   {n_epochs} epochs")
+    print(f"  myFM, rank 20, {MYFM_ITERATIONS} iterations    {whole:8.1f} s   {iterations} timed")
+    print(f"  myFM against ours                {whole / ours:8.1f} x   (bar: 30)")
+    _, each = myfm_iteration(task, FACTORS, iterations)
+    ours = epoch(parts)
+    print(f"  one epoch                        {ours:8.3f} s")
+    print(f"  one iteration of myFM, rank {FACTORS}   {each:8.3f} s")
+    print(f"  iteration against epoch          {each / ours:8.1f} x   (bar: 10)")
+
+
+def a_tenth(parts: tuple[pd.DataFrame, ...]) -> tuple[pd.DataFrame, ...]:
+    """The ratings of every tenth user."""
+    users = np.sort(parts[0]["user"].unique())[::10]
+    return tuple(part[part["user"].isin(users)] for part in parts)
+
+
+def scaling(parts: tuple[pd.DataFrame, ...]) -> None:
+    """How an epoch grows."""
+    usual, few = epoch(parts), a_tenth(parts)
+    growth = len(parts[0]) / len(few[0])
+    print(
+        f"  2 threads against 1              {epoch(parts, threads=1) / usual:8.2f} x   (bar: 1.7)"
+    )
+    print(
+        f"  {growth:4.1f} times the ratings           {usual / epoch(few):8.2f} x   "
+        "the time (bar: 11 for 10 times)"
+    )
+    twice = epoch(parts, factors=2 * FACTORS)
+    print(f"  twice the factors                {twice / usual:8.2f} x   the time (bar: 2.2)")
+
+
+def main() -> None:
+    """Print all timings."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
+    parser.add_argument("--iterations", type=int, default=10, help="of myFM that are timed")
+    options = parser.parse_args()
+    parts = orbm.evaluate.split(ratings(options.data))
+    print(f"{options.data}, {len(parts[0]):,} training ratings, {THREADS} threads")
+    training(*a_tenth(parts)[:2])  # compile
+    try:
+        beside_myfm(parts, options.iterations)
+    except ImportError as error:
+        print(f"  myFM is not there: {error}")
+    scaling(parts)
+
+
+if __name__ == "__main__":
+    main()
