@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Literal
 
-import numba
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ordinalrbm import storage
@@ -31,10 +26,12 @@ from ordinalrbm.infer import sample as sampling
 from ordinalrbm.learn.fit import Settings, fit
 from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
+from ordinalrbm.recommender import MatrixCumulativeRBM
+from ordinalrbm.running import seed_from, tell_of_interruption, threads
+from ordinalrbm.storage import plain_number
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
-_MAX_THREADS = numba.get_num_threads()
 
 
 class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -189,13 +186,13 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         table = tables.as_table(X)
         weight = check_weights(sample_weight, table.n_rows)
         scales = resolve_scales(table.columns(), table.names, self.scales)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         # Batches are neighbouring rows, and files are often sorted.
         order = np.random.default_rng(seed).permutation(table.n_rows)
         if weight is not None:
             order = order[weight[order] > 0]  # a row without weight is as one that is not there
         observations = tables.encode(table, scales, row_order=order)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             fitted = fit(
                 observations, None if weight is None else weight[order], self._settings(seed)
             )
@@ -207,11 +204,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_iter_ = len(fitted.history)
         self.history_ = pd.DataFrame(fitted.history)
         if fitted.interrupted:
-            print(
-                f"ordinalrbm: learning was stopped after epoch {self.n_iter_}; "
-                f"the model of epoch {self.best_epoch_}, the best so far, is kept.",
-                file=sys.stderr,
-            )
+            tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
 
     def _settings(self, seed: int) -> Settings:
@@ -227,7 +220,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def transform(self, X: Any) -> np.ndarray:
         """Posterior probability of each factor for each row, (n, K)."""
         observations = self._read(X)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             expected = self._factors(self._side(observations))
         return expected / np.float32(self.model_.units)
 
@@ -249,7 +242,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         True
         """
         observations = self._read(X)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             weights = posterior.mean_field(self.model_, self._side(observations)).style_weights
         return weights @ np.log(self.model_.stretches)
 
@@ -260,7 +253,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         observations = self._read(X)
         cells = prediction.all_cells(observations.n_rows, observations.n_columns)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             flat = self._distribution(self._side(observations), cells)
         cube = flat.reshape(observations.n_rows, observations.n_columns, -1)
         return [
@@ -284,7 +277,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if rule == "mean":
             return np.column_stack(
                 [
-                    prediction.point(p, "mean", _values(scale))
+                    prediction.point(p, "mean", scale.values)
                     for p, scale in zip(distributions, self.scales_, strict=True)
                 ]
             )
@@ -334,10 +327,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return tables.decode(complete, self.scales_, X)
 
         this = self._side(observations)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             if n_draws is None:
                 return filled(prediction.point(self._distribution(this, cells), rule))
-            seed = int(check_random_state(random_state).randint(2**31 - 1))
+            seed = seed_from(random_state)
             return [filled(v) for v in sampling.gaps(self.model_, this, cells, n_draws, seed)]
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -352,7 +345,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         draw = uniforms(0, row, observations.column, 0, Purpose.ANSWER, 0)
         fold = np.floor(draw * _SCORE_FOLDS).astype(np.int8)
         total = 0.0
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             for hidden in (fold == f for f in range(_SCORE_FOLDS)):
                 asked = observations.select(hidden)
                 cells = prediction.Cells(asked.row_start, asked.column, asked.level)
@@ -396,11 +389,11 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_whole("n_chains", n_chains, 2)
         observations = self._read(X)
         this = self._side(observations)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             if method == "exact":
                 estimate = likelihood.exact(self.model_, this)
             else:
-                seed = int(check_random_state(random_state).randint(2**31 - 1))
+                seed = seed_from(random_state)
                 estimate = likelihood.annealed(
                     self.model_, this, seed, n_temperatures=n_temperatures, n_chains=n_chains
                 )
@@ -415,8 +408,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self, "model_")
         check_whole("n", n, 1)
         check_whole("n_steps", n_steps, 1, 2**16)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        with _threads(self.n_jobs):
+        seed = seed_from(random_state)
+        with threads(self.n_jobs):
             levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
         like = np.zeros(levels.shape)
@@ -440,8 +433,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         observations = self._read(X)
         check_whole("n_chains", n_chains, 1)
         check_whole("n_draws", n_draws, 1)
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        with _threads(self.n_jobs):
+        seed = seed_from(random_state)
+        with threads(self.n_jobs):
             draws = diagnose.chains(self.model_, self._side(observations), n_chains, n_draws, seed)
         return diagnose.to_arviz(draws)
 
@@ -561,8 +554,6 @@ def load(path: str | os.PathLike) -> Any:
     >>> bool(np.array_equal(again.transform(X), model.transform(X)))
     True
     """
-    from ordinalrbm.recommender import MatrixCumulativeRBM  # which itself needs this module
-
     kinds: dict[str, Any] = {"vector": CumulativeRBM, "matrix": MatrixCumulativeRBM}
     arrays, header = storage.read(path)
     if header.get("model") not in kinds:
@@ -578,33 +569,11 @@ def load(path: str | os.PathLike) -> Any:
         ) from error
 
 
-@contextmanager
-def _threads(n_jobs: int | None) -> Iterator[None]:
-    """Run with so many threads, at most those that Numba was started with."""
-    before = numba.get_num_threads()
-    if n_jobs is not None and n_jobs != -1:
-        numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
-
-
-def _values(scale: Scale) -> np.ndarray:
-    if scale.is_numeric:
-        return np.asarray(scale.labels, dtype=np.float64)
-    return np.arange(1, scale.n_levels + 1, dtype=np.float64)
-
-
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
     """Parameters as JSON can hold them; scales are stored by themselves, generators cannot be."""
     seed = parameters["random_state"]
     return {
-        **{name: _number(value) for name, value in parameters.items()},
+        **{name: plain_number(value) for name, value in parameters.items()},
         "scales": None,
         "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
     }
-
-
-def _number(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

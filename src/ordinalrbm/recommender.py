@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import storage
@@ -20,7 +18,6 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Ids, Ratings, encode, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import _number, _threads, _values
 from ordinalrbm.infer import fold_in as folding
 from ordinalrbm.infer import recommend as recommending
 from ordinalrbm.infer.explain import Explanation, factor_contributions, rating_effects
@@ -32,6 +29,8 @@ from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
 from ordinalrbm.model.matrix import Half, MatrixModel
 from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_whole
+from ordinalrbm.running import seed_from, tell_of_interruption, threads
+from ordinalrbm.storage import plain_number
 
 _HALVES = ("by_rows", "by_columns")
 _SEEN = ("row_start", "column", "level")
@@ -206,17 +205,13 @@ class MatrixCumulativeRBM(BaseEstimator):
         check_matrix_parameters(self)
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with _threads(self.n_jobs):
+        seed = seed_from(self.random_state)
+        with threads(self.n_jobs):
             task = arrange(known, given, self.validation_fraction, seed)
             fitted = learn(task, self._settings(seed))
         self._keep(known, task, fitted)
         if fitted.interrupted:
-            print(
-                f"ordinalrbm: learning was stopped after epoch {self.n_iter_}; "
-                f"the model of epoch {self.best_epoch_}, the best so far, is kept.",
-                file=sys.stderr,
-            )
+            tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
 
     def _settings(self, seed: int) -> MatrixSettings:
@@ -345,7 +340,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         labels = self.users_.labels if everyone else _as_list(users)
         models = self.models_ if rows.min(initial=0) >= 0 else self._open_models()
         seen = self.ratings_.observations if exclude_seen else None
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             best = recommending.best_items(models, rows, n, self._worth(score), seen)
         return pd.DataFrame(
             {
@@ -398,7 +393,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         check_is_fitted(self, "models_")
         ratings = extended(self.ratings_, new_ratings)
         wider = copy.copy(self)
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             wider.models_ = [
                 folding.fold_in(model, ratings.observations, usual)
                 for model, usual in zip(self.models_, self.usual_, strict=True)
@@ -445,8 +440,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         items, levels = self.ratings_.observations.row(row)
         others = items != column
         items, levels = items[others], levels[others]
-        worth = _values(self.ratings_.scale_of(column))
-        with _threads(self.n_jobs):
+        worth = self.ratings_.scale_of(column).values
+        with threads(self.n_jobs):
             found = [
                 rating_effects(model, row, column, items, levels, worth) for model in self.models_
             ]
@@ -516,7 +511,7 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _plain_parameters(self) -> dict[str, Any]:
         """Parameters as JSON can hold them; a generator cannot be."""
-        plain = {name: _number(value) for name, value in self.get_params().items()}
+        plain = {name: plain_number(value) for name, value in self.get_params().items()}
         seed, default = plain["random_state"], self.ratings_.default_scale
         plain["random_state"] = seed if isinstance(seed, int) else None
         given = self.scale is not None and default is not None
@@ -530,7 +525,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         labels = list(self.item_scales)
         positions = self.items_.lookup(labels, "item")
         scales = [self.ratings_.scale_of(int(j)).to_json() for j in positions]
-        return [list(pair) for pair in zip(map(_number, labels), scales, strict=True)]
+        return [list(pair) for pair in zip(map(plain_number, labels), scales, strict=True)]
 
     @classmethod
     def _from_file(
@@ -598,7 +593,7 @@ class MatrixCumulativeRBM(BaseEstimator):
             pairs = pairs._replace(
                 row=row, column=np.where(pairs.column < 0, len(self.items_), pairs.column)
             )
-        with _threads(self.n_jobs):
+        with threads(self.n_jobs):
             return probabilities(models, pairs)[:, :width]
 
     def _open_models(self) -> list[MatrixModel]:
@@ -636,7 +631,7 @@ def _expected(distribution: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> n
     expected = np.empty(which.size)
     for k, scale in enumerate(distinct):
         chosen = which == k
-        expected[chosen] = distribution[chosen, : scale.n_levels] @ _values(scale)
+        expected[chosen] = distribution[chosen, : scale.n_levels] @ scale.values
     return expected
 
 
@@ -655,7 +650,7 @@ def _labels(levels: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarra
 def _worth_of_levels(scale: Scale, score: str, common: bool) -> np.ndarray:
     if score == "top":
         return (np.arange(scale.n_levels) == scale.n_levels - 1).astype(np.float64)
-    values = _values(scale)
+    values = scale.values
     if common:
         return values
     return (values - values[0]) / ((values[-1] - values[0]) or 1.0)

@@ -82,3 +82,8 @@ def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
             f"version {VERSION}; use the release that wrote it, or fit again."
         )
     return arrays, header
+
+
+def plain_number(value: Any) -> Any:
+    """A NumPy number as one of Python's, which JSON can hold; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value

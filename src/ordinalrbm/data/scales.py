@@ -66,6 +66,19 @@ class Scale:
         """Whether the labels are numbers (or booleans) rather than text."""
         return not isinstance(self.labels[0], str)
 
+    @property
+    def values(self) -> np.ndarray:
+        """What each level counts when levels are averaged: its number, or of text its place 1..L.
+
+        Examples
+        --------
+        >>> Scale((0.5, 1.0, 4.0)).values, Scale(("low", "high")).values
+        (array([0.5, 1. , 4. ]), array([1., 2.]))
+        """
+        if self.is_numeric:
+            return np.asarray(self.labels, dtype=np.float64)
+        return np.arange(1, self.n_levels + 1, dtype=np.float64)
+
     def encode(self, values: Any, column: Name, rows: np.ndarray | None = None) -> np.ndarray:
         """Levels 0..L-1 of the values, -1 where unanswered (NaN, None, pd.NA, NaT).
 
