@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -605,14 +604,13 @@ class MatrixCumulativeRBM(BaseEstimator):
 # Inside
 
 
-def _usual(model: MatrixModel, priors: Sequence[Any]) -> list[Usual]:
+def _usual(model: MatrixModel, priors: tuple[Any, Any]) -> list[Usual]:
     """What is usual among items and users, for those who come later."""
     most = np.full(model.n_rows, model.by_rows.steps.shape[1] + 1)
-    known = list(priors[: 2 if model.by_columns.n_factors else 1])
-    prior_of_items, prior_of_users = (*known, None, None)[:2]
+    of_items, of_users = priors
     return [
-        folding.usual(model.by_rows, model.n_levels, prior_of_items),
-        folding.usual(model.by_columns, most, prior_of_users),
+        folding.usual(model.by_rows, model.n_levels, of_items),
+        folding.usual(model.by_columns, most, of_users),
     ]
 
 

@@ -68,13 +68,16 @@ class Record(NamedTuple):
 
 
 class FittedMatrix(NamedTuple):
-    """Models to average over (the last is that of the best epoch), and how learning went."""
+    """Models to average over (the last is that of the best epoch), and how learning went.
+
+    ``priors`` are those of both halves, None for one that has nothing to learn.
+    """
 
     models: list[MatrixModel]
     best_epoch: int
     history: list[Record]
     interrupted: bool
-    priors: list[Priors]
+    priors: tuple[Priors | None, Priors | None]
 
 
 class _Process(NamedTuple):
@@ -86,7 +89,6 @@ class _Process(NamedTuple):
     free: np.ndarray
     sums: Half
     n_answers: np.ndarray
-    groups: np.ndarray
     stream: int
 
 
@@ -112,8 +114,13 @@ def fit(
         interrupted = True
     finally:
         bar.close()
+    by_rows, by_columns = [*learner.priors, None][:2]
     return FittedMatrix(
-        learner.models(), learner.schedule.best_epoch, learner.history, interrupted, learner.priors
+        learner.models(),
+        learner.schedule.best_epoch,
+        learner.history,
+        interrupted,
+        (by_rows, by_columns),
     )
 
 
@@ -130,14 +137,10 @@ class _Learner:
         self.model, self.validation, self.settings = model, validation, settings
         rng = np.random.default_rng(settings.seed)
         self.offset = np.empty(observations.n_entries, dtype=np.float32)
-        self.processes = [
-            _process(observations, model.by_rows, row_side, observations.n_levels, 0, rng)
-        ]
+        self.processes = [_process(observations, model.by_rows, row_side, 0, rng)]
         if settings.n_column_factors:
             transposed = observations.transpose()
-            self.processes.append(
-                _process(transposed, model.by_columns, column_side, transposed.n_levels, 1, rng)
-            )
+            self.processes.append(_process(transposed, model.by_columns, column_side, 1, rng))
         self.priors = [starting_priors(half, settings.weight_decay) for half in self._halves()]
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
@@ -163,7 +166,7 @@ class _Learner:
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
             _pass(process, half, side, priors, epoch, rate, self.settings)
-            found = updated(priors, half, process.n_answers, process.groups)
+            found = updated(priors, half, process.n_answers, process.observations.n_levels)
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)
             self.priors[number] = found
@@ -188,7 +191,6 @@ def _process(
     observations: Observations,
     half: Half,
     make_side: Callable[[MatrixModel, Observations, np.ndarray], Side],
-    groups: np.ndarray,
     stream: int,
     rng: np.random.Generator,
 ) -> _Process:
@@ -196,8 +198,8 @@ def _process(
     clamped = rng.integers(0, 2, size=shape, dtype=np.uint8)
     sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half))
     sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
-    counts = np.bincount(observations.column, minlength=observations.n_columns)
-    return _Process(observations, make_side, clamped, clamped.copy(), sums, counts, groups, stream)
+    counts = np.diff(observations.column_view.column_start)
+    return _Process(observations, make_side, clamped, clamped.copy(), sums, counts, stream)
 
 
 def _pass(
@@ -210,7 +212,7 @@ def _pass(
     order = np.random.default_rng([settings.seed, process.stream, epoch]).permutation(starts.size)
     # The two processes of an epoch draw from different counters.
     sweep = 2 * epoch + process.stream
-    n_levels = np.where(process.groups > 0, process.groups, 1)
+    n_levels = process.observations.n_levels
     for first in starts[order]:
         stop = min(int(first) + settings.batch_size, n_rows)
         batch = Batch(

@@ -129,7 +129,7 @@ def learn(task: Task, settings: MatrixSettings) -> FittedMatrix:
         np.zeros(0, dtype=np.int32),
     )  # fmt: skip
     blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
-    return FittedMatrix([blank], 0, [], False, [])
+    return FittedMatrix([blank], 0, [], False, (None, None))
 
 
 def in_order(model: MatrixModel, task: Task) -> MatrixModel:

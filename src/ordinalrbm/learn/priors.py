@@ -39,18 +39,18 @@ def starting_priors(half: Half, strength: float | None) -> Priors:
     return Priors(weights, 5.0, 20.0, common, half.steps.copy())
 
 
-def updated(priors: Priors, half: Half, n_answers: np.ndarray, groups: np.ndarray) -> Priors:
+def updated(priors: Priors, half: Half, n_answers: np.ndarray, n_levels: np.ndarray) -> Priors:
     """Priors that fit the current parameters.
 
-    ``groups`` says which columns have the same scale, and with it the same common widths.
+    Columns with the same number of levels have the same common widths.
     """
     seen = n_answers > 0
     count = n_answers[seen, None]
     centred = half.bias + 0.5 * half.weights.sum(axis=1)
     common_bias = float(np.average(centred[seen], weights=n_answers[seen]))
     common = priors.common_steps.copy()
-    for group in np.unique(groups[seen]):
-        same = groups == group
+    for levels in np.unique(n_levels[seen]):
+        same = n_levels == levels
         common[same] = np.average(half.steps[same & seen], axis=0, weights=n_answers[same & seen])
     widths = (half.steps - common)[seen, 1:]
     return Priors(
