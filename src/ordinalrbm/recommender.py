@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import storage
+from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Ids, Ratings, encode, read_ratings
+from ordinalrbm.data.ratings import Ratings, encode, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer import fold_in as folding

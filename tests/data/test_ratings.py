@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data import ratings as module
-from ordinalrbm.data.ratings import Ids, encode, read_ratings
+from ordinalrbm.data import columns
+from ordinalrbm.data.ratings import encode, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 
@@ -175,7 +175,7 @@ def test_further_ratings_against_a_slow_reading(first, second):
 
 @pytest.mark.parametrize("spread", [1, 10**9])
 def test_blocks_are_joined(monkeypatch, spread):
-    monkeypatch.setattr(module, "_BLOCK", 7)
+    monkeypatch.setattr(columns, "BLOCK", 7)
     rng = np.random.default_rng(3)
     cells = rng.permutation(30 * 20)[:200]
     users, items = cells // 20 * spread + 3, cells % 20
@@ -477,30 +477,7 @@ def test_ids_of_another_kind_are_not_just_unknown():
         known.user_positions("u")
 
 
-# ---- ids --------------------------------------------------------------------------------------
-
-
-@steady
-@given(st.lists(integers, unique=True) | st.lists(st.text(), unique=True))
-def test_ids_survive_being_arrays(labels):
-    kind = object if labels and isinstance(labels[0], str) else np.int64
-    ids_ = Ids(np.array(sorted(labels), dtype=kind))
-    arrays = ids_.to_arrays()
-    assert all(array.dtype.kind in "iu" for array in arrays.values())
-    back = Ids.from_arrays(arrays)
-    assert back.labels.tolist() == sorted(labels)
-    assert back.labels.dtype == ids_.labels.dtype
-    assert back.lookup(labels).tolist() == [sorted(labels).index(label) for label in labels]
-
-
-def test_ids_by_position():
-    ids_ = Ids(np.array([3, 5, 9]))
-    assert ids_.take([2, 0]).tolist() == [9, 3]
-    assert ids_.take([]).tolist() == []
-    assert ids_.lookup([]).tolist() == []
-    assert ids_.lookup([5]).dtype == np.int64
-    with pytest.raises(IndexError, match="between 0 and 2, but range from -1 to 0"):
-        ids_.take([-1, 0])
+# ---- odds and ends ----------------------------------------------------------------------------
 
 
 def test_copies_and_pickles():

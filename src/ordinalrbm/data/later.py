@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Encoded, Ids, Ratings, encode
+from ordinalrbm.data.ratings import Encoded, Ratings, encode
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,8 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from ordinalrbm.data.columns import as_column, blocks, factorise, shown
+from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
@@ -37,108 +39,8 @@ from ordinalrbm.errors import DataError, DataTypeError
 
 COLUMNS = ("user", "item", "rating")
 
-_BLOCK = 1 << 18  # rows worked on at a time
 _OFF_SCALE = -2  # in a table of levels: the value is not on the scale
 _NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
-
-Place = Callable[[int], str]  # where a row is, to begin an error message with
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Ids:
-    """The labels of users or of items; a position on this list is what models see.
-
-    Attributes
-    ----------
-    labels : array of int64, or of str (dtype object)
-        Distinct, in ascending order, so that they do not depend on the order of the ratings.
-
-    Examples
-    --------
-    >>> ids = Ids(np.array(["anne", "carl"], dtype=object))
-    >>> ids.lookup(["carl", "bert"])
-    array([ 1, -1])
-    >>> ids.take([0, 0]).tolist()
-    ['anne', 'anne']
-    """
-
-    labels: np.ndarray
-    _index: pd.Index | None = field(default=None, init=False, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the ids are text rather than integers."""
-        return self.labels.dtype.kind == "O"
-
-    def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
-        """Positions of these labels, -1 for those that are unknown; int64.
-
-        Parameters
-        ----------
-        labels : array-like, 1-D
-            Of the same kind as the ids: text is not looked up among integers.
-        what : str
-            What they are, for error messages.
-        """
-        column = _as_column(labels, f"The {what}s")
-        if not len(column) or not len(self):
-            return np.full(len(column), -1, dtype=np.int64)
-        codes, distinct = number_ids(column, what)
-        return self.match(distinct, what)[codes]
-
-    def match(self, other: Ids, what: str = "id") -> np.ndarray:
-        """Positions of another list's labels on this one, -1 for those that are unknown."""
-        if self.is_text != other.is_text:
-            kinds = ("text", "integers") if self.is_text else ("integers", "text")
-            raise DataError(
-                f"The {what}s known here are {kinds[0]}, such as {_shown(self.labels[0])}, but "
-                f"those asked for are {kinds[1]}, such as {_shown(other.labels[0])}; convert them "
-                "first."
-            )
-        return self._lazy_index().get_indexer(_index_of(other.labels)).astype(np.int64, copy=False)
-
-    def take(self, positions: Any) -> np.ndarray:
-        """The labels at these positions."""
-        positions = np.asarray(positions)
-        if positions.size and not (positions.min() >= 0 and positions.max() < len(self)):
-            raise IndexError(
-                f"Positions must lie between 0 and {len(self) - 1}, but range from "
-                f"{positions.min()} to {positions.max()}."
-            )
-        return self.labels[positions.astype(np.int64, copy=False)]
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Arrays of numbers that say it all, for a model file.
-
-        Examples
-        --------
-        >>> {name: a.tolist() for name, a in Ids(np.array(["a", "bc"], object)).to_arrays().items()}
-        {'text': [97, 98, 99], 'end': [1, 3]}
-        """
-        if not self.is_text:
-            return {"number": self.labels}
-        encoded = [label.encode("utf-8", "surrogatepass") for label in self.labels]
-        end = np.cumsum([len(label) for label in encoded], dtype=np.int64)
-        return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "end": end}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Ids:
-        """The ids that `to_arrays` wrote."""
-        if "number" in arrays:
-            return cls(arrays["number"])
-        text, end = arrays["text"].tobytes(), arrays["end"].tolist()
-        labels = np.empty(len(end), dtype=object)
-        for k, (start, stop) in enumerate(zip([0, *end], end, strict=False)):
-            labels[k] = text[start:stop].decode("utf-8", "surrogatepass")
-        return cls(labels)
-
-    def _lazy_index(self) -> pd.Index:
-        if self._index is None:
-            object.__setattr__(self, "_index", _index_of(self.labels))
-        return self._index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -355,8 +257,8 @@ def encode(
     table = _as_triples(data, columns)
     if not len(table):
         return _nothing(ratings)
-    user, new_users = _find(table.user, ratings.users, "user", table.place)
-    item, new_items = _find(table.item, ratings.items, "item", table.place)
+    user, new_users = find(table.user, ratings.users, "user", table.place)
+    item, new_items = find(table.item, ratings.items, "item", table.place)
     _refuse_repeated_pairs(table, user, item)
     known_item = np.where(item < ratings.n_items, item, np.int32(-1)) if len(new_items) else item
     level = _levels(table, _read_values(table), known_item, ratings.scales, ratings.default_scale)
@@ -391,7 +293,7 @@ class _Triples:
         return self.shape is not None
 
     def place(self, row: int) -> str:
-        user, item, rating = (_shown(c[row]) for c in (self.user, self.item, self.rating))
+        user, item, rating = (shown(c[row]) for c in (self.user, self.item, self.rating))
         what = "Stored entry" if self.is_sparse else "Row"
         return f"{what} {row} (counted from 0; user {user}, item {item}, rating {rating})"
 
@@ -427,7 +329,7 @@ def _as_triples(data: Any, columns: Sequence[str]) -> _Triples:
     if is_polars:
         polars_table = Table("polars", data, names, *data.shape)
         return _Triples(*(polars_table.column(names.index(name)) for name in columns))
-    return _Triples(*(_as_column(data[name], f"Column {name!r}") for name in columns))
+    return _Triples(*(as_column(data[name], f"Column {name!r}") for name in columns))
 
 
 def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
@@ -448,30 +350,13 @@ def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
             )
 
 
-def _as_column(values: Any, what: str) -> Any:
-    """A column that can be sliced and factorised: a NumPy array or a pandas extension array."""
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, pd.SparseDtype):
-        return np.asarray(values)
-    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
-        return getattr(values, "array", values)  # a Series or Index keeps it there
-    if dtype is None and (isinstance(values, str) or not isinstance(values, Iterable)):
-        raise DataTypeError(f"{what} must be a list or an array, not {values!r}; write [...].")
-    # Converted without a type, [1, "a"] would become two texts.
-    column = np.array(list(values), dtype=object) if dtype is None else np.asarray(values)
-    if column.ndim != 1:
-        raise DataError(f"{what} must have one dimension, not shape {column.shape}; flatten them.")
-    # pandas reads numbers only in the machine's own byte order.
-    return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
-
-
 def _from_arrays(data: tuple[Any, ...]) -> _Triples:
     if len(data) != 3:
         raise DataError(
             f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating)."
         )
     named = zip(data, ("users", "items", "ratings"), strict=True)
-    user, item, rating = (_as_column(values, f"The {what}") for values, what in named)
+    user, item, rating = (as_column(values, f"The {what}") for values, what in named)
     if not len(user) == len(item) == len(rating):
         raise DataError(
             f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as "
@@ -492,188 +377,8 @@ def _from_sparse(matrix: Any) -> _Triples:
     return _Triples(coo.row, coo.col, coo.data, coo.shape)
 
 
-def _blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, _BLOCK):
-        yield slice(start, min(start + _BLOCK, n))
-
-
-def _factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """Codes, -1 where missing, and the distinct values in the order of first appearance."""
-    try:
-        codes, distinct = pd.factorize(values)
-    except TypeError as error:  # lists and the like, which cannot be hashed
-        raise DataTypeError(
-            f"{what} hold values that are neither numbers nor text ({error}); convert them."
-        ) from error
-    return codes, np.asarray(distinct)
-
-
-def _row_number(row: int) -> str:
-    return f"Row {row} (counted from 0)"
-
-
-def _shown(value: Any) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
 def _no_rating() -> DataError:
     return DataError("There is no rating in the data; give at least one.")
-
-
-# ---- ids --------------------------------------------------------------------------------------
-
-
-def _index_of(labels: np.ndarray) -> pd.Index:
-    if labels.dtype.kind == "i" and len(labels) > 1:
-        first, last = int(labels[0]), int(labels[-1])
-        if last - first == len(labels) - 1:  # looked up by arithmetic, without a hash table
-            return pd.RangeIndex(first, last + 1)
-    return pd.Index(labels, dtype=labels.dtype)
-
-
-def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tuple[np.ndarray, Ids]:
-    """Number a column of ids, at least one, on the sorted list of the distinct ones.
-
-    Parameters
-    ----------
-    values : array-like, 1-D
-        Integers or text.
-    what : str
-        What they are, for error messages.
-    place : callable, optional
-        ``place(row)`` begins an error message about a row.
-
-    Returns
-    -------
-    positions : array of int32
-    ids : Ids
-
-    Examples
-    --------
-    >>> positions, ids = number_ids(["u", "w", "u"])
-    >>> positions.tolist(), ids.labels.tolist()
-    ([0, 1, 0], ['u', 'w'])
-    """
-    values = _as_column(values, f"The {what}s")
-    place = place or _row_number
-    kind = getattr(values.dtype, "kind", "O")
-    if isinstance(values, np.ndarray) and kind in "iu":
-        _check_64_bits(values, what)
-        low, high = int(values.min()), int(values.max())
-        # A table over the whole range is quickest, unless most of it would be empty.
-        if high - low <= len(values) + _BLOCK:
-            return _number_by_table(values, low, high)
-    if isinstance(values, pd.Categorical):
-        codes, distinct = values.codes, np.array(plain_categories(values.categories), dtype=object)
-    else:
-        codes, distinct = _factorise(values, f"The {what}s")
-    if codes.min() < 0:
-        raise _missing_id(what, place, int((codes < 0).argmax()))
-    if isinstance(values, pd.Categorical):  # whose categories need not all occur
-        codes, used = _number_by_table(codes, 0, len(distinct) - 1)
-        distinct = distinct[used.labels]
-    labels = _plain_ids(distinct, what, lambda k: place(int((codes == k).argmax())))
-    order = np.argsort(labels, kind="stable")
-    rank = np.empty(len(order), dtype=np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return _mapped(codes, rank), Ids(labels[order])
-
-
-def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarray, Ids]:
-    present = np.zeros(high - low + 1, dtype=bool)
-    for block in _blocks(len(values)):
-        present[values[block].astype(np.int64) - low] = True
-    ids = Ids(np.flatnonzero(present) + low)
-    if low == 0 and len(ids) == len(present):  # positions already
-        return values.astype(np.int32, copy=False), ids
-    rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    return _mapped(values, rank, low), ids
-
-
-def _mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
-    """``table[codes - low]``, without NumPy's copy of all codes to 64 bits."""
-    out = np.empty(len(codes), dtype=table.dtype)
-    for block in _blocks(len(codes)):
-        out[block] = table[codes[block].astype(np.int64, copy=False) - low]
-    return out
-
-
-def _plain_ids(distinct: np.ndarray, what: str, place: Place) -> np.ndarray:
-    """Distinct ids as int64 or as objects that are str; `place` tells where the k-th occurs."""
-    if distinct.dtype.kind in "iu":
-        _check_64_bits(distinct, what)
-        return distinct.astype(np.int64)
-    if distinct.dtype.kind == "f":
-        return _whole_ids(distinct, what, place)
-    if distinct.dtype.kind not in "OU":
-        raise _not_an_id(distinct[0], what, place(0))
-    labels = distinct.astype(object)
-    first = type(labels[0])
-    for k, label in enumerate(labels):
-        if isinstance(label, bool | np.bool_) or not isinstance(label, str | numbers.Real):
-            raise _not_an_id(label, what, place(k))
-        if isinstance(label, str) != issubclass(first, str):
-            raise DataError(
-                f"{place(k)}: this {what} is {'text' if isinstance(label, str) else 'a number'}, "
-                f"while {labels[0]!r} is {'text' if issubclass(first, str) else 'a number'}; give "
-                f"all {what}s one type, for example with astype(str)."
-            )
-    if issubclass(first, str):
-        labels[:] = [str(label) for label in labels]  # NumPy's text is a type of its own
-        return labels
-    if all(isinstance(label, numbers.Integral) for label in labels):
-        try:
-            return labels.astype(np.int64)
-        except OverflowError as error:
-            raise _too_large(max(labels, key=abs), what) from error
-    return _whole_ids(labels.astype(np.float64), what, place)
-
-
-def _whole_ids(distinct: np.ndarray, what: str, place: Place) -> np.ndarray:
-    """Integers that became floats on their way; beyond 2**53 floats do not tell them apart."""
-    whole = np.isfinite(distinct) & (np.abs(distinct) < 2**53) & (distinct == np.round(distinct))
-    if not whole.all():
-        k = int(whole.argmin())
-        raise DataError(
-            f"{place(k)}: the {what} {float(distinct[k])!r} is not a whole number; give ids that "
-            "are integers or text."
-        )
-    return distinct.astype(np.int64)
-
-
-def _check_64_bits(values: np.ndarray, what: str) -> None:
-    if values.dtype == np.uint64 and values.max() > np.iinfo(np.int64).max:
-        raise _too_large(int(values.max()), what)
-
-
-def _too_large(value: int, what: str) -> DataError:
-    return DataError(
-        f"The {what} {value} does not fit into 64 bits with a sign; make the {what}s text with "
-        "astype(str)."
-    )
-
-
-def _not_an_id(value: Any, what: str, where: str) -> DataError:
-    return DataTypeError(
-        f"{where}: a {what} must be an integer or text, but {value!r} is of type "
-        f"{type(value).__name__}; convert the {what}s, for example with astype(str)."
-    )
-
-
-def _missing_id(what: str, place: Place, row: int) -> DataError:
-    return DataError(
-        f"{place(row)}: the {what} is missing; drop such rows, for example with dropna(), or give "
-        "each its id."
-    )
-
-
-def _find(column: Any, known: Ids, what: str, place: Place) -> tuple[np.ndarray, Ids]:
-    """Positions of a column's ids, the unknown ones numbered on, and those."""
-    codes, distinct = number_ids(column, what, place)
-    position = known.match(distinct, what) if len(known) else np.full(len(distinct), -1)
-    unknown = np.flatnonzero(position < 0)
-    position[unknown] = len(known) + np.arange(len(unknown))
-    return _mapped(codes, position.astype(np.int32)), Ids(distinct.labels[unknown])
 
 
 # ---- scales -----------------------------------------------------------------------------------
@@ -705,8 +410,8 @@ def _read_values(table: _Triples) -> _Values:
         return _Values(code, distinct, bool(ratings.ordered), not ratings.ordered)
     known: dict[Any, int] = {}
     code = np.empty(len(ratings), dtype=np.int16)
-    for block in _blocks(len(ratings)):
-        block_code, found = _factorise(ratings[block], "The ratings")
+    for block in blocks(len(ratings)):
+        block_code, found = factorise(ratings[block], "The ratings")
         if len(block_code) and block_code.min() < 0:
             raise _missing_rating(table, block.start + int((block_code < 0).argmax()))
         if len(found) > MAX_LEVELS:
@@ -789,7 +494,7 @@ def _values_seen(values: _Values, item: np.ndarray, own: dict[int, Scale]) -> np
         return seen
     has_own = np.zeros(int(item.max()) + 1, dtype=bool)
     has_own[[j for j in own if j < len(has_own)]] = True
-    for block in _blocks(len(item)):
+    for block in blocks(len(item)):
         seen[values.code[block][~has_own[item[block]]]] = True
     return seen
 
@@ -859,7 +564,7 @@ def _levels(
         zero = [value == 0 for value in values.distinct]
         level_of[:, zero] = np.maximum(level_of[:, zero], _NO_LEVEL)
     level = np.empty(len(item), dtype=level_of.dtype)
-    for block in _blocks(len(item)):
+    for block in blocks(len(item)):
         which = 0 if scale_of is None else scale_of[item[block]]
         level[block] = level_of[which, values.code[block]]
         if level[block].min() == _OFF_SCALE:
@@ -918,9 +623,9 @@ def _off_scale(
     if isinstance(scales, Scale):
         remedy = "scale=[...]"
     else:
-        remedy = f"item_scales={{{_shown(table.item[row])}: [...]}}"
+        remedy = f"item_scales={{{shown(table.item[row])}: [...]}}"
     return DataError(
-        f"{table.place(row)}: the rating {_shown(table.rating[row])} is not on the scale "
+        f"{table.place(row)}: the rating {shown(table.rating[row])} is not on the scale "
         f"{shorten(scale.labels)}; correct or drop it, or give the whole scale with {remedy}."
     )
 
@@ -960,7 +665,7 @@ def _refuse_repeated_pairs(table: _Triples, user: np.ndarray, item: np.ndarray) 
         )
     raise DataError(
         f"{table.place(second)}: this user has rated this item before, in row {first} with "
-        f"{_shown(table.rating[first])}; keep one of them with drop_duplicates(), or average them."
+        f"{shown(table.rating[first])}; keep one of them with drop_duplicates(), or average them."
     )
 
 

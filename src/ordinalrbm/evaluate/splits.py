@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.ratings import COLUMNS, number_ids
+from ordinalrbm.data.ids import number_ids
+from ordinalrbm.data.ratings import COLUMNS
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
 

@@ -1,0 +1,52 @@
+"""Columns of any container, read alike: in blocks, and once per distinct value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.errors import DataError, DataTypeError
+
+BLOCK = 1 << 18  # rows worked on at a time
+
+
+def as_column(values: Any, what: str) -> Any:
+    """A column that can be sliced and factorised: a NumPy array or a pandas extension array."""
+    dtype = getattr(values, "dtype", None)
+    if isinstance(dtype, pd.SparseDtype):
+        return np.asarray(values)
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        return getattr(values, "array", values)  # a Series or Index keeps it there
+    if dtype is None and (isinstance(values, str) or not isinstance(values, Iterable)):
+        raise DataTypeError(f"{what} must be a list or an array, not {values!r}; write [...].")
+    # Converted without a type, [1, "a"] would become two texts.
+    column = np.array(list(values), dtype=object) if dtype is None else np.asarray(values)
+    if column.ndim != 1:
+        raise DataError(f"{what} must have one dimension, not shape {column.shape}; flatten them.")
+    # pandas reads numbers only in the machine's own byte order.
+    return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
+
+
+def blocks(n: int) -> Iterator[slice]:
+    """Slices of so many rows, one block after the other."""
+    for start in range(0, n, BLOCK):
+        yield slice(start, min(start + BLOCK, n))
+
+
+def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """Codes, -1 where missing, and the distinct values in the order of first appearance."""
+    try:
+        codes, distinct = pd.factorize(values)
+    except TypeError as error:  # lists and the like, which cannot be hashed
+        raise DataTypeError(
+            f"{what} hold values that are neither numbers nor text ({error}); convert them."
+        ) from error
+    return codes, np.asarray(distinct)
+
+
+def shown(value: Any) -> str:
+    """A value as error messages show it, without NumPy's type around it."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
