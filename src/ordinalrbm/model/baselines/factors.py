@@ -88,6 +88,22 @@ def start(
     return Effects(mean, np.zeros_like(mean), precision)
 
 
+def start_both(
+    observations: Observations, n_factors: int, bias_precision: float, factor_precision: float,
+    seed: int,
+) -> tuple[Effects, Effects]:  # fmt: skip
+    """Rows and columns before learning: only the columns have factors, at random."""
+    priors = (n_factors, bias_precision, factor_precision)
+    rng = np.random.default_rng(seed)
+    return start(observations.n_rows, *priors), start(observations.n_columns, *priors, rng=rng)
+
+
+def no_effects(n: int, precision: np.ndarray) -> Effects:
+    """Rows of which nothing is known but the prior."""
+    zero = np.zeros((n, precision.size))
+    return Effects(zero, zero, precision)
+
+
 # ---- cells ------------------------------------------------------------------------------------
 
 

@@ -22,7 +22,8 @@ from ordinalrbm.model.baselines.factors import (
     cell_means,
     half_sweep,
     improved,
-    start,
+    no_effects,
+    start_both,
     views,
     with_unknown,
 )
@@ -112,12 +113,9 @@ def fit(
     observations : Observations
     values : (L,) array
         Value of each level, ascending, as in 1, 2, 3, 4, 5.
-    validation : Cells, optional
-        Learning ends when these are no longer predicted better, and the best epoch is given.
-        Without them, all epochs are run.
     settings : Settings, optional
-    verbose : bool
-        Show a progress bar.
+    validation, verbose
+        See :func:`~ordinalrbm.model.baselines.learning.learn`.
 
     Returns
     -------
@@ -150,9 +148,7 @@ def fold_in_rows(model: GaussianMF, observations: Observations) -> Effects:
     ``model._replace(rows=...)`` then predicts the cells of these rows.
     """
     view, _ = views(observations)
-    n_rows, width = observations.n_rows, model.rows.precision.size
-    empty = np.zeros((n_rows, width))
-    rows = Effects(empty, empty, model.rows.precision)
+    rows = no_effects(observations.n_rows, model.rows.precision)
     entries = _Values(view, _standardised(model, observations.level))
     pull = _pull(entries, model.mean, rows, model.columns)[0]
     return improved(view, rows, model.columns, pull, model.noise, model.posterior)
@@ -214,11 +210,12 @@ def _initial(observations: Observations, values: np.ndarray, settings: Settings)
     scale = float(seen.std()) if seen.size else 0.0
     scale = scale if scale > 0.0 else 1.0
     precision = settings.factor_precision or _FACTOR_PRECISION[settings.posterior]
-    priors = (settings.n_factors, settings.bias_precision, precision)
-    rng = np.random.default_rng(settings.seed)
+    rows, columns = start_both(
+        observations, settings.n_factors, settings.bias_precision, precision, settings.seed
+    )
     return GaussianMF(
-        rows=start(observations.n_rows, *priors),
-        columns=start(observations.n_columns, *priors, rng=rng),
+        rows=rows,
+        columns=columns,
         mean=float(seen.mean()) / scale if seen.size else float(values.mean()) / scale,
         scale=scale,
         noise=1.0,

@@ -57,9 +57,22 @@ def learn(
     ----------
     epochs : iterator
         Gives the model after each epoch; what it has given, it does not change any more.
+    validation : Cells, optional
+        What learning is watched by.
+    predict_proba : callable
+        Of a model, rows and columns: the probability of each level, (cells, L).
+    n_epochs : int
+        Epochs at most.
     patience : int
         Learning ends after so many epochs in which predictions have not become better, or so
         little that it is not worth the time.
+    verbose : bool
+        Whether to show a progress bar.
+
+    Returns
+    -------
+    model, history
+        The model of the best epoch, and a Record of each epoch.
     """
     best: Model | None = None
     best_value, goal, waited = -np.inf, -np.inf, 0

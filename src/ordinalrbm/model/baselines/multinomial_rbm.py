@@ -157,12 +157,9 @@ def fit(
     Parameters
     ----------
     observations : Observations
-    validation : Cells, optional
-        Learning ends when these are no longer predicted better, and the best epoch is given.
-        Without them, all epochs are run.
     settings : Settings, optional
-    verbose : bool
-        Show a progress bar.
+    validation, verbose
+        See :func:`~ordinalrbm.model.baselines.learning.learn`.
 
     Returns
     -------

@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba import prange
-from scipy.special import ndtri
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
+from ordinalrbm.model import thresholds
 from ordinalrbm.model.baselines.factors import (
     Effects,
     Posterior,
@@ -38,8 +38,9 @@ from ordinalrbm.model.baselines.factors import (
     improved,
     inverse_diagonal,
     learnt_precision,
+    no_effects,
     solve,
-    start,
+    start_both,
     views,
     with_unknown,
 )
@@ -165,12 +166,9 @@ def fit(
     Parameters
     ----------
     observations : Observations
-    validation : Cells, optional
-        Learning ends when these are no longer predicted better, and the best epoch is given.
-        Without them, all epochs are run.
     settings : Settings, optional
-    verbose : bool
-        Show a progress bar.
+    validation, verbose
+        See :func:`~ordinalrbm.model.baselines.learning.learn`.
 
     Returns
     -------
@@ -198,8 +196,7 @@ def fold_in_rows(model: OrdinalMF, observations: Observations) -> tuple[Effects,
     """
     answers, _ = answers_of(observations)
     n_rows = observations.n_rows
-    empty = np.zeros((n_rows, model.rows.precision.size))
-    rows = Effects(empty, empty, model.rows.precision)
+    rows = no_effects(n_rows, model.rows.precision)
     none = np.zeros((n_rows, model.row_widths.precision.size))
     widths = Widths(none, none, model.row_widths.precision)
     for _ in range(_FOLD_IN_SWEEPS):
@@ -284,14 +281,15 @@ def _with_common_steps(model: OrdinalMF) -> OrdinalMF:
 
 def _initial(observations: Observations, settings: Settings) -> OrdinalMF:
     factor_precision = settings.factor_precision or _FACTOR_PRECISION[settings.posterior]
-    priors = (settings.n_factors, settings.bias_precision, factor_precision)
-    rng = np.random.default_rng(settings.seed)
+    rows, columns = start_both(
+        observations, settings.n_factors, settings.bias_precision, factor_precision, settings.seed
+    )
     step = _marginal_steps(observations)
     precision = np.full(step.shape[1], settings.width_precision)
     none = np.zeros((observations.n_rows, step.shape[1]))
     return OrdinalMF(
-        rows=start(observations.n_rows, *priors),
-        columns=start(observations.n_columns, *priors, rng=rng),
+        rows=rows,
+        columns=columns,
         row_widths=Widths(none, none, precision),
         column_widths=Widths(step, step, precision),
         n_levels=observations.n_levels,
@@ -306,9 +304,8 @@ def _marginal_steps(observations: Observations) -> np.ndarray:
     scale_of_entry = n_levels[observations.column]
     for scale in np.unique(n_levels[n_levels > 1]):
         levels = observations.level[scale_of_entry == scale]
-        counts = np.bincount(levels, minlength=scale) + 0.5
-        ends = ndtri(np.cumsum(counts)[:-1] / counts.sum())
-        steps[n_levels == scale, : scale - 1] = np.r_[ends[0], np.log(np.diff(ends))]
+        counts = np.bincount(levels, minlength=scale)[None]
+        steps[n_levels == scale, : scale - 1] = thresholds.at_marginals(counts, np.array([scale]))
     return steps
 
 
