@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from sources import ratings
+from sources import Parts, split
 
 import ordinalrbm as orbm
 
@@ -42,7 +42,7 @@ def milliseconds(model: orbm.MatrixCumulativeRBM, theirs: pd.DataFrame) -> np.nd
     return np.array(found)
 
 
-def run(parts: tuple[pd.DataFrame, ...], share: float, k: int, seed: int) -> None:
+def run(parts: Parts, share: float, k: int, seed: int) -> None:
     users = parts[0]["user"].unique()
     rng = np.random.default_rng(seed)
     hidden = rng.choice(users, max(round(share * users.size), 1), replace=False)
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--factors", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
-    parts = orbm.evaluate.split(ratings(options.data))
+    parts = split(options.data)
     for seed in range(options.seeds):
         run(parts, options.share, options.factors, seed)
 

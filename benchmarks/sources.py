@@ -20,6 +20,21 @@ RATINGS = ("ml-1m", "ml-100k", "dating-top2000", "insteval")
 """The rating data sets in it, by name."""
 
 
+Parts = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+"""Training, validation and test ratings."""
+
+
+def split(name: str | Path, protocol: str | None = None) -> Parts:
+    """Ratings in three parts; chronological, or random where there are no times."""
+    frame = ratings(name)
+    return orbm.evaluate.split(frame, protocol=protocol or usual_protocol(frame))
+
+
+def usual_protocol(frame: pd.DataFrame) -> str:
+    """By time where there are times."""
+    return "chronological" if "timestamp" in frame else "random"
+
+
 def ratings(name: str | Path) -> pd.DataFrame:
     """Ratings of a data set in the folder, or of a file: parquet or a layout of MovieLens."""
     if name in RATINGS:

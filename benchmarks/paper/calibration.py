@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from table import RESULTS, make, ratings
+from table import RESULTS, make, split
 
 import ordinalrbm as orbm
 
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "calibration.png")
     options = parser.parse_args()
-    train, validation, test = orbm.evaluate.split(ratings(options.data))
+    train, validation, test = split(options.data)
     model = make("matrix CRBM", options.factors, options.seed).fit(train, validation=validation)
     values = np.sort(train["rating"].unique())
     truth = test["rating"].to_numpy()

@@ -9,9 +9,7 @@ paper's choice) and by the median.
 
 from __future__ import annotations
 
-from table import parser, print_table, ratings
-
-import ordinalrbm as orbm
+from table import parser, print_table, split
 
 # RMSE and MAE as printed in Tran, Phung and Venkatesh (2012), for MovieLens 1M.
 PAPER = {
@@ -27,7 +25,7 @@ def main() -> None:
     command = parser(__doc__, factors=[50, 100, 200])
     command.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
     options = command.parse_args()
-    parts = orbm.evaluate.split(ratings(options.data), protocol="chronological")
+    parts = split(options.data, "chronological")
     print_table(parts, options, {} if options.data == "ml-100k" else PAPER)
 
 

@@ -15,11 +15,11 @@ import pandas as pd
 import ordinalrbm as orbm
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from sources import ratings as ratings  # for the files beside this one
+from sources import Parts as Parts  # these also for the files beside this one
+from sources import ratings as ratings
+from sources import split as split
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-Parts = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
-"""Training, validation and test ratings."""
 Paper = Mapping[tuple[str, int], tuple[float, float]]
 """RMSE and MAE by model and number of factors, as printed in the paper."""
 

@@ -18,21 +18,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from table import RESULTS, Parts, make, over_seeds, ratings, scores
-
-import ordinalrbm as orbm
+from table import RESULTS, Parts, make, over_seeds, scores, split
 
 NAMES = ("vector CRBM", "matrix CRBM")
 COLOURS = ("#E69F00", "#0072B2")
 WATCHED = 200_000
 """Training ratings that the pseudo-likelihood is computed on, at most."""
-
-
-def split(name: str) -> Parts:
-    """By time where there are times."""
-    frame = ratings(name)
-    protocol = "chronological" if "timestamp" in frame else "random"
-    return orbm.evaluate.split(frame, protocol=protocol)
 
 
 def course(name: str, k: int, epochs: int, parts: Parts) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from peers import positions
 import ordinalrbm as orbm
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from sources import ratings
+from sources import Parts, split
 
 FACTORS, THREADS, EPOCHS = 50, 2, 5
 MYFM_ITERATIONS = 200
@@ -38,7 +38,7 @@ def training(train: pd.DataFrame, validation: pd.DataFrame) -> tuple[float, int]
     return time.perf_counter() - begun, model.n_iter_
 
 
-def epoch(parts: tuple[pd.DataFrame, ...], factors: int = FACTORS, threads: int = THREADS) -> float:
+def epoch(parts: Parts, factors: int = FACTORS, threads: int = THREADS) -> float:
     """Seconds of the quickest epoch."""
     model = orbm.MatrixCumulativeRBM(
         factors, factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0
@@ -60,7 +60,7 @@ def myfm_iteration(task: Task, rank: int, iterations: int) -> tuple[float, float
     return times[1] - times[0] - each, each
 
 
-def beside_myfm(parts: tuple[pd.DataFrame, ...], iterations: int) -> None:
+def beside_myfm(parts: Parts, iterations: int) -> None:
     """Whole training, and one pass over the ratings."""
     task, _ = positions(parts)
     ours, n_epochs = training(*parts[:2])
@@ -76,13 +76,14 @@ def beside_myfm(parts: tuple[pd.DataFrame, ...], iterations: int) -> None:
     print(f"  iteration against epoch          {each / ours:8.1f} x   (bar: 10)")
 
 
-def a_tenth(parts: tuple[pd.DataFrame, ...]) -> tuple[pd.DataFrame, ...]:
+def a_tenth(parts: Parts) -> Parts:
     """The ratings of every tenth user."""
     users = np.sort(parts[0]["user"].unique())[::10]
-    return tuple(part[part["user"].isin(users)] for part in parts)
+    train, validation, test = (part[part["user"].isin(users)] for part in parts)
+    return train, validation, test
 
 
-def scaling(parts: tuple[pd.DataFrame, ...]) -> None:
+def scaling(parts: Parts) -> None:
     """How an epoch grows."""
     usual, few = epoch(parts), a_tenth(parts)
     growth = len(parts[0]) / len(few[0])
@@ -103,7 +104,7 @@ def main() -> None:
     parser.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
     parser.add_argument("--iterations", type=int, default=10, help="of myFM that are timed")
     options = parser.parse_args()
-    parts = orbm.evaluate.split(ratings(options.data))
+    parts = split(options.data)
     print(f"{options.data}, {len(parts[0]):,} training ratings, {THREADS} threads")
     training(*a_tenth(parts)[:2])  # compile
     try:

@@ -82,7 +82,10 @@ def baseline(name: str) -> Method:
         kind = getattr(orbm, name, None)
         if kind is None:
             raise ImportError(f"this version has no orbm.{name}")
-        return fitted(task, kind(options.factors, **ours(options)))
+        model = kind(options.factors)
+        known = model.get_params()
+        model.set_params(**{name: v for name, v in ours(options).items() if name in known})
+        return fitted(task, model)
 
     return Method(fit)
 
@@ -259,9 +262,9 @@ METHODS = {
     "ordinal_mf": baseline("OrdinalMF"),
     "multinomial_rbm": baseline("MultinomialRBM"),
     "myfm": Method(myfm),
-    "surprise_svd": Method(surprise_svd, choices=(0.01, 0.02, 0.05, 0.1)),
+    "surprise_svd": Method(surprise_svd, choices=(0.02, 0.05, 0.1, 0.2)),
     "surprise_svdpp": Method(surprise_svdpp),
-    "cmfrec": Method(cmfrec, choices=(3.0, 10.0, 30.0)),
-    "libmf": Method(libmf, choices=(0.06, 0.12, 0.25)),
+    "cmfrec": Method(cmfrec, choices=(3.0, 10.0, 30.0, 100.0)),
+    "libmf": Method(libmf, choices=(0.06, 0.12, 0.25, 0.5)),
     "gcimpute": Method(low_rank_copula),
 }

@@ -26,7 +26,7 @@ from methods import METHODS, Options, Predict, Ratings, Task
 import ordinalrbm as orbm
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from sources import RATINGS, ratings
+from sources import RATINGS, Parts, ratings, usual_protocol
 
 PRIOR_RATINGS = 10
 """How many ratings of everybody's a user's own are mixed with, to predict unknown items."""
@@ -34,7 +34,7 @@ FEW, WARM_UP = 2_000, 20
 """Ratings and iterations of the fit that compiles."""
 
 
-def positions(parts: tuple[pd.DataFrame, ...]) -> tuple[Task, Ratings]:
+def positions(parts: Parts) -> tuple[Task, Ratings]:
     """Numbers instead of ids, the same in all parts; the task and the test."""
     everything = pd.concat(parts)
     users, items = (np.sort(everything[name].unique()) for name in ("user", "item"))
@@ -143,7 +143,9 @@ def arguments() -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="ml-1m", help=f"one of {', '.join(RATINGS)}, or a file")
-    parser.add_argument("--protocol", choices=("chronological", "random"), default="chronological")
+    parser.add_argument(
+        "--protocol", choices=("chronological", "random"), help="random where there are no times"
+    )
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--factors", type=int, default=50, help="of our models, K = S")
     parser.add_argument("--rank", type=int, default=20, help="of the peers")
@@ -161,9 +163,11 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(given.threads)  # read by the methods' processes when they start
     options = Options(given.factors, given.rank, given.iterations, given.threads, given.seed)
-    task, test = positions(orbm.evaluate.split(ratings(given.data), given.protocol))
+    frame = ratings(given.data)
+    protocol = given.protocol or usual_protocol(frame)
+    task, test = positions(orbm.evaluate.split(frame, protocol))
     strangers = int((~np.isin(test.item, task.train.item)).sum())
-    setup = {"data": given.data, "protocol": given.protocol, **options._asdict()}
+    setup = {"data": given.data, "protocol": protocol, **options._asdict()}
     print(", ".join(f"{name} {value}" for name, value in setup.items()))
     print(
         f"training, validation, test: {task.train.user.size} {task.validation.user.size} "
