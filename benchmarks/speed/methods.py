@@ -211,7 +211,7 @@ def libmf(task: Task, options: Options, penalty: float) -> Predict:
 
 
 COPULA_RANK = 2
-"""Most items have few ratings: on MovieLens 100K a rank of 6 is clearly worse, 20 far worse."""
+"""Of 1, 2 and 6 the best by the validation error of MovieLens 100K; a choice each time is slow."""
 
 
 def low_rank_copula(task: Task, options: Options, _: Any) -> Predict:
