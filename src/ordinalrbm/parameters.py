@@ -52,6 +52,7 @@ def check_matrix_parameters(estimator: Any) -> None:
     """The same for the model of rating matrices."""
     for name, (low, high) in _MATRIX_WHOLE.items():
         check_whole(name, getattr(estimator, name), low, high)
+    check_choice("factors", estimator.factors, ("continuous", "binary"))
     check_choice("free_phase", estimator.free_phase, _CHOICES["free_phase"])
     _check_real("memory", estimator.memory, 0.0, 1.0)
     _check_real("hidden_share", estimator.hidden_share, 0.0, 1.0)

@@ -24,7 +24,6 @@ from ordinalrbm.infer.explain import Explanation, factor_contributions, rating_e
 from ordinalrbm.infer.fold_in import Usual
 from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
 from ordinalrbm.infer.predict import Rule, point
-from ordinalrbm.learn import alternate
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
 from ordinalrbm.model.matrix import Half, MatrixModel
@@ -40,48 +39,62 @@ class MatrixCumulativeRBM(BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for rating matrices: users, items, ordered ratings.
 
     Every rating comes from a hidden real utility that falls between two thresholds. The utility
-    has a part of the item's and a part of the user's, a part for each binary factor of the user
-    that the item weighs, and one for each binary factor of the item that the user weighs (Tran,
-    Phung and Venkatesh 2012). Thresholds belong to user and item together, so that a strict and a
-    mild user may mean the same by different ratings.
+    has a part of the item's and a part of the user's, a part for each factor of the user that the
+    item weighs, and one for each factor of the item that the user weighs (Tran, Phung and Venkatesh
+    2012). Thresholds belong to user and item together, so that a strict and a mild user may mean
+    the same by different ratings.
+
+    Factors are binary in the paper. By default they are continuous here, the limit of many binary
+    units per factor: taste is a matter of degree, and what is left to know about each user and item
+    is carried into every prediction. That is more accurate and learns faster; see
+    :meth:`paper` for the original.
 
     Parameters
     ----------
     n_user_factors : int, default=50
-        Number of binary factors of a user, K.
+        Number of factors of a user, K.
     n_item_factors : int, default=50
-        Number of binary factors of an item, S. With 0 the matrix is treated as so many vectors:
+        Number of factors of an item, S. With 0 the matrix is treated as so many vectors:
         items have weights for the users' factors, and users have nothing else of their own.
+    factors : {"continuous", "binary"}, default="continuous"
+        Continuous factors are learnt by a variational method without a learning rate, which sets
+        the strength of all priors by itself; binary ones by Gibbs sampling of two chains, as in the
+        paper. The parameters marked (binary) are for these.
     scale : list of labels from lowest to highest, optional
         The scale of all ratings; by default the distinct ratings in ascending order.
     item_scales : dict of item to labels, optional
         Items with a scale of their own.
-    n_epochs : int, default=15
-        Passes over the ratings at most; each passes over the users and over the items.
+    n_epochs : int, default=30
+        Passes over the ratings at most; each passes over the users and over the items. Continuous
+        factors need 10 to 25, and stop by themselves; for binary ones 15 will do.
     batch_size : int, default=300
-        Users (or items) per update.
+        (binary) Users (or items) per update.
     learning_rate : float, default=0.15
-        Size of the first steps (AdaGrad); it falls to zero along a cosine in the last epochs.
+        (binary) Size of the first steps (AdaGrad); falls to zero along a cosine in the last epochs.
     gibbs_steps : int, default=1
-        Steps of each chain per update.
+        (binary) Steps of each chain per update.
     free_phase : {"contrastive", "persistent"}, default="contrastive"
-        Whether the free chains start from the clamped ones at each update, or go on by themselves.
+        (binary) Whether the free chains start from the clamped ones at each update, or go on by
+        themselves.
     memory : float, default=0.5
-        How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
-        of the factors: η of the paper.
+        (binary) How much of the old is kept, epoch by epoch, in the running mean that tracks the
+        posterior of the factors: η of the paper.
     hidden_share : float, default=0.2
-        Share of a user's (or item's) ratings that are hidden from its factors at each update and
-        predicted from them: a rating should not be explained by itself. 0 is the paper's learning.
+        (binary) Share of a user's (or item's) ratings that are hidden from its factors at each
+        update and predicted from them: a rating should not be explained by itself. 0 is the paper's
+        learning.
     weight_decay : float or None, default=None
-        Precision of the Gaussian prior on the weights; None estimates it together with them
-        (empirical Bayes), so that there is nothing to tune.
+        (binary) Precision of the Gaussian prior on the weights; None estimates it together with
+        them (empirical Bayes), so that there is nothing to tune.
     patience : int, default=5
-        After so many epochs without a better one, the learning rate begins to fall to zero.
+        After so many epochs without a better one, the learning rate of binary factors begins to
+        fall to zero. Continuous ones are done after two epochs of little gain.
     n_averaged : int, default=1
-        Over how many of the last epochs predictions are averaged.
+        (binary) Over how many of the last epochs predictions are averaged.
     calibrate : bool, default=True
-        Whether to set, in the end, how far to believe the factors and how wide distributions are:
-        three numbers, by the likelihood of the held-out ratings.
+        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
+        much milder or stricter ratings are with the number of ratings of a user and an item, how
+        wide distributions are, and how far to believe binary factors.
     validation_fraction : float, default=0.05
         Share of the ratings that is held out to watch learning when ``fit`` is given no validation
         ratings (200,000 at most, and never all ratings of a user or an item). 0 holds out none.
@@ -105,13 +118,14 @@ class MatrixCumulativeRBM(BaseEstimator):
     ratings_ : Ratings
         The ratings that were learnt from: what a user has seen.
     user_factors_ : (users, K) array
-        Probability of each user's factors.
+        Each user's expected factors: around zero with mean square one, or probabilities if binary.
     item_factors_ : (items, S) array
-        Probability of each item's factors.
+        Each item's expected factors.
     usual_ : list
         For each model, what items and users are like on the whole: where :meth:`fold_in` starts.
     history_ : DataFrame
-        Per epoch: log-likelihood of the held-out ratings, learning rate, precisions, seconds.
+        Per epoch: log-likelihood of the held-out ratings, seconds; of binary factors also the
+        learning rate and precisions.
     best_epoch_ : int
         The epoch whose parameters were kept.
     n_iter_ : int
@@ -137,9 +151,10 @@ class MatrixCumulativeRBM(BaseEstimator):
         n_user_factors: int = 50,
         n_item_factors: int = 50,
         *,
+        factors: str = "continuous",
         scale: Any = None,
         item_scales: Any = None,
-        n_epochs: int = 15,
+        n_epochs: int = 30,
         batch_size: int = 300,
         learning_rate: float = 0.15,
         gibbs_steps: int = 1,
@@ -157,6 +172,7 @@ class MatrixCumulativeRBM(BaseEstimator):
     ) -> None:
         self.n_user_factors = n_user_factors
         self.n_item_factors = n_item_factors
+        self.factors = factors
         self.scale = scale
         self.item_scales = item_scales
         self.n_epochs = n_epochs
@@ -174,6 +190,34 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @classmethod
+    def paper(
+        cls, n_user_factors: int = 50, n_item_factors: int = 50, **others: Any
+    ) -> MatrixCumulativeRBM:
+        """The paper's own procedure: binary factors, two chains, nothing added.
+
+        One contrastive step, posteriors tracked with η = 0.9, a fixed weight decay, ratings not
+        hidden from their own factors, predictions as the last epoch leaves them. Other parameters
+        may be given by name.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> orbm.MatrixCumulativeRBM.paper(20, 20, n_epochs=30).factors
+        'binary'
+        """
+        own: dict[str, Any] = {
+            "factors": "binary",
+            "n_epochs": 40,
+            "batch_size": 100,
+            "learning_rate": 0.05,
+            "memory": 0.9,
+            "hidden_share": 0.0,
+            "weight_decay": 50.0,
+            "calibrate": False,
+        }
+        return cls(n_user_factors, n_item_factors, **(own | others))
 
     # Learning
 
@@ -229,7 +273,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.usual_ = [_usual(model, fitted.priors) for model in self.models_]
         self.best_epoch_ = fitted.best_epoch
         self.n_iter_ = len(fitted.history)
-        self.history_ = pd.DataFrame(fitted.history, columns=list(alternate.Record._fields))
+        self.history_ = pd.DataFrame(list(fitted.history), columns=fitted.history_columns)
         self._set_ratings(known)
 
     def _set_ratings(self, known: Ratings) -> None:
@@ -422,7 +466,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         -------
         Explanation
             With ``expected``, ``ratings`` (DataFrame: item, rating, effect) and ``factors``
-            (DataFrame: of, factor, probability, contribution).
+            (DataFrame: of, factor, value, contribution).
 
         Examples
         --------

@@ -145,8 +145,9 @@ def expected_utility(model, d, i, level, h):
     return mean + (norm.pdf(low) - norm.pdf(high)) / (norm.cdf(high) - norm.cdf(low))
 
 
-def test_what_is_found_is_the_optimum(model):
+def test_what_is_found_is_the_optimum():
     """An independent optimiser cannot do better, and the factors are a fixed point."""
+    model = small(factors="binary").fit(simulated())
     known, usual = model.models_[0], model.usual_[0][1]
     items = np.arange(0, 50, 3)
     levels = np.resize([4, 0, 3, 3, 1, 2], items.size)

@@ -37,8 +37,8 @@ def test_learning_beats_the_means_of_the_items(n_item_factors):
     assert model.user_factors_.shape == (300, 8)
 
 
-def test_factors_are_probabilities(ratings):
-    model = small().fit(ratings)
+def test_binary_factors_are_probabilities(ratings):
+    model = small(factors="binary").fit(ratings)
     for factors in (model.user_factors_, model.item_factors_):
         assert factors.min() >= 0
         assert factors.max() <= 1
@@ -110,7 +110,7 @@ def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch):
         return learn(observations, *args)
 
     monkeypatch.setattr(alternate, "fit", spy)
-    model = small(validation_fraction=0).fit(ratings)
+    model = small(validation_fraction=0, factors="binary").fit(ratings)
     counts = np.diff(seen[0].row_start)
     known = np.diff(model.ratings_.observations.row_start)
     assert (counts != known).any()
@@ -219,7 +219,7 @@ def test_an_interrupted_fit_keeps_the_best_so_far(ratings, monkeypatch, capsys):
         epoch(self)
 
     monkeypatch.setattr(alternate._Learner, "epoch", impatient)
-    model = small().fit(ratings)
+    model = small(factors="binary").fit(ratings)
     assert model.n_iter_ == 2
     assert "learning was stopped after epoch 2" in capsys.readouterr().err
     assert np.isfinite(model.predict("u1", "i1")).all()
@@ -227,4 +227,4 @@ def test_an_interrupted_fit_keeps_the_best_so_far(ratings, monkeypatch, capsys):
         alternate._Learner, "epoch", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     with pytest.raises(KeyboardInterrupt):
-        small().fit(ratings)
+        small(factors="binary").fit(ratings)

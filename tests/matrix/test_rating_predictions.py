@@ -9,7 +9,7 @@ from small_matrices import LABELS, cell_ends, simulated, small
 
 @pytest.fixture(scope="module")
 def model():
-    return small(n_averaged=2).fit(simulated())
+    return small(n_averaged=2, factors="binary").fit(simulated())
 
 
 def by_formula(model, d, i):

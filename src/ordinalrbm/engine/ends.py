@@ -1,8 +1,8 @@
 """Ends of a cell's levels when row and column both have a say.
 
 The first threshold is the sum of a number of the column and one of the row; every inner level is as
-wide as the product of their widths. That stands here in two forms: of the logarithms that are
-learnt, and of tables made of them for a whole pass.
+wide as the product of their widths. That stands here in three forms: of the logarithms that are
+learnt, of the widths, and of tables made for a whole pass.
 """
 
 from __future__ import annotations
@@ -31,6 +31,17 @@ def of_level(column_steps: Any, row_steps: Any, level: Any) -> Any:
         low = high
         if m < column_steps.size:
             high += width(column_steps, row_steps, m)
+    return low, high
+
+
+@inlined
+def of_level_in_widths(column_widths: Any, row_widths: Any, level: Any) -> Any:
+    """The same of widths themselves, their first one to be added."""
+    low, high = -np.inf, column_widths[0] + row_widths[0]
+    for m in range(1, level + 1):
+        low = high
+        if m < column_widths.size:
+            high += column_widths[m] * row_widths[m]
     return low, high
 
 

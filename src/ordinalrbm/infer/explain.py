@@ -9,8 +9,11 @@ import pandas as pd
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu
+from ordinalrbm.engine.regress import Prior
 from ordinalrbm.infer.pairs import Pairs, probabilities
+from ordinalrbm.infer.place import placed
 from ordinalrbm.infer.posterior import MAX_ITERATIONS, TOLERANCE
+from ordinalrbm.model.continuous import facing
 from ordinalrbm.model.matrix import Half, MatrixModel, row_side
 
 _MOST_ENTRIES = 1 << 22  # answers of copies of a row held at a time
@@ -29,7 +32,8 @@ class Explanation:
         rating would be lower without it (negative: higher).
     factors : DataFrame
         The factors with the largest contribution to the mean utility, whose standard deviation is
-        one: of whom ("user" or "item"), which, its probability, and the contribution.
+        one: of whom ("user" or "item"), which, its value (a probability if factors are binary),
+        and the contribution.
 
     Examples
     --------
@@ -95,11 +99,37 @@ def _expected_without(
 ) -> np.ndarray:
     copies = _copies(columns, levels, lacking, model.n_levels)
     these = _repeated(model, row, lacking.size)
-    side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
-    cpu.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+    if model.is_continuous:
+        these = _placed(model, these, copies)
+    else:
+        side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
+        cpu.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
     place = np.arange(lacking.size)
     cells = Pairs(place, np.full(lacking.size, column), np.zeros(lacking.size, dtype=np.int8))
     return probabilities([these], cells)[:, : worth.size] @ worth
+
+
+def _placed(model: MatrixModel, these: MatrixModel, copies: Observations) -> MatrixModel:
+    """The copies with factors and weights inferred anew; biases and widths stay."""
+    own, n_factors = model.by_columns, model.by_rows.n_factors
+    square = np.mean(own.weights**2 + own.weights_variance, axis=0)
+    precision = np.concatenate([[np.inf], np.ones(n_factors), 1.0 / square]).astype(np.float32)
+    stay = np.full(own.steps.shape[1], np.inf)
+    # Biases stay, but not at zero: they go over to the columns that the copies see.
+    bias = these.by_columns.bias[0]
+    columns = facing(model.by_rows._replace(bias=model.by_rows.bias + bias), own, model.n_levels)
+    most = np.full(copies.n_rows, own.steps.shape[1] + 1, dtype=np.int32)
+    prior = Prior(precision, these.by_columns.steps, stay)
+    found = placed(copies, columns, prior, most)
+    first, second = slice(1, 1 + n_factors), slice(1 + n_factors, None)
+    return these._replace(
+        by_rows=these.by_rows._replace(
+            factors=found.mean[:, first], factors_variance=found.variance[:, first]
+        ),
+        by_columns=these.by_columns._replace(
+            weights=found.mean[:, second], weights_variance=found.variance[:, second]
+        ),
+    )
 
 
 def _copies(
@@ -120,12 +150,12 @@ def _repeated(model: MatrixModel, row: int, times: int) -> MatrixModel:
 
     other = model.by_columns
     factors = np.full((times, model.by_rows.n_factors), 0.5, dtype=np.float32)
-    return model._replace(
-        by_rows=model.by_rows._replace(factors=factors),
-        by_columns=other._replace(
-            weights=again(other.weights), bias=again(other.bias), steps=again(other.steps)
-        ),
+    repeated = other._replace(
+        weights=again(other.weights), bias=again(other.bias), steps=again(other.steps)
     )
+    if model.is_continuous:
+        repeated = repeated._replace(bias_variance=again(other.bias_variance))
+    return model._replace(by_rows=model.by_rows._replace(factors=factors), by_columns=repeated)
 
 
 def factor_contributions(model: MatrixModel, row: int, column: int, n: int) -> pd.DataFrame:
@@ -149,7 +179,7 @@ def _contributions(half: Half, row: int, column: int, gain: float, of: str) -> p
         {
             "of": of,
             "factor": np.arange(half.n_factors),
-            "probability": factors,
+            "value": factors,
             "contribution": gain * half.weights[column] * (factors - usual),
         }
     )

@@ -5,6 +5,8 @@ and widths κ. They are found in turns. Given the parameters, h is a fixed point
 Given h, what is left is an ordered probit regression of the answers on the columns' expected
 factors with Gaussian priors, whose logarithm is concave in ω and β: Newton's method. The widths
 follow by damped steps. New columns are new rows of the same model with the roles swapped.
+
+Continuous factors are placed by the learner's own half-sweep (:mod:`ordinalrbm.infer.place`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
+from ordinalrbm.engine.regress import Party, Prior
 from ordinalrbm.engine.sums import add_scaled, dot
+from ordinalrbm.infer.place import placed
+from ordinalrbm.model.continuous import facing
 from ordinalrbm.model.matrix import Half, MatrixModel
 
 # Turns at most, and the change of a mean utility at which to stop before.
@@ -30,6 +35,14 @@ _NEW_CURVATURES = 3
 _LARGEST_STEP = 0.5
 _LEAST_INFORMATION = 1e-3
 _INFINITE = 1e6  # ends of levels this far out are as good as infinite
+
+
+class OfWeights(NamedTuple):
+    """Precisions of the priors that weights, biases and log widths were learnt with."""
+
+    weights: float | np.ndarray
+    bias: float
+    steps: float
 
 
 class Usual(NamedTuple):
@@ -46,14 +59,14 @@ class Usual(NamedTuple):
     steps_precision: np.ndarray  # (1,)
 
 
-def usual(half: Half, n_levels: np.ndarray, prior: Any) -> Usual:
+def usual(half: Half, n_levels: np.ndarray, prior: OfWeights | None) -> Usual:
     """What is usual among the columns of a half, given the learner's prior; None fixes all."""
     factors = half.factors.mean(axis=0, dtype=np.float64)
     bias = np.mean(half.bias + half.weights @ factors, keepdims=True)
     steps = np.tile(half.steps.mean(axis=0), (half.steps.shape[1] + 2, 1))
     for levels in np.unique(n_levels):
         steps[levels] = half.steps[n_levels == levels].mean(axis=0)
-    parts = (np.inf,) * 3 if prior is None else (prior.weights, prior.bias, prior.steps)
+    parts = OfWeights(np.inf, np.inf, np.inf) if prior is None else prior
     weights, own, widths = (np.asarray(part, dtype=np.float64).reshape(-1) for part in parts)
     return Usual(
         factors, bias, steps, np.broadcast_to(weights, factors.shape).copy(), own[:1], widths[:1]
@@ -124,14 +137,23 @@ def _most_levels(model: MatrixModel) -> int:
 
 
 def _longer(half: Half, usual: Usual, new_levels: np.ndarray, more_rows: int) -> Half:
-    if new_levels.size:
+    more, has_doubts = new_levels.size, half.bias_variance.size > 0
+    if more:
         half = half._replace(
-            weights=_with_more(half.weights, new_levels.size, 0.0),
-            bias=_with_more(half.bias, new_levels.size, usual.bias),
-            steps=_with_more(half.steps, new_levels.size, usual.steps[new_levels]),
+            weights=_with_more(half.weights, more, 0.0),
+            bias=_with_more(half.bias, more, usual.bias),
+            steps=_with_more(half.steps, more, usual.steps[new_levels]),
+        )
+    if more and has_doubts:
+        half = half._replace(
+            weights_variance=_with_more(half.weights_variance, more, 1.0 / usual.weights_precision),
+            bias_variance=_with_more(half.bias_variance, more, 1.0 / usual.bias_precision),
         )
     if more_rows:
         half = half._replace(factors=_with_more(half.factors, more_rows, usual.factors))
+    if more_rows and has_doubts:  # factors have a mean square of one
+        doubt = _with_more(half.factors_variance, more_rows, 1.0)
+        half = half._replace(factors_variance=doubt)
     return half
 
 
@@ -145,6 +167,10 @@ def _with_more(array: np.ndarray, more: int, value: Any) -> np.ndarray:
 def _infer_rows(model: MatrixModel, rows: Observations, n_known: int, usual: Usual) -> None:
     """Fill in the rows from ``n_known`` on, given all columns."""
     most = np.full(rows.n_rows, _most_levels(model), dtype=np.int32)
+    if model.is_continuous:
+        seen = facing(model.by_rows, model.by_columns, model.n_levels)
+        _place(model.by_rows, model.by_columns, rows, n_known, seen, most, usual)
+        return
     _infer(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
 
 
@@ -152,7 +178,36 @@ def _infer_columns(model: MatrixModel, columns: Observations, n_known: int, usua
     """The same with the roles swapped."""
     most = np.full(model.n_rows, _most_levels(model), dtype=np.int32)
     own = model.n_levels[n_known:]
+    if model.is_continuous:
+        seen = facing(model.by_columns, model.by_rows, most)
+        _place(model.by_columns, model.by_rows, columns, n_known, seen, own, usual)
+        return
     _infer(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
+
+
+def _place(
+    acting: Half,
+    own: Half,
+    rows: Observations,
+    n_known: int,
+    columns: Party,
+    n_levels: np.ndarray,
+    usual: Usual,
+) -> None:
+    """Fill in new rows: their continuous factors are in ``acting``, the rest in ``own``."""
+    n_factors = acting.n_factors
+    precision = np.concatenate([usual.bias_precision, np.ones(n_factors), usual.weights_precision])
+    widths = np.broadcast_to(usual.steps_precision, columns.steps.shape[1:])
+    prior = Prior(precision.astype(np.float32), usual.steps[n_levels], np.ascontiguousarray(widths))
+    found = placed(rows, columns, prior, n_levels)
+    answered = np.diff(rows.row_start) > 0
+    new = n_known + np.flatnonzero(answered)
+    mean, variance = found.mean[answered], found.variance[answered]
+    first, second = slice(1, 1 + n_factors), slice(1 + n_factors, None)
+    acting.factors[new], acting.factors_variance[new] = mean[:, first], variance[:, first]
+    own.weights[new], own.weights_variance[new] = mean[:, second], variance[:, second]
+    own.bias[new], own.bias_variance[new] = mean[:, 0], variance[:, 0]
+    own.steps[new] = found.steps[answered]
 
 
 def _infer(

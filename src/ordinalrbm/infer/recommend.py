@@ -4,7 +4,8 @@ The worth of a rating on a scale with values x_1 < … < x_L is, on average,
 
     x_1 + Σ_l (x_{l+1} − x_l) (1 − Φ(θ_l − μ)),
 
-one tail of the normal distribution per threshold. Means of a batch are one matrix product.
+one tail of the normal distribution per threshold. Means of a batch are one matrix product, and so
+are the variances of what is not known of them.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def best_items(
     n_columns = worth.shape[0]
     n = min(n, n_columns)
     ladders = [_ladder(model, worth) for model in models]
-    size = max(1, _BATCH_BYTES // (2 * 4 * n_columns))
+    size = max(1, _BATCH_BYTES // (4 * 4 * n_columns))
     parts = []
     for start in range(0, rows.size, size):
         batch = rows[start : start + size]
@@ -111,40 +112,83 @@ def _scores(
     scores[:] = worth[:, 0]
     for model, ladder in zip(models, ladders, strict=True):
         mean = _mean_above_first(model, ladder, rows, n_columns)
-        widths = np.exp(model.by_columns.steps[rows]) / model.gains[2]
-        _add_worth(mean, widths.astype(np.float32), ladder, np.float32(1 / len(models)), scores)
+        per_deviation = _inverse_deviation(model, rows, n_columns)
+        mean *= per_deviation
+        widths = np.exp(model.by_columns.steps[rows]).astype(np.float32)
+        share = np.float32(1 / len(models))
+        _add_worth(mean, per_deviation, widths, ladder, share, scores)
     return scores
 
 
 def _mean_above_first(
     model: MatrixModel, ladder: _Ladder, rows: np.ndarray, n_columns: int
 ) -> np.ndarray:
-    """(rows, columns) mean utility above the lowest threshold, in standard deviations."""
+    """(rows, columns) mean utility above the lowest threshold."""
     own, other = model.by_rows, model.by_columns
-    by_rows, by_columns, deviation = np.asarray(model.gains, dtype=np.float32)
-    half = np.float32(0.5)
-    mean = (half + by_rows * (own.factors[rows] - half)) @ own.weights[:n_columns].T
-    mean += other.weights[rows] @ (half + by_columns * (other.factors[:n_columns] - half)).T
+    by_rows, by_columns, _ = np.asarray(model.gains, dtype=np.float32)
+    middle = np.float32(0.0 if model.is_continuous else 0.5)
+    mean = (middle + by_rows * (own.factors[rows] - middle)) @ own.weights[:n_columns].T
+    mean += other.weights[rows] @ (middle + by_columns * (other.factors[:n_columns] - middle)).T
     mean += own.bias[:n_columns] - ladder.first
     mean += other.bias[rows, None]
-    mean /= deviation
     return mean
 
 
+def _inverse_deviation(model: MatrixModel, rows: np.ndarray, n_columns: int) -> np.ndarray:
+    """One over the standard deviation of a utility; (rows, columns), or (rows, 1) where all agree.
+
+    With what is not known of a mean, if anything is said about that.
+    """
+    spread = np.float32(model.gains[2])
+    if not model.is_continuous:
+        return np.full((rows.size, 1), np.float32(1.0) / spread)
+    own, other = model.by_rows, model.by_columns
+    variance = _product_variance(
+        (own.factors[rows], own.factors_variance[rows]),
+        (own.weights[:n_columns], own.weights_variance[:n_columns]),
+    )
+    variance += _product_variance(
+        (other.weights[rows], other.weights_variance[rows]),
+        (other.factors[:n_columns], other.factors_variance[:n_columns]),
+    )
+    variance += own.bias_variance[:n_columns]
+    variance += other.bias_variance[rows, None]
+    variance += np.float32(1.0)
+    np.sqrt(variance, out=variance)
+    variance *= spread
+    return np.divide(np.float32(1.0), variance, out=variance)
+
+
+def _product_variance(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Of scalar products, from mean and variance of both; (rows of first, rows of second)."""
+    (a, a_variance), (b, b_variance) = first, second
+    return a_variance @ (b * b + b_variance).T + (a * a) @ b_variance.T
+
+
 @compiled(parallel=True)
-def _add_worth(mean: Any, widths: Any, ladder: Any, share: Any, scores: Any) -> None:
+def _add_worth(
+    mean: Any, per_deviation: Any, widths: Any, ladder: Any, share: Any, scores: Any
+) -> None:
     for row in prange(mean.shape[0]):
-        _add_worth_row(mean[row], widths[row], ladder, share, scores[row])
+        _add_worth_row(mean[row], per_deviation[row], widths[row], ladder, share, scores[row])
 
 
 @inlined
-def _add_worth_row(mean: Any, widths: Any, ladder: Any, share: Any, scores: Any) -> None:
+def _add_worth_row(
+    mean: Any, per_deviation: Any, widths: Any, ladder: Any, share: Any, scores: Any
+) -> None:
     # What is left of the mean above each threshold in turn, all columns at once.
     for m in range(ladder.gain.shape[0]):
         width, gain = ladder.width[m], ladder.gain[m]
         if m > 0:
-            for i in range(mean.size):
-                mean[i] -= widths[m] * width[i]
+            if per_deviation.size == 1:
+                for i in range(mean.size):
+                    mean[i] -= widths[m] * per_deviation[0] * width[i]
+            else:
+                for i in range(mean.size):
+                    mean[i] -= widths[m] * per_deviation[i] * width[i]
         for i in range(mean.size):
             scores[i] += share * gain[i] * _normal_below(mean[i])
 

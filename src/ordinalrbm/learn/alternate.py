@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import prange
@@ -21,6 +21,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs, log_probability
 from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.learn.chains import FreePhase
@@ -28,6 +29,8 @@ from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
+
+Factors = Literal["continuous", "binary"]
 
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
@@ -41,6 +44,7 @@ class MatrixSettings:
 
     n_row_factors: int
     n_column_factors: int
+    factors: Factors
     n_epochs: int
     batch_size: int
     hidden_share: float
@@ -75,9 +79,14 @@ class FittedMatrix(NamedTuple):
 
     models: list[MatrixModel]
     best_epoch: int
-    history: list[Record]
+    history: Sequence[NamedTuple]
     interrupted: bool
-    priors: tuple[Priors | None, Priors | None]
+    priors: tuple[OfWeights | None, OfWeights | None]
+
+    @property
+    def history_columns(self) -> list[str]:
+        """Names of what the history holds."""
+        return list(self.history[0]._fields if self.history else Record._fields)
 
 
 class _Process(NamedTuple):
@@ -114,7 +123,8 @@ def fit(
         interrupted = True
     finally:
         bar.close()
-    by_rows, by_columns = [*learner.priors, None][:2]
+    found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.priors]
+    by_rows, by_columns = [*found, None][:2]
     return FittedMatrix(
         learner.models(),
         learner.schedule.best_epoch,
@@ -183,8 +193,7 @@ class _Learner:
         """The models to average over, with the gains that suit the validation ratings."""
         if self.validation is None or not self.settings.calibrate:
             return self.kept
-        gains = calibrated(self.kept, self.validation)
-        return [model._replace(gains=gains) for model in self.kept]
+        return calibrated(self.kept, self.processes[0].observations, self.validation)
 
 
 def _process(
@@ -196,7 +205,7 @@ def _process(
 ) -> _Process:
     shape = (observations.n_rows, half.n_factors)
     clamped = rng.integers(0, 2, size=shape, dtype=np.uint8)
-    sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half))
+    sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half[:5]))
     sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
     counts = np.diff(observations.column_view.column_start)
     return _Process(observations, make_side, clamped, clamped.copy(), sums, counts, stream)

@@ -13,7 +13,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Encoded, Ratings
 from ordinalrbm.infer.pairs import Pairs, with_strangers
-from ordinalrbm.learn import alternate
+from ordinalrbm.learn import alternate, continuous
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.model import matrix
 from ordinalrbm.model.matrix import Half, MatrixModel
@@ -123,7 +123,8 @@ def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) 
 def learn(task: Task, settings: MatrixSettings) -> FittedMatrix:
     """Learn it, if there is anything to learn."""
     if task.observations.n_entries:
-        return alternate.fit(task.observations, task.validation, settings)
+        learner = continuous if settings.factors == "continuous" else alternate
+        return learner.fit(task.observations, task.validation, settings)
     nothing = Observations(
         np.zeros(1, dtype=np.int64), task.observations.column, task.observations.level,
         np.zeros(0, dtype=np.int32),
@@ -159,12 +160,18 @@ def _blank_stranger(model: MatrixModel) -> MatrixModel:
 def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
     steps = half.steps[columns]
     missing = np.zeros((steps.shape[0], width - steps.shape[1]))
-    return Half(
-        half.weights[columns],
-        half.bias[columns],
-        np.hstack([steps, missing]),
-        half.factor_bias,
-        half.factors[rows],
+    taken = half._replace(
+        weights=half.weights[columns],
+        bias=half.bias[columns],
+        steps=np.hstack([steps, missing]),
+        factors=half.factors[rows],
+    )
+    if not half.bias_variance.size:
+        return taken
+    return taken._replace(
+        weights_variance=half.weights_variance[columns],
+        bias_variance=half.bias_variance[columns],
+        factors_variance=half.factors_variance[rows],
     )
 
 

@@ -35,6 +35,8 @@ class Half(NamedTuple):
     steps : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log widths
     factor_bias : (K,) float32, γ (or ξ)
     factors : (R, K) float32, ĥ (or ĝ): expected factors of the rows
+    weights_variance, bias_variance, factors_variance : float32, as large as what they belong to
+        What is not known of it. Without rows where nothing is said, as with binary factors.
     """
 
     weights: np.ndarray
@@ -42,6 +44,9 @@ class Half(NamedTuple):
     steps: np.ndarray
     factor_bias: np.ndarray
     factors: np.ndarray
+    weights_variance: np.ndarray = np.zeros((0, 0), dtype=np.float32)
+    bias_variance: np.ndarray = np.zeros(0, dtype=np.float32)
+    factors_variance: np.ndarray = np.zeros((0, 0), dtype=np.float32)
 
     @property
     def n_factors(self) -> int:
@@ -63,6 +68,11 @@ class MatrixModel(NamedTuple):
     by_columns: Half
     n_levels: np.ndarray
     gains: np.ndarray = np.ones(3)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether factors are continuous, with what is known of them, or binary."""
+        return self.by_rows.bias_variance.size > 0
 
     @property
     def n_rows(self) -> int:
@@ -88,7 +98,7 @@ def start(
     n_levels = observations.n_levels
     by_rows = _start_half(observations.n_columns, observations.n_rows, n_row_factors, rng)
     by_columns = _start_half(observations.n_rows, observations.n_columns, n_column_factors, rng)
-    by_rows = by_rows._replace(steps=_common_steps(observations))
+    by_rows = by_rows._replace(steps=common_steps(observations))
     by_columns = by_columns._replace(steps=np.zeros((observations.n_rows, by_rows.steps.shape[1])))
     return MatrixModel(by_rows, by_columns, n_levels)
 
@@ -108,7 +118,7 @@ def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Gene
     )
 
 
-def _common_steps(observations: Observations) -> np.ndarray:
+def common_steps(observations: Observations) -> np.ndarray:
     """Thresholds at the marginals of all columns with the same number of levels together."""
     width = int(observations.n_levels.max(initial=2))
     steps = np.zeros((observations.n_columns, width - 1))

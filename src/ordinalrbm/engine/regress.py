@@ -1,0 +1,361 @@
+"""The half-sweep for continuous factors: every row regresses its utilities on the columns.
+
+A cell's utility is Gaussian with variance one around b_row + b_column + p_row · q_column. Given the
+columns, each row has an ordered probit regression of its own with a Gaussian prior. The expected
+utility of an answer stands in for a value, and what is left is a ridge regression, whose solution
+a few steps of conjugate gradients come close to: factors are kept in axes in which they are
+uncorrelated (:mod:`ordinalrbm.model.continuous`), so that the system is nearly diagonal. Nothing is
+kept per answer, and nothing of the size of a matrix per row.
+
+What is not known about a column acts as a ridge, one for each of its coordinates. Then the row
+takes one Newton step on the logarithms of its widths. The columns do the same on the transposed
+table, with the roles swapped.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import prange
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import ends, lanes
+from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.engine.sums import add_scaled, dot
+
+# Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
+_STEPS = 3
+# A residual that is smaller than this share of the first is rounding.
+_SOLVED = 1e-10
+# The logarithm of a width moves by no more than this in one step.
+_LARGEST_MOVE = 0.7
+
+
+class Party(NamedTuple):
+    """What the rows, or the columns, bring to their cells.
+
+    Attributes
+    ----------
+    mean : (n, 1 + R) float32, bias and factors
+    variance : (n, 1 + R) float32, of what is known of them; zero where it is a point
+    steps : (n, M) float64, first threshold and log widths; those of rows and columns are added
+    widths : (n, M) float64, the same with widths themselves
+    n_levels : (n,) int32, levels that they may use; the smaller number of both counts
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    steps: np.ndarray
+    widths: np.ndarray
+    n_levels: np.ndarray
+
+
+class Prior(NamedTuple):
+    """Gaussian priors of a party; what has an infinite precision stays as it is.
+
+    Attributes
+    ----------
+    precision : (1 + R,) float32, of bias and factors, around zero
+    steps : (n, M) float64, where steps are drawn towards
+    steps_precision : (M,) float64; the first threshold always stays
+    """
+
+    precision: np.ndarray
+    steps: np.ndarray
+    steps_precision: np.ndarray
+
+
+class _Work(NamedTuple):
+    """Working memory of the threads, one line each."""
+
+    slope: np.ndarray
+    ridge: np.ndarray
+    diagonal: np.ndarray
+    direction: np.ndarray
+    image: np.ndarray
+    move: np.ndarray
+    square: np.ndarray
+    widths: np.ndarray
+    system: np.ndarray
+
+
+def renew(
+    answers: Observations, this: Party, other: Party, prior: Prior, spread: bool = True
+) -> np.ndarray:
+    """Renew the rows in place, given the columns; returns the variances of their steps.
+
+    Parameters
+    ----------
+    answers : the rows' answers; rows without any become what the prior says
+    this, other : the rows and the columns
+    prior : of the rows
+    spread : whether variances are kept, or rows are points
+    """
+    threads, width = numba.get_num_threads(), this.mean.shape[1]
+    n_steps = this.steps.shape[1]
+    lines = np.empty((7, threads, width), dtype=np.float32)
+    widths, system = np.empty((threads, 3, n_steps)), np.empty((threads, n_steps, n_steps))
+    work = _Work(*(*lines, widths, system))
+    steps_variance = np.zeros_like(this.steps)
+    _renew(
+        answers.row_start, answers.column, answers.level, this, other, prior, spread, work,
+        steps_variance,
+    )  # fmt: skip
+    return steps_variance
+
+
+# Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
+# Their counters are unsigned in one of two passes, and a body would be compiled for each.
+
+
+@compiled(parallel=True)
+def _renew(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any,
+    work: Any, steps_variance: Any,
+) -> None:  # fmt: skip
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        _renew_row(
+            column[entries], level[entries], this, other, prior, spread, work, steps_variance,
+            np.int64(d),
+        )  # fmt: skip
+
+
+@inlined
+def _renew_row(
+    column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any, work: Any,
+    steps_variance: Any, d: Any,
+) -> None:  # fmt: skip
+    thread = numba.get_thread_id()
+    slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
+    move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
+    _gather(column, level, this, other, prior.precision, slope, ridge, diagonal, d)
+    _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread],
+           move)  # fmt: skip
+    add_scaled(mean, np.float32(1.0), move)
+    if spread:
+        for a in range(mean.size):
+            variance[a] = np.float32(1.0) / diagonal[a]
+    if prior.steps_precision.size > 1 and prior.steps_precision[1] < np.inf:
+        _square(mean, work.square[thread])
+        _move_widths(column, level, this, other, prior, work, steps_variance, thread, d)
+
+
+@inlined
+def _gather(
+    column: Any, level: Any, this: Any, other: Any, precision: Any, slope: Any, ridge: Any,
+    diagonal: Any, d: Any,
+) -> None:  # fmt: skip
+    """Slope of the log posterior at the current mean, ridge, and diagonal of the system."""
+    mean = this.mean[d]
+    for a in range(mean.size):
+        slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
+    for e in range(column.size):
+        i = column[e]
+        features = other.mean[i]
+        at = np.float64(_cell_mean(mean, features))
+        low, high = _ends(this, other, d, i, level[e])
+        _, _, pull = lanes.edge_densities(low - at, high - at)
+        _add_features(features, other.variance[i], np.float32(pull), slope, ridge, diagonal)
+    for a in range(mean.size):
+        if precision[a] == np.inf:  # it stays
+            slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
+        else:
+            slope[a] -= ridge[a] * mean[a]
+            diagonal[a] += ridge[a]
+
+
+@inlined_sum
+def _cell_mean(mean: Any, features: Any) -> Any:
+    total = mean[0] + features[0]
+    for a in range(1, mean.size):
+        total += mean[a] * features[a]
+    return total
+
+
+@inlined_sum
+def _add_features(
+    features: Any, variance: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
+) -> None:
+    # The other's bias is no feature: where it stands, a row's own bias has a one.
+    slope[0] += pull
+    diagonal[0] += np.float32(1.0)
+    for a in range(1, features.size):
+        slope[a] += pull * features[a]
+        diagonal[a] += features[a] * features[a]
+        ridge[a] += variance[a]
+
+
+@inlined
+def _ends(this: Any, other: Any, d: Any, i: Any, level: Any) -> Any:
+    low, high = ends.of_level_in_widths(other.widths[i], this.widths[d], level)
+    if level == min(this.n_levels[d], other.n_levels[i]) - 1:
+        high = np.inf
+    return low, high
+
+
+# ---- a system of equations --------------------------------------------------------------------
+
+
+@inlined
+def _solve(
+    column: Any, features: Any, slope: Any, ridge: Any, diagonal: Any, direction: Any, image: Any,
+    move: Any,
+) -> None:  # fmt: skip
+    """Conjugate gradients with the diagonal as preconditioner; ``slope`` is used up."""
+    size = np.float32(0.0)
+    for a in range(slope.size):
+        move[a] = 0.0
+        direction[a] = slope[a] / diagonal[a]
+        size += slope[a] * direction[a]
+    first = size
+    for _ in range(_STEPS):
+        if size <= np.float32(_SOLVED) * first:
+            break
+        _apply(column, features, ridge, direction, image)
+        along = size / dot(direction, image)
+        add_scaled(move, along, direction)
+        add_scaled(slope, -along, image)
+        before, size = size, np.float32(0.0)
+        for a in range(slope.size):
+            if diagonal[a] == np.inf:
+                slope[a] = 0.0
+            size += slope[a] * slope[a] / diagonal[a]
+        for a in range(slope.size):
+            direction[a] = slope[a] / diagonal[a] + size / before * direction[a]
+
+
+@inlined
+def _apply(column: Any, features: Any, ridge: Any, direction: Any, image: Any) -> None:
+    """The system times a direction."""
+    for a in range(direction.size):
+        image[a] = ridge[a] * direction[a]
+    for e in range(column.size):
+        _add_projection(features[column[e]], direction, image)
+
+
+@inlined_sum
+def _add_projection(features: Any, direction: Any, image: Any) -> None:
+    along = direction[0]
+    for a in range(1, direction.size):
+        along += features[a] * direction[a]
+    image[0] += along
+    for a in range(1, direction.size):
+        image[a] += along * features[a]
+
+
+# ---- widths -----------------------------------------------------------------------------------
+
+
+@inlined_sum
+def _square(mean: Any, square: Any) -> None:
+    for a in range(mean.size):
+        square[a] = mean[a] * mean[a]
+
+
+@inlined_sum
+def cell_variance(square: Any, variance: Any, features: Any, features_variance: Any) -> Any:
+    """Variance of a cell's mean, of the squares of one party's means."""
+    total = variance[0] + features_variance[0]
+    for a in range(1, square.size):
+        total += variance[a] * (features[a] * features[a] + features_variance[a])
+        total += square[a] * features_variance[a]
+    return total
+
+
+@inlined
+def _move_widths(
+    column: Any, level: Any, this: Any, other: Any, prior: Any, work: Any, steps_variance: Any,
+    thread: Any, d: Any,
+) -> None:  # fmt: skip
+    """One Newton step on the log widths; the first threshold is left to the bias.
+
+    What is not known about a cell's mean widens the utility here, as it does in predictions.
+    """
+    steps, centre, precision = this.steps[d], prior.steps[d], prior.steps_precision
+    slope, system = work.widths[thread, 0], work.system[thread]
+    for m in range(1, steps.size):
+        slope[m] = precision[m] * (centre[m] - steps[m])
+        for c in range(1, m):
+            system[m, c] = 0.0
+        system[m, m] = precision[m]
+    for e in range(column.size):
+        i = column[e]
+        at = np.float64(_cell_mean(this.mean[d], other.mean[i]))
+        known = cell_variance(
+            work.square[thread], this.variance[d], other.mean[i], other.variance[i]
+        )
+        scale = 1.0 / np.sqrt(1.0 + np.float64(known))
+        low, high = _ends(this, other, d, i, level[e])
+        last = high == np.inf
+        low, high = (low - at) * scale, (high - at) * scale
+        _add_answer(np.int64(level[e]), last, low, high, scale, this.widths[d],
+                    other.widths[i], work, thread)  # fmt: skip
+    _factorise(system)
+    _invert(system, slope, steps_variance[d])
+    for m in range(1, steps.size):
+        steps[m] += min(max(slope[m], -_LARGEST_MOVE), _LARGEST_MOVE)
+        this.widths[d, m] = np.exp(steps[m])
+
+
+@inlined
+def _add_answer(
+    level: Any, last: Any, low: Any, high: Any, scale: Any, widths: Any, other_widths: Any,
+    work: Any, thread: Any,
+) -> None:  # fmt: skip
+    """Add one answer to a row's slope, and to its curvature without that of the exponential.
+
+    The mass between the two ends is log-concave in them, so that the system stays positive.
+    """
+    slope, below, above = work.widths[thread, 0], work.widths[thread, 1], work.widths[thread, 2]
+    system = work.system[thread]
+    at_low, at_high, _ = lanes.edge_densities(low, high)
+    curved_low = at_low * (at_low - low) if level > 0 else 0.0
+    curved_high = 0.0 if last else at_high * (at_high + high)
+    # An end moves with every width below it.
+    for m in range(1, min(level + 1, widths.size)):
+        width = widths[m] * other_widths[m] * scale
+        below[m] = width if m < level else 0.0
+        above[m] = 0.0 if last else width
+        slope[m] += at_high * above[m] - at_low * below[m]
+        for c in range(1, m + 1):
+            system[m, c] += (
+                curved_low * below[m] * below[c] + curved_high * above[m] * above[c]
+                - at_low * at_high * (below[m] * above[c] + above[m] * below[c])
+            )  # fmt: skip
+
+
+@inlined
+def _factorise(system: Any) -> None:
+    """Cholesky factor of the lower triangle, from position 1 on, in place."""
+    for a in range(1, system.shape[0]):
+        for c in range(1, a + 1):
+            rest = system[a, c]
+            for k in range(1, c):
+                rest -= system[a, k] * system[c, k]
+            system[a, c] = np.sqrt(rest) if a == c else rest / system[c, c]
+
+
+@inlined
+def _invert(factor: Any, slope: Any, diagonal: Any) -> None:
+    """Replace the slope by the solution; diagonal of the inverse. The factor is used up."""
+    n = factor.shape[0]
+    for a in range(1, n):
+        for c in range(1, a):
+            slope[a] -= factor[a, c] * slope[c]
+        slope[a] /= factor[a, a]
+    for a in range(n - 1, 0, -1):
+        for c in range(a + 1, n):
+            slope[a] -= factor[c, a] * slope[c]
+        slope[a] /= factor[a, a]
+    for b in range(1, n):
+        diagonal[b] = 0.0
+        # Column b of the factor's inverse, top to bottom; squares add up to the diagonal.
+        for a in range(b, n):
+            rest = 1.0 if a == b else 0.0
+            for c in range(b, a):
+                rest -= factor[a, c] * factor[0, c]
+            factor[0, a] = rest / factor[a, a]
+            diagonal[b] += factor[0, a] * factor[0, a]

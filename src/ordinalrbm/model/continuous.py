@@ -1,0 +1,271 @@
+"""The matrix model with continuous factors: the limit of many binary units per factor.
+
+A factor of M binary units with the same weights is binomial, and the more units, the closer to a
+Gaussian. With utilities that nobody has answered integrated over, the Gaussian RBM of a row
+
+    log Ψ(u, h) = −½|u|² − ½|h|² + u·(α + W h)    has    Cov(u) = (I − W Wᵀ)⁻¹ = I + Λ Λᵀ,
+
+so that it is the same as drawing h from N(0, I) and u around α + Λ h, with Λ = W (I − Wᵀ W)^−½.
+In that form, answers that are missing can just be left out. The matrix model has such factors on
+both sides,
+
+    μ_di = α_i + β_d + w_i·h_d + ω_d·g_i,
+
+and given all but one of its four parts each is Gaussian. Rows and columns both bring a bias and
+K + S coordinates, (h_d, ω_d) and (w_i, g_i), whose products add up. The posterior is a Gaussian
+with independent coordinates: what is not known about one side is carried into the regressions of
+the other, and the priors are learnt from the data, so that factors nobody needs fade away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.regress import Party, Prior, renew
+from ordinalrbm.model.matrix import Half, MatrixModel, common_steps
+
+# Precisions of the priors where learning begins. Weak for factors, or these would be given up
+# before they have learnt anything.
+_BIAS_PRECISION, _FACTOR_PRECISION, _STEPS_PRECISION = 5.0, 1.0, 20.0
+# Expected square of one more of each kind, so that few rows do not talk themselves into a prior of
+# no width; small beside one, the variance of a utility.
+_SIZE_OF_ONE_MORE = 0.1
+_SMALLEST_SIZE = 1e-12
+# Of the largest eigenvalue: smaller ones are no directions, but rounding.
+_NO_DIRECTION = 1e-12
+
+
+class Parties(NamedTuple):
+    """Rows and columns, what is known of them, and their priors."""
+
+    rows: Party
+    columns: Party
+    row_prior: Prior
+    column_prior: Prior
+
+    def copy(self) -> Parties:
+        """The same with arrays of its own."""
+        rows, columns = (Party(*map(np.copy, party)) for party in self[:2])
+        row_prior, column_prior = (Prior(*map(np.copy, prior)) for prior in self[2:])
+        return Parties(rows, columns, row_prior, column_prior)
+
+
+def start(observations: Observations, n_factors: int, rows_differ: bool, seed: int) -> Parties:
+    """Before learning: marginal thresholds, random factors of the columns, none of the rows.
+
+    Without ``rows_differ`` rows have factors but no biases and widths of their own.
+    """
+    rng = np.random.default_rng(seed)
+    n_rows, n_columns = observations.n_rows, observations.n_columns
+    steps = common_steps(observations)
+    width = steps.shape[1]
+    most = np.full(n_rows, width + 1, dtype=np.int32)
+    columns = _nobody(n_columns, n_factors, steps, observations.n_levels.astype(np.int32))
+    # Unequal from the start, so that factors need not first find out which one leads.
+    columns.mean[:, 1:] = rng.standard_normal((n_columns, n_factors))
+    columns.mean[:, 1:] /= np.sqrt(np.arange(1, n_factors + 1))
+    rows = _nobody(n_rows, n_factors, np.zeros((n_rows, width)), most)
+    row_prior, column_prior = _first_prior(rows), _first_prior(columns)
+    if not rows_differ:
+        row_prior.precision[0] = np.inf
+        row_prior.steps_precision[:] = np.inf
+    return Parties(rows, columns, row_prior, column_prior)
+
+
+def _nobody(n: int, n_factors: int, steps: np.ndarray, n_levels: np.ndarray) -> Party:
+    nothing = np.zeros((n, 1 + n_factors), dtype=np.float32)
+    return Party(nothing, nothing.copy(), steps.copy(), widths_of(steps), n_levels)
+
+
+def _first_prior(party: Party) -> Prior:
+    precision = np.full(party.mean.shape[1], _FACTOR_PRECISION, dtype=np.float32)
+    precision[0] = _BIAS_PRECISION
+    return Prior(precision, party.steps.copy(), np.full(party.steps.shape[1], _STEPS_PRECISION))
+
+
+def widths_of(steps: np.ndarray) -> np.ndarray:
+    """Widths of their logarithms; the first threshold is no width."""
+    widths = np.exp(steps)
+    widths[:, :1] = steps[:, :1]
+    return widths
+
+
+# ---- one epoch --------------------------------------------------------------------------------
+
+
+def epoch(observations: Observations, transposed: Observations, parties: Parties) -> Parties:
+    """Rows given the columns, columns given the rows; what was given may be changed in place."""
+    rows, columns, row_prior, column_prior = parties
+    rows, columns, row_prior, column_prior = _half(
+        observations, rows, columns, row_prior, column_prior
+    )
+    columns, rows, column_prior, row_prior = _half(
+        transposed, columns, rows, column_prior, row_prior
+    )
+    return _with_common_steps(Parties(rows, columns, row_prior, column_prior))
+
+
+def _half(
+    answers: Observations, this: Party, other: Party, prior: Prior, other_prior: Prior
+) -> tuple[Party, Party, Prior, Prior]:
+    """Renew one party, then turn to the axes that suit both, and learn the priors."""
+    steps_variance = renew(answers, this, other, prior)
+    if np.isfinite(other_prior.precision[0]):
+        _centre(this, other)
+    forward, backward = _axes(_second_moment(this), _second_moment(other))
+    this, other = _mapped(this, forward), _mapped(other, backward)
+    squares = (this.steps - prior.steps) ** 2 + steps_variance
+    prior = prior._replace(
+        precision=_learnt(prior.precision, this.mean, this.variance),
+        steps_precision=_kept_if_fixed(prior.steps_precision, _most_likely(squares)),
+    )
+    other_prior = other_prior._replace(
+        precision=_learnt(other_prior.precision, other.mean, other.variance)
+    )
+    return this, other, prior, other_prior
+
+
+def _centre(this: Party, other: Party) -> None:
+    """Move the mean of this party's factors into the other's biases: priors are around zero."""
+    centre = this.mean[:, 1:].mean(axis=0, dtype=np.float64).astype(np.float32)
+    this.mean[:, 1:] -= centre
+    other.mean[:, 0] += other.mean[:, 1:] @ centre
+
+
+def _second_moment(party: Party) -> np.ndarray:
+    factors = party.mean[:, 1:]
+    variance = party.variance[:, 1:].sum(axis=0, dtype=np.float64)
+    return (factors.T @ factors + np.diag(variance)) / max(len(factors), 1)
+
+
+def _axes(this: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Maps of both parties' factors to axes in which they are uncorrelated and as large.
+
+    Products do not change, but priors with a precision per factor fit best in these axes, and
+    half-sweeps alone would turn there very slowly (Luttinen and Ilin 2010).
+    """
+    values, axes = np.linalg.eigh(this)
+    root = np.sqrt(_raised(values))
+    spread, turn = np.linalg.eigh(root[:, None] * (axes.T @ other @ axes) * root)
+    size = _raised(spread[::-1]) ** 0.25
+    turn = turn[:, ::-1]
+    return (axes / root) @ turn * size, (axes * root) @ turn / size
+
+
+def _raised(values: np.ndarray) -> np.ndarray:
+    return np.maximum(values, values.max(initial=0.0) * _NO_DIRECTION + 1e-300)
+
+
+def _mapped(party: Party, matrix: np.ndarray) -> Party:
+    matrix = matrix.astype(np.float32)
+    mean, variance = party.mean, party.variance
+    mean[:, 1:] = mean[:, 1:] @ matrix
+    variance[:, 1:] = variance[:, 1:] @ matrix**2
+    return party
+
+
+def _learnt(precision: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    square = np.einsum("na,na->a", mean, mean) + variance.sum(axis=0)
+    found = (len(mean) + 1.0) / (square + _SIZE_OF_ONE_MORE)
+    return _kept_if_fixed(precision, found).astype(np.float32)
+
+
+def _most_likely(squares: np.ndarray) -> np.ndarray:
+    return (len(squares) + 1.0) / (squares.sum(axis=0) + _SIZE_OF_ONE_MORE)
+
+
+def _kept_if_fixed(precision: np.ndarray, found: np.ndarray) -> np.ndarray:
+    return np.where(np.isinf(precision), precision, found)
+
+
+def _with_common_steps(parties: Parties) -> Parties:
+    """Renew the common steps of each scale, and move into them what all biases share.
+
+    What all rows have in common belongs to the columns, so that a row of zeros is the usual one.
+    Distributions stay as they are.
+    """
+    rows, columns, _, column_prior = parties
+    columns.steps[:] += rows.steps.mean(axis=0)
+    rows.steps[:] -= rows.steps.mean(axis=0)
+    shared = rows.mean[:, 0].mean(dtype=np.float64)
+    columns.steps[:, 0] -= shared
+    rows.mean[:, 0] -= np.float32(shared)
+    common = column_prior.steps
+    for n_levels in np.unique(columns.n_levels):
+        alike = columns.n_levels == n_levels
+        shared = columns.mean[alike, 0].mean(dtype=np.float64)
+        columns.steps[alike, 0] -= shared
+        columns.mean[alike, 0] -= np.float32(shared)
+        common[alike] = columns.steps[alike].mean(axis=0)
+    rows.widths[:], columns.widths[:] = widths_of(rows.steps), widths_of(columns.steps)
+    return parties
+
+
+# ---- as a matrix model ------------------------------------------------------------------------
+
+
+def to_matrix(parties: Parties, n_row_factors: int) -> MatrixModel:
+    """The same as a matrix model; coordinates go to the rows' and the columns' factors in turn.
+
+    Factors have a mean square of one; weights say how much they matter.
+    """
+    rows, columns = parties.rows, parties.columns
+    n = rows.mean.shape[1] - 1
+    of_rows, of_columns = dealt(n_row_factors, n - n_row_factors)
+    by_rows = _half_of(columns, rows, 1 + of_rows)
+    by_columns = _half_of(rows, columns, 1 + of_columns)
+    return MatrixModel(by_rows, by_columns, columns.n_levels.copy())
+
+
+def dealt(n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions dealt to two in turn, and the rest to the one who lacks them.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in dealt(3, 1)]
+    [[0, 2, 3], [1]]
+    """
+    first = np.arange(n_first + n_second) % 2 == 0
+    both = min(n_first, n_second)
+    first[2 * both :] = n_first > n_second
+    return np.flatnonzero(first), np.flatnonzero(~first)
+
+
+def _half_of(weighing: Party, acting: Party, chosen: np.ndarray) -> Half:
+    """Factors of the acting party, and what the weighing one makes of them."""
+    factors, variance = acting.mean[:, chosen], acting.variance[:, chosen]
+    size = size_of_factors(acting, chosen)
+    return Half(
+        weights=weighing.mean[:, chosen] * size,
+        bias=weighing.mean[:, 0].copy(),
+        steps=weighing.steps.copy(),
+        factor_bias=np.zeros(chosen.size, dtype=np.float32),
+        factors=factors / size,
+        weights_variance=weighing.variance[:, chosen] * size**2,
+        bias_variance=weighing.variance[:, 0].copy(),
+        factors_variance=variance / size**2,
+    )
+
+
+def size_of_factors(party: Party, chosen: np.ndarray) -> np.ndarray:
+    """Root of the mean square of some coordinates."""
+    square = party.mean[:, chosen] ** 2 + party.variance[:, chosen]
+    size = np.sqrt(np.mean(square, axis=0, dtype=np.float64))
+    return np.maximum(size, _SMALLEST_SIZE).astype(np.float32)
+
+
+def facing(acting: Half, own: Half, n_levels: np.ndarray) -> Party:
+    """What those whose factors act in one half, and whose weights the other holds, see before them.
+
+    For rows, ``acting`` is ``by_rows`` and they see the columns: biases, w and g.
+    """
+    return Party(
+        np.hstack([acting.bias[:, None], acting.weights, own.factors]),
+        np.hstack([acting.bias_variance[:, None], acting.weights_variance, own.factors_variance]),
+        acting.steps,
+        widths_of(acting.steps),
+        n_levels.astype(np.int32),
+    )
