@@ -21,14 +21,16 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import ends, lanes
+from ordinalrbm.engine import ends, lanes, lanes32
 from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
 from ordinalrbm.engine.sums import add_scaled, dot
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
-_STEPS = 3
+_STEPS = 2
 # A residual that is smaller than this share of the first is rounding.
 _SOLVED = 1e-10
+# Answers of a row whose utilities are looked at together, so that they are computed side by side.
+_TILE = 64
 # The logarithm of a width moves by no more than this in one step.
 _LARGEST_MOVE = 0.7
 
@@ -77,6 +79,7 @@ class _Work(NamedTuple):
     image: np.ndarray
     move: np.ndarray
     square: np.ndarray
+    tile: np.ndarray
     widths: np.ndarray
     system: np.ndarray
 
@@ -96,8 +99,9 @@ def renew(
     threads, width = numba.get_num_threads(), this.mean.shape[1]
     n_steps = this.steps.shape[1]
     lines = np.empty((7, threads, width), dtype=np.float32)
+    tile = np.empty((threads, 6, _TILE), dtype=np.float32)
     widths, system = np.empty((threads, 3, n_steps)), np.empty((threads, n_steps, n_steps))
-    work = _Work(*(*lines, widths, system))
+    work = _Work(*(*lines, tile, widths, system))
     steps_variance = np.zeros_like(this.steps)
     _renew(
         answers.row_start, answers.column, answers.level, this, other, prior, spread, work,
@@ -131,7 +135,8 @@ def _renew_row(
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
-    _gather(column, level, this, other, prior.precision, slope, ridge, diagonal, d)
+    _gather(column, level, this, other, prior.precision, slope, ridge, diagonal,
+            work.tile[thread], d)  # fmt: skip
     _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread],
            move)  # fmt: skip
     add_scaled(mean, np.float32(1.0), move)
@@ -146,25 +151,32 @@ def _renew_row(
 @inlined
 def _gather(
     column: Any, level: Any, this: Any, other: Any, precision: Any, slope: Any, ridge: Any,
-    diagonal: Any, d: Any,
+    diagonal: Any, tile: Any, d: Any,
 ) -> None:  # fmt: skip
     """Slope of the log posterior at the current mean, ridge, and diagonal of the system."""
     mean = this.mean[d]
     for a in range(mean.size):
         slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
-    for e in range(column.size):
-        i = column[e]
-        features = other.mean[i]
-        at = np.float64(_cell_mean(mean, features))
-        low, high = _ends(this, other, d, i, level[e])
-        _, _, pull = lanes.edge_densities(low - at, high - at)
-        _add_features(features, other.variance[i], np.float32(pull), slope, ridge, diagonal)
+    at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
+    for first in range(0, column.size, _TILE):
+        n = min(column.size - first, _TILE)
+        _cell_means(column[first : first + n], mean, other.mean, at)
+        for e in range(n):
+            low[e], high[e] = _ends(this, other, d, column[first + e], level[first + e], at[e])
+        _expect(n, low, high, tile[3], tile[4], pull)
+        _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
     for a in range(mean.size):
         if precision[a] == np.inf:  # it stays
             slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
         else:
             slope[a] -= ridge[a] * mean[a]
             diagonal[a] += ridge[a]
+
+
+@inlined
+def _cell_means(column: Any, mean: Any, features: Any, at: Any) -> None:
+    for e in range(column.size):
+        at[e] = _cell_mean(mean, features[column[e]])
 
 
 @inlined_sum
@@ -175,8 +187,44 @@ def _cell_mean(mean: Any, features: Any) -> Any:
     return total
 
 
-@inlined_sum
+@inlined
+def _ends(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
+    """Ends of a level as seen from the mean."""
+    low, high = ends.of_level_in_widths(other.widths[i], this.widths[d], level)
+    if level == min(this.n_levels[d], other.n_levels[i]) - 1:
+        high = np.inf
+    return np.float32(low - mean), np.float32(high - mean)
+
+
+@inlined
+def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -> None:
+    """Densities at the ends of levels, and how far expected utilities are from their means."""
+    for e in range(n):
+        at_low[e], at_high[e], pull[e] = lanes32.edge_densities(low[e], high[e])
+    for e in range(n):
+        if not lanes32.ordinary(low[e], high[e]):
+            exact = lanes.edge_densities(np.float64(low[e]), np.float64(high[e]))
+            at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
+            pull[e] = np.float32(exact[2])
+
+
+@inlined
 def _add_features(
+    column: Any, other: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
+) -> None:
+    # Four at a time: sums are then read and written a quarter as often.
+    last = column.size - column.size % 4
+    mean, variance = other.mean, other.variance
+    for e in range(0, last, 4):
+        i, j, k, m = column[e], column[e + 1], column[e + 2], column[e + 3]
+        _add_four(mean[i], mean[j], mean[k], mean[m], pull[e : e + 4], slope, diagonal)
+        _add_sum(variance[i], variance[j], variance[k], variance[m], ridge)
+    for e in range(last, column.size):
+        _add_one(mean[column[e]], variance[column[e]], pull[e], slope, ridge, diagonal)
+
+
+@inlined_sum
+def _add_one(
     features: Any, variance: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
 ) -> None:
     # The other's bias is no feature: where it stands, a row's own bias has a one.
@@ -188,12 +236,20 @@ def _add_features(
         ridge[a] += variance[a]
 
 
-@inlined
-def _ends(this: Any, other: Any, d: Any, i: Any, level: Any) -> Any:
-    low, high = ends.of_level_in_widths(other.widths[i], this.widths[d], level)
-    if level == min(this.n_levels[d], other.n_levels[i]) - 1:
-        high = np.inf
-    return low, high
+@inlined_sum
+def _add_four(x: Any, y: Any, z: Any, w: Any, pull: Any, slope: Any, diagonal: Any) -> None:
+    p, q, r, s = pull[0], pull[1], pull[2], pull[3]
+    slope[0] += p + q + r + s
+    diagonal[0] += np.float32(4.0)
+    for a in range(1, x.size):
+        slope[a] += p * x[a] + q * y[a] + r * z[a] + s * w[a]
+        diagonal[a] += x[a] * x[a] + y[a] * y[a] + z[a] * z[a] + w[a] * w[a]
+
+
+@inlined_sum
+def _add_sum(x: Any, y: Any, z: Any, w: Any, total: Any) -> None:
+    for a in range(1, x.size):
+        total[a] += x[a] + y[a] + z[a] + w[a]
 
 
 # ---- a system of equations --------------------------------------------------------------------
@@ -232,7 +288,13 @@ def _apply(column: Any, features: Any, ridge: Any, direction: Any, image: Any) -
     """The system times a direction."""
     for a in range(direction.size):
         image[a] = ridge[a] * direction[a]
-    for e in range(column.size):
+    last = column.size - column.size % 4
+    for e in range(0, last, 4):
+        _add_projections(
+            features[column[e]], features[column[e + 1]], features[column[e + 2]],
+            features[column[e + 3]], direction, image,
+        )  # fmt: skip
+    for e in range(last, column.size):
         _add_projection(features[column[e]], direction, image)
 
 
@@ -244,6 +306,19 @@ def _add_projection(features: Any, direction: Any, image: Any) -> None:
     image[0] += along
     for a in range(1, direction.size):
         image[a] += along * features[a]
+
+
+@inlined_sum
+def _add_projections(x: Any, y: Any, z: Any, w: Any, direction: Any, image: Any) -> None:
+    p, q, r, s = direction[0], direction[0], direction[0], direction[0]
+    for a in range(1, direction.size):
+        p += x[a] * direction[a]
+        q += y[a] * direction[a]
+        r += z[a] * direction[a]
+        s += w[a] * direction[a]
+    image[0] += p + q + r + s
+    for a in range(1, direction.size):
+        image[a] += p * x[a] + q * y[a] + r * z[a] + s * w[a]
 
 
 # ---- widths -----------------------------------------------------------------------------------
@@ -281,18 +356,17 @@ def _move_widths(
         for c in range(1, m):
             system[m, c] = 0.0
         system[m, m] = precision[m]
-    for e in range(column.size):
-        i = column[e]
-        at = np.float64(_cell_mean(this.mean[d], other.mean[i]))
-        known = cell_variance(
-            work.square[thread], this.variance[d], other.mean[i], other.variance[i]
-        )
-        scale = 1.0 / np.sqrt(1.0 + np.float64(known))
-        low, high = _ends(this, other, d, i, level[e])
-        last = high == np.inf
-        low, high = (low - at) * scale, (high - at) * scale
-        _add_answer(np.int64(level[e]), last, low, high, scale, this.widths[d],
-                    other.widths[i], work, thread)  # fmt: skip
+    tile = work.tile[thread]
+    at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
+    for first in range(0, column.size, _TILE):
+        some, n = column[first : first + _TILE], min(column.size - first, _TILE)
+        _cell_means(some, this.mean[d], other.mean, at)
+        _expect_scaled(some, level[first : first + n], this, other, work, thread, d)
+        for e in range(n):
+            _add_answer(
+                np.int64(level[first + e]), this.widths[d], other.widths[some[e]], scale[e],
+                low[e], high[e], at_low[e], at_high[e], work, thread,
+            )  # fmt: skip
     _factorise(system)
     _invert(system, slope, steps_variance[d])
     for m in range(1, steps.size):
@@ -301,17 +375,34 @@ def _move_widths(
 
 
 @inlined
+def _expect_scaled(
+    column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
+) -> None:
+    """Ends of levels in standard deviations of what is known, and the densities there."""
+    tile = work.tile[thread]
+    at, low, high, scale = tile[0], tile[1], tile[2], tile[5]
+    for e in range(column.size):
+        i = column[e]
+        doubt = cell_variance(
+            work.square[thread], this.variance[d], other.mean[i], other.variance[i]
+        )
+        scale[e] = np.float32(1.0) / np.sqrt(np.float32(1.0) + doubt)
+        lower, upper = _ends(this, other, d, i, level[e], at[e])
+        low[e], high[e] = lower * scale[e], upper * scale[e]
+    _expect(column.size, low, high, tile[3], tile[4], at)
+
+
+@inlined
 def _add_answer(
-    level: Any, last: Any, low: Any, high: Any, scale: Any, widths: Any, other_widths: Any,
-    work: Any, thread: Any,
+    level: Any, widths: Any, other_widths: Any, scale: Any, low: Any, high: Any, at_low: Any,
+    at_high: Any, work: Any, thread: Any,
 ) -> None:  # fmt: skip
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
     The mass between the two ends is log-concave in them, so that the system stays positive.
     """
     slope, below, above = work.widths[thread, 0], work.widths[thread, 1], work.widths[thread, 2]
-    system = work.system[thread]
-    at_low, at_high, _ = lanes.edge_densities(low, high)
+    system, last = work.system[thread], high == np.inf
     curved_low = at_low * (at_low - low) if level > 0 else 0.0
     curved_high = 0.0 if last else at_high * (at_high + high)
     # An end moves with every width below it.
