@@ -29,6 +29,10 @@ from ordinalrbm.engine.sums import add_scaled, dot
 _STEPS = 2
 # A residual that is smaller than this share of the first is rounding.
 _SOLVED = 1e-10
+# Coordinates that are taken as independent seem to be known better than they are. True variances
+# are larger by about this factor, and without it, factors that are needed would fade away
+# (found on the validation ratings of MovieLens 1M and 100K: 1.1 to 1.2 are as good).
+_UNDERSTATED = 1.15
 # Answers of a row whose utilities are looked at together, so that they are computed side by side.
 _TILE = 64
 # The logarithm of a width moves by no more than this in one step.
@@ -142,7 +146,7 @@ def _renew_row(
     add_scaled(mean, np.float32(1.0), move)
     if spread:
         for a in range(mean.size):
-            variance[a] = np.float32(1.0) / diagonal[a]
+            variance[a] = np.float32(_UNDERSTATED) / diagonal[a]
     if prior.steps_precision.size > 1 and prior.steps_precision[1] < np.inf:
         _square(mean, work.square[thread])
         _move_widths(column, level, this, other, prior, work, steps_variance, thread, d)

@@ -42,11 +42,9 @@ def fit(
     observations: Observations, validation: Pairs | None, settings: MatrixSettings
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
-    n_row_factors, n_column_factors = settings.n_row_factors, settings.n_column_factors
+    n_factors = settings.n_row_factors, settings.n_column_factors
     transposed = observations.transpose()
-    parties = start(
-        observations, n_row_factors + n_column_factors, n_column_factors > 0, settings.seed
-    )
+    parties = start(observations, sum(n_factors), n_factors[1] > 0, settings.seed)
     best, best_epoch, best_value, goal, waited = parties, 0, -np.inf, -np.inf, 0
     history: list[Record] = []
     interrupted = False
@@ -57,10 +55,10 @@ def fit(
     )  # fmt: skip
     try:
         while len(history) < settings.n_epochs and waited < min(_PATIENCE, settings.patience):
-            parties = epoch(observations, transposed, parties)
+            parties = epoch(observations, transposed, parties, len(history) + 1)
             value = np.nan
             if validation is not None:
-                model = to_matrix(parties, n_row_factors)
+                model = to_matrix(parties, *n_factors)
                 value = float(log_probability([model], validation).mean())
             history.append(Record(len(history) + 1, value, time.perf_counter() - started))
             if not value <= best_value:
@@ -76,23 +74,26 @@ def fit(
         interrupted = True
     finally:
         bar.close()
-    models = [to_matrix(best, n_row_factors)]
+    models = [to_matrix(best, *n_factors)]
     if validation is not None and settings.calibrate:
         models = calibrated(models, observations, validation)
-    return FittedMatrix(models, best_epoch, history, interrupted, _priors(best, n_row_factors))
+    return FittedMatrix(models, best_epoch, history, interrupted, _priors(best, *n_factors))
 
 
-def _priors(parties: Parties, n_row_factors: int) -> tuple[OfWeights, OfWeights]:
+def _priors(
+    parties: Parties, n_row_factors: int, n_column_factors: int
+) -> tuple[OfWeights, OfWeights]:
     """Priors of what columns and rows weigh factors with, for those who come later."""
-    n_factors = parties.row_prior.precision.size - 1
-    of_rows, of_columns = dealt(n_row_factors, n_factors - n_row_factors)
+    rows, columns, row_prior, column_prior = parties
+    of_rows, of_columns = dealt(rows.mean.shape[1] - 1, n_row_factors, n_column_factors)
     return (
-        _prior_of_weights(parties.column_prior, parties.rows, 1 + of_rows),
-        _prior_of_weights(parties.row_prior, parties.columns, 1 + of_columns),
+        _prior_of_weights(column_prior, rows, 1 + of_rows, n_row_factors),
+        _prior_of_weights(row_prior, columns, 1 + of_columns, n_column_factors),
     )
 
 
-def _prior_of_weights(prior: Prior, acting: Party, chosen: np.ndarray) -> OfWeights:
-    precision = prior.precision[chosen] / size_of_factors(acting, chosen) ** 2
+def _prior_of_weights(prior: Prior, acting: Party, chosen: np.ndarray, n_factors: int) -> OfWeights:
+    precision = np.ones(n_factors)  # of factors that are zero, any will do
+    precision[: chosen.size] = prior.precision[chosen] / size_of_factors(acting, chosen) ** 2
     widths = float(prior.steps_precision[1:].mean()) if prior.steps_precision.size > 1 else np.inf
     return OfWeights(precision, float(prior.precision[0]), widths)

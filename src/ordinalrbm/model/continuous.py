@@ -27,8 +27,13 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.regress import Party, Prior, renew
 from ordinalrbm.model.matrix import Half, MatrixModel, common_steps
 
-# Precisions of the priors where learning begins. Weak for factors, or these would be given up
-# before they have learnt anything.
+# So many ratings of a row or column, on average, can tell one factor. With more factors than that,
+# noise would be learnt before the priors are.
+_RATINGS_PER_FACTOR = 2.0
+_FEWEST_FACTORS = 2
+# Epochs before the priors of factors are learnt, and precisions of the priors where learning
+# begins. Weak for factors, or these would be given up before they have learnt anything.
+_WEAK_EPOCHS = 2
 _BIAS_PRECISION, _FACTOR_PRECISION, _STEPS_PRECISION = 5.0, 1.0, 20.0
 # Expected square of one more of each kind, so that few rows do not talk themselves into a prior of
 # no width; small beside one, the variance of a utility.
@@ -53,13 +58,15 @@ class Parties(NamedTuple):
         return Parties(rows, columns, row_prior, column_prior)
 
 
-def start(observations: Observations, n_factors: int, rows_differ: bool, seed: int) -> Parties:
+def start(observations: Observations, most_factors: int, rows_differ: bool, seed: int) -> Parties:
     """Before learning: marginal thresholds, random factors of the columns, none of the rows.
 
-    Without ``rows_differ`` rows have factors but no biases and widths of their own.
+    There are as many factors as the ratings can tell, at most ``most_factors``. Without
+    ``rows_differ`` rows have factors but no biases and widths of their own.
     """
     rng = np.random.default_rng(seed)
     n_rows, n_columns = observations.n_rows, observations.n_columns
+    n_factors = min(most_factors, _tellable(observations))
     steps = common_steps(observations)
     width = steps.shape[1]
     most = np.full(n_rows, width + 1, dtype=np.int32)
@@ -73,6 +80,11 @@ def start(observations: Observations, n_factors: int, rows_differ: bool, seed: i
         row_prior.precision[0] = np.inf
         row_prior.steps_precision[:] = np.inf
     return Parties(rows, columns, row_prior, column_prior)
+
+
+def _tellable(observations: Observations) -> int:
+    per_party = observations.n_entries / max(observations.n_rows + observations.n_columns, 1)
+    return max(_FEWEST_FACTORS, int(per_party / _RATINGS_PER_FACTOR))
 
 
 def _nobody(n: int, n_factors: int, steps: np.ndarray, n_levels: np.ndarray) -> Party:
@@ -96,20 +108,26 @@ def widths_of(steps: np.ndarray) -> np.ndarray:
 # ---- one epoch --------------------------------------------------------------------------------
 
 
-def epoch(observations: Observations, transposed: Observations, parties: Parties) -> Parties:
-    """Rows given the columns, columns given the rows; what was given may be changed in place."""
+def epoch(
+    observations: Observations, transposed: Observations, parties: Parties, number: int
+) -> Parties:
+    """Rows given the columns, columns given the rows; what was given may be changed in place.
+
+    ``number`` counts epochs from 1.
+    """
     rows, columns, row_prior, column_prior = parties
+    weak = number <= _WEAK_EPOCHS
     rows, columns, row_prior, column_prior = _half(
-        observations, rows, columns, row_prior, column_prior
+        observations, rows, columns, row_prior, column_prior, weak
     )
     columns, rows, column_prior, row_prior = _half(
-        transposed, columns, rows, column_prior, row_prior
+        transposed, columns, rows, column_prior, row_prior, weak
     )
     return _with_common_steps(Parties(rows, columns, row_prior, column_prior))
 
 
 def _half(
-    answers: Observations, this: Party, other: Party, prior: Prior, other_prior: Prior
+    answers: Observations, this: Party, other: Party, prior: Prior, other_prior: Prior, weak: bool
 ) -> tuple[Party, Party, Prior, Prior]:
     """Renew one party, then turn to the axes that suit both, and learn the priors."""
     steps_variance = renew(answers, this, other, prior)
@@ -119,12 +137,10 @@ def _half(
     this, other = _mapped(this, forward), _mapped(other, backward)
     squares = (this.steps - prior.steps) ** 2 + steps_variance
     prior = prior._replace(
-        precision=_learnt(prior.precision, this.mean, this.variance),
+        precision=_learnt(prior.precision, this, weak),
         steps_precision=_kept_if_fixed(prior.steps_precision, _most_likely(squares)),
     )
-    other_prior = other_prior._replace(
-        precision=_learnt(other_prior.precision, other.mean, other.variance)
-    )
+    other_prior = other_prior._replace(precision=_learnt(other_prior.precision, other, weak))
     return this, other, prior, other_prior
 
 
@@ -167,9 +183,13 @@ def _mapped(party: Party, matrix: np.ndarray) -> Party:
     return party
 
 
-def _learnt(precision: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    square = np.einsum("na,na->a", mean, mean) + variance.sum(axis=0)
+def _learnt(precision: np.ndarray, party: Party, weak: bool) -> np.ndarray:
+    """Most likely precisions; while they are weak, only that of the bias."""
+    mean, variance = party.mean, party.variance
+    square = np.einsum("na,na->a", mean, mean) + variance.sum(axis=0, dtype=np.float64)
     found = (len(mean) + 1.0) / (square + _SIZE_OF_ONE_MORE)
+    if weak:
+        found[1:] = precision[1:]
     return _kept_if_fixed(precision, found).astype(np.float32)
 
 
@@ -207,46 +227,49 @@ def _with_common_steps(parties: Parties) -> Parties:
 # ---- as a matrix model ------------------------------------------------------------------------
 
 
-def to_matrix(parties: Parties, n_row_factors: int) -> MatrixModel:
+def to_matrix(parties: Parties, n_row_factors: int, n_column_factors: int) -> MatrixModel:
     """The same as a matrix model; coordinates go to the rows' and the columns' factors in turn.
 
-    Factors have a mean square of one; weights say how much they matter.
+    Factors have a mean square of one, and weights say how much they matter; those that the ratings
+    could not tell are zero.
     """
     rows, columns = parties.rows, parties.columns
-    n = rows.mean.shape[1] - 1
-    of_rows, of_columns = dealt(n_row_factors, n - n_row_factors)
-    by_rows = _half_of(columns, rows, 1 + of_rows)
-    by_columns = _half_of(rows, columns, 1 + of_columns)
+    of_rows, of_columns = dealt(rows.mean.shape[1] - 1, n_row_factors, n_column_factors)
+    by_rows = _half_of(columns, rows, 1 + of_rows, n_row_factors)
+    by_columns = _half_of(rows, columns, 1 + of_columns, n_column_factors)
     return MatrixModel(by_rows, by_columns, columns.n_levels.copy())
 
 
-def dealt(n_first: int, n_second: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions dealt to two in turn, and the rest to the one who lacks them.
+def dealt(n: int, most_first: int, most_second: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions 0 to n − 1 dealt to two in turn, as long as both may have more.
 
     Examples
     --------
-    >>> [part.tolist() for part in dealt(3, 1)]
+    >>> [part.tolist() for part in dealt(4, 3, 1)]
     [[0, 2, 3], [1]]
     """
-    first = np.arange(n_first + n_second) % 2 == 0
-    both = min(n_first, n_second)
-    first[2 * both :] = n_first > n_second
+    first = np.arange(n) % 2 == 0
+    both = 2 * min(most_first, most_second)
+    first[both:] = most_first > most_second
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def _half_of(weighing: Party, acting: Party, chosen: np.ndarray) -> Half:
+def _half_of(weighing: Party, acting: Party, chosen: np.ndarray, n_factors: int) -> Half:
     """Factors of the acting party, and what the weighing one makes of them."""
-    factors, variance = acting.mean[:, chosen], acting.variance[:, chosen]
     size = size_of_factors(acting, chosen)
+
+    def filled(array: np.ndarray) -> np.ndarray:
+        return np.pad(array, ((0, 0), (0, n_factors - chosen.size)))
+
     return Half(
-        weights=weighing.mean[:, chosen] * size,
+        weights=filled(weighing.mean[:, chosen] * size),
         bias=weighing.mean[:, 0].copy(),
         steps=weighing.steps.copy(),
-        factor_bias=np.zeros(chosen.size, dtype=np.float32),
-        factors=factors / size,
-        weights_variance=weighing.variance[:, chosen] * size**2,
+        factor_bias=np.zeros(n_factors, dtype=np.float32),
+        factors=filled(acting.mean[:, chosen] / size),
+        weights_variance=filled(weighing.variance[:, chosen] * size**2),
         bias_variance=weighing.variance[:, 0].copy(),
-        factors_variance=variance / size**2,
+        factors_variance=filled(acting.variance[:, chosen] / size**2),
     )
 
 
