@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import storage
-from ordinalrbm.data.ids import Ids
+from ordinalrbm.catalogue import RULES, Catalogue, as_list, restored, written
 from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Ratings, encode, read_ratings
@@ -23,13 +23,12 @@ from ordinalrbm.infer import recommend as recommending
 from ordinalrbm.infer.explain import Explanation, factor_contributions, rating_effects
 from ordinalrbm.infer.fold_in import Usual
 from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
-from ordinalrbm.infer.predict import Rule, point
+from ordinalrbm.infer.predict import Rule
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
 from ordinalrbm.model.matrix import Half, MatrixModel
 from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_whole
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
-from ordinalrbm.storage import plain_number
 
 _HALVES = ("by_rows", "by_columns")
 _SEEN = ("row_start", "column", "level")
@@ -310,7 +309,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         >>> model.predict_proba(4, [1, 2, 99]).sum(axis=1).round(6).tolist()
         [1.0, 1.0, 1.0]
         """
-        return self._distribution(self._pairs(users, items))
+        check_is_fitted(self, "models_")
+        return self._distribution(self._catalogue.pairs(users, items))
 
     def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
         """One predicted rating per pair.
@@ -332,12 +332,10 @@ class MatrixCumulativeRBM(BaseEstimator):
         >>> model.predict([7, 7, -1], [0, 5, 5], rule="mode").tolist()
         [1, 5, 5]
         """
-        check_choice("rule", rule, ("mean", "mode", "median"))
-        pairs = self._pairs(users, items)
-        distribution = self._distribution(pairs)
-        if rule == "mean":
-            return _expected(distribution, self._scales_of(pairs.column))
-        return _labels(point(distribution, rule), self._scales_of(pairs.column))
+        check_is_fitted(self, "models_")
+        check_choice("rule", rule, RULES)
+        pairs = self._catalogue.pairs(users, items)
+        return self._catalogue.ratings(self._distribution(pairs), pairs.column, rule)
 
     def recommend(
         self,
@@ -380,8 +378,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         check_whole("n", n, 1)
         check_choice("score", score, ("mean", "top"))
         everyone = isinstance(users, str) and users == "all"
-        rows = np.arange(len(self.users_)) if everyone else self._lookup(users, "user")
-        labels = self.users_.labels if everyone else _as_list(users)
+        rows = np.arange(len(self.users_)) if everyone else self._catalogue.lookup(users, "user")
+        labels = self.users_.labels if everyone else as_list(users)
         models = self.models_ if rows.min(initial=0) >= 0 else self._open_models()
         seen = self.ratings_.observations if exclude_seen else None
         with threads(self.n_jobs):
@@ -397,7 +395,7 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _worth(self, score: str) -> np.ndarray:
         """(items, L): what each level of an item counts."""
-        scales = self._item_scales()
+        scales = self._catalogue.item_scales()
         common = isinstance(self.scales_, Scale)
         worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
         tables = {scale: _worth_of_levels(scale, score, common) for scale in set(scales)}
@@ -502,7 +500,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
 
     def _known(self, label: Any, what: str) -> int:
-        position = self._lookup([label], what)[0]
+        position = self._catalogue.lookup([label], what)[0]
         if position < 0:
             raise DataError(
                 f"The {what} {label!r} is not known, so there is nothing to explain; give one of "
@@ -532,102 +530,34 @@ class MatrixCumulativeRBM(BaseEstimator):
         True
         """
         check_is_fitted(self, "models_")
-        known = self.ratings_
-        distinct, of_item = _distinct(self._item_scales())
-        arrays = _ratings_arrays(known) | {"scale_of_item": of_item}
+        arrays, header = written(self, self._catalogue)
+        arrays |= {f"seen.{part}": getattr(self.ratings_.observations, part) for part in _SEEN}
         for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
             arrays |= _model_arrays(number, model, usual)
-        for column in self.history_.columns:
-            arrays[f"history.{column}"] = self.history_[column].to_numpy()
-        default = known.default_scale
-        header = {
-            "model": "matrix",
-            "parameters": self._plain_parameters(),
-            "n_models": len(self.models_),
-            "scales": [scale.to_json() for scale in distinct],
-            "one_scale": isinstance(known.scales, Scale),
-            "default_scale": None if default is None else default.to_json(),
-            "item_scales": self._plain_item_scales(),
-            "history": list(self.history_.columns),
-            "best_epoch": self.best_epoch_,
-        }
+        header |= {"model": "matrix", "n_models": len(self.models_)}
         storage.write(path, arrays, header)
-
-    def _plain_parameters(self) -> dict[str, Any]:
-        """Parameters as JSON can hold them; a generator cannot be."""
-        plain = {name: plain_number(value) for name, value in self.get_params().items()}
-        seed, default = plain["random_state"], self.ratings_.default_scale
-        plain["random_state"] = seed if isinstance(seed, int) else None
-        given = self.scale is not None and default is not None
-        plain["scale"] = default.to_json() if given and default else None
-        plain["item_scales"] = None  # JSON has no dictionaries from numbers
-        return plain
-
-    def _plain_item_scales(self) -> list[Any] | None:
-        if not self.item_scales:
-            return None
-        labels = list(self.item_scales)
-        positions = self.items_.lookup(labels, "item")
-        scales = [self.ratings_.scale_of(int(j)).to_json() for j in positions]
-        return [list(pair) for pair in zip(map(plain_number, labels), scales, strict=True)]
 
     @classmethod
     def _from_file(
         cls, arrays: dict[str, np.ndarray], header: dict[str, Any]
     ) -> MatrixCumulativeRBM:
-        estimator = cls(**header["parameters"])
-        if header["item_scales"] is not None:
-            estimator.item_scales = dict(header["item_scales"])
+        estimator, catalogue = restored(cls, arrays, header)
         numbers = range(header["n_models"])
         estimator.models_ = [_read_model(arrays, number) for number in numbers]
         estimator.usual_ = [_read_usual(arrays, number) for number in numbers]
-        estimator.best_epoch_ = header["best_epoch"]
-        estimator.history_ = pd.DataFrame(
-            {name: arrays[f"history.{name}"] for name in header["history"]}
-        )
-        estimator.n_iter_ = len(estimator.history_)
-        estimator._set_ratings(_read_ratings_arrays(arrays, header))
+        row_start, column, level = (arrays[f"seen.{part}"] for part in _SEEN)
+        seen = Observations(row_start, column, level, arrays["n_levels"])
+        estimator._set_ratings(Ratings(seen, *catalogue))
         return estimator
 
     # Inside
 
-    def _item_scales(self) -> list[Scale]:
-        scales = self.ratings_.scales
-        return [scales] * len(self.items_) if isinstance(scales, Scale) else list(scales)
-
-    def _stranger_scale(self) -> Scale:
-        """The scale that ratings of an unknown item would be on."""
-        if self.ratings_.default_scale is not None:
-            return self.ratings_.default_scale
-        return max(self._item_scales(), key=lambda scale: scale.n_levels)
-
-    def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
-        """The different scales, and which of them each pair is on."""
-        if isinstance(self.ratings_.scales, Scale):
-            return [self.ratings_.scales], np.zeros(columns.size, dtype=np.intp)
-        distinct, of_item = _distinct([*self._item_scales(), self._stranger_scale()])
-        return distinct, of_item[columns]  # an unknown item, at −1, finds the last
-
-    def _lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
-        ids = self.users_ if what == "user" else self.items_
-        return ids.lookup(_as_list(labels), what)
-
-    def _pairs(self, users: Any, items: Any) -> Pairs:
-        check_is_fitted(self, "models_")
-        row, column = self._lookup(users, "user"), self._lookup(items, "item")
-        if np.ndim(users) == 0:
-            row = np.repeat(row, column.size)
-        elif np.ndim(items) == 0:
-            column = np.repeat(column, row.size)
-        if row.size != column.size:
-            raise DataError(
-                f"There are {row.size} users and {column.size} items; give as many of each, pair "
-                "by pair, or a single id."
-            )
-        return Pairs(row, column, np.zeros(row.size, dtype=np.int8))
+    @property
+    def _catalogue(self) -> Catalogue:
+        return Catalogue(self.users_, self.items_, self.scales_, self.ratings_.default_scale)
 
     def _distribution(self, pairs: Pairs) -> np.ndarray:
-        width = max(scale.n_levels for scale in set(self._item_scales()))
+        width = max(scale.n_levels for scale in set(self._catalogue.item_scales()))
         if not pairs.row.size:
             return np.zeros((0, width))
         models = self.models_
@@ -642,7 +572,7 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _open_models(self) -> list[MatrixModel]:
         """The models with a stranger at the end of users and items, on the scale of strangers."""
-        n_levels = self._stranger_scale().n_levels
+        n_levels = self._catalogue.stranger_scale().n_levels
         return [stranger_on(with_strangers(model), n_levels) for model in self.models_]
 
 
@@ -662,34 +592,6 @@ def _usual(model: MatrixModel, priors: tuple[Any, Any]) -> list[Usual]:
 # Scales
 
 
-def _distinct(scales: list[Scale]) -> tuple[list[Scale], np.ndarray]:
-    """The different scales, and which of them each is."""
-    known: dict[Scale, int] = {}
-    which = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int64)
-    return list(known), which
-
-
-def _expected(distribution: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
-    distinct, which = on
-    expected = np.empty(which.size)
-    for k, scale in enumerate(distinct):
-        chosen = which == k
-        expected[chosen] = distribution[chosen, : scale.n_levels] @ scale.values
-    return expected
-
-
-def _labels(levels: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
-    distinct, which = on
-    if len(distinct) == 1:
-        return distinct[0].decode(levels)
-    numeric = all(scale.is_numeric for scale in distinct)
-    labels = np.empty(which.size, dtype=np.float64 if numeric else object)
-    for k, scale in enumerate(distinct):
-        chosen = which == k
-        labels[chosen] = scale.decode(np.minimum(levels[chosen], scale.n_levels - 1))
-    return labels
-
-
 def _worth_of_levels(scale: Scale, score: str, common: bool) -> np.ndarray:
     if score == "top":
         return (np.arange(scale.n_levels) == scale.n_levels - 1).astype(np.float64)
@@ -697,10 +599,6 @@ def _worth_of_levels(scale: Scale, score: str, common: bool) -> np.ndarray:
     if common:
         return values
     return (values - values[0]) / ((values[-1] - values[0]) or 1.0)
-
-
-def _as_list(labels: Any) -> Any:
-    return [labels] if np.ndim(labels) == 0 else labels
 
 
 # Files
@@ -728,30 +626,3 @@ def _read_usual(arrays: dict[str, np.ndarray], number: int) -> list[Usual]:
         Usual(*(arrays[f"{number}.{name}.usual.{field}"] for field in Usual._fields))
         for name in _HALVES
     ]
-
-
-def _ratings_arrays(known: Ratings) -> dict[str, np.ndarray]:
-    seen = known.observations
-    arrays = {f"seen.{part}": getattr(seen, part) for part in _SEEN}
-    for name, ids in (("users", known.users), ("items", known.items)):
-        arrays |= {f"{name}.{part}": array for part, array in ids.to_arrays().items()}
-    return arrays
-
-
-def _read_ratings_arrays(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Ratings:
-    distinct = [Scale.from_json(labels) for labels in header["scales"]]
-    default = header["default_scale"]
-    ids = {
-        name: Ids.from_arrays(
-            {key.split(".")[1]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
-        )
-        for name in ("users", "items")
-    }
-    row_start, column, level = (arrays[f"seen.{part}"] for part in _SEEN)
-    return Ratings(
-        Observations(row_start, column, level, arrays["n_levels"]),
-        ids["users"],
-        ids["items"],
-        distinct[0] if header["one_scale"] else tuple(distinct[k] for k in arrays["scale_of_item"]),
-        None if default is None else Scale.from_json(default),
-    )

@@ -1,0 +1,200 @@
+"""The users, items and scales that an estimator of ratings knows.
+
+Questions about ids become pairs of positions, distributions over levels become ratings, and all of
+it is written to model files and read from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.data.ids import Ids
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.errors import DataError
+from ordinalrbm.infer.pairs import Pairs
+from ordinalrbm.infer.predict import Rule, point
+from ordinalrbm.storage import plain_number
+
+RULES: tuple[str, ...] = get_args(Rule)
+Estimator = TypeVar("Estimator")
+
+
+class Catalogue(NamedTuple):
+    """Who and what is known, and on which scales; the fields are those of Ratings.
+
+    Examples
+    --------
+    >>> ids = Ids(np.array([10, 20]))
+    >>> catalogue = Catalogue(ids, ids, Scale((1, 2, 3)), Scale((1, 2, 3)))
+    >>> catalogue.pairs(20, [10, 30]).column.tolist()
+    [0, -1]
+    >>> catalogue.ratings(np.array([[0.5, 0.1, 0.4]]), np.array([0]), "median").tolist()
+    [1]
+    """
+
+    users: Ids
+    items: Ids
+    scales: Scale | tuple[Scale, ...]
+    default_scale: Scale | None
+
+    def item_scales(self) -> list[Scale]:
+        """The scale of each item."""
+        one = self.scales
+        return [one] * len(self.items) if isinstance(one, Scale) else list(one)
+
+    def stranger_scale(self) -> Scale:
+        """The scale that ratings of an unknown item would be on."""
+        if self.default_scale is not None:
+            return self.default_scale
+        return max(self.item_scales(), key=lambda scale: scale.n_levels)
+
+    def lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
+        """Positions of a single id or of many, −1 for the unknown."""
+        ids = self.users if what == "user" else self.items
+        return ids.lookup(as_list(labels), what)
+
+    def pairs(self, users: Any, items: Any) -> Pairs:
+        """Positions of users and items, pair by pair; a single id stands for all."""
+        row, column = self.lookup(users, "user"), self.lookup(items, "item")
+        if np.ndim(users) == 0:
+            row = np.repeat(row, column.size)
+        elif np.ndim(items) == 0:
+            column = np.repeat(column, row.size)
+        if row.size != column.size:
+            raise DataError(
+                f"There are {row.size} users and {column.size} items; give as many of each, pair "
+                "by pair, or a single id."
+            )
+        return Pairs(row, column, np.zeros(row.size, dtype=np.int8))
+
+    def ratings(self, distribution: np.ndarray, columns: np.ndarray, rule: Rule) -> np.ndarray:
+        """One rating per distribution over the levels of an item: a number, or labels."""
+        on = self._scales_of(columns)
+        if rule == "mean":
+            return _expected(distribution, on)
+        return _labels(point(distribution, rule), on)
+
+    def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
+        """The different scales, and which of them each item is on."""
+        if isinstance(self.scales, Scale):
+            return [self.scales], np.zeros(columns.size, dtype=np.intp)
+        distinct, of_item = _distinct([*self.item_scales(), self.stranger_scale()])
+        return distinct, of_item[columns]  # an unknown item, at −1, finds the last
+
+
+def as_list(labels: Any) -> Any:
+    """A single id as a list of one."""
+    return [labels] if np.ndim(labels) == 0 else labels
+
+
+def _distinct(scales: list[Scale]) -> tuple[list[Scale], np.ndarray]:
+    """The different scales, and which of them each is."""
+    known: dict[Scale, int] = {}
+    which = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int64)
+    return list(known), which
+
+
+def _expected(distribution: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
+    distinct, which = on
+    expected = np.empty(which.size)
+    for k, scale in enumerate(distinct):
+        chosen = which == k
+        expected[chosen] = distribution[chosen, : scale.n_levels] @ scale.values
+    return expected
+
+
+def _labels(levels: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
+    distinct, which = on
+    if len(distinct) == 1:
+        return distinct[0].decode(levels)
+    numeric = all(scale.is_numeric for scale in distinct)
+    labels = np.empty(which.size, dtype=np.float64 if numeric else object)
+    for k, scale in enumerate(distinct):
+        chosen = which == k
+        labels[chosen] = scale.decode(np.minimum(levels[chosen], scale.n_levels - 1))
+    return labels
+
+
+# Files
+
+
+def written(
+    estimator: Any, catalogue: Catalogue
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
+    """Arrays and header of what every estimator of ratings keeps, whatever its model."""
+    distinct, of_item = _distinct(catalogue.item_scales())
+    arrays = {"scale_of_item": of_item}
+    for name in ("users", "items"):
+        parts = getattr(catalogue, name).to_arrays()
+        arrays |= {f"{name}.{part}": array for part, array in parts.items()}
+    for column in estimator.history_.columns:
+        arrays[f"history.{column}"] = estimator.history_[column].to_numpy()
+    default = catalogue.default_scale
+    header = {
+        "parameters": _plain_parameters(estimator, catalogue),
+        "item_scales": _plain_item_scales(estimator, catalogue),
+        "scales": [scale.to_json() for scale in distinct],
+        "one_scale": isinstance(catalogue.scales, Scale),
+        "default_scale": None if default is None else default.to_json(),
+        "history": list(estimator.history_.columns),
+        "best_epoch": estimator.best_epoch_,
+    }
+    return arrays, header
+
+
+def restored(
+    kind: type[Estimator], arrays: dict[str, np.ndarray], header: dict[str, Any]
+) -> tuple[Estimator, Catalogue]:
+    """An estimator with its parameters and history, and what it knows."""
+    estimator: Any = kind(**header["parameters"])
+    if header["item_scales"] is not None:
+        estimator.item_scales = dict(header["item_scales"])
+    estimator.best_epoch_ = header["best_epoch"]
+    estimator.history_ = pd.DataFrame(
+        {name: arrays[f"history.{name}"] for name in header["history"]}
+    )
+    estimator.n_iter_ = len(estimator.history_)
+    return estimator, _read_catalogue(arrays, header)
+
+
+def _read_catalogue(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Catalogue:
+    distinct = [Scale.from_json(labels) for labels in header["scales"]]
+    default = header["default_scale"]
+    users, items = (
+        Ids.from_arrays(
+            {key.split(".")[1]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
+        )
+        for name in ("users", "items")
+    )
+    return Catalogue(
+        users,
+        items,
+        distinct[0] if header["one_scale"] else tuple(distinct[k] for k in arrays["scale_of_item"]),
+        None if default is None else Scale.from_json(default),
+    )
+
+
+def _plain_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
+    """Parameters as JSON can hold them; a generator cannot be."""
+    plain = {name: plain_number(value) for name, value in estimator.get_params().items()}
+    seed, default = plain["random_state"], catalogue.default_scale
+    plain["random_state"] = seed if isinstance(seed, int) else None
+    given = estimator.scale is not None and default is not None
+    plain["scale"] = default.to_json() if given and default else None
+    plain["item_scales"] = None  # JSON has no dictionaries from numbers
+    return plain
+
+
+def _plain_item_scales(estimator: Any, catalogue: Catalogue) -> list[Any] | None:
+    if not estimator.item_scales:
+        return None
+    labels = list(estimator.item_scales)
+    scales = catalogue.item_scales()
+    positions = catalogue.lookup(labels, "item")
+    return [
+        [plain_number(label), scales[j].to_json()]
+        for label, j in zip(labels, positions, strict=True)
+    ]
