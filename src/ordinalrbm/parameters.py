@@ -31,6 +31,23 @@ _MATRIX_WHOLE = {
     "patience": (1, None),
     "n_averaged": (1, None),
 }
+_BASELINE_WHOLE = {
+    "n_factors": (1, None),
+    "n_epochs": (1, None),
+    "patience": (1, None),
+    "batch_size": (1, 10_000),
+    "epochs_per_step": (0, None),
+    "averaged_epochs": (1, None),
+}
+# Settings of the baselines that are real numbers, and whether they must be above zero.
+_BASELINE_REAL = {
+    "bias_precision": True,
+    "factor_precision": True,
+    "width_precision": True,
+    "learning_rate": True,
+    "weight_decay": False,
+    "bias_decay": False,
+}
 _CHOICES = {
     "unanswered": ("absent", "latent"),
     "free_phase": ("contrastive", "persistent"),
@@ -45,6 +62,7 @@ def check_parameters(estimator: Any) -> None:
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
     _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+    _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
     _check_common(estimator)
 
 
@@ -58,12 +76,28 @@ def check_matrix_parameters(estimator: Any) -> None:
     _check_real("hidden_share", estimator.hidden_share, 0.0, 1.0)
     if estimator.weight_decay is not None:
         _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+    _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
+    _check_common(estimator)
+
+
+def check_baseline_parameters(estimator: Any) -> None:
+    """The same for the baselines, each of which has some of these settings."""
+    given = estimator.get_params()
+    if given.get("factor_precision", 0.0) is None:  # which leaves it to the model
+        del given["factor_precision"]
+    for name, (low, high) in _BASELINE_WHOLE.items():
+        if name in given:
+            check_whole(name, given[name], low, high)
+    for name, above_zero in _BASELINE_REAL.items():
+        if name in given:
+            _check_real(name, given[name], 0.0, None, open_below=above_zero)
+    if "posterior" in given:
+        check_choice("posterior", given["posterior"], ("variational", "point"))
     _check_common(estimator)
 
 
 def _check_common(estimator: Any) -> None:
     """What all estimators have."""
-    _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
     _check_real("validation_fraction", estimator.validation_fraction, 0.0, 0.5)
     jobs = estimator.n_jobs
     if jobs is not None and (not isinstance(jobs, Integral) or (jobs < 1 and jobs != -1)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import tempfile
@@ -16,6 +17,45 @@ from ordinalrbm.errors import DataError
 
 FORMAT = "ordinalrbm"
 VERSION = 1
+# Where the estimator behind each kind of file is; looked up only when such a file is read, because
+# estimators in turn write files.
+_KINDS = {
+    "vector": ("ordinalrbm.estimators", "CumulativeRBM"),
+    "matrix": ("ordinalrbm.recommender", "MatrixCumulativeRBM"),
+    "gaussian_mf": ("ordinalrbm.baselines", "GaussianMF"),
+    "ordinal_mf": ("ordinalrbm.baselines", "OrdinalMF"),
+    "multinomial_rbm": ("ordinalrbm.baselines", "MultinomialRBM"),
+}
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read a model that was written with ``save``; no training data is needed.
+
+    Examples
+    --------
+    >>> import tempfile, os, numpy as np, ordinalrbm as orbm
+    >>> X = np.array([[1, 1], [2, 2], [3, 3]] * 20)
+    >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0).fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "survey.orbm")
+    ...     model.save(path)
+    ...     again = orbm.load(path)
+    >>> bool(np.array_equal(again.transform(X), model.transform(X)))
+    True
+    """
+    arrays, header = read(path)
+    if header.get("model") not in _KINDS:
+        raise DataError(
+            f"File '{path}' holds a model of a kind this ordinalrbm does not know "
+            f"({header.get('model')!r}); use the release that wrote it."
+        )
+    module, name = _KINDS[header["model"]]
+    try:
+        return getattr(importlib.import_module(module), name)._from_file(arrays, header)
+    except (KeyError, TypeError) as error:
+        raise DataError(
+            f"File '{path}' lacks a part of the model ({error}); save it again."
+        ) from error
 
 
 def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
