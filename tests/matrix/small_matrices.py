@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy.stats import norm
 
 import ordinalrbm as orbm
@@ -12,6 +13,9 @@ from ordinalrbm.model.matrix import Half, MatrixModel
 
 SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0}
 LABELS = np.array([1, 2, 3, 4, 5])
+FACTORS = ("continuous", "binary")
+
+for_both = pytest.mark.parametrize("factors", FACTORS)
 
 
 def small(n_user_factors=4, n_item_factors=4, **changes):
@@ -104,6 +108,33 @@ def cell_ends(model, d, i):
     widths = [np.exp(tau[m] + kappa[m]) for m in range(1, n - 1)]
     inner = np.cumsum([tau[0] + kappa[0], *widths])[: n - 1]
     return np.concatenate([[-np.inf], inner, [np.inf]])
+
+
+def cell_deviation(model, d, i):
+    """Standard deviation of a utility: one, and what is not known of its mean."""
+    own, other = model.by_rows, model.by_columns
+    if not model.is_continuous:
+        return 1.0
+    return np.sqrt(
+        1.0
+        + own.bias_variance[i]
+        + other.bias_variance[d]
+        + own.weights_variance[i] @ (own.factors[d] ** 2 + own.factors_variance[d])
+        + own.weights[i] ** 2 @ own.factors_variance[d]
+        + other.weights_variance[d] @ (other.factors[i] ** 2 + other.factors_variance[i])
+        + other.weights[d] ** 2 @ other.factors_variance[i]
+    )
+
+
+def cell_probabilities(model, d, i):
+    """The distribution of one rating: see the docstring of MatrixModel."""
+    middle = 0.0 if model.is_continuous else 0.5
+    h, g = (
+        middle + gain * (half.factors[at] - middle)
+        for gain, half, at in zip(model.gains, model[:2], (d, i), strict=False)
+    )
+    deviation = model.gains[2] * cell_deviation(model, d, i)
+    return np.diff(norm.cdf((cell_ends(model, d, i) - cell_mean(model, d, i, h, g)) / deviation))
 
 
 def cell_log_level(model, d, i, level, mean):

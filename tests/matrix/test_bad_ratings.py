@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
-from small_matrices import simulated, small
+from small_matrices import FACTORS, simulated, small
 
 from ordinalrbm import DataError
 
 
-@pytest.fixture(scope="module")
-def model():
-    return small(n_epochs=2).fit(simulated())
+@pytest.fixture(scope="module", params=FACTORS)
+def model(request):
+    return small(n_epochs=2, factors=request.param).fit(simulated())
 
 
 FRAME = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1, 2, 3]})
@@ -40,6 +40,7 @@ BAD_SETTINGS = [
     ("n_user_factors", 0),
     ("n_item_factors", -1),
     ("n_item_factors", 2.5),
+    ("factors", "ternary"),
     ("n_epochs", 0),
     ("batch_size", True),
     ("learning_rate", 0),
@@ -105,7 +106,7 @@ def test_bad_newcomers(model):
     ):
         with pytest.raises(DataError, match=message):
             model.fold_in(data)
-    own = small(n_epochs=2, item_scales={1: [1, 2, 3], 2: [1, 2]}).fit(FRAME)
+    own = small(n_epochs=2, factors=model.factors, item_scales={1: [1, 2, 3], 2: [1, 2]}).fit(FRAME)
     with pytest.raises(DataError, match="every known item has a scale of its own"):
         own.fold_in(([1], [3], [1]))
 

@@ -7,10 +7,13 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import norm
 from small_matrices import (
+    FACTORS,
     assert_same_models,
+    cell_deviation,
     cell_ends,
     cell_log_level,
     cell_mean,
+    for_both,
     halves,
     simulated,
     small,
@@ -30,13 +33,14 @@ def error(model, test):
     return float(np.sqrt(np.mean((predicted - test["rating"]) ** 2)))
 
 
+@for_both
 @pytest.mark.parametrize("what", ["user", "item"])
-def test_folded_in_is_about_as_good_as_learnt(what):
+def test_folded_in_is_about_as_good_as_learnt(what, factors):
     train, test = halves(bigger())
     ids = np.sort(train[what].unique())
     new = set(ids[:: 20 if what == "user" else 8])
     is_new = train[what].isin(new)
-    options = {"n_epochs": 15, "batch_size": 100}
+    options = {"n_epochs": 15, "batch_size": 100, "factors": factors}
     full = small(6, 6, **options).fit(train)
     before = small(6, 6, **options).fit(train[~is_new])
     after = before.fold_in(train[is_new])
@@ -46,9 +50,9 @@ def test_folded_in_is_about_as_good_as_learnt(what):
     assert error(after, others) == pytest.approx(error(before, others), rel=1e-12)
 
 
-@pytest.fixture(scope="module")
-def model():
-    return small().fit(simulated())
+@pytest.fixture(scope="module", params=FACTORS)
+def model(request):
+    return small(factors=request.param).fit(simulated())
 
 
 @pytest.fixture(scope="module")
@@ -90,17 +94,17 @@ def test_new_ratings_count_as_seen(model, newcomers):
     assert wider.explain("x", "i5").ratings["item"].isin(["i1", "i2", "fresh"]).all()
 
 
-def test_only_what_is_new_of_each_other():
+def test_only_what_is_new_of_each_other(model):
     """A new user whose only rating is of a new item."""
-    model = small().fit(simulated())
     wider = model.fold_in((["x"], ["fresh"], [5]))
     liked = wider.predict("x", "fresh")[0]
     assert liked > model.predict("x", "fresh")[0]
 
 
-def test_users_without_parameters_of_their_own():
+@for_both
+def test_users_without_parameters_of_their_own(factors):
     train = simulated()
-    model = small(4, 0).fit(train)
+    model = small(4, 0, factors=factors).fit(train)
     wider = model.fold_in((["x"] * 3, ["i1", "i2", "i3"], [5, 5, 5]))
     np.testing.assert_array_equal(wider.model_.by_columns.bias, 0.0)
     np.testing.assert_array_equal(wider.model_.by_columns.steps, 0.0)
@@ -172,3 +176,77 @@ def test_what_is_found_is_the_optimum():
     ]
     activation = wider.by_rows.factor_bias + np.array(utility) @ wider.by_rows.weights[items]
     np.testing.assert_allclose(h, expit(activation), atol=0.01)
+
+
+# ---- the optimum, continuous --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folded():
+    """A model in float64, its last row a new one, and this row's items, levels and priors."""
+    model = small().fit(simulated())
+    items = np.arange(0, 50, 3)
+    levels = np.resize([4, 0, 3, 3, 1, 2], items.size)
+    dense = np.vstack([model.ratings_.observations.to_dense(), np.full((1, 50), -1)])
+    dense[120, items] = levels
+    wider = folding.fold_in(model.models_[0], Observations.from_dense(dense, 5), model.usual_[0])
+    wider = wider._replace(
+        by_rows=Half(*map(np.float64, wider.by_rows)),
+        by_columns=Half(*map(np.float64, wider.by_columns)),
+    )
+    return wider, items, levels, model.usual_[0][1]
+
+
+def test_a_new_users_factors_are_the_optimum(folded):
+    """Given the widths: factors, weights and bias together, items as uncertain as they are."""
+    model, items, levels, usual = folded
+    own, other = model.by_rows, model.by_columns
+    precision = np.concatenate([usual.bias_precision, np.ones(4), usual.weights_precision])
+    doubt = np.concatenate(
+        [[0.0], own.weights_variance[items].sum(axis=0), other.factors_variance[items].sum(axis=0)]
+    )
+
+    def loss(x):
+        other.bias[120], other.weights[120] = x[0], x[5:]
+        total = sum(
+            cell_log_level(model, 120, i, level, cell_mean(model, 120, i, x[1:5], other.factors[i]))
+            for i, level in zip(items, levels, strict=True)
+        )
+        return 0.5 * (precision + doubt) @ x**2 - total
+
+    found = np.concatenate([other.bias[120:], own.factors[120], other.weights[120]])
+    deviation = np.sqrt(
+        np.concatenate(
+            [other.bias_variance[120:], own.factors_variance[120], other.weights_variance[120]]
+        )
+    )
+    value, best = loss(found), minimize(loss, found, method="BFGS")
+    loss(found)  # put it back
+    assert value < best.fun + 5e-3
+    assert np.abs((found - best.x) / deviation).max() < 0.1
+    size = np.concatenate([own.weights[items], other.factors[items]], axis=1) ** 2
+    diagonal = precision + doubt + np.concatenate([[items.size], size.sum(axis=0)])
+    np.testing.assert_allclose(deviation**2, 1.0 / diagonal, rtol=1e-4)
+
+
+def test_a_new_users_widths_are_the_optimum(folded):
+    """Given factors, weights and bias, and what is not known of them."""
+    model, items, levels, usual = folded
+    h, other = model.by_rows.factors[120], model.by_columns
+
+    def log_level(i, level):
+        ends = cell_ends(model, 120, i)[level : level + 2]
+        mean = cell_mean(model, 120, i, h, other.factors[i])
+        return np.log(np.diff(norm.cdf((ends - mean) / cell_deviation(model, 120, i)))[0])
+
+    def loss(steps):
+        other.steps[120, 1:] = steps
+        total = sum(log_level(i, level) for i, level in zip(items, levels, strict=True))
+        away = steps - usual.steps[5, 1:]
+        return 0.5 * usual.steps_precision[0] * away @ away - total
+
+    found = other.steps[120, 1:].copy()
+    value, best = loss(found), minimize(loss, found, method="BFGS")
+    loss(found)  # put it back
+    assert value < best.fun + 1e-3
+    np.testing.assert_allclose(found, best.x, atol=0.02)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from small_matrices import assert_same_models, simulated, small
+from small_matrices import assert_same_models, for_both, simulated, small
 
 import ordinalrbm as orbm
 from ordinalrbm import storage
@@ -16,14 +16,15 @@ def saved_and_loaded(model, folder):
     return orbm.load(path)
 
 
+@for_both
 @pytest.mark.parametrize("n_item_factors", [4, 0])
 @pytest.mark.parametrize("ids", ["text", "numbers"])
-def test_a_loaded_model_says_the_same(tmp_path, ids, n_item_factors):
+def test_a_loaded_model_says_the_same(tmp_path, ids, n_item_factors, factors):
     ratings = simulated()
     if ids == "numbers":
         ratings["user"] = ratings["user"].str[1:].astype(int)
         ratings["item"] = ratings["item"].str[1:].astype(int)
-    model = small(4, n_item_factors, n_averaged=2).fit(ratings)
+    model = small(4, n_item_factors, n_averaged=2, factors=factors).fit(ratings)
     again = saved_and_loaded(model, tmp_path)
     assert_same_models(again, model)
     assert again.get_params() == model.get_params()
@@ -56,8 +57,9 @@ def test_scales_survive(tmp_path):
     )
 
 
-def test_a_folded_model_can_be_saved(tmp_path):
-    model = small().fit(simulated()).fold_in((["ä", "ä"], ["i1", "ß"], [1, 5]))
+@for_both
+def test_a_folded_model_can_be_saved(tmp_path, factors):
+    model = small(factors=factors).fit(simulated()).fold_in((["ä", "ä"], ["i1", "ß"], [1, 5]))
     again = saved_and_loaded(model, tmp_path)
     assert again.users_.labels[-1] == "ä"
     assert_same_models(again, model)

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from small_matrices import LABELS, assert_same_models, halves, simulated, small
+from small_matrices import LABELS, assert_same_models, for_both, halves, simulated, small
 
 import ordinalrbm as orbm
-from ordinalrbm.learn import alternate, arrange
+from ordinalrbm.learn import alternate, arrange, continuous
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +25,12 @@ def root_mean_square(predicted, truth):
     return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
 
 
+@for_both
 @pytest.mark.parametrize("n_item_factors", [4, 0])
-def test_learning_beats_the_means_of_the_items(n_item_factors):
+def test_learning_beats_the_means_of_the_items(n_item_factors, factors):
     ratings = simulated(300, 60, density=0.5)
     train, test = halves(ratings)
-    model = small(8, n_item_factors, n_epochs=15).fit(train)
+    model = small(8, n_item_factors, n_epochs=15, factors=factors).fit(train)
     means = test["item"].map(train.groupby("item")["rating"].mean())
     error = root_mean_square(model.predict(test["user"], test["item"]), test["rating"])
     assert error < 0.85 * root_mean_square(means, test["rating"])
@@ -45,38 +46,91 @@ def test_binary_factors_are_probabilities(ratings):
         assert factors.std(axis=0).min() > 1e-3
 
 
-def test_every_container_gives_the_same_model(ratings):
+@pytest.mark.parametrize("n_item_factors", [4, 0])
+def test_continuous_factors_have_a_mean_square_of_one(ratings, n_item_factors):
+    model = small(4, n_item_factors).fit(ratings)
+    for half in model.model_[:2]:
+        size = np.mean(half.factors**2 + half.factors_variance, axis=0)
+        np.testing.assert_allclose(size, 1.0, rtol=1e-4)
+        np.testing.assert_allclose(half.factors.mean(axis=0), 0.0, atol=0.3)
+        assert (half.weights_variance > 0).all()
+    if not n_item_factors:
+        np.testing.assert_array_equal(model.model_.by_columns.bias, 0.0)
+        np.testing.assert_array_equal(model.model_.by_columns.steps, 0.0)
+
+
+def test_continuous_factors_stop_by_themselves(ratings):
+    model = small(n_epochs=200).fit(ratings)
+    assert model.n_iter_ < 100
+    values = model.history_["validation"].to_numpy()
+    assert model.best_epoch_ == values.argmax() + 1
+    assert model.n_iter_ <= model.best_epoch_ + 2
+
+
+def test_continuous_factors_are_the_better_ones():
+    """Tastes are matters of degree in these ratings."""
+    train, test = halves(simulated(300, 60, density=0.5))
+    errors = {}
+    for factors in ("continuous", "binary"):
+        model = small(4, 4, factors=factors, n_epochs=15).fit(train)
+        errors[factors] = root_mean_square(
+            model.predict(test["user"], test["item"]), test["rating"]
+        )
+    assert errors["continuous"] < errors["binary"]
+
+
+def test_the_papers_procedure_has_binary_factors(ratings):
+    model = orbm.MatrixCumulativeRBM.paper(3, 2, n_epochs=4, random_state=0)
+    assert model.factors == "binary"
+    assert (model.n_user_factors, model.n_item_factors, model.n_epochs) == (3, 2, 4)
+    model.fit(ratings)
+    assert not model.model_.is_continuous
+    np.testing.assert_array_equal(model.model_.gains, 1.0)  # nothing is calibrated
+    assert model.user_factors_.shape == (120, 3)
+    assert model.user_factors_.min() >= 0
+    assert model.user_factors_.max() <= 1
+    assert (model.history_["row_decay"] == 50.0).all()
+    assert np.isfinite(model.predict("u1", "i1")).all()
+    assert_same_models(clone(model).fit(ratings), model)
+
+
+@for_both
+def test_every_container_gives_the_same_model(ratings, factors):
     numbers = ratings.assign(
         user=ratings["user"].str[1:].astype(int), item=ratings["item"].str[1:].astype(int)
     )
-    model = small().fit(numbers)
+    model = small(factors=factors).fit(numbers)
     arrays = (numbers["user"].to_numpy(), numbers["item"].to_numpy(), numbers["rating"].to_numpy())
-    assert_same_models(small().fit(arrays), model)
+    assert_same_models(small(factors=factors).fit(arrays), model)
     matrix = sparse.coo_array((arrays[2], arrays[:2]), shape=(120, 50))
-    assert_same_models(small().fit(matrix.tocsr()), model)
+    assert_same_models(small(factors=factors).fit(matrix.tocsr()), model)
     shuffled = numbers.sample(frac=1, random_state=0)
-    assert_same_models(small().fit(shuffled), model)
+    assert_same_models(small(factors=factors).fit(shuffled), model)
 
 
-def test_the_seed_decides_the_model(ratings):
-    model = small().fit(ratings)
-    assert_same_models(small().fit(ratings), model)
+@for_both
+def test_the_seed_decides_the_model(ratings, factors):
+    model = small(factors=factors).fit(ratings)
+    assert_same_models(small(factors=factors).fit(ratings), model)
     assert_same_models(clone(model).fit(ratings), model)
-    other = small(random_state=1).fit(ratings)
+    other = small(random_state=1, factors=factors).fit(ratings)
     assert (other.model_.by_rows.weights != model.model_.by_rows.weights).any()
 
 
 _FIT = """
 import hashlib, sys
 sys.path.insert(0, {folder!r})
-from small_matrices import simulated, small
-model = small().fit(simulated())
-digest = hashlib.sha256()
-for array in (*model.model_[0], *model.model_[1]):
-    digest.update(array.tobytes())
-best = model.recommend("all", n=3)
-digest.update(best["score"].to_numpy().tobytes())
-print(digest.hexdigest())
+from small_matrices import FACTORS, simulated, small
+for factors in FACTORS:
+    model = small(factors=factors).fit(simulated())
+    wider = model.fold_in((["x", "x"], ["i1", "j"], [1, 5]))
+    digest = hashlib.sha256()
+    for array in (*wider.model_[0], *wider.model_[1], model.model_.gains):
+        digest.update(array.tobytes())
+    best = model.recommend("all", n=3)
+    digest.update(best["score"].to_numpy().tobytes())
+    digest.update(model.explain("u3", "i7").ratings["effect"].to_numpy().tobytes())
+    print(digest.hexdigest())
 """
 
 
@@ -91,26 +145,31 @@ def test_threads_do_not_change_a_bit(ratings):
         )  # fmt: skip
         found.add(run.stdout.strip())
     assert len(found) == 1
-    assert len(found.pop()) == len(hashlib.sha256().hexdigest())
+    digests = found.pop().split()
+    assert len(set(digests)) == 2
+    assert all(len(digest) == len(hashlib.sha256().hexdigest()) for digest in digests)
 
 
-def test_the_data_are_not_changed(ratings):
+@for_both
+def test_the_data_are_not_changed(ratings, factors):
     before = ratings.copy()
-    small().fit(ratings).recommend("u1")
+    small(factors=factors).fit(ratings).recommend("u1")
     pd.testing.assert_frame_equal(ratings, before)
 
 
-def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch):
+@for_both
+def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch, factors):
     """Batches are neighbours; ids are not in the order of the learner's rows."""
     seen = []
-    learn = alternate.fit
+    learner = continuous if factors == "continuous" else alternate
+    learn = learner.fit
 
     def spy(observations, *args):
         seen.append(observations)
         return learn(observations, *args)
 
-    monkeypatch.setattr(alternate, "fit", spy)
-    model = small(validation_fraction=0, factors="binary").fit(ratings)
+    monkeypatch.setattr(learner, "fit", spy)
+    model = small(validation_fraction=0, factors=factors).fit(ratings)
     counts = np.diff(seen[0].row_start)
     known = np.diff(model.ratings_.observations.row_start)
     assert (counts != known).any()
@@ -128,10 +187,11 @@ def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch):
 # Validation
 
 
-def test_validation_ratings_are_used_as_given(ratings):
+@for_both
+def test_validation_ratings_are_used_as_given(ratings, factors):
     train, rest = halves(ratings)
     strangers = pd.DataFrame({"user": ["new"], "item": ["i1"], "rating": [5]})
-    model = small(n_epochs=3).fit(train, pd.concat([rest, strangers]))
+    model = small(n_epochs=3, factors=factors).fit(train, pd.concat([rest, strangers]))
     assert model.n_iter_ == len(model.history_) == 3
     assert model.history_["validation"].notna().all()
     assert model.best_epoch_ in model.history_["epoch"].tolist()
@@ -139,10 +199,12 @@ def test_validation_ratings_are_used_as_given(ratings):
     assert model.ratings_.n_ratings == len(train)
 
 
-def test_without_validation_all_epochs_are_learnt(ratings):
-    model = small(validation_fraction=0, n_epochs=3).fit(ratings)
+@for_both
+def test_without_validation_all_epochs_are_learnt(ratings, factors):
+    model = small(validation_fraction=0, n_epochs=3, factors=factors).fit(ratings)
     assert model.history_["validation"].isna().all()
-    assert model.n_iter_ == 3
+    assert model.n_iter_ == model.best_epoch_ == 3
+    np.testing.assert_array_equal(model.model_.gains, 1.0)
 
 
 def test_nobody_loses_all_ratings_to_validation():
@@ -165,18 +227,20 @@ def test_nobody_loses_all_ratings_to_validation():
 # Odd data
 
 
-def test_a_user_and_an_item_with_a_single_rating(ratings):
+@for_both
+def test_a_user_and_an_item_with_a_single_rating(ratings, factors):
     more = pd.DataFrame({"user": ["once", "u1"], "item": ["i1", "rare"], "rating": [1, 5]})
-    model = small().fit(pd.concat([ratings, more]))
+    model = small(factors=factors).fit(pd.concat([ratings, more]))
     p = model.predict_proba(["once", "u1", "once"], ["i2", "rare", "rare"])
     assert np.isfinite(p).all()
     assert len(model.recommend("once", n=60)) == 50  # all 51 items but the one seen
 
 
-def test_users_and_items_without_ratings_are_strangers(ratings):
+@for_both
+def test_users_and_items_without_ratings_are_strangers(ratings, factors):
     row, column = (ratings[name].str[1:].astype(int) for name in ("user", "item"))
     matrix = sparse.coo_array((ratings["rating"], (row, column)), shape=(130, 55))
-    model = small().fit(matrix)
+    model = small(factors=factors).fit(matrix)
     assert model.user_factors_.shape[0] == 130
     items = np.arange(50)
     np.testing.assert_allclose(model.predict(125, items), model.predict(-1, items), rtol=2e-2)
@@ -184,25 +248,29 @@ def test_users_and_items_without_ratings_are_strangers(ratings):
     assert 125 in model.recommend("all", n=1)["user"].tolist()
 
 
-def test_a_single_user_and_a_single_rating():
+@for_both
+def test_a_single_user_and_a_single_rating(factors):
     one = pd.DataFrame({"user": [1, 1, 1], "item": [1, 2, 3], "rating": [1, 2, 2]})
-    assert small().fit(one).predict(1, [1, 2]).shape == (2,)
-    alone = small(scale=[1, 2, 3]).fit(one[:1])
+    assert small(factors=factors).fit(one).predict(1, [1, 2]).shape == (2,)
+    alone = small(scale=[1, 2, 3], factors=factors).fit(one[:1])
     assert alone.predict_proba(1, [1, 5]).shape == (2, 3)
 
 
-def test_ratings_that_are_all_equal_say_nothing():
+@for_both
+def test_ratings_that_are_all_equal_say_nothing(factors):
     frame = pd.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [4, 4]})
-    model = small().fit(frame)
+    model = small(factors=factors).fit(frame)
     np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
     assert model.predict(1, 1, rule="mode").tolist() == [4]
     assert model.n_iter_ == 0
     assert model.recommend(1, exclude_seen=False)["score"].tolist() == [4.0]
 
 
-def test_an_item_with_one_level_is_left_out_of_learning(ratings):
+@for_both
+def test_an_item_with_one_level_is_left_out_of_learning(ratings, factors):
     dull = pd.DataFrame({"user": ["u1", "u2"], "item": "dull", "rating": 3})
-    with_dull = small(item_scales={"dull": [3]}, scale=list(LABELS)).fit(pd.concat([ratings, dull]))
+    model = small(item_scales={"dull": [3]}, scale=list(LABELS), factors=factors)
+    with_dull = model.fit(pd.concat([ratings, dull]))
     assert with_dull.predict_proba("u1", "dull")[0].tolist() == [1, 0, 0, 0, 0]
     assert with_dull.predict("u1", "dull", rule="mode")[0] == 3
 
@@ -210,7 +278,7 @@ def test_an_item_with_one_level_is_left_out_of_learning(ratings):
 # Interruption
 
 
-def test_an_interrupted_fit_keeps_the_best_so_far(ratings, monkeypatch, capsys):
+def test_an_interrupted_fit_of_binary_factors_keeps_the_best_so_far(ratings, monkeypatch, capsys):
     epoch = alternate._Learner.epoch
 
     def impatient(self):
@@ -228,3 +296,28 @@ def test_an_interrupted_fit_keeps_the_best_so_far(ratings, monkeypatch, capsys):
     )
     with pytest.raises(KeyboardInterrupt):
         small(factors="binary").fit(ratings)
+
+
+def test_an_interrupted_fit_of_continuous_factors_keeps_the_best_so_far(
+    ratings, monkeypatch, capsys
+):
+    """An epoch works in place: what it has begun when Ctrl-C comes must not be seen."""
+    whole = small(n_epochs=2).fit(ratings)
+    assert whole.best_epoch_ == 2
+    epoch, calls = continuous.epoch, []
+
+    def impatient(observations, transposed, parties):
+        calls.append(1)
+        if len(calls) > 2:
+            for array in (*parties.rows, *parties.columns):
+                array.fill(-1)
+            raise KeyboardInterrupt
+        return epoch(observations, transposed, parties)
+
+    monkeypatch.setattr(continuous, "epoch", impatient)
+    model = small().fit(ratings)
+    assert model.n_iter_ == 2
+    assert "learning was stopped after epoch 2" in capsys.readouterr().err
+    assert_same_models(model, whole)
+    with pytest.raises(KeyboardInterrupt):
+        small().fit(ratings)  # nothing was learnt yet

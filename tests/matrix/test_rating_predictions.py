@@ -1,23 +1,16 @@
 """Predictions of single ratings against the formula, also of strangers and on several scales."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
-from small_matrices import LABELS, cell_ends, simulated, small
+from small_matrices import FACTORS, LABELS, cell_probabilities, for_both, simulated, small
 
 
-@pytest.fixture(scope="module")
-def model():
-    return small(n_averaged=2, factors="binary").fit(simulated())
-
-
-def by_formula(model, d, i):
-    """The distribution of one rating: see the docstring of MatrixModel."""
-    own, other, _, gains = model
-    h, g = (0.5 + gain * (half.factors - 0.5) for gain, half in zip(gains, model[:2], strict=False))
-    mean = own.bias[i] + other.bias[d] + own.weights[i] @ h[d] + other.weights[d] @ g[i]
-    return np.diff(norm.cdf((cell_ends(model, d, i) - mean) / gains[2]))
+@pytest.fixture(scope="module", params=FACTORS)
+def model(request):
+    return small(n_averaged=2, factors=request.param).fit(simulated())
 
 
 def test_probabilities_follow_the_formula(model):
@@ -25,11 +18,26 @@ def test_probabilities_follow_the_formula(model):
     rows, columns = rng.integers(0, 120, 30), rng.integers(0, 50, 30)
     found = model.predict_proba(model.users_.labels[rows], model.items_.labels[columns])
     assert found.shape == (30, 5)
-    assert len(model.models_) == 2
+    assert len(model.models_) == (2 if model.factors == "binary" else 1)
     for p, d, i in zip(found, rows, columns, strict=True):
-        expected = np.mean([by_formula(one, d, i) for one in model.models_], axis=0)
+        expected = np.mean([cell_probabilities(one, d, i) for one in model.models_], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-6)
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_gains_and_doubts_count(model):
+    """Twice as wide, half as sure of factors: still by the formula."""
+    changed = copy.copy(model)
+    gains = np.array([0.5, 1.5, 2.0])
+    changed.models_ = [one._replace(gains=gains) for one in model.models_]
+    found = changed.predict_proba(model.users_.labels[5], model.items_.labels[:9])
+    for i, p in enumerate(found):
+        expected = np.mean([cell_probabilities(one, 5, i) for one in changed.models_], axis=0)
+        np.testing.assert_allclose(p, expected, atol=1e-6)
+    best = changed.recommend(model.users_.labels[5], n=50, exclude_seen=False)
+    means = dict(zip(model.items_.labels[:9], found @ LABELS, strict=True))
+    for item, score in zip(best["item"], best["score"], strict=True):
+        assert score == pytest.approx(means.get(item, score), abs=1e-5)
 
 
 def test_points_follow_from_the_distributions(model):
@@ -84,9 +92,10 @@ def with_own_scales():
     return ratings.assign(rating=text), list(words.values())
 
 
-def test_items_with_scales_of_their_own():
+@for_both
+def test_items_with_scales_of_their_own(factors):
     ratings, words = with_own_scales()
-    model = small(scale=words, item_scales=SCALES).fit(ratings)
+    model = small(scale=words, item_scales=SCALES, factors=factors).fit(ratings)
     p = model.predict_proba("u5", ["i0", "i1", "i2", "new"])
     assert p.shape == (4, 7)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
@@ -103,22 +112,24 @@ def test_items_with_scales_of_their_own():
     assert share["i2"] == pytest.approx((means[2] - 1) / 4, abs=1e-5)
 
 
-def test_numbers_on_several_scales():
+@for_both
+def test_numbers_on_several_scales(factors):
     ratings = simulated()
     half = ratings["item"].isin(["i3", "i4"])
     ratings["rating"] = ratings["rating"].astype(float).where(~half, ratings["rating"] / 2)
     halves = [0.5, 1.0, 1.5, 2.0, 2.5]
-    model = small(item_scales={"i3": halves, "i4": halves}).fit(ratings)
+    model = small(item_scales={"i3": halves, "i4": halves}, factors=factors).fit(ratings)
     assert model.predict("u1", "i3")[0] <= 2.5
     assert model.predict(["u1", "u2"], ["i3", "i5"], rule="mode").dtype == np.float64
 
 
-def test_no_common_scale():
+@for_both
+def test_no_common_scale(factors):
     """Each item has its own; an unknown one gets the longest."""
     frame = pd.DataFrame(
         {"user": [1, 2, 3, 1, 2, 3], "item": [1, 1, 1, 2, 2, 2], "rating": [1, 2, 2, 1, 2, 3]}
     )
-    model = small(item_scales={1: [1, 2], 2: [1, 2, 3]}).fit(frame)
+    model = small(item_scales={1: [1, 2], 2: [1, 2, 3]}, factors=factors).fit(frame)
     p = model.predict_proba([1, 9], [5, 5])
     assert p.shape == (2, 3)
     assert (p > 0).all()

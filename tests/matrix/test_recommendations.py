@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from small_matrices import simulated, small
+from small_matrices import FACTORS, for_both, simulated, small
 
 from ordinalrbm.infer import explain
 from ordinalrbm.infer import recommend as recommending
@@ -13,9 +13,9 @@ def ratings():
     return simulated()
 
 
-@pytest.fixture(scope="module")
-def model(ratings):
-    return small(n_averaged=2).fit(ratings)
+@pytest.fixture(scope="module", params=FACTORS)
+def model(ratings, request):
+    return small(n_averaged=2, factors=request.param).fit(ratings)
 
 
 def brute_force(model, ratings, user, n, exclude_seen=True, score="mean"):
@@ -46,7 +46,7 @@ def test_the_best_items_are_those_of_brute_force(model, ratings, exclude_seen, s
 def test_all_users_in_small_batches(model, monkeypatch):
     together = model.recommend("all", n=4)
     assert together["user"].tolist() == np.repeat(model.users_.labels, 4).tolist()
-    monkeypatch.setattr(recommending, "_BATCH_BYTES", 2 * 4 * 50 * 7)  # seven users at a time
+    monkeypatch.setattr(recommending, "_BATCH_BYTES", 4 * 4 * 50 * 7)  # seven users at a time
     assert model.recommend("all", n=4).equals(together)
     alone = model.recommend("u9", n=4)
     np.testing.assert_array_equal(alone["item"], together.loc[together["user"] == "u9", "item"])
@@ -96,14 +96,15 @@ def test_contributions_add_up_to_the_utility(model):
     assert table["contribution"].sum() == pytest.approx(mean, abs=1e-5)
 
 
-def test_ratings_speak_for_what_is_like_their_item():
+@for_both
+def test_ratings_speak_for_what_is_like_their_item(factors):
     """Two kinds of items and of users: who likes one kind dislikes the other."""
     rng = np.random.default_rng(0)
     users, items = np.nonzero(rng.random((300, 12)) < 0.35)
     users = np.unique(users, return_inverse=True)[1]
     likes = (users % 2) == (items % 2)
     ratings = (users, items, np.where(likes, 5, 1))
-    model = small(4, 0, n_epochs=30, weight_decay=1.0).fit(ratings)
+    model = small(4, 0, n_epochs=30, weight_decay=1.0, factors=factors).fit(ratings)
     effects = []
     for user in range(0, 40, 2):
         table = model.explain(user, 2, n=12).ratings
