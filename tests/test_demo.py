@@ -256,6 +256,8 @@ def test_demo_from_end_to_end(tmp_path, quick_map):
     assert outcome.scores.log_likelihood > outcome.baseline.log_likelihood + 0.03
     assert outcome.scores.absolute_error < outcome.baseline.absolute_error - 0.03
     assert outcome.scores.accuracy > outcome.baseline.accuracy + 0.02
+    assert outcome.rating_scores.log_likelihood > outcome.baseline.log_likelihood + 0.1
+    assert outcome.rating_scores.absolute_error < outcome.baseline.absolute_error - 0.1
     assert outcome.factors
     names = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
     assert names == ["food-cuisines.png", "food-map.png"]
@@ -265,6 +267,8 @@ def test_demo_from_end_to_end(tmp_path, quick_map):
     assert "1,373 Americans" in text and "CC BY 4.0" in text and "2,394" in text
     assert f"{outcome.scores.absolute_error:.3f}" in text
     assert f"{outcome.baseline.accuracy * 100:.1f} %" in text
+    assert f"{outcome.rating_scores.absolute_error:.3f}" in text
+    assert "should try next" in text and "Ratings that speak most for" in text
     assert "1,276 respondents by taste (97 gave no answer: left out)" in text
     told = " ".join(text.split())
     assert all(" ".join(factor.text.split()) in told for factor in outcome.factors)
@@ -326,6 +330,7 @@ def test_next_steps_really_work(tmp_path, monkeypatch, capsys):
     columns = ["Italy", "Mexico", "China", "Japan", "France"]
     survey = orbm.datasets.load_food_world_cup()[columns].head(80)
     survey.to_csv("survey.csv")
+    demo.as_ratings(survey).to_csv("ratings.csv", index=False)
     names: dict = {}
     for _, code in demo.NEXT_STEPS:
         exec(code, names)
@@ -334,6 +339,9 @@ def test_next_steps_really_work(tmp_path, monkeypatch, capsys):
     given = survey.notna().to_numpy()
     np.testing.assert_array_equal(complete.to_numpy()[given], survey.to_numpy()[given])
     assert names["factors"].shape == (80, 50)
+    best = pd.read_csv("best.csv", index_col=0)
+    assert set(best["item"]) <= set(columns)
+    assert not best.duplicated(["user", "item"]).any()
 
 
 def test_a_number_stays_with_its_unit():

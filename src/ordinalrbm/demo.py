@@ -1,4 +1,8 @@
-"""The demo: a survey about food, from hidden answers predicted to a map of tastes."""
+"""The demo: a survey about food, as a survey and as ratings.
+
+Hidden answers are predicted by both models, tastes are told and mapped, and one respondent gets
+recommendations with reasons.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.infer import predict
+from ordinalrbm.recommender import MatrixCumulativeRBM
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
 
 if TYPE_CHECKING:
@@ -45,6 +50,9 @@ SETTINGS: dict[str, Any] = {
     "n_epochs": 30,
     "random_state": 0,
 }
+# The same answers as ratings of cuisines by users.
+RATING_SETTINGS: dict[str, Any] = {"n_user_factors": 5, "n_item_factors": 5, "random_state": 0}
+N_RECOMMENDED = 3
 _WIDTH = 80  # longer lines are hard to read, however wide the terminal is
 _LEVELS = [1, 2, 3, 4, 5]
 _ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
@@ -55,7 +63,7 @@ _WORDING = Wording(more="likes {} more", less="likes {} less", rows="respondents
 # What a terminal without Unicode shows instead.
 _ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": "...", "–": "-", "½": "1/2"})
 
-# Three things to try, each a comment and code that runs after the one before it.
+# Things to try, each a comment and code that runs after the one before it.
 NEXT_STEPS = [
     (
         "Fit your own survey: one row per person, one column per question.",
@@ -66,6 +74,12 @@ NEXT_STEPS = [
     (
         "Fill in the answers that nobody gave.",
         'model.impute(answers).to_csv("survey-complete.csv")',
+    ),
+    (
+        "Ratings have the columns user, item, rating; the best items for all.",
+        'ratings = pd.read_csv("ratings.csv")\n'
+        "rater = orbm.MatrixCumulativeRBM(random_state=0, verbose=True).fit(ratings)\n"
+        'rater.recommend("all", n=10).to_csv("best.csv")',
     ),
     (
         "Keep the model, and use its factors elsewhere (regression, maps).",
@@ -96,6 +110,8 @@ class Outcome(NamedTuple):
     model: CumulativeRBM
     scores: Scores
     baseline: Scores
+    rater: MatrixCumulativeRBM
+    rating_scores: Scores
     factors: list[FactorInWords]
     pictures: list[Path]
 
@@ -106,7 +122,7 @@ def run(
     console: Console | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Hide answers, learn, predict them, tell the factors, and draw two pictures.
+    """Hide answers, learn, predict them, tell the factors, recommend, and draw two pictures.
 
     Parameters
     ----------
@@ -126,14 +142,25 @@ def run(
         model = _learn(console, shown, {**SETTINGS, **settings})
         scores = score(_at(model.predict_proba(shown), hidden), hidden.level)
         baseline = score(_marginals(shown)[hidden.column], hidden.level)
-        _tell_scores(console, scores, baseline, hidden.level.size)
+        rater = _learn_ratings(console, shown)
+        rating_scores = score(_rated(rater, shown, hidden), hidden.level)
+        _tell_scores(
+            console,
+            {
+                "survey model (CumulativeRBM)": scores,
+                "rating model (MatrixCumulativeRBM)": rating_scores,
+                "cuisine's usual answer": baseline,
+            },
+            hidden.level.size,
+        )
         factors = describe_factors(model, answers, n_factors=5, wording=_WORDING)
         _tell_factors(console, factors)
+        _tell_recommendations(console, rater)
         pictures = _draw(console, model, answers, background)
         paths = _write(folder, pictures)
         _tell_pictures(console, paths, answers)
     _tell_next_steps(console, time.perf_counter() - started)
-    return Outcome(model, scores, baseline, factors, list(paths.values()))
+    return Outcome(model, scores, baseline, rater, rating_scores, factors, list(paths.values()))
 
 
 # Hidden answers
@@ -197,6 +224,31 @@ def _learn(console: Console, shown: pd.DataFrame, settings: dict[str, Any]) -> C
     clone(model).set_params(n_factors=1, n_epochs=1, verbose=False).fit(shown.head(100))
     # Where nobody watches, a bar that redraws itself is only noise.
     return model.set_params(verbose=sys.stderr.isatty()).fit(shown)
+
+
+def as_ratings(answers: pd.DataFrame) -> pd.DataFrame:
+    """A table of answers as ratings: who, what, how much.
+
+    Examples
+    --------
+    >>> as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist()
+    [[0, 'tea', 1], [0, 'milk', 4], [1, 'milk', 5]]
+    """
+    values = answers.to_numpy(dtype=np.float64)
+    row, column = np.nonzero(~np.isnan(values))
+    rating = values[row, column].astype(np.int64)
+    return pd.DataFrame({"user": row, "item": answers.columns[column], "rating": rating})
+
+
+def _learn_ratings(console: Console, shown: pd.DataFrame) -> MatrixCumulativeRBM:
+    ratings = as_ratings(shown)
+    _say(console, "Learning the same answers as ratings of cuisines by users ...")
+    return MatrixCumulativeRBM(scale=_LEVELS, **RATING_SETTINGS).fit(ratings)
+
+
+def _rated(rater: MatrixCumulativeRBM, shown: pd.DataFrame, hidden: Hidden) -> np.ndarray:
+    """Distributions of the hidden answers; who has shown none is predicted as a stranger."""
+    return rater.predict_proba(hidden.row, shown.columns[hidden.column])
 
 
 # Pictures
@@ -300,17 +352,18 @@ def _introduce(console: Console, answers: pd.DataFrame, hidden: Hidden) -> None:
         f"cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the answers: many "
         "cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides "
         f"{HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which tastes go "
-        f"together, predicts the {hidden.level.size:,} hidden ones, and draws two pictures.",
+        f"together, predicts the {hidden.level.size:,} hidden ones, recommends, and draws two "
+        "pictures.",
     )
     console.print()
 
 
-def _tell_scores(console: Console, scores: Scores, baseline: Scores, n_hidden: int) -> None:
+def _tell_scores(console: Console, scores: dict[str, Scores], n_hidden: int) -> None:
     _title(console, f"How well the {n_hidden:,} hidden answers are predicted")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
     for name in ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for name, line in (("Cumulative RBM", scores), ("cuisine's usual answer", baseline)):
+    for name, line in scores.items():
         table.add_row(
             name,
             f"{line.absolute_error:.3f}",
@@ -340,6 +393,37 @@ def _tell_factors(console: Console, factors: list[FactorInWords]) -> None:
     )
     for factor in factors:
         _say(console, factor.text, indent=2)
+
+
+def _tell_recommendations(console: Console, rater: MatrixCumulativeRBM) -> None:
+    """Cuisines that somebody with a usual number of answers has not rated, and why the first."""
+    counts = np.diff(rater.ratings_.observations.row_start)
+    somebody = rater.users_.labels[np.argsort(counts, kind="stable")[counts.size // 2]]
+    best = rater.recommend(somebody, n=N_RECOMMENDED)
+    _title(console, f"What respondent {somebody} should try next")
+    if best.empty:
+        _say(console, "Nothing: everything has been rated.")
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    table.add_column("cuisine", no_wrap=True)
+    table.add_column("expected\nrating", justify="right", no_wrap=True)
+    table.add_column("chance of\n4 or 5", justify="right", no_wrap=True)
+    chances = rater.predict_proba(somebody, best["item"])[:, -2:].sum(axis=1)
+    for item, expected, chance in zip(best["item"], best["score"], chances, strict=True):
+        table.add_row(item, f"{expected:.1f}", f"{chance * 100:.0f} %")
+    console.print(table)
+    first = best["item"].iloc[0]
+    reasons = rater.explain(somebody, first, n=3).ratings
+    told = ", ".join(
+        f"{item} {rating} ({effect:+.2f})".replace("-", "−")
+        for item, rating, effect in reasons.itertuples(index=False)
+    )
+    _say(
+        console,
+        f"Ratings that speak most for {first} (or against), and what each adds to the expected "
+        f"rating: {told}.",
+        style="dim",
+    )
 
 
 def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFrame) -> None:

@@ -61,6 +61,11 @@ def inlined(function: Callable) -> Any:
     return numba.njit(fastmath=FUSED, forceinline=True, **_COMMON)(function)
 
 
+def called(function: Callable) -> Any:
+    """Compile a function that kernels call: for long code over arrays, compiled once for all."""
+    return numba.njit(fastmath=FUSED, nogil=True, **_COMMON)(function)
+
+
 def inlined_sum(function: Callable) -> Any:
     """Compile a sum over factors that becomes part of every kernel calling it."""
     return numba.njit(fastmath=REORDERED, forceinline=True, **_COMMON)(function)

@@ -22,7 +22,7 @@ from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes, lanes32
-from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.engine.compiled import called, compiled, inlined, inlined_sum
 from ordinalrbm.engine.sums import add_scaled, dot
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
@@ -200,7 +200,7 @@ def _ends(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
     return np.float32(low - mean), np.float32(high - mean)
 
 
-@inlined
+@called
 def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -> None:
     """Densities at the ends of levels, and how far expected utilities are from their means."""
     for e in range(n):

@@ -16,6 +16,7 @@ from ordinalrbm.infer.posterior import MAX_ITERATIONS, TOLERANCE
 from ordinalrbm.model.continuous import facing
 from ordinalrbm.model.matrix import Half, MatrixModel, row_side
 
+_SMALLEST_SQUARE = 1e-12
 _MOST_ENTRIES = 1 << 22  # answers of copies of a row held at a time
 
 
@@ -113,6 +114,7 @@ def _placed(model: MatrixModel, these: MatrixModel, copies: Observations) -> Mat
     """The copies with factors and weights inferred anew; biases and widths stay."""
     own, n_factors = model.by_columns, model.by_rows.n_factors
     square = np.mean(own.weights**2 + own.weights_variance, axis=0)
+    square = np.maximum(square, _SMALLEST_SQUARE)  # some are not in use
     precision = np.concatenate([[np.inf], np.ones(n_factors), 1.0 / square]).astype(np.float32)
     stay = np.full(own.steps.shape[1], np.inf)
     # Biases stay, but not at zero: they go over to the columns that the copies see.
