@@ -155,8 +155,8 @@ def test_an_epoch_only_renews(rows_differ, monkeypatch):
         parties.row_prior.precision[0] = np.inf
         parties.row_prior.steps_precision[:] = np.inf
     before = ends_above_means(parties)
-    for _ in range(3):
-        parties = epoch(None, None, parties)
+    for number in (1, 2, 3):
+        parties = epoch(None, None, parties, number)
     np.testing.assert_allclose(ends_above_means(parties), before, atol=1e-4)
     if not rows_differ:
         np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
@@ -208,8 +208,8 @@ def learnt(truth, levels):
     observations = Observations.from_dense(levels[0], truth.columns.n_levels)
     parties = start(observations, 4, True, seed=0)
     turned = observations.transpose()
-    for _ in range(30):
-        parties = epoch(observations, turned, parties)
+    for number in range(1, 31):
+        parties = epoch(observations, turned, parties, number)
     return parties
 
 
@@ -221,11 +221,11 @@ def held_out(levels):
 def test_held_out_answers_are_nearly_as_likely_as_under_the_truth(truth, levels, learnt):
     hidden = held_out(levels)
     n_levels = truth.columns.n_levels
-    found = log_probability([to_matrix(learnt, 2)], hidden).mean()
+    found = log_probability([to_matrix(learnt, 2, 2)], hidden).mean()
     best = np.log(probabilities_of(truth)[hidden.row, hidden.column, hidden.level]).mean()
     observations = Observations.from_dense(levels[0], n_levels)
     nothing = start(observations, 0, True, seed=0)
-    marginal = log_probability([to_matrix(nothing, 0)], hidden).mean()
+    marginal = log_probability([to_matrix(nothing, 0, 0)], hidden).mean()
     assert found < best
     # A row's three numbers and its widths were learnt from some eighty answers.
     assert best - found < 0.05
@@ -235,8 +235,8 @@ def test_held_out_answers_are_nearly_as_likely_as_under_the_truth(truth, levels,
 def test_predictions_are_calibrated(levels, learnt):
     """Says 0.7 of a level where it is right in 0.7 of the cases, variances included."""
     hidden = held_out(levels)
-    probability = np.exp(log_probability([to_matrix(learnt, 2)], hidden))
-    model = to_matrix(learnt, 2)
+    probability = np.exp(log_probability([to_matrix(learnt, 2, 2)], hidden))
+    model = to_matrix(learnt, 2, 2)
     parts = parts_of(model, hidden)
     expected = np.zeros(hidden.row.size)  # E log P under the model's own distribution
     for level in range(max(SCALES)):
@@ -306,8 +306,11 @@ def test_the_learnt_precision_is_the_most_likely():
     mean = rng.normal(0.1, [0.3, 1.0, 2.0], (40, 3)).astype(np.float32)
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
     old = np.array([1.0, np.inf, 1.0], dtype=np.float32)
-    found = continuous._learnt(old, mean, variance)
+    party = Party(mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2))
+    found = continuous._learnt(old, party, weak=False)
     assert found[1] == np.inf  # what is fixed stays so
+    weak = continuous._learnt(old, party, weak=True)
+    assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + variance[:, a], 0.1)
 
@@ -326,7 +329,7 @@ def test_the_precision_of_widths_counts_what_is_not_known_of_them(monkeypatch):
     doubt = np.full_like(parties.rows.steps, 0.05)
     monkeypatch.setattr(continuous, "renew", lambda *_: doubt)
     rows, columns, row_prior, column_prior = parties
-    found = continuous._half(None, rows, columns, row_prior, column_prior)[2]
+    found = continuous._half(None, rows, columns, row_prior, column_prior, False)[2]
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.steps_precision, truth)
@@ -336,26 +339,53 @@ def test_the_precision_of_widths_counts_what_is_not_known_of_them(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n_first", "n_second", "first"),
+    ("n", "most_first", "most_second", "first"),
     [
-        (3, 3, [0, 2, 4]),
-        (4, 1, [0, 2, 3, 4]),
-        (1, 3, [0]),
-        (2, 0, [0, 1]),
-        (0, 2, []),
-        (0, 0, []),
+        (6, 3, 3, [0, 2, 4]),
+        (5, 4, 1, [0, 2, 3, 4]),
+        (4, 1, 3, [0]),
+        (2, 2, 0, [0, 1]),
+        (2, 0, 2, []),
+        (0, 0, 0, []),
+        (3, 50, 50, [0, 2]),
+        (3, 50, 1, [0, 2]),
+        (3, 9, 0, [0, 1, 2]),
     ],
 )
-def test_dealt(n_first, n_second, first):
-    found, others = dealt(n_first, n_second)
+def test_dealt(n, most_first, most_second, first):
+    found, others = dealt(n, most_first, most_second)
     assert found.tolist() == first
-    assert sorted([*found, *others]) == list(range(n_first + n_second))
+    assert sorted([*found, *others]) == list(range(n))
+    assert len(found) <= most_first
+    assert len(others) <= most_second
+
+
+def test_factors_that_the_ratings_cannot_tell_are_zero():
+    parties = random_parties(5, seed=7)
+    few, many = to_matrix(parties, 3, 2), to_matrix(parties, 8, 6)
+    row, column = np.divmod(np.arange(30 * 16), 16)
+    pairs = Pairs(row, column, np.zeros(row.size, dtype=np.int8))
+    for one, other in zip(parts_of(few, pairs), parts_of(many, pairs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    assert (many.by_rows.n_factors, many.by_columns.n_factors) == (8, 6)
+    for half, used in zip(many[:2], (3, 2), strict=True):
+        for array in (half.weights, half.factors, half.weights_variance, half.factors_variance):
+            np.testing.assert_array_equal(array[:, used:], 0.0)
+
+
+def test_there_are_as_many_factors_as_the_ratings_can_tell():
+    """One for every two ratings that a row or column has on average, but two at least."""
+    for n_rows, n_columns, n_found in ((40, 40, 10), (8, 6, 2), (3, 200, 2)):
+        observations = Observations.from_dense(np.zeros((n_rows, n_columns), int), 5)
+        parties = start(observations, 50, True, seed=0)
+        assert parties.rows.mean.shape == (n_rows, 1 + n_found)
+        assert start(observations, 1, True, seed=0).columns.mean.shape == (n_columns, 2)
 
 
 @pytest.mark.parametrize("n_row_factors", [0, 1, 3, 5])
 def test_the_matrix_model_has_the_same_cells(n_row_factors):
     parties = random_parties(5, seed=7)
-    model = to_matrix(parties, n_row_factors)
+    model = to_matrix(parties, n_row_factors, 5 - n_row_factors)
     assert model.is_continuous
     assert model.by_rows.n_factors == n_row_factors
     row, column = np.divmod(np.arange(30 * 16), 16)
@@ -378,7 +408,7 @@ def test_the_matrix_model_has_the_same_cells(n_row_factors):
 
 def test_the_matrix_model_has_arrays_of_its_own():
     parties = random_parties(seed=8)
-    model = to_matrix(parties, 2)
+    model = to_matrix(parties, 2, 2)
     for half in model[:2]:
         for array in half:
             for party in parties[:2]:
@@ -388,14 +418,14 @@ def test_the_matrix_model_has_arrays_of_its_own():
 @pytest.mark.xfail(strict=True, reason="fancy indexing of columns leaves them in Fortran's order")
 def test_the_matrix_model_lies_row_by_row():
     """Kernels go along a row's factors, and are compiled anew for every other order."""
-    for half in to_matrix(random_parties(6), 3)[:2]:
+    for half in to_matrix(random_parties(6), 3, 3)[:2]:
         assert all(array.flags.c_contiguous for array in half)
 
 
 def test_the_facing_party_is_the_one_of_the_matrix():
     """What new rows see of the columns gives the same cells as the model itself."""
     parties = random_parties(5, seed=9)
-    model = to_matrix(parties, 3)
+    model = to_matrix(parties, 3, 2)
     own, other = model[:2]
     columns = continuous.facing(own, other, model.n_levels)
     mean = np.hstack([other.bias[:, None], own.factors, other.weights])
@@ -415,8 +445,8 @@ def after_epochs(dense, n_levels, n_factors=2, *, rows_differ=True, n=5):
     observations = Observations.from_dense(np.asarray(dense), np.asarray(n_levels))
     parties = start(observations, n_factors, rows_differ, seed=0)
     turned = observations.transpose()
-    for _ in range(n):
-        parties = epoch(observations, turned, parties)
+    for number in range(1, n + 1):
+        parties = epoch(observations, turned, parties, number)
     for part in (*parties.rows, *parties.columns):
         assert np.isfinite(part).all()
     return parties
@@ -425,7 +455,9 @@ def after_epochs(dense, n_levels, n_factors=2, *, rows_differ=True, n=5):
 def all_log_probabilities(parties, dense):
     row, column = np.nonzero(np.asarray(dense) >= 0)
     level = np.asarray(dense)[row, column].astype(np.int8)
-    return log_probability([to_matrix(parties, 1)], Pairs(row, column, level))
+    return log_probability(
+        [to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], Pairs(row, column, level)
+    )
 
 
 def test_one_row_and_one_column():
@@ -454,7 +486,11 @@ def test_scales_of_one_level_say_nothing():
     parties = after_epochs(with_dull, [3, 3, 3, 3, 1])
     row = np.arange(20)
     dull = Pairs(row, np.full(20, 4), np.zeros(20, dtype=np.int8))
-    np.testing.assert_allclose(log_probability([to_matrix(parties, 1)], dull), 0.0, atol=1e-12)
+    np.testing.assert_allclose(
+        log_probability([to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], dull),
+        0.0,
+        atol=1e-12,
+    )
     only = after_epochs(np.zeros((5, 2), dtype=int), [1, 1])
     np.testing.assert_allclose(all_log_probabilities(only, np.zeros((5, 2), dtype=int)), 0.0)
 
@@ -467,7 +503,7 @@ def test_no_factor_leaves_biases_and_widths():
     assert parties.rows.mean.shape == (40, 1)
     of_groups = [parties.rows.mean[mild == group].mean() for group in (0, 1)]
     assert of_groups[1] - of_groups[0] == pytest.approx(1.0, abs=0.3)
-    model = to_matrix(parties, 0)
+    model = to_matrix(parties, 0, 0)
     assert model.by_rows.n_factors == model.by_columns.n_factors == 0
 
 
