@@ -553,7 +553,7 @@ def _task(
         return table, Cells(given.user[useful], columns[useful], given.level[useful])
     if fraction == 0:
         return table, None
-    table, pairs = arrange._hold_out(table, fraction, np.random.default_rng(seed))
+    table, pairs = arrange.hold_out(table, fraction, np.random.default_rng(seed))
     return table, Cells(*pairs)
 
 

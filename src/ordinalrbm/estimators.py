@@ -26,7 +26,6 @@ from ordinalrbm.infer import sample as sampling
 from ordinalrbm.learn.fit import Settings, fit
 from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
-from ordinalrbm.recommender import MatrixCumulativeRBM
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import plain_number
 
@@ -537,36 +536,6 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
-
-
-def load(path: str | os.PathLike) -> Any:
-    """Read a model that was written with ``save``; no training data is needed.
-
-    Examples
-    --------
-    >>> import tempfile, os, numpy as np, ordinalrbm as orbm
-    >>> X = np.array([[1, 1], [2, 2], [3, 3]] * 20)
-    >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0).fit(X)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "survey.orbm")
-    ...     model.save(path)
-    ...     again = orbm.load(path)
-    >>> bool(np.array_equal(again.transform(X), model.transform(X)))
-    True
-    """
-    kinds: dict[str, Any] = {"vector": CumulativeRBM, "matrix": MatrixCumulativeRBM}
-    arrays, header = storage.read(path)
-    if header.get("model") not in kinds:
-        raise DataError(
-            f"File '{path}' holds a model of a kind this ordinalrbm does not know "
-            f"({header.get('model')!r}); use the release that wrote it."
-        )
-    try:
-        return kinds[header["model"]]._from_file(arrays, header)
-    except (KeyError, TypeError) as error:
-        raise DataError(
-            f"File '{path}' lacks a part of the model ({error}); save it again."
-        ) from error
 
 
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -106,6 +106,11 @@ class Observations:
         return self.n_entries / cells if cells else 0.0
 
     @property
+    def column_counts(self) -> np.ndarray:
+        """How many answers each column has."""
+        return _counts(self.column, self.n_columns)
+
+    @property
     def column_view(self) -> ColumnView:
         """The answers by columns; built on first use, then kept."""
         if self._column_view is None:
@@ -159,7 +164,8 @@ class Observations:
         A row has no scale of its own, so in the result every ``n_levels`` is the largest of this
         one's; with one scale for all columns, nothing is lost.
         """
-        view = self.column_view
+        # Where the view is not there yet, its larger part is soon forgotten again.
+        view = self._column_view or _by_columns(self.row_start, self.column, self.n_columns)
         level = np.empty_like(self.level)
         _gather(self.level, view.entry, level)
         n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)

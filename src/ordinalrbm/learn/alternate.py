@@ -149,6 +149,7 @@ class _Learner:
         self.offset = np.empty(observations.n_entries, dtype=np.float32)
         self.processes = [_process(observations, model.by_rows, row_side, 0, rng)]
         if settings.n_column_factors:
+            _ = observations.column_view  # needed anyway, and then shared by the transposed
             transposed = observations.transpose()
             self.processes.append(_process(transposed, model.by_columns, column_side, 1, rng))
         self.priors = [starting_priors(half, settings.weight_decay) for half in self._halves()]
@@ -207,7 +208,7 @@ def _process(
     clamped = rng.integers(0, 2, size=shape, dtype=np.uint8)
     sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half[:5]))
     sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
-    counts = np.diff(observations.column_view.column_start)
+    counts = observations.column_counts
     return _Process(observations, make_side, clamped, clamped.copy(), sums, counts, stream)
 
 

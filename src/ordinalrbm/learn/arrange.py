@@ -20,7 +20,6 @@ from ordinalrbm.model.matrix import Half, MatrixModel
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000
-_BLOCK = 1 << 20  # ratings counted at a time
 
 
 class Task(NamedTuple):
@@ -47,9 +46,9 @@ def arrange(known: Ratings, given: Encoded | None, fraction: float, seed: int) -
     if given is not None:
         held_out = Pairs(given.user, given.item, given.level)
     elif fraction > 0:
-        observations, held_out = _hold_out(observations, fraction, rng)
+        observations, held_out = hold_out(observations, fraction, rng)
     users, user_place = _random_places(np.diff(observations.row_start), rng)
-    items, item_place = _random_places(_count(observations.column, n_levels.size), rng)
+    items, item_place = _random_places(observations.column_counts, rng)
     if held_out is not None:
         held_out = _watched(held_out, user_place, item_place, n_levels)
     return Task(_arranged(observations, users, items), held_out, user_place, item_place, n_levels)
@@ -71,7 +70,7 @@ def _watched(
     )
 
 
-def _hold_out(
+def hold_out(
     observations: Observations, fraction: float, rng: np.random.Generator
 ) -> tuple[Observations, Pairs]:
     """Take some ratings out at random, but from nobody all."""
@@ -81,7 +80,7 @@ def _hold_out(
     row = np.searchsorted(observations.row_start, chosen, side="right") - 1
     for of_chosen, counts in (
         (row, np.diff(observations.row_start)),
-        (observations.column[chosen], _count(observations.column, observations.n_columns)),
+        (observations.column[chosen], observations.column_counts),
     ):
         taken = np.bincount(of_chosen, minlength=counts.size)
         # Put back what would leave somebody with nothing.
@@ -92,14 +91,6 @@ def _hold_out(
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
     return observations.select(mask), pairs
-
-
-def _count(keys: np.ndarray, n_keys: int) -> np.ndarray:
-    """How often each key occurs; in blocks, because NumPy copies what it counts to 64 bits."""
-    counts = np.zeros(n_keys, dtype=np.int64)
-    for start in range(0, keys.size, _BLOCK):
-        counts += np.bincount(keys[start : start + _BLOCK], minlength=n_keys)
-    return counts
 
 
 def _random_places(counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
