@@ -28,7 +28,7 @@ BASELINES = {
     "ordinal MF": "OrdinalMF",
     "multinomial RBM": "MultinomialRBM",
 }
-MODELS = ("matrix CRBM", "vector CRBM", *(n for n, c in BASELINES.items() if hasattr(orbm, c)))
+MODELS = ("matrix CRBM", "vector CRBM", "binary CRBM", *BASELINES)
 SCORES = ("rmse", "mae", "mae_median", "nll", "calibration")
 
 
@@ -36,7 +36,9 @@ def make(name: str, k: int, seed: int, **settings: Any) -> Any:
     """A model of the table, not yet fitted."""
     if name in BASELINES:
         return getattr(orbm, BASELINES[name])(k, random_state=seed, **settings)
-    n_item_factors = k if name == "matrix CRBM" else 0
+    if name == "binary CRBM":  # the matrix with binary factors, as in the paper
+        settings = {"factors": "binary", "n_epochs": 15} | settings
+    n_item_factors = 0 if name == "vector CRBM" else k
     return orbm.MatrixCumulativeRBM(k, n_item_factors, random_state=seed, **settings)
 
 

@@ -26,7 +26,7 @@ import ordinalrbm as orbm
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from sources import Parts, split
 
-FACTORS, THREADS, EPOCHS = 50, 2, 5
+FACTORS, FEW_FACTORS, THREADS, EPOCHS = 50, 5, 2, 5
 MYFM_ITERATIONS = 200
 
 
@@ -84,18 +84,25 @@ def a_tenth(parts: Parts) -> Parts:
 
 
 def scaling(parts: Parts) -> None:
-    """How an epoch grows."""
+    """How an epoch grows.
+
+    No more factors are tried than the ratings can tell, so that some of these ratios say nothing
+    with many factors: they are taken with few as well.
+    """
     usual, few = epoch(parts), a_tenth(parts)
     growth = len(parts[0]) / len(few[0])
     print(
         f"  2 threads against 1              {epoch(parts, threads=1) / usual:8.2f} x   (bar: 1.7)"
     )
-    print(
-        f"  {growth:4.1f} times the ratings           {usual / epoch(few):8.2f} x   "
-        "the time (bar: 11 for 10 times)"
-    )
-    twice = epoch(parts, factors=2 * FACTORS)
-    print(f"  twice the factors                {twice / usual:8.2f} x   the time (bar: 2.2)")
+    for factors in (FACTORS, FEW_FACTORS):
+        ratio = epoch(parts, factors) / epoch(few, factors)
+        print(
+            f"  {growth:4.1f} times the ratings, K = {factors:3}  {ratio:8.2f} x   "
+            "the time (bar: 11 for 10 times)"
+        )
+    for factors in (FACTORS, 12):
+        ratio = epoch(parts, 2 * factors) / epoch(parts, factors)
+        print(f"  K = {factors:3} doubled                  {ratio:8.2f} x   the time (bar: 2.2)")
 
 
 def main() -> None:

@@ -198,7 +198,7 @@ def test_what_is_found_is_the_optimum():
 @pytest.fixture(scope="module")
 def folded():
     """A model in float64, its last row a new one, and this row's items, levels and priors."""
-    model = small().fit(simulated())
+    model = small(2, 2).fit(simulated())  # as many as the ratings can tell
     items = np.arange(0, 50, 3)
     levels = np.resize([4, 0, 3, 3, 1, 2], items.size)
     dense = np.vstack([model.ratings_.observations.to_dense(), np.full((1, 50), -1)])
@@ -215,15 +215,15 @@ def test_a_new_users_factors_are_the_optimum(folded):
     """Given the widths: factors, weights and bias together, items as uncertain as they are."""
     model, items, levels, usual = folded
     own, other = model.by_rows, model.by_columns
-    precision = np.concatenate([usual.bias_precision, np.ones(4), usual.weights_precision])
+    precision = np.concatenate([usual.bias_precision, np.ones(2), usual.weights_precision])
     doubt = np.concatenate(
         [[0.0], own.weights_variance[items].sum(axis=0), other.factors_variance[items].sum(axis=0)]
     )
 
     def loss(x):
-        other.bias[120], other.weights[120] = x[0], x[5:]
+        other.bias[120], other.weights[120] = x[0], x[3:]
         total = sum(
-            cell_log_level(model, 120, i, level, cell_mean(model, 120, i, x[1:5], other.factors[i]))
+            cell_log_level(model, 120, i, level, cell_mean(model, 120, i, x[1:3], other.factors[i]))
             for i, level in zip(items, levels, strict=True)
         )
         return 0.5 * (precision + doubt) @ x**2 - total
