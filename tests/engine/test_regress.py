@@ -298,7 +298,6 @@ def test_rows_without_answers_become_what_the_prior_says():
     np.testing.assert_allclose(steps_variance[0, 1:], 1.0 / case.prior.steps_precision[1:])
 
 
-@pytest.mark.xfail(strict=True, reason="the factor for understated variances multiplies the prior")
 def test_without_answers_the_variance_is_the_priors():
     """Nothing is understated there, and an answer cannot leave one knowing less than before."""
     case = setting(4, seed=7)

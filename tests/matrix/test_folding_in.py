@@ -114,7 +114,6 @@ def test_users_without_parameters_of_their_own(factors):
     assert disliked.mean() < wider.predict(users, "j").mean() - 0.1
 
 
-@pytest.mark.xfail(strict=True, reason="factors not in use have a prior of precision one")
 def test_newcomers_know_each_other_better_than_strangers_do():
     """Also with far more factors than the ratings can tell."""
     model = small(30, 30).fit(simulated())

@@ -301,7 +301,7 @@ def test_a_copy_has_arrays_of_its_own(truth):
 
 
 def test_the_learnt_precision_is_the_most_likely():
-    """Of what is expected of all, and of one more with a square of 0.1."""
+    """Of what is expected of all, and of one more with a square of 0.1; variances count 1.1 times."""
     rng = np.random.default_rng(0)
     mean = rng.normal(0.1, [0.3, 1.0, 2.0], (40, 3)).astype(np.float32)
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
@@ -312,7 +312,7 @@ def test_the_learnt_precision_is_the_most_likely():
     weak = continuous._learnt(old, party, weak=True)
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
-        squares = np.append(mean[:, a] ** 2 + variance[:, a], 0.1)
+        squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
 
         def loss(log_precision, squares=squares):
             return np.sum(np.exp(log_precision) * squares - log_precision)
@@ -415,7 +415,6 @@ def test_the_matrix_model_has_arrays_of_its_own():
                 assert not any(np.shares_memory(array, part) for part in party)
 
 
-@pytest.mark.xfail(strict=True, reason="fancy indexing of columns leaves them in Fortran's order")
 def test_the_matrix_model_lies_row_by_row():
     """Kernels go along a row's factors, and are compiled anew for every other order."""
     for half in to_matrix(random_parties(6), 3, 3)[:2]:

@@ -123,14 +123,13 @@ def _placed(model: MatrixModel, these: MatrixModel, copies: Observations) -> Mat
     most = np.full(copies.n_rows, own.steps.shape[1] + 1, dtype=np.int32)
     prior = Prior(precision, these.by_columns.steps, stay)
     found = placed(copies, columns, prior, most)
-    first, second = slice(1, 1 + n_factors), slice(1 + n_factors, None)
+    # Copies, so that kernels see rows as they know them.
+    factors, weights = (part.copy() for part in np.split(found.mean[:, 1:], [n_factors], axis=1))
+    doubts = (part.copy() for part in np.split(found.variance[:, 1:], [n_factors], axis=1))
+    factors_variance, weights_variance = doubts
     return these._replace(
-        by_rows=these.by_rows._replace(
-            factors=found.mean[:, first], factors_variance=found.variance[:, first]
-        ),
-        by_columns=these.by_columns._replace(
-            weights=found.mean[:, second], weights_variance=found.variance[:, second]
-        ),
+        by_rows=these.by_rows._replace(factors=factors, factors_variance=factors_variance),
+        by_columns=these.by_columns._replace(weights=weights, weights_variance=weights_variance),
     )
 
 

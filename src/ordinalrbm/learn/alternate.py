@@ -72,7 +72,7 @@ class Record(NamedTuple):
 
 
 class FittedMatrix(NamedTuple):
-    """Models to average over (the last is that of the best epoch), and how learning went.
+    """Models to average over (the best epoch's, or several of the last), and how learning went.
 
     ``priors`` are those of both halves, None for one that has nothing to learn.
     """

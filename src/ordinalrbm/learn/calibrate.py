@@ -99,7 +99,7 @@ def _found(judge: _Judge, model: MatrixModel) -> np.ndarray:
 
 
 def _log_counts(observations: Observations) -> list[np.ndarray]:
-    """Logarithms of how much everyone has rated or been rated, around the mean of all ratings."""
+    """Logarithms of how much everyone has rated or been rated, around their means."""
     counts = (np.diff(observations.row_start), observations.column_counts)
     logs = [np.log(np.maximum(count, 1)) for count in counts]
     return [log - log.mean() for log, count in zip(logs, counts, strict=True)]

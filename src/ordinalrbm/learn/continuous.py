@@ -93,7 +93,7 @@ def _priors(
 
 
 def _prior_of_weights(prior: Prior, acting: Party, chosen: np.ndarray, n_factors: int) -> OfWeights:
-    precision = np.ones(n_factors)  # of factors that are zero, any will do
+    precision = np.full(n_factors, np.inf)  # factors that are not in use stay so
     precision[: chosen.size] = prior.precision[chosen] / size_of_factors(acting, chosen) ** 2
     widths = float(prior.steps_precision[1:].mean()) if prior.steps_precision.size > 1 else np.inf
     return OfWeights(precision, float(prior.precision[0]), widths)

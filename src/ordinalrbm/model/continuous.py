@@ -38,6 +38,10 @@ _BIAS_PRECISION, _FACTOR_PRECISION, _STEPS_PRECISION = 5.0, 1.0, 20.0
 # Expected square of one more of each kind, so that few rows do not talk themselves into a prior of
 # no width; small beside one, the variance of a utility.
 _SIZE_OF_ONE_MORE = 0.1
+# Learnt priors of independent coordinates are too narrow: factors fade that are still needed.
+# Variances count a little more, so that only what is useless does (found on MovieLens 1M and 100K,
+# where 1.1 to 1.2 are about as good).
+_AGAINST_FADING = 1.1
 _SMALLEST_SIZE = 1e-12
 # Of the largest eigenvalue: smaller ones are no directions, but rounding.
 _NO_DIRECTION = 1e-12
@@ -186,7 +190,8 @@ def _mapped(party: Party, matrix: np.ndarray) -> Party:
 def _learnt(precision: np.ndarray, party: Party, weak: bool) -> np.ndarray:
     """Most likely precisions; while they are weak, only that of the bias."""
     mean, variance = party.mean, party.variance
-    square = np.einsum("na,na->a", mean, mean) + variance.sum(axis=0, dtype=np.float64)
+    square = np.einsum("na,na->a", mean, mean)
+    square = square + _AGAINST_FADING * variance.sum(axis=0, dtype=np.float64)
     found = (len(mean) + 1.0) / (square + _SIZE_OF_ONE_MORE)
     if weak:
         found[1:] = precision[1:]
@@ -259,7 +264,8 @@ def _half_of(weighing: Party, acting: Party, chosen: np.ndarray, n_factors: int)
     size = size_of_factors(acting, chosen)
 
     def filled(array: np.ndarray) -> np.ndarray:
-        return np.pad(array, ((0, 0), (0, n_factors - chosen.size)))
+        # Choosing columns turns the order of the memory; kernels want rows.
+        return np.ascontiguousarray(np.pad(array, ((0, 0), (0, n_factors - chosen.size))))
 
     return Half(
         weights=filled(weighing.mean[:, chosen] * size),
