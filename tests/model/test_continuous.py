@@ -301,7 +301,7 @@ def test_a_copy_has_arrays_of_its_own(truth):
 
 
 def test_the_learnt_precision_is_the_most_likely():
-    """Of what is expected of all, and of one more with a square of 0.1; variances count 1.1 times."""
+    """Of all that is expected and one more of square 0.1; variances count 1.1 times."""
     rng = np.random.default_rng(0)
     mean = rng.normal(0.1, [0.3, 1.0, 2.0], (40, 3)).astype(np.float32)
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
