@@ -156,9 +156,10 @@ def _centre(this: Party, other: Party) -> None:
 
 
 def _second_moment(party: Party) -> np.ndarray:
-    factors = party.mean[:, 1:]
-    variance = party.variance[:, 1:].sum(axis=0, dtype=np.float64)
-    return (factors.T @ factors + np.diag(variance)) / max(len(factors), 1)
+    # Of whole rows, the bias with them: a product of contiguous arrays is many times quicker.
+    products = (party.mean.T @ party.mean)[1:, 1:].astype(np.float64)
+    variance = party.variance.sum(axis=0, dtype=np.float64)[1:]
+    return (products + np.diag(variance)) / max(len(party.mean), 1)
 
 
 def _axes(this: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,11 +181,9 @@ def _raised(values: np.ndarray) -> np.ndarray:
 
 
 def _mapped(party: Party, matrix: np.ndarray) -> Party:
-    matrix = matrix.astype(np.float32)
-    mean, variance = party.mean, party.variance
-    mean[:, 1:] = mean[:, 1:] @ matrix
-    variance[:, 1:] = variance[:, 1:] @ matrix**2
-    return party
+    whole = np.eye(party.mean.shape[1], dtype=np.float32)  # the bias stays
+    whole[1:, 1:] = matrix
+    return party._replace(mean=party.mean @ whole, variance=party.variance @ whole**2)
 
 
 def _learnt(precision: np.ndarray, party: Party, weak: bool) -> np.ndarray:
