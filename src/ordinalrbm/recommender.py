@@ -89,7 +89,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         After so many epochs without a better one, the learning rate of binary factors begins to
         fall to zero. Continuous ones are done after two epochs of little gain.
     n_averaged : int, default=1
-        (binary) Over how many of the last epochs predictions are averaged.
+        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
     calibrate : bool, default=True
         Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
         much milder or stricter ratings are with the number of ratings of a user and an item, how

@@ -18,7 +18,7 @@ def test_probabilities_follow_the_formula(model):
     rows, columns = rng.integers(0, 120, 30), rng.integers(0, 50, 30)
     found = model.predict_proba(model.users_.labels[rows], model.items_.labels[columns])
     assert found.shape == (30, 5)
-    assert len(model.models_) == (2 if model.factors == "binary" else 1)
+    assert len(model.models_) == 2
     for p, d, i in zip(found, rows, columns, strict=True):
         expected = np.mean([cell_probabilities(one, d, i) for one in model.models_], axis=0)
         np.testing.assert_allclose(p, expected, atol=1e-6)

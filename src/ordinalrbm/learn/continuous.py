@@ -23,6 +23,7 @@ from ordinalrbm.model.continuous import (
     start,
     to_matrix,
 )
+from ordinalrbm.model.matrix import MatrixModel
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
@@ -47,6 +48,7 @@ def fit(
     parties = start(observations, sum(n_factors), n_factors[1] > 0, settings.seed)
     best, best_epoch, best_value, goal, waited = parties, 0, -np.inf, -np.inf, 0
     history: list[Record] = []
+    last: list[MatrixModel] = []
     interrupted = False
     started = time.perf_counter()
     bar = tqdm(
@@ -56,10 +58,10 @@ def fit(
     try:
         while len(history) < settings.n_epochs and waited < min(_PATIENCE, settings.patience):
             parties = epoch(observations, transposed, parties, len(history) + 1)
-            value = np.nan
+            model, value = to_matrix(parties, *n_factors), np.nan
             if validation is not None:
-                model = to_matrix(parties, *n_factors)
                 value = float(log_probability([model], validation).mean())
+            last = [*last, model][-settings.n_averaged :]
             history.append(Record(len(history) + 1, value, time.perf_counter() - started))
             if not value <= best_value:
                 # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
@@ -74,7 +76,7 @@ def fit(
         interrupted = True
     finally:
         bar.close()
-    models = [to_matrix(best, *n_factors)]
+    models = last if settings.n_averaged > 1 else [to_matrix(best, *n_factors)]
     if validation is not None and settings.calibrate:
         models = calibrated(models, observations, validation)
     return FittedMatrix(models, best_epoch, history, interrupted, _priors(best, *n_factors))
