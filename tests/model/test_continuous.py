@@ -329,7 +329,8 @@ def test_the_precision_of_widths_counts_what_is_not_known_of_them(monkeypatch):
     doubt = np.full_like(parties.rows.steps, 0.05)
     monkeypatch.setattr(continuous, "renew", lambda *_: doubt)
     rows, columns, row_prior, column_prior = parties
-    found = continuous._half(None, rows, columns, row_prior, column_prior, False)[2]
+    how = continuous._How(weak=False, widths=True)
+    found = continuous._half(None, rows, columns, row_prior, column_prior, how)[2]
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.steps_precision, truth)

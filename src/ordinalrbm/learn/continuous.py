@@ -46,6 +46,8 @@ def fit(
     n_factors = settings.n_row_factors, settings.n_column_factors
     transposed = observations.transpose()
     parties = start(observations, sum(n_factors), n_factors[1] > 0, settings.seed)
+    # Factors that cannot be told are left out while they are of no use to anybody.
+    in_use = [part.size for part in dealt(parties.rows.mean.shape[1] - 1, *n_factors)]
     best, best_epoch, best_value, goal, waited = parties, 0, -np.inf, -np.inf, 0
     history: list[Record] = []
     last: list[MatrixModel] = []
@@ -58,10 +60,12 @@ def fit(
     try:
         while len(history) < settings.n_epochs and waited < min(_PATIENCE, settings.patience):
             parties = epoch(observations, transposed, parties, len(history) + 1)
-            model, value = to_matrix(parties, *n_factors), np.nan
+            value = np.nan
             if validation is not None:
+                model = to_matrix(parties, *in_use)
                 value = float(log_probability([model], validation).mean())
-            last = [*last, model][-settings.n_averaged :]
+            if settings.n_averaged > 1:
+                last = [*last, to_matrix(parties, *n_factors)][-settings.n_averaged :]
             history.append(Record(len(history) + 1, value, time.perf_counter() - started))
             if not value <= best_value:
                 # A copy: an interruption comes in the middle of an epoch, when nothing is in order.

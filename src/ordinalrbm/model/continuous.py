@@ -35,6 +35,8 @@ _FEWEST_FACTORS = 2
 # begins. Weak for factors, or these would be given up before they have learnt anything.
 _WEAK_EPOCHS = 2
 _BIAS_PRECISION, _FACTOR_PRECISION, _STEPS_PRECISION = 5.0, 1.0, 20.0
+# Widths change slowly, and take as long as all else: they are renewed in every so manyth epoch.
+_EPOCHS_PER_WIDTHS = 2
 # Expected square of one more of each kind, so that few rows do not talk themselves into a prior of
 # no width; small beside one, the variance of a utility.
 _SIZE_OF_ONE_MORE = 0.1
@@ -45,6 +47,13 @@ _AGAINST_FADING = 1.1
 _SMALLEST_SIZE = 1e-12
 # Of the largest eigenvalue: smaller ones are no directions, but rounding.
 _NO_DIRECTION = 1e-12
+
+
+class _How(NamedTuple):
+    """What an epoch does: whether priors of factors stay weak, and whether widths are renewed."""
+
+    weak: bool
+    widths: bool
 
 
 class Parties(NamedTuple):
@@ -120,32 +129,40 @@ def epoch(
     ``number`` counts epochs from 1.
     """
     rows, columns, row_prior, column_prior = parties
-    weak = number <= _WEAK_EPOCHS
+    how = _How(weak=number <= _WEAK_EPOCHS, widths=number % _EPOCHS_PER_WIDTHS == 1)
     rows, columns, row_prior, column_prior = _half(
-        observations, rows, columns, row_prior, column_prior, weak
+        observations, rows, columns, row_prior, column_prior, how
     )
     columns, rows, column_prior, row_prior = _half(
-        transposed, columns, rows, column_prior, row_prior, weak
+        transposed, columns, rows, column_prior, row_prior, how
     )
     return _with_common_steps(Parties(rows, columns, row_prior, column_prior))
 
 
 def _half(
-    answers: Observations, this: Party, other: Party, prior: Prior, other_prior: Prior, weak: bool
+    answers: Observations, this: Party, other: Party, prior: Prior, other_prior: Prior, how: _How
 ) -> tuple[Party, Party, Prior, Prior]:
     """Renew one party, then turn to the axes that suit both, and learn the priors."""
-    steps_variance = renew(answers, this, other, prior)
+    prior = _renewed(answers, this, other, prior, how.widths)
     if np.isfinite(other_prior.precision[0]):
         _centre(this, other)
     forward, backward = _axes(_second_moment(this), _second_moment(other))
     this, other = _mapped(this, forward), _mapped(other, backward)
-    squares = (this.steps - prior.steps) ** 2 + steps_variance
-    prior = prior._replace(
-        precision=_learnt(prior.precision, this, weak),
-        steps_precision=_kept_if_fixed(prior.steps_precision, _most_likely(squares)),
-    )
-    other_prior = other_prior._replace(precision=_learnt(other_prior.precision, other, weak))
+    prior = prior._replace(precision=_learnt(prior.precision, this, how.weak))
+    other_prior = other_prior._replace(precision=_learnt(other_prior.precision, other, how.weak))
     return this, other, prior, other_prior
+
+
+def _renewed(answers: Observations, this: Party, other: Party, prior: Prior, widths: bool) -> Prior:
+    """Renew a party in place; the prior with what its widths say, where they were renewed."""
+    if not widths:
+        stay = np.full_like(prior.steps_precision, np.inf)
+        renew(answers, this, other, prior._replace(steps_precision=stay))
+        return prior
+    steps_variance = renew(answers, this, other, prior)
+    squares = (this.steps - prior.steps) ** 2 + steps_variance
+    precision = _kept_if_fixed(prior.steps_precision, _most_likely(squares))
+    return prior._replace(steps_precision=precision)
 
 
 def _centre(this: Party, other: Party) -> None:
