@@ -19,7 +19,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
-from ordinalrbm.engine.regress import Party, Prior
+from ordinalrbm.engine.regress import Prior
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.infer.place import placed
 from ordinalrbm.model.continuous import facing
@@ -168,8 +168,7 @@ def _infer_rows(model: MatrixModel, rows: Observations, n_known: int, usual: Usu
     """Fill in the rows from ``n_known`` on, given all columns."""
     most = np.full(rows.n_rows, _most_levels(model), dtype=np.int32)
     if model.is_continuous:
-        seen = facing(model.by_rows, model.by_columns, model.n_levels)
-        _place(model.by_rows, model.by_columns, rows, n_known, seen, most, usual)
+        _place(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
         return
     _infer(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
 
@@ -179,8 +178,7 @@ def _infer_columns(model: MatrixModel, columns: Observations, n_known: int, usua
     most = np.full(model.n_rows, _most_levels(model), dtype=np.int32)
     own = model.n_levels[n_known:]
     if model.is_continuous:
-        seen = facing(model.by_columns, model.by_rows, most)
-        _place(model.by_columns, model.by_rows, columns, n_known, seen, own, usual)
+        _place(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
         return
     _infer(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
 
@@ -190,24 +188,44 @@ def _place(
     own: Half,
     rows: Observations,
     n_known: int,
-    columns: Party,
-    n_levels: np.ndarray,
+    column_levels: np.ndarray,
+    row_levels: np.ndarray,
     usual: Usual,
 ) -> None:
     """Fill in new rows: their continuous factors are in ``acting``, the rest in ``own``."""
-    n_factors = acting.n_factors
-    precision = np.concatenate([usual.bias_precision, np.ones(n_factors), usual.weights_precision])
-    widths = np.broadcast_to(usual.steps_precision, columns.steps.shape[1:])
-    prior = Prior(precision.astype(np.float32), usual.steps[n_levels], np.ascontiguousarray(widths))
-    found = placed(rows, columns, prior, n_levels)
+    # Factors that are not in use come last in each half, and cost nothing here.
+    n_acting = int(np.count_nonzero(acting.weights.any(axis=0)))
+    n_own = int(np.count_nonzero(np.isfinite(usual.weights_precision)))
+    columns = facing(*_in_use(acting, own, n_acting, n_own), column_levels)
+    precision = np.concatenate(
+        [usual.bias_precision, np.ones(n_acting), usual.weights_precision[:n_own]]
+    )
+    widths = np.full(columns.steps.shape[1], usual.steps_precision[0])
+    prior = Prior(precision.astype(np.float32), usual.steps[row_levels], widths)
+    found = placed(rows, columns, prior, row_levels)
     answered = np.diff(rows.row_start) > 0
     new = n_known + np.flatnonzero(answered)
     mean, variance = found.mean[answered], found.variance[answered]
-    first, second = slice(1, 1 + n_factors), slice(1 + n_factors, None)
-    acting.factors[new], acting.factors_variance[new] = mean[:, first], variance[:, first]
-    own.weights[new], own.weights_variance[new] = mean[:, second], variance[:, second]
+    first, second = slice(1, 1 + n_acting), slice(1 + n_acting, None)
+    acting.factors[new, :n_acting] = mean[:, first]
+    acting.factors_variance[new, :n_acting] = variance[:, first]
+    own.weights[new, :n_own] = mean[:, second]
+    own.weights_variance[new, :n_own] = variance[:, second]
     own.bias[new], own.bias_variance[new] = mean[:, 0], variance[:, 0]
     own.steps[new] = found.steps[answered]
+
+
+def _in_use(acting: Half, own: Half, n_acting: int, n_own: int) -> tuple[Half, Half]:
+    """Both halves with what is in use of the weights and factors that rows see."""
+    return (
+        acting._replace(
+            weights=acting.weights[:, :n_acting],
+            weights_variance=acting.weights_variance[:, :n_acting],
+        ),
+        own._replace(
+            factors=own.factors[:, :n_own], factors_variance=own.factors_variance[:, :n_own]
+        ),
+    )
 
 
 def _infer(

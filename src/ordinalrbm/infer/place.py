@@ -14,7 +14,7 @@ from ordinalrbm.model.continuous import widths_of
 
 _MOST_SWEEPS = 20
 # Change of a coordinate beside its standard deviation at which to stop.
-_SETTLED = 0.01
+_SETTLED = 0.02
 
 
 def placed(answers: Observations, columns: Party, prior: Prior, n_levels: np.ndarray) -> Party:
