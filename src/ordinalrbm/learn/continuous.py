@@ -7,6 +7,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
@@ -39,51 +40,83 @@ class Record(NamedTuple):
     seconds: float
 
 
+class _Learner:
+    """State of learning: rows and columns, the best of them so far, and when to stop."""
+
+    def __init__(
+        self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
+    ) -> None:
+        self.observations, self.validation, self.settings = observations, validation, settings
+        self.transposed = observations.transpose()
+        self.n_factors = settings.n_row_factors, settings.n_column_factors
+        self.parties = start(
+            observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed
+        )
+        # Factors that cannot be told are left out while they are of no use to anybody.
+        n_told = self.parties.rows.mean.shape[1] - 1
+        self.in_use = [part.size for part in dealt(n_told, *self.n_factors)]
+        self.best, self.best_epoch, self.best_value = self.parties, 0, -np.inf
+        self.last: list[MatrixModel] = []
+        self.goal, self.waited = -np.inf, 0
+        self.history: list[Record] = []
+        self.started = time.perf_counter()
+
+    def goes_on(self) -> bool:
+        """Whether another epoch is allowed, and worth its time."""
+        patience = min(_PATIENCE, self.settings.patience)
+        return len(self.history) < self.settings.n_epochs and self.waited < patience
+
+    def epoch(self) -> None:
+        """Rows, columns, and a look at the validation ratings."""
+        number, averaged = len(self.history) + 1, self.settings.n_averaged
+        self.parties = epoch(self.observations, self.transposed, self.parties, number)
+        value = np.nan
+        if self.validation is not None:
+            model = to_matrix(self.parties, *self.in_use)
+            value = float(log_probability([model], self.validation).mean())
+        if averaged > 1:
+            self.last = [*self.last, to_matrix(self.parties, *self.n_factors)][-averaged:]
+        self.history.append(Record(number, value, time.perf_counter() - self.started))
+        if not value <= self.best_value:
+            # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
+            self.best, self.best_epoch, self.best_value = self.parties.copy(), number, value
+        self.waited = self.waited + 1 if value < self.goal else 0
+        self.goal = self.goal if value < self.goal else value + _WORTHWHILE
+
+    def models(self) -> list[MatrixModel]:
+        """The models to average over, calibrated."""
+        models = self.last or [to_matrix(self.best, *self.n_factors)]
+        if self.validation is None or not self.settings.calibrate:
+            return models
+        return calibrated(models, self.observations, self.validation)
+
+
 def fit(
     observations: Observations, validation: Pairs | None, settings: MatrixSettings
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
-    n_factors = settings.n_row_factors, settings.n_column_factors
-    transposed = observations.transpose()
-    parties = start(observations, sum(n_factors), n_factors[1] > 0, settings.seed)
-    # Factors that cannot be told are left out while they are of no use to anybody.
-    in_use = [part.size for part in dealt(parties.rows.mean.shape[1] - 1, *n_factors)]
-    best, best_epoch, best_value, goal, waited = parties, 0, -np.inf, -np.inf, 0
-    history: list[Record] = []
-    last: list[MatrixModel] = []
-    interrupted = False
-    started = time.perf_counter()
+    learner = _Learner(observations, validation, settings)
     bar = tqdm(
         total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
         file=sys.stderr,
     )  # fmt: skip
+    interrupted = False
     try:
-        while len(history) < settings.n_epochs and waited < min(_PATIENCE, settings.patience):
-            parties = epoch(observations, transposed, parties, len(history) + 1)
-            value = np.nan
-            if validation is not None:
-                model = to_matrix(parties, *in_use)
-                value = float(log_probability([model], validation).mean())
-            if settings.n_averaged > 1:
-                last = [*last, to_matrix(parties, *n_factors)][-settings.n_averaged :]
-            history.append(Record(len(history) + 1, value, time.perf_counter() - started))
-            if not value <= best_value:
-                # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
-                best, best_epoch, best_value = parties.copy(), len(history), value
-            waited = waited + 1 if value < goal else 0
-            goal = goal if value < goal else value + _WORTHWHILE
-            bar.update()
-            bar.set_postfix_str(f"validation {value:.4f}")
+        # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
+        # for a while after each, in the way of the kernels' own.
+        with threadpool_limits(limits=1, user_api="blas"):
+            while learner.goes_on():
+                learner.epoch()
+                bar.update()
+                bar.set_postfix_str(f"validation {learner.history[-1].validation:.4f}")
     except KeyboardInterrupt:
-        if best_epoch == 0:
+        if learner.best_epoch == 0:
             raise
         interrupted = True
     finally:
         bar.close()
-    models = last if settings.n_averaged > 1 else [to_matrix(best, *n_factors)]
-    if validation is not None and settings.calibrate:
-        models = calibrated(models, observations, validation)
-    return FittedMatrix(models, best_epoch, history, interrupted, _priors(best, *n_factors))
+    priors = _priors(learner.best, *learner.n_factors)
+    return FittedMatrix(learner.models(), learner.best_epoch, learner.history, interrupted, priors)
 
 
 def _priors(
