@@ -17,6 +17,8 @@ from ordinalrbm.model.continuous import facing
 from ordinalrbm.model.matrix import Half, MatrixModel, row_side
 
 _SMALLEST_SQUARE = 1e-12
+# One rating more or less is a small difference: both must be found exactly.
+_SETTLED = 2e-4
 _MOST_ENTRIES = 1 << 22  # answers of copies of a row held at a time
 
 
@@ -122,7 +124,7 @@ def _placed(model: MatrixModel, these: MatrixModel, copies: Observations) -> Mat
     columns = facing(model.by_rows._replace(bias=model.by_rows.bias + bias), own, model.n_levels)
     most = np.full(copies.n_rows, own.steps.shape[1] + 1, dtype=np.int32)
     prior = Prior(precision, these.by_columns.steps, stay)
-    found = placed(copies, columns, prior, most)
+    found = placed(copies, columns, prior, most, _SETTLED)
     # Copies, so that kernels see rows as they know them.
     factors, weights = (part.copy() for part in np.split(found.mean[:, 1:], [n_factors], axis=1))
     doubts = (part.copy() for part in np.split(found.variance[:, 1:], [n_factors], axis=1))

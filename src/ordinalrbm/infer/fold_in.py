@@ -28,6 +28,8 @@ from ordinalrbm.model.matrix import Half, MatrixModel
 # Turns at most, and the change of a mean utility at which to stop before.
 _MOST_TURNS = 8
 _SETTLED = 2e-3
+# The same for continuous factors: a share of what is left to know.
+_SETTLED_SHARE = 0.02
 _MEAN_FIELD_STEPS = 3
 # After so many turns the curvature hardly changes and is kept.
 _NEW_CURVATURES = 3
@@ -202,7 +204,7 @@ def _place(
     )
     widths = np.full(columns.steps.shape[1], usual.steps_precision[0])
     prior = Prior(precision.astype(np.float32), usual.steps[row_levels], widths)
-    found = placed(rows, columns, prior, row_levels)
+    found = placed(rows, columns, prior, row_levels, _SETTLED_SHARE)
     answered = np.diff(rows.row_start) > 0
     new = n_known + np.flatnonzero(answered)
     mean, variance = found.mean[answered], found.variance[answered]

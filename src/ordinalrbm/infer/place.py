@@ -12,13 +12,16 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.regress import Party, Prior, renew
 from ordinalrbm.model.continuous import widths_of
 
-_MOST_SWEEPS = 20
-# Change of a coordinate beside its standard deviation at which to stop.
-_SETTLED = 0.02
+_MOST_SWEEPS = 40
 
 
-def placed(answers: Observations, columns: Party, prior: Prior, n_levels: np.ndarray) -> Party:
-    """Rows inferred from their answers, the columns staying as they are."""
+def placed(
+    answers: Observations, columns: Party, prior: Prior, n_levels: np.ndarray, settled: float
+) -> Party:
+    """Rows inferred from their answers, the columns staying as they are.
+
+    ``settled`` is the change of a coordinate, beside its standard deviation, at which to stop.
+    """
     n_rows, width = answers.n_rows, columns.mean.shape[1]
     nothing = np.zeros((n_rows, width), dtype=np.float32)
     unknown = np.tile(np.float32(1.0) / prior.precision, (n_rows, 1))
@@ -28,6 +31,6 @@ def placed(answers: Observations, columns: Party, prior: Prior, n_levels: np.nda
         before = rows.mean.copy()
         renew(answers, rows, columns, prior)
         moved = (rows.mean - before) ** 2
-        if (moved <= _SETTLED**2 * rows.variance).all():
+        if (moved <= settled**2 * rows.variance).all():
             break
     return rows
