@@ -20,6 +20,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -c 'from ordinalrbm.demo import warm_up; warm_up()'
 	touch $(READY)
 
 clean:

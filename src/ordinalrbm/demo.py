@@ -24,7 +24,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from sklearn.base import clone
 
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.errors import DataError
@@ -139,6 +138,7 @@ def run(
         answers, background = load_food_world_cup(background=True)
         shown, hidden = hide_answers(answers, HIDDEN_SHARE, HIDING_SEED)
         _introduce(console, answers, hidden)
+        warm_up()
         model = _learn(console, shown, {**SETTINGS, **settings})
         scores = score(_at(model.predict_proba(shown), hidden), hidden.level)
         baseline = score(_marginals(shown)[hidden.column], hidden.level)
@@ -214,14 +214,25 @@ def _marginals(shown: pd.DataFrame) -> np.ndarray:
     return counts / counts.sum(axis=1, keepdims=True)
 
 
+def warm_up() -> None:
+    """Compile what the demo needs, with both models of a few answers; takes a minute, once.
+
+    Better while things are set up, or else before a progress bar starts to estimate.
+    """
+    few = load_food_world_cup().head(100)
+    small = {**SETTINGS, "n_factors": 1, "n_epochs": 1}
+    CumulativeRBM(scales=_LEVELS, **small).fit(few).predict_proba(few)
+    rater = MatrixCumulativeRBM(scale=_LEVELS, **RATING_SETTINGS).set_params(n_epochs=1)
+    rater.fit(as_ratings(few))
+    somebody = rater.users_.labels[0]
+    rater.explain(somebody, rater.recommend(somebody, n=1, exclude_seen=False)["item"].iloc[0])
+
+
 def _learn(console: Console, shown: pd.DataFrame, settings: dict[str, Any]) -> CumulativeRBM:
     n_answers = int(shown.notna().to_numpy().sum())
     n_factors = settings["n_factors"]
     _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
     model = CumulativeRBM(scales=_LEVELS, **settings)
-    # On a new machine the first fit compiles for half a minute: better before the progress bar
-    # starts to estimate how long the rest will take.
-    clone(model).set_params(n_factors=1, n_epochs=1, verbose=False).fit(shown.head(100))
     # Where nobody watches, a bar that redraws itself is only noise.
     return model.set_params(verbose=sys.stderr.isatty()).fit(shown)
 
