@@ -169,20 +169,16 @@ def _with_more(array: np.ndarray, more: int, value: Any) -> np.ndarray:
 def _infer_rows(model: MatrixModel, rows: Observations, n_known: int, usual: Usual) -> None:
     """Fill in the rows from ``n_known`` on, given all columns."""
     most = np.full(rows.n_rows, _most_levels(model), dtype=np.int32)
-    if model.is_continuous:
-        _place(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
-        return
-    _infer(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
+    infer = _place if model.is_continuous else _infer
+    infer(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
 
 
 def _infer_columns(model: MatrixModel, columns: Observations, n_known: int, usual: Usual) -> None:
     """The same with the roles swapped."""
     most = np.full(model.n_rows, _most_levels(model), dtype=np.int32)
     own = model.n_levels[n_known:]
-    if model.is_continuous:
-        _place(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
-        return
-    _infer(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
+    infer = _place if model.is_continuous else _infer
+    infer(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
 
 
 def _place(
