@@ -190,6 +190,7 @@ class _Baseline(BaseEstimator):
     def _keep_history(self, history: list[Record]) -> None:
         self.history_ = pd.DataFrame(history, columns=Record._fields)
         self.n_iter_ = len(history)
+        self.about_: dict[str, Any] = {}
         held_out = self.history_["validation"].to_numpy()
         nothing = np.isnan(held_out).all()  # then the last epoch is kept
         self.best_epoch_ = self.n_iter_ if nothing else int(np.nanargmax(held_out)) + 1

@@ -141,6 +141,7 @@ def written(
         "default_scale": None if default is None else default.to_json(),
         "history": list(estimator.history_.columns),
         "best_epoch": estimator.best_epoch_,
+        "about": estimator.about_,
     }
     return arrays, header
 
@@ -153,6 +154,7 @@ def restored(
     if header["item_scales"] is not None:
         estimator.item_scales = dict(header["item_scales"])
     estimator.best_epoch_ = header["best_epoch"]
+    estimator.about_ = header.get("about", {})
     estimator.history_ = pd.DataFrame(
         {name: arrays[f"history.{name}"] for name in header["history"]}
     )

@@ -107,6 +107,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         The epoch whose parameters were kept.
     n_iter_ : int
         Epochs that were run.
+    about_ : dict
+        Notes of whoever made the model, kept in its file: anything that JSON can hold.
     n_features_in_, feature_names_in_
         Number and, for frames, names of the columns.
 
@@ -202,6 +204,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.best_epoch_ = fitted.best_epoch
         self.n_iter_ = len(fitted.history)
         self.history_ = pd.DataFrame(fitted.history)
+        self.about_: dict[str, Any] = {}
         if fitted.interrupted:
             tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
@@ -456,6 +459,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             "scales_given": self.scales is not None,
             "history": list(self.history_.columns),
             "best_epoch": self.best_epoch_,
+            "about": self.about_,
         }
         storage.write(path, arrays, header)
 
@@ -473,6 +477,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             labels = [scale.to_json() for scale in estimator.scales_]
             estimator.scales = dict(zip(names, labels, strict=True))
         estimator.best_epoch_ = header["best_epoch"]
+        estimator.about_ = header.get("about", {})
         estimator.history_ = pd.DataFrame(
             {name: arrays[f"history.{name}"] for name in header["history"]}
         )

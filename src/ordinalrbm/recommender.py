@@ -129,6 +129,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         The epoch whose parameters were kept.
     n_iter_ : int
         Epochs that were run.
+    about_ : dict
+        Notes of whoever made the model, kept in its file: anything that JSON can hold.
 
     Examples
     --------
@@ -272,6 +274,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.usual_ = [_usual(model, fitted.priors) for model in self.models_]
         self.best_epoch_ = fitted.best_epoch
         self.n_iter_ = len(fitted.history)
+        self.about_: dict[str, Any] = {}
         self.history_ = pd.DataFrame(list(fitted.history), columns=fitted.history_columns)
         self._set_ratings(known)
 
