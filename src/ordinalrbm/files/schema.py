@@ -1,4 +1,4 @@
-"""What the columns of a survey file mean: roles, levels in their order, codes that are no answer."""
+"""What the columns of a survey file mean: roles, levels in order, codes that are no answer."""
 
 from __future__ import annotations
 
