@@ -899,7 +899,8 @@ def test_a_model_file_holds_numbers_and_json_and_no_pickle(model, tmp_path, monk
         assert last - first == size[array["dtype"]] * int(np.prod(array["shape"]))
         covered += last - first
     assert covered == len(content) - end
-    with pytest.raises(pickle.UnpicklingError):
+    # What pickle says depends on the first byte, which is of the length of the header.
+    with pytest.raises((pickle.UnpicklingError, ValueError)):
         pickle.loads(content)
 
     def never(*args, **options):
