@@ -28,7 +28,9 @@ BASELINES = {
     "ordinal MF": "OrdinalMF",
     "multinomial RBM": "MultinomialRBM",
 }
-MODELS = ("matrix CRBM", "vector CRBM", "binary CRBM", *BASELINES)
+# The matrix with other factors: binary as in the paper, and both kinds together.
+FACTORS = {"binary CRBM": "binary", "mixed CRBM": "mixed"}
+MODELS = ("matrix CRBM", "vector CRBM", *FACTORS, *BASELINES)
 SCORES = ("rmse", "mae", "mae_median", "nll", "calibration")
 
 
@@ -36,8 +38,8 @@ def make(name: str, k: int, seed: int, **settings: Any) -> Any:
     """A model of the table, not yet fitted."""
     if name in BASELINES:
         return getattr(orbm, BASELINES[name])(k, random_state=seed, **settings)
-    if name == "binary CRBM":  # the matrix with binary factors, as in the paper
-        settings = {"factors": "binary", "n_epochs": 15} | settings
+    if name in FACTORS:
+        settings = {"factors": FACTORS[name]} | settings
     n_item_factors = 0 if name == "vector CRBM" else k
     return orbm.MatrixCumulativeRBM(k, n_item_factors, random_state=seed, **settings)
 

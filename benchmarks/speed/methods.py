@@ -70,6 +70,14 @@ def matrix_crbm(task: Task, options: Options, _: Any) -> Predict:
     return fitted(task, orbm.MatrixCumulativeRBM(options.factors, options.factors, **ours(options)))
 
 
+def mixed_crbm(task: Task, options: Options, _: Any) -> Predict:
+    """Fit the same with both kinds of factors."""
+    model = orbm.MatrixCumulativeRBM(
+        options.factors, options.factors, factors="mixed", **ours(options)
+    )
+    return fitted(task, model)
+
+
 def vector_crbm(task: Task, options: Options, _: Any) -> Predict:
     """Fit the vector treatment of the same ratings."""
     return fitted(task, orbm.MatrixCumulativeRBM(options.factors, 0, **ours(options)))
@@ -257,6 +265,7 @@ def copula_cells(
 
 METHODS = {
     "matrix_crbm": Method(matrix_crbm),
+    "mixed_crbm": Method(mixed_crbm),
     "vector_crbm": Method(vector_crbm),
     "gaussian_mf": baseline("GaussianMF"),
     "ordinal_mf": baseline("OrdinalMF"),

@@ -25,7 +25,6 @@ _WHOLE = {
 _MATRIX_WHOLE = {
     "n_user_factors": (1, None),
     "n_item_factors": (0, None),
-    "n_epochs": (1, None),
     "gibbs_steps": (1, 2**16),
     "batch_size": (1, 10_000),
     "patience": (1, None),
@@ -70,7 +69,9 @@ def check_matrix_parameters(estimator: Any) -> None:
     """The same for the model of rating matrices."""
     for name, (low, high) in _MATRIX_WHOLE.items():
         check_whole(name, getattr(estimator, name), low, high)
-    check_choice("factors", estimator.factors, ("continuous", "binary"))
+    if estimator.n_epochs is not None:
+        check_whole("n_epochs", estimator.n_epochs, 1)
+    check_choice("factors", estimator.factors, ("continuous", "binary", "mixed"))
     check_choice("free_phase", estimator.free_phase, _CHOICES["free_phase"])
     _check_real("memory", estimator.memory, 0.0, 1.0)
     _check_real("hidden_share", estimator.hidden_share, 0.0, 1.0)

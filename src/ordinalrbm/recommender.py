@@ -55,17 +55,20 @@ class MatrixCumulativeRBM(BaseEstimator):
     n_item_factors : int, default=50
         Number of factors of an item, S. With 0 the matrix is treated as so many vectors:
         items have weights for the users' factors, and users have nothing else of their own.
-    factors : {"continuous", "binary"}, default="continuous"
+    factors : {"continuous", "binary", "mixed"}, default="continuous"
         Continuous factors are learnt by a variational method without a learning rate, which sets
         the strength of all priors by itself; binary ones by Gibbs sampling of two chains, as in the
-        paper. The parameters marked (binary) are for these.
+        paper. The parameters marked (binary) are for these. With "mixed" both are learnt, and
+        predictions are the mean of both distributions, with shares chosen by the held-out ratings:
+        slower, and the more accurate the more tastes are of different kinds.
     scale : list of labels from lowest to highest, optional
         The scale of all ratings; by default the distinct ratings in ascending order.
     item_scales : dict of item to labels, optional
         Items with a scale of their own.
-    n_epochs : int, default=30
-        Passes over the ratings at most; each passes over the users and over the items. Continuous
-        factors need 10 to 25, and stop by themselves; for binary ones 15 will do.
+    n_epochs : int or None, default=None
+        Passes over the ratings at most; each passes over the users and over the items. None means
+        30 for continuous factors, which stop by themselves after 10 to 25, and for binary ones 15
+        to 60, the more the fewer users there are.
     batch_size : int, default=300
         (binary) Users (or items) per update.
     learning_rate : float, default=0.15
@@ -155,7 +158,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         factors: str = "continuous",
         scale: Any = None,
         item_scales: Any = None,
-        n_epochs: int = 30,
+        n_epochs: int | None = None,
         batch_size: int = 300,
         learning_rate: float = 0.15,
         gibbs_steps: int = 1,
@@ -271,7 +274,9 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _keep(self, known: Ratings, task: Task, fitted: FittedMatrix) -> None:
         self.models_ = [in_order(model, task) for model in fitted.models]
-        self.usual_ = [_usual(model, fitted.priors) for model in self.models_]
+        self.usual_ = [
+            _usual(model, priors) for model, priors in zip(self.models_, fitted.priors, strict=True)
+        ]
         self.best_epoch_ = fitted.best_epoch
         self.n_iter_ = len(fitted.history)
         self.about_: dict[str, Any] = {}
@@ -490,7 +495,8 @@ class MatrixCumulativeRBM(BaseEstimator):
             found = [
                 rating_effects(model, row, column, items, levels, worth) for model in self.models_
             ]
-        effect = np.mean([effects for _, effects in found], axis=0)
+        shares = [model.share for model in self.models_]
+        effect = np.average([effects for _, effects in found], axis=0, weights=shares)
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
         ratings = pd.DataFrame(
             {
@@ -499,7 +505,7 @@ class MatrixCumulativeRBM(BaseEstimator):
                 "effect": effect[first],
             }
         )
-        expected = float(np.mean([expected for expected, _ in found]))
+        expected = float(np.average([expected for expected, _ in found], weights=shares))
         return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
 
     def _known(self, label: Any, what: str) -> int:
@@ -608,7 +614,11 @@ def _worth_of_levels(scale: Scale, score: str, common: bool) -> np.ndarray:
 
 
 def _model_arrays(number: int, model: MatrixModel, usual: list[Usual]) -> dict[str, np.ndarray]:
-    arrays = {"n_levels": model.n_levels, "gains": model.gains}
+    arrays = {
+        "n_levels": model.n_levels,
+        f"{number}.gains": model.gains,
+        f"{number}.share": np.array([model.share]),
+    }
     for name, half, about in zip(_HALVES, model[:2], usual, strict=True):
         for field, array in half._asdict().items():
             arrays[f"{number}.{name}.{field}"] = array
@@ -621,7 +631,8 @@ def _read_model(arrays: dict[str, np.ndarray], number: int) -> MatrixModel:
     by_rows, by_columns = (
         Half(*(arrays[f"{number}.{name}.{field}"] for field in Half._fields)) for name in _HALVES
     )
-    return MatrixModel(by_rows, by_columns, arrays["n_levels"], arrays["gains"])
+    gains, share = arrays[f"{number}.gains"], float(arrays[f"{number}.share"][0])
+    return MatrixModel(by_rows, by_columns, arrays["n_levels"], gains, share)
 
 
 def _read_usual(arrays: dict[str, np.ndarray], number: int) -> list[Usual]:

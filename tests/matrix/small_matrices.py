@@ -13,7 +13,7 @@ from ordinalrbm.model.matrix import Half, MatrixModel
 
 SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0}
 LABELS = np.array([1, 2, 3, 4, 5])
-FACTORS = ("continuous", "binary")
+FACTORS = ("continuous", "binary", "mixed")
 
 for_both = pytest.mark.parametrize("factors", FACTORS)
 

@@ -68,7 +68,7 @@ def newcomers():
 
 
 def test_what_is_known_stays(model, newcomers):
-    kept = model.models_[0].copy()
+    kept = model.model_.copy()
     wider = model.fold_in(newcomers)
     assert wider is not model
     assert_same_models(model, model)

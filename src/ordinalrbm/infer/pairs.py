@@ -23,7 +23,7 @@ class Pairs(NamedTuple):
 
 
 def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
-    """(cells, L): distribution over the levels, averaged over the models."""
+    """(cells, L): distribution over the levels, the mean of the models by their shares."""
     width = models[0].by_rows.steps.shape[1] + 1
     total = np.zeros((pairs.row.size, width))
     for model in models:
@@ -51,7 +51,8 @@ def parts_of(model: MatrixModel, pairs: Pairs) -> Parts:
     """Take the predictions of cells apart."""
     known = model if _all_known(pairs) else with_strangers(model)
     parts = Parts(*np.empty((len(Parts._fields), pairs.row.size)))
-    _take_apart(*known, pairs.row, pairs.column, pairs.level, parts)
+    by_rows, by_columns, n_levels = known[:3]
+    _take_apart(by_rows, by_columns, n_levels, pairs.row, pairs.column, pairs.level, parts)
     return parts
 
 
@@ -74,11 +75,10 @@ def with_strangers(model: MatrixModel) -> MatrixModel:
     """
     by_rows, by_columns = model.by_rows, model.by_columns
     longest = model.n_levels.argmax()
-    return MatrixModel(
-        _with_one_more(by_rows, _usual_steps(model)),
-        _with_one_more(by_columns, by_columns.steps.mean(axis=0)),
-        np.append(model.n_levels, model.n_levels[longest]).astype(model.n_levels.dtype),
-        model.gains,
+    return model._replace(
+        by_rows=_with_one_more(by_rows, _usual_steps(model)),
+        by_columns=_with_one_more(by_columns, by_columns.steps.mean(axis=0)),
+        n_levels=np.append(model.n_levels, model.n_levels[longest]).astype(model.n_levels.dtype),
     )
 
 
@@ -118,15 +118,16 @@ def _with_one_more_doubt(half: Any, factors: np.ndarray, bias: float) -> Any:
 
 @compiled(parallel=True)
 def _add_pairs(
-    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, row: Any, column: Any, total: Any
-) -> None:
+    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, share: Any, row: Any, column: Any,
+    total: Any,
+) -> None:  # fmt: skip
     for pair in prange(row.size):
-        _add_pair(by_rows, by_columns, n_levels, gains, row[pair], column[pair], total[pair])
+        _add_pair(by_rows, by_columns, n_levels, gains, share, row[pair], column[pair], total[pair])
 
 
 @inlined
 def _add_pair(
-    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, d: Any, i: Any, total: Any
+    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, share: Any, d: Any, i: Any, total: Any
 ) -> None:
     base, first, second = _means(by_rows, by_columns, d, i)
     mean = base + gains[0] * first + gains[1] * second
@@ -135,7 +136,7 @@ def _add_pair(
     low = -np.inf
     for level in range(n_levels[i]):
         high = np.inf if level == n_levels[i] - 1 else end / deviation
-        total[level] += lanes.mass(low, high)
+        total[level] += share * lanes.mass(low, high)
         low = high
         if level + 1 < by_rows.steps.shape[1]:
             end += ends.width(by_rows.steps[i], by_columns.steps[d], level + 1)
@@ -143,9 +144,8 @@ def _add_pair(
 
 @compiled(parallel=True)
 def _take_apart(
-    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, row: Any, column: Any, level: Any,
-    parts: Any,
-) -> None:  # fmt: skip
+    by_rows: Any, by_columns: Any, n_levels: Any, row: Any, column: Any, level: Any, parts: Any
+) -> None:
     for pair in prange(row.size):
         _take_one_apart(
             by_rows, by_columns, n_levels, row[pair], column[pair], level[pair], parts, pair

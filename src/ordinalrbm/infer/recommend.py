@@ -115,8 +115,7 @@ def _scores(
         per_deviation = _inverse_deviation(model, rows, n_columns)
         mean *= per_deviation
         widths = np.exp(model.by_columns.steps[rows]).astype(np.float32)
-        share = np.float32(1 / len(models))
-        _add_worth(mean, per_deviation, widths, ladder, share, scores)
+        _add_worth(mean, per_deviation, widths, ladder, np.float32(model.share), scores)
     return scores
 
 

@@ -30,12 +30,15 @@ from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
 
-Factors = Literal["continuous", "binary"]
+Factors = Literal["continuous", "binary", "mixed"]
 
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
+# So many updates of the rows are enough; never fewer epochs than the first number, nor more than
+# the second, if nobody says how many.
+_UPDATES, _FEWEST_EPOCHS, _MOST_EPOCHS = 300, 15, 60
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class MatrixSettings:
     n_row_factors: int
     n_column_factors: int
     factors: Factors
-    n_epochs: int
+    n_epochs: int | None
     batch_size: int
     hidden_share: float
     learning_rate: float
@@ -71,17 +74,20 @@ class Record(NamedTuple):
     seconds: float
 
 
+PriorsOfHalves = tuple[OfWeights | None, OfWeights | None]
+
+
 class FittedMatrix(NamedTuple):
     """Models to average over (the best epoch's, or several of the last), and how learning went.
 
-    ``priors`` are those of both halves, None for one that has nothing to learn.
+    ``priors`` are, for each model, those of both halves, None for one that has nothing to learn.
     """
 
     models: list[MatrixModel]
     best_epoch: int
     history: Sequence[NamedTuple]
     interrupted: bool
-    priors: tuple[OfWeights | None, OfWeights | None]
+    priors: list[PriorsOfHalves]
 
     @property
     def history_columns(self) -> list[str]:
@@ -108,8 +114,8 @@ def fit(
     model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
     learner = _Learner(model, observations, validation, settings)
     bar = tqdm(
-        total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
-        file=sys.stderr,
+        total=_n_epochs(observations.n_rows, settings), desc="learning", unit="epoch",
+        disable=not settings.verbose, file=sys.stderr,
     )  # fmt: skip
     interrupted = False
     try:
@@ -125,13 +131,22 @@ def fit(
         bar.close()
     found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.priors]
     by_rows, by_columns = [*found, None][:2]
-    return FittedMatrix(
-        learner.models(),
-        learner.schedule.best_epoch,
-        learner.history,
-        interrupted,
-        (by_rows, by_columns),
-    )
+    models = evenly_shared(learner.models())
+    priors = [(by_rows, by_columns)] * len(models)
+    best_epoch = learner.schedule.best_epoch
+    return FittedMatrix(models, best_epoch, learner.history, interrupted, priors)
+
+
+def evenly_shared(models: Sequence[MatrixModel]) -> list[MatrixModel]:
+    """The models, each with the same part in their predictions."""
+    return [model._replace(share=1.0 / len(models)) for model in models]
+
+
+def _n_epochs(n_rows: int, settings: MatrixSettings) -> int:
+    if settings.n_epochs is not None:
+        return settings.n_epochs
+    n_batches = -(-n_rows // settings.batch_size)
+    return min(max(_FEWEST_EPOCHS, -(-_UPDATES // n_batches)), _MOST_EPOCHS)
 
 
 class _Learner:
@@ -157,7 +172,7 @@ class _Learner:
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
             settings.learning_rate,
-            n_epochs=settings.n_epochs,
+            n_epochs=_n_epochs(observations.n_rows, settings),
             patience=settings.patience,
             fall=_FALL,
         )

@@ -6,20 +6,21 @@ whoever has no rating that says something is not learnt at all, but a stranger.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Encoded, Ratings
 from ordinalrbm.infer.pairs import Pairs, with_strangers
-from ordinalrbm.learn import alternate, continuous
+from ordinalrbm.learn import alternate, continuous, mixed
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.model import matrix
 from ordinalrbm.model.matrix import Half, MatrixModel
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000
+_LEARNERS: dict[str, Any] = {"continuous": continuous, "binary": alternate, "mixed": mixed}
 
 
 class Task(NamedTuple):
@@ -114,14 +115,14 @@ def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) 
 def learn(task: Task, settings: MatrixSettings) -> FittedMatrix:
     """Learn it, if there is anything to learn."""
     if task.observations.n_entries:
-        learner = continuous if settings.factors == "continuous" else alternate
+        learner = _LEARNERS[settings.factors]
         return learner.fit(task.observations, task.validation, settings)
     nothing = Observations(
         np.zeros(1, dtype=np.int64), task.observations.column, task.observations.level,
         np.zeros(0, dtype=np.int32),
     )  # fmt: skip
     blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
-    return FittedMatrix([blank], 0, [], False, (None, None))
+    return FittedMatrix([blank], 0, [], False, [(None, None)])
 
 
 def in_order(model: MatrixModel, task: Task) -> MatrixModel:

@@ -14,7 +14,12 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.regress import Party, Prior
 from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs, log_probability
-from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
+from ordinalrbm.learn.alternate import (
+    FittedMatrix,
+    MatrixSettings,
+    PriorsOfHalves,
+    evenly_shared,
+)
 from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.model.continuous import (
     Parties,
@@ -30,6 +35,8 @@ from ordinalrbm.model.matrix import MatrixModel
 _WORTHWHILE = 2e-4
 # Epochs in a row without one.
 _PATIENCE = 2
+# Epochs at most, if nobody says how many.
+_MOST_EPOCHS = 30
 
 
 class Record(NamedTuple):
@@ -64,7 +71,7 @@ class _Learner:
     def goes_on(self) -> bool:
         """Whether another epoch is allowed, and worth its time."""
         patience = min(_PATIENCE, self.settings.patience)
-        return len(self.history) < self.settings.n_epochs and self.waited < patience
+        return len(self.history) < _n_epochs(self.settings) and self.waited < patience
 
     def epoch(self) -> None:
         """Rows, columns, and a look at the validation ratings."""
@@ -97,7 +104,7 @@ def fit(
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
     bar = tqdm(
-        total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
+        total=_n_epochs(settings), desc="learning", unit="epoch", disable=not settings.verbose,
         file=sys.stderr,
     )  # fmt: skip
     interrupted = False
@@ -115,13 +122,16 @@ def fit(
         interrupted = True
     finally:
         bar.close()
-    priors = _priors(learner.best, *learner.n_factors)
-    return FittedMatrix(learner.models(), learner.best_epoch, learner.history, interrupted, priors)
+    models = evenly_shared(learner.models())
+    priors = [_priors(learner.best, *learner.n_factors)] * len(models)
+    return FittedMatrix(models, learner.best_epoch, learner.history, interrupted, priors)
 
 
-def _priors(
-    parties: Parties, n_row_factors: int, n_column_factors: int
-) -> tuple[OfWeights, OfWeights]:
+def _n_epochs(settings: MatrixSettings) -> int:
+    return _MOST_EPOCHS if settings.n_epochs is None else settings.n_epochs
+
+
+def _priors(parties: Parties, n_row_factors: int, n_column_factors: int) -> PriorsOfHalves:
     """Priors of what columns and rows weigh factors with, for those who come later."""
     rows, columns, row_prior, column_prior = parties
     of_rows, of_columns = dealt(rows.mean.shape[1] - 1, n_row_factors, n_column_factors)

@@ -61,13 +61,15 @@ class MatrixModel(NamedTuple):
     to the rows (ω, β, κ, ξ) and ĝ. ``gains`` are three numbers for predictions: what w·(ĥ − ½) and
     ω·(ĝ − ½) are multiplied by, and the standard deviation of a utility around its mean. Expected
     factors are less extreme than the sampled ones that weights are learnt with, and parameters are
-    not known exactly: all three are a little above one.
+    not known exactly: all three are a little above one. ``share`` is the model's part in what
+    several of them predict together.
     """
 
     by_rows: Half
     by_columns: Half
     n_levels: np.ndarray
     gains: np.ndarray = np.ones(3)
+    share: float = 1.0
 
     @property
     def is_continuous(self) -> bool:
@@ -87,7 +89,8 @@ class MatrixModel(NamedTuple):
     def copy(self) -> MatrixModel:
         """A model with arrays of its own."""
         by_rows, by_columns = (Half(*map(np.array, half)) for half in self[:2])
-        return MatrixModel(by_rows, by_columns, np.array(self.n_levels), np.array(self.gains))
+        n_levels, gains = np.array(self.n_levels), np.array(self.gains)
+        return MatrixModel(by_rows, by_columns, n_levels, gains, self.share)
 
 
 def start(
