@@ -18,7 +18,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.source import Format, Source, name_of, unreadable
 
 # What programs write for an empty cell among numbers. Among text, each could be an answer.
-EMPTY_NUMBERS = "NA N/A n/a #N/A NaN nan NULL null None <NA> . -".split()
+EMPTY_NUMBERS = ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", ".", "-"]
 
 _DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 24  # a row must fit into a block

@@ -12,8 +12,8 @@ import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.files.codes import Missing, plain_code
-from ordinalrbm.files.source import Format, Source, name_of, unreadable
 from ordinalrbm.files.schema import Code
+from ordinalrbm.files.source import Format, Source, name_of, unreadable
 
 # By the beginning of a format's name; the first that fits counts.
 _SPSS_DATES = (
