@@ -98,7 +98,8 @@ def from_json(content: Mapping[str, Any], where: str = "The model file") -> Sche
 
 
 def _column_from_json(entry: Mapping[str, Any]) -> Column:
-    return Column(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    return Column(**fields)
 
 
 # ---- writing TOML -----------------------------------------------------------------------------
@@ -177,7 +178,7 @@ _FIELDS = ("role", "question", *_LISTS)
 
 
 def from_toml(text: str, where: str = "The schema") -> Schema:
-    """The schema that `to_toml` wrote, or a whole one written by hand.
+    r"""The schema that `to_toml` wrote, or a whole one written by hand.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ def from_toml(text: str, where: str = "The schema") -> Schema:
 
     Examples
     --------
-    >>> from_toml('[columns.Q1]\\nrole = "ordinal"\\nlevels = [1, 2, 3]').column("Q1").names
+    >>> from_toml('[columns.Q1]\nrole = "ordinal"\nlevels = [1, 2, 3]').column("Q1").names
     ('1', '2', '3')
     """
     tables = _parse(text, where)
@@ -201,7 +202,7 @@ def from_toml(text: str, where: str = "The schema") -> Schema:
 
 
 def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
-    """A proposal with what the TOML says in its place, column by column and field by field.
+    r"""A proposal with what the TOML says in its place, column by column and field by field.
 
     Levels keep the names that the proposal has for them. A code that becomes a level is missing
     no more, and the other way round.
@@ -209,7 +210,7 @@ def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
     Examples
     --------
     >>> proposal = Schema((Column("Q1", "ordinal", levels=(1, 2, 9), names=("no", "yes", "9")),))
-    >>> override(proposal, "[columns.Q1]\\nmissing = [9]").column("Q1").levels
+    >>> override(proposal, "[columns.Q1]\nmissing = [9]").column("Q1").levels
     (1, 2)
     """
     tables = _parse(text, where)
@@ -218,7 +219,7 @@ def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
         if name not in known:
             raise DataError(
                 f"{where} names the column {name!r}, which the data does not have"
-                f"{_did_you_mean(name, known)}; correct the name or remove it."
+                f"{did_you_mean(name, known)}; correct the name or remove it."
             )
     return Schema(
         tuple(
@@ -257,7 +258,7 @@ def _check_table(name: str, table: Any, where: str) -> None:
             # A column's name with a dot in it reads like a table in a table.
             raise DataError(
                 f"{where}, column {name!r}: {field!r} is none of {_listed(_FIELDS)}"
-                f"{_did_you_mean(field, _FIELDS)}; correct it, and put names with dots in quotes."
+                f"{did_you_mean(field, _FIELDS)}; correct it, and put names with dots in quotes."
             )
         _check_field(name, field, value, where)
 
@@ -266,8 +267,8 @@ def _check_field(name: str, field: str, value: Any, where: str) -> None:
     place = f"{where}, column {name!r}"
     if field == "role" and value not in ROLES:
         raise DataError(
-            f"{place}: the role {value!r} is not known{_did_you_mean(str(value), ROLES)}; write one "
-            f"of {_listed(ROLES)}."
+            f"{place}: the role {value!r} is not known{did_you_mean(str(value), ROLES)}; write "
+            f"{_listed(ROLES)}."
         )
     if field == "question" and not isinstance(value, str):
         raise DataError(f"{place}: the question is {value!r}; put it in quotes.")
@@ -312,6 +313,7 @@ def _corrected(column: Column, table: dict[str, Any], where: str) -> Column:
         )
     if len(set(names)) < len(names):  # where a code's text is another one's name
         names = [f"{code} {name}" for code, name in zip(levels, names, strict=True)]
+    unchanged = (role, tuple(levels)) == (column.role, column.levels)
     return replace(
         column,
         role=role,
@@ -320,7 +322,7 @@ def _corrected(column: Column, table: dict[str, Any], where: str) -> Column:
         names=tuple(names),
         missing=tuple(missing),
         missing_names=tuple(missing_names),
-        reason=column.reason if not table.keys() & {"role", "levels"} else f"{where} says so",
+        reason=column.reason if unchanged else f"{where} says so",
     )
 
 
@@ -338,14 +340,15 @@ def _codes(column: Column, table: dict[str, Any], place: str) -> tuple[list[Code
         if known and isinstance(code, str) and code not in known:
             raise DataError(
                 f"{place}: the code {code!r} is not in the data, only {shorten(known)}"
-                f"{_did_you_mean(code, texts)}; correct it."
+                f"{did_you_mean(code, texts)}; correct it."
             )
     levels = table.get("levels", [c for c in column.levels if c not in table.get("missing", [])])
     missing = table.get("missing", [c for c in column.missing if c not in table.get("levels", [])])
     return levels, missing
 
 
-def _did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A known word that looks like this one, to put into an error message; or nothing."""
     by_case = {name.casefold(): name for name in known}
     close = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f" (did you mean {by_case[close[0]]!r}?)" if close else ""
