@@ -36,7 +36,7 @@ def read(path: Path, kind: Format) -> Source:
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
     # By position, because names need not differ yet.
     frame = pd.DataFrame({k: column.to_pandas() for k, column in enumerate(columns)})
-    frame.columns = pd.Index(names, dtype=object)
+    frame.columns = names
     return Source(path, kind, name_of(path), frame, remarks=remarks)
 
 

@@ -112,11 +112,7 @@ def _format_on_disk(path: Path) -> Format:
 
 def _checked(source: Source) -> Source:
     names = list(source.frame.columns)
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(
-            f"{source.where} has more than one column named {twice[0]!r}; rename all but one."
-        )
+    _refuse_twice(names, source.where)
     if not names:
         raise DataError(f"{source.where} has no columns; give a table with at least one.")
     if not len(source.frame):
@@ -127,21 +123,22 @@ def _checked(source: Source) -> Source:
     return source
 
 
+def _refuse_twice(names: list[str], where: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
+
+
 # ---- Parquet ----------------------------------------------------------------------------------
 
 
 def _read_parquet(path: Path) -> Source:
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowException, ValueError) as error:
-        raise unreadable(path, error) from error
-    twice = [name for name, count in Counter(table.column_names).items() if count > 1]
-    if twice:
-        raise DataError(
-            f"{what(path)} has more than one column named {twice[0]!r}; rename all but one."
-        )
-    try:
-        frame = table.to_pandas()
+        if path.is_file():  # of columns with one name, Arrow's own message is a riddle
+            _refuse_twice(pq.read_schema(path).names, what(path))
+        frame = pq.read_table(path).to_pandas()
+    except DataError:
+        raise
     except (pa.ArrowException, ValueError) as error:
         raise unreadable(path, error) from error
     return Source(path, "parquet", name_of(path), _plain_frame(frame))
@@ -168,7 +165,7 @@ def _plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     named = any(name is not None for name in frame.index.names)
     only_numbers = pd.api.types.is_integer_dtype(frame.index.dtype)
     frame = frame.reset_index(drop=not named and only_numbers)
-    frame.columns = pd.Index([_plain_name(name) for name in frame.columns], dtype=object)
+    frame.columns = [_plain_name(name) for name in frame.columns]
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
         if values.dtype == object and any(isinstance(v, Decimal) for v in values.head(100)):

@@ -78,7 +78,6 @@ def _codes(reader: Any, path: Path, encoding: str | None = None) -> tuple[pd.Dat
     frame, meta = reader(
         str(path), user_missing=True, disable_datetime_conversion=True, encoding=encoding
     )
-    frame.columns = pd.Index(list(frame.columns), dtype=object)
     return frame, meta
 
 

@@ -90,7 +90,7 @@ def write_answers(
 
 
 def write_table(path: StrPath, frame: pd.DataFrame) -> None:
-    """Write a table as .csv, .tsv (both also with .gz) or .parquet, without its index.
+    r"""Write a table as .csv, .tsv (both also with .gz) or .parquet, without its index.
 
     Whole numbers are written without a decimal point, gaps among them or not.
 
@@ -100,7 +100,7 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
     ...     file = Path(folder) / "table.tsv"
     ...     write_table(file, pd.DataFrame({"item": ["a", "b"], "rating": [4.0, None]}))
     ...     print(file.read_text().splitlines())
-    ['item\\trating', 'a\\t4', 'b\\t']
+    ['item\trating', 'a\t4', 'b\t']
     """
     target = Path(path)
     kind = format_of(target)
@@ -235,7 +235,10 @@ def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
 def _write_spss(target: Path, frame: pd.DataFrame, source: Source, schema: Schema) -> None:
     is_spss = source.format in ("sav", "zsav")
     plain = _plain(frame if is_spss else _with_dates(frame, source))
-    labels = _value_labels(plain, source, schema)
+    labels: dict[str, Any] = {
+        name: {code: text for code, text in by_code.items() if not _is_tag(code, source)}
+        for name, by_code in _value_labels(plain, source, schema).items()
+    }
     _write(
         target,
         lambda file: pyreadstat.write_sav(
@@ -246,10 +249,7 @@ def _write_spss(target: Path, frame: pd.DataFrame, source: Source, schema: Schem
             compress=target.name.lower().endswith(".zsav"),
             row_compress=not target.name.lower().endswith(".zsav"),
             note=list(source.file_notes) or None,
-            variable_value_labels={
-                n: {c: t for c, t in by.items() if not _is_tag(c, source)}
-                for n, by in labels.items()
-            },
+            variable_value_labels=labels,
             missing_ranges=_missing_ranges(plain, source, schema),
             variable_display_width=source.display_widths if is_spss else None,
             variable_measure=_measures(source, schema),
@@ -276,6 +276,7 @@ def _write_stata(
             plain[name] = _tagged(plain[name], tags)
             letters[name] = used
         labels[name] = {c: t for c, t in labels[name].items() if _stata_can_label(c, plain[name])}
+    labelled: dict[str, Any] = {name: by_code for name, by_code in labels.items() if by_code}
     _write(
         target,
         lambda file: pyreadstat.write_dta(
@@ -283,7 +284,7 @@ def _write_stata(
             file,
             file_label=source.file_label[:80],
             column_labels=_questions(source, schema),
-            variable_value_labels={name: by for name, by in labels.items() if by},
+            variable_value_labels=labelled,
             missing_user_values=letters or None,
             variable_format=source.variable_formats if is_stata else None,
         ),
@@ -335,11 +336,8 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
         values = frame[name]
         if isinstance(values.dtype, pd.CategoricalDtype):
             values = values.astype(values.dtype.categories.dtype)
-        if (
-            pd.api.types.is_bool_dtype(values.dtype)
-            or isinstance(values.dtype, pd.api.extensions.ExtensionDtype)
-            and pd.api.types.is_numeric_dtype(values.dtype)
-        ):
+        is_number = pd.api.types.is_numeric_dtype(values.dtype)  # booleans too
+        if is_number and (values.dtype.kind == "b" or not isinstance(values.dtype, np.dtype)):
             values = values.astype("float64")
         columns[name] = values
     return pd.DataFrame(columns, index=frame.index)
