@@ -618,7 +618,7 @@ def names_categories(labels: Iterable[str]) -> bool:
 
 
 _WEIGHT_NAME = re.compile(r"weight|wgt|wght|gewicht|poids|pondera|(^|_)wt|wt($|_|\d)", re.I)
-_BODY = re.compile(r"\b(body|kg|kilo\w*|pounds?|lbs?|birth|gramm?e?s?)\b|körper|corporel", re.I)
+_BODY = re.compile(r"(\b|_)(body|kg|kilo\w*|pounds?|lbs?|birth|grams?)(\b|_)|körper", re.I)
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|serial|caseid|respid|respondent|respondentid|participant|"
     r"subject|subjid|idno|key|rowid|pid|uid|case|lfdnr|record|recordid)($|[_\W\d])|"

@@ -28,7 +28,7 @@ import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import count_codes, factorise_codes, is_among
+from ordinalrbm.files.codes import count_codes, factorise_codes, is_among, plain_code
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey
@@ -115,13 +115,15 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
     separator = "\t" if kind == "tsv" else ","
     plain = pd.DataFrame({name: _whole(frame[name]) for name in frame.columns}, index=frame.index)
 
-    def write(file: Path) -> None:
-        # Without the time of writing, so that equal tables are equal files.
-        opened: Any = gzip.GzipFile(file, "wb", mtime=0) if _is_packed(target) else file.open("wb")
-        with opened:
-            plain.to_csv(opened, sep=separator, index=False, lineterminator="\n", encoding="utf-8")
+    _write(target, lambda file: _write_text(plain, file, separator, _is_packed(target)))
 
-    _write(target, write)
+
+def _write_text(frame: pd.DataFrame, file: Path, separator: str, packed: bool) -> None:
+    with file.open("wb") as plain:
+        # Without name and time, so that equal tables are equal files.
+        opened: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if packed else plain
+        with opened:
+            frame.to_csv(opened, sep=separator, index=False, lineterminator="\n")
 
 
 def _is_packed(path: Path) -> bool:
@@ -181,25 +183,21 @@ def _fill(values: pd.Series, answers: pd.Series, column: Column) -> tuple[pd.Ser
 
 
 def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
+    """The column with codes put where they belong, in the type it had where that can hold them."""
     if isinstance(values.dtype, pd.CategoricalDtype):
-        original = {str(category): category for category in values.dtype.categories}
+        original = {plain_code(category): category for category in values.dtype.categories}
         filled = values.astype(object)
-        filled[where] = [original.get(str(code), code) for code in codes[where]]
+        filled[where] = [original.get(code, code) for code in codes[where]]
         return filled.astype(values.dtype)
-    is_number = pd.api.types.is_numeric_dtype(values.dtype)
-    is_text_of_numbers = not is_number and any(isinstance(code, str) for code in codes[where])
-    if is_number and not any(isinstance(code, str) for code in codes[where]):
-        filled = values.astype("float64" if values.dtype.kind in "iub" else values.dtype)
+    is_text = any(isinstance(code, str) for code in codes[where])
+    if pd.api.types.is_numeric_dtype(values.dtype) and not is_text:  # booleans too
+        filled = values.astype("float64")
         filled[where] = codes[where].astype(np.float64)
-        return _whole_again(filled, values)
+        fits = values.dtype.kind == "f" or bool((filled.dropna() % 1 == 0).all())
+        return filled.astype(values.dtype) if fits else filled
     filled = values.astype(object)
     filled[where] = codes[where]
-    return filled.astype(values.dtype) if is_text_of_numbers else filled
-
-
-def _whole_again(filled: pd.Series, values: pd.Series) -> pd.Series:
-    """In the type the column had."""
-    return filled.astype(values.dtype) if values.dtype.kind in "iu" else filled
+    return filled.astype(values.dtype) if is_text else filled
 
 
 # ---- dates ------------------------------------------------------------------------------------
@@ -271,11 +269,14 @@ def _write_stata(
     letters: dict[str, list[str]] = {}
     for name in plain.columns:
         tags = _stata_tags(plain[name], name, source, labels.setdefault(name, {}), filled)
-        used = sorted(set(tags.tolist()) - {""})
+        labels[name] = {c: t for c, t in labels[name].items() if _stata_can_label(c, plain[name])}
+        used = set(tags.tolist()) - {""}
         if used:
             plain[name] = _tagged(plain[name], tags)
-            letters[name] = used
-        labels[name] = {c: t for c, t in labels[name].items() if _stata_can_label(c, plain[name])}
+        # pyreadstat wants letters declared that only have a label.
+        declared = used | {code for code in labels[name] if isinstance(code, str)}
+        if declared:
+            letters[name] = sorted(declared)
     labelled: dict[str, Any] = {name: by_code for name, by_code in labels.items() if by_code}
     _write(
         target,
@@ -300,11 +301,11 @@ def _stata_tags(
 ) -> np.ndarray:
     """The letter of each cell that is an extended missing value; labels are moved to letters."""
     tags = np.full(len(values), "", dtype=object)
+    for tag in [code for code in labels if _is_tag(code, source)]:
+        labels[str(tag)[1:]] = labels.pop(tag)
     if name in source.tags:
         open_cells = ~filled.get(name, np.zeros(len(values), dtype=bool))
         tags = np.where(open_cells, [tag[1:] for tag in source.tags[name]], "")
-        for tag in [c for c in labels if _is_tag(c, source)]:
-            labels[str(tag)[1:]] = labels.pop(tag)
     elif name in source.missing and pd.api.types.is_numeric_dtype(values.dtype):
         known = {**count_codes(values), **dict.fromkeys(labels, 0)}
         declared = source.missing[name]
