@@ -194,3 +194,30 @@ def test_twice_named_columns_elsewhere(tmp_path: Path) -> None:
         from_frame(pd.DataFrame(index=range(3)))
     with pytest.raises(DataError, match="has no rows"):
         from_frame(pd.DataFrame({"a": np.array([])}))
+
+
+def test_delimiter_that_excel_names(tmp_path: Path) -> None:
+    source = read(written(tmp_path / "a.csv", "sep=;\nuser;answer\n1;4\n2;5\n"))
+    pd.testing.assert_frame_equal(source.frame, TABLE)
+
+
+def test_cells_that_programs_leave_empty_are_counted(tmp_path: Path) -> None:
+    source = read(written(tmp_path / "a.csv", "x,y\nNA,1\n2,\n3,.\n"))
+    assert source.remarks == ("2 cells such as NA in columns of numbers were read as empty.",)
+
+
+def test_folder_with_other_things_in_it(tmp_path: Path) -> None:
+    for part, names in (("year=2020", ["a"]), ("year=2021", ["a", "b"])):
+        (tmp_path / part).mkdir()
+        frame = pd.DataFrame({name: [1, 2] for name in names})
+        frame.to_parquet(tmp_path / part / "x.parquet")
+    (tmp_path / "README.txt").write_text("about")
+    (tmp_path / "_metadata.parquet").write_text("not data")
+    frame = read(tmp_path).frame
+    assert frame["year"].tolist() == [2020, 2020, 2021, 2021]
+    assert frame["b"].isna().tolist() == [True, True, False, False]
+
+
+def test_intervals_are_categories(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": pd.cut([1, 5, 9], [0, 4, 10])})
+    assert list(from_frame(frame).frame["age"].cat.categories) == ["(0, 4]", "(4, 10]"]

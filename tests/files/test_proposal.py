@@ -233,6 +233,9 @@ def test_background(values: list, name: str, said: dict[str, Any], reason: str) 
 def test_question_about_a_country_is_a_question() -> None:
     question = "How proud are you of the country you live in?"
     assert proposed([1, 2, 3, 4] * 3, questions=question).role == "ordinal"
+    assert proposed([1, 2, 3, 4] * 3, "job_satisfaction").role == "ordinal"
+    asked = "Which country do you live in?"
+    assert proposed([1, 2, 3, 4] * 3, questions=asked).role == "background"
 
 
 @pytest.mark.parametrize(

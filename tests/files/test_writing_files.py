@@ -136,6 +136,23 @@ def test_types_of_columns_stay(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_text().splitlines()[2] == "b,1,False,no,1"
 
 
+def test_codes_are_written_as_the_file_has_them(tmp_path: Path) -> None:
+    schema = propose(from_frame(pd.DataFrame({"q": [1, 2, 3]})))
+    source = from_frame(pd.DataFrame({"q": ["1", None, "3"]}))
+    write_answers(tmp_path / "a.parquet", pd.DataFrame({"q": ["1", "2", "3"]}), source, schema)
+    assert pd.read_parquet(tmp_path / "a.parquet")["q"].tolist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(("ending", "most"), [("dta", 80), ("sav", 256)])
+def test_long_labels_are_cut(tmp_path: Path, ending: str, most: int) -> None:
+    source = from_frame(pd.DataFrame({"q": [1, 2, 3]}))
+    source.questions["q"] = "why é " * 60
+    schema = propose(source)
+    write_answers(tmp_path / f"a.{ending}", apply(source, schema), source, schema)
+    label = read(tmp_path / f"a.{ending}").questions["q"]
+    assert label.startswith("why é why") and len(label) <= most
+
+
 # ---- errors -----------------------------------------------------------------------------------
 
 FRAME = pd.DataFrame({"Q": [1, 2, None]})

@@ -30,14 +30,22 @@ _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
 def read(path: Path, kind: Format) -> Source:
     """Read a CSV or TSV file, packed with gzip or not; `formats.read` explains."""
     content, remarks = _utf8(path, _unpacked(path))
-    delimiter = "\t" if kind == "tsv" else _delimiter(content)
+    said, content = _said_delimiter(content)
+    delimiter = said or ("\t" if kind == "tsv" else _delimiter(content))
     table = _table(path, content, delimiter)
     columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
+    emptied = sum(column.null_count for column in columns) - _n_empty(table)
+    if emptied:
+        remarks += (f"{emptied:,} cells such as NA in columns of numbers were read as empty.",)
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
     # By position, because names need not differ yet.
     frame = pd.DataFrame({k: column.to_pandas() for k, column in enumerate(columns)})
     frame.columns = names
     return Source(path, kind, name_of(path), frame, remarks=remarks)
+
+
+def _n_empty(table: pa.Table) -> int:
+    return sum(column.null_count for column in table.columns)
 
 
 def _unpacked(path: Path) -> bytes:
@@ -83,6 +91,12 @@ def _from_windows(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
         ) from error
     remark = f"File '{path}' is not UTF-8 and was read as Windows-1252; check its accents."
     return text.encode(), (remark,)
+
+
+def _said_delimiter(content: bytes) -> tuple[str | None, bytes]:
+    """The delimiter that Excel may write into a line of its own, "sep=;", and what follows."""
+    said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
+    return (said[1].decode(), content[said.end() :]) if said else (None, content)
 
 
 def _delimiter(content: bytes) -> str:

@@ -6,10 +6,12 @@ is proposed in `proposal` and applied in `survey`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pyarrow as pa
@@ -18,6 +20,7 @@ import pyarrow.parquet as pq
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files import delimited, statistical
+from ordinalrbm.files.codes import plain_code
 from ordinalrbm.files.source import Format, Source, StrPath, format_of, name_of, unreadable, what
 
 __all__ = ["Source", "from_frame", "read"]
@@ -92,7 +95,7 @@ def from_frame(frame: Any, name: str = "table") -> Source:
 def _format_on_disk(path: Path) -> Format:
     try:
         if path.is_dir():
-            if not any(path.rglob("*.parquet")):
+            if not parquet_files(path):
                 raise DataError(
                     f"Folder '{path}' holds no Parquet file; give a file, or a folder of Parquet "
                     "files."
@@ -108,6 +111,16 @@ def _format_on_disk(path: Path) -> Format:
             f"File '{path}' may not be read (permission denied); change its permissions."
         ) from error
     return kind
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files in a folder and below, in order; hidden ones are left."""
+    files = sorted(file for file in folder.rglob("*.parquet") if file.is_file())
+    return [
+        file
+        for file in files
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    ]
 
 
 def _checked(source: Source) -> Source:
@@ -134,14 +147,40 @@ def _refuse_twice(names: list[str], where: str) -> None:
 
 def _read_parquet(path: Path) -> Source:
     try:
-        if path.is_file():  # of columns with one name, Arrow's own message is a riddle
-            _refuse_twice(pq.read_schema(path).names, what(path))
-        frame = pq.read_table(path).to_pandas()
+        table = _folder_table(path) if path.is_dir() else _file_table(path)
+        frame = table.to_pandas()
     except DataError:
         raise
     except (pa.ArrowException, ValueError) as error:
         raise unreadable(path, error) from error
     return Source(path, "parquet", name_of(path), _plain_frame(frame))
+
+
+def _file_table(path: Path) -> pa.Table:
+    # Of columns with one name, Arrow's own message is a riddle.
+    _refuse_twice(pq.read_schema(path).names, what(path))
+    return pq.read_table(path, partitioning=None)
+
+
+def _folder_table(folder: Path) -> pa.Table:
+    """All Parquet files of a folder one after the other; folders like year=2020 are a column."""
+    tables = []
+    for file in parquet_files(folder):
+        table = _file_table(file)
+        for part in file.relative_to(folder).parts[:-1]:
+            name, is_partition, value = part.partition("=")
+            if is_partition and name not in table.column_names:
+                table = table.append_column(name, _repeated(unquote(value), len(table)))
+        tables.append(table)
+    # Columns that only some files have are kept, empty elsewhere.
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _repeated(value: str, n: int) -> pa.Array:
+    if value == "__HIVE_DEFAULT_PARTITION__":
+        return pa.nulls(n)
+    is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
+    return pa.repeat(int(value) if is_whole else value, n)
 
 
 # ---- frames -----------------------------------------------------------------------------------
@@ -169,7 +208,11 @@ def _plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
         if values.dtype == object and any(isinstance(v, Decimal) for v in values.head(100)):
-            frame[name] = pd.to_numeric(values.astype(float))
+            frame[name] = values.astype("float64")
+        elif isinstance(values.dtype, pd.CategoricalDtype):
+            # Categories can be intervals, as pandas.cut makes them; as text they are codes.
+            categories = [c if plain_code(c) is not None else str(c) for c in values.cat.categories]
+            frame[name] = values.cat.rename_categories(categories)
     return frame
 
 

@@ -24,7 +24,7 @@ from ordinalrbm.files.vocabulary import (
     looks_like_id,
     looks_like_weight,
     means_no_answer,
-    name_words,
+    named_after,
     names_categories,
     range_start,
 )
@@ -33,7 +33,6 @@ MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
 _MOST_DECLARED = 50  # levels of a column that its file calls ordinal
 _MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
-_WORDS_OF_A_TITLE = 4  # a longer label is a question, and words in it say little
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
 _DATE_TEXT = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?")
 # What surveys like to use for "don't know" and the like.
@@ -292,17 +291,11 @@ def _by_words(look: _Look) -> Column | None:
             return _column(look, "ordinal", f"known answers, {ordered[0]} to {ordered[-1]}", levels)
         if names_categories(texts.values()):
             return _column(look, "background", "its answers are categories", _seen(look))
-    words = name_words(look.name) | _title_words(look.question)
     for known, what in ((NOMINAL_WORDS, "categories"), (MEASURED_WORDS, "a measurement")):
-        if words & known:
-            reason = f"its name says {min(words & known)}, {what}"
-            return _column(look, "background", reason, _seen(look))
+        word = named_after(look.name, known) or named_after(look.question, known)
+        if word is not None:
+            return _column(look, "background", f"its name says {word}, {what}", _seen(look))
     return None
-
-
-def _title_words(question: str) -> set[str]:
-    is_title = len(question.split()) <= _WORDS_OF_A_TITLE and "?" not in question
-    return name_words(question) if is_title else set()
 
 
 def _text_order(texts: dict[Code, str], ordered: list[str]) -> list[Code]:
@@ -429,11 +422,11 @@ def _measurement(seen: list[Code]) -> str:
 
 
 def _text(look: _Look) -> Column | None:
-    texts = [str(code) for code in look.counts]
-    starts = {text: range_start(look.label(text)) for text in texts}
+    texts = list(look.counts)
+    starts = {code: range_start(look.label(code)) for code in texts}
     known = [start for start in starts.values() if start is not None]
     if 3 <= len(known) == len(starts) <= _MOST_RANGES and len(set(known)) == len(known):
-        levels = sorted(texts, key=lambda text: starts[text] or 0.0)
+        levels = sorted(texts, key=lambda code: starts[code] or 0.0)
         return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
     if look.labels:
         return None

@@ -155,35 +155,17 @@ def apply(source: Source, schema: Schema) -> Survey:
     """
     _check_schema(source, schema)
     notes = _Notes(source)
-    answers, background = {}, {}
-    weight = ids = None
-    for column in schema.columns:
-        if column.role == "ignored":
-            if column.name in source.frame:
-                notes.add(f"Column {column.name!r}", column.reason or "the schema says so")
-        elif column.name not in source.frame:
-            notes.add(f"Column {column.name!r}", f"is {column.role}, but the data lacks it")
-        elif column.role == "ordinal":
-            answers[column.name] = _answers(source, column, notes)
-        elif column.role == "background":
-            background[column.name] = _background(source, column, notes)
-        elif column.role == "weight":
-            weight = _weights(source, column)
-        else:
-            ids = source.frame[column.name]
-    known = {column.name for column in schema.columns}
-    for name in source.frame.columns:
-        if name not in known:
-            notes.add(f"Column {name!r}", "is not in the schema")
+    here = [column for column in schema.columns if notes.is_used(column)]
+    answers = {c.name: _answers(source, c, notes) for c in here if c.role == "ordinal"}
+    background = {c.name: _background(source, c, notes) for c in here if c.role == "background"}
+    weight = next((_weights(source, c) for c in here if c.role == "weight"), None)
+    ids = next((source.frame[c.name] for c in here if c.role == "id"), None)
+    notes.add_strangers(schema)
     table = pd.DataFrame(answers, index=source.frame.index)
-    silent = int(table.isna().all(axis=1).sum())
-    if silent:
-        rows = "1 row" if silent == 1 else f"{silent:,} rows"
-        notes.add(rows, "without any answer, kept all the same", silent)
+    notes.add_silent_rows(table)
     others = pd.DataFrame(background, index=source.frame.index)
-    return Survey(
-        source.name, table, others, weight, ids, schema, tuple(notes.entries), source.remarks
-    )
+    left_out = tuple(notes.entries)
+    return Survey(source.name, table, others, weight, ids, schema, left_out, source.remarks)
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -220,6 +202,32 @@ class _Notes:
 
     def add(self, what: str, why: str, count: int = 0) -> None:
         self.entries.append(LeftOut(what, why, count))
+
+    def is_used(self, column: Column) -> bool:
+        """Whether a column of the schema is there and of use; if not, it is noted why."""
+        what = f"Column {column.name!r}"
+        is_there = column.name in self.source.frame
+        if column.role == "ignored":
+            if is_there:
+                self.add(what, column.reason or "the schema says so")
+            return False
+        if not is_there:
+            self.add(what, f"is {column.role}, but the data lacks it")
+        return is_there
+
+    def add_strangers(self, schema: Schema) -> None:
+        """Columns that the schema does not know."""
+        known = {column.name for column in schema.columns}
+        for name in self.source.frame.columns:
+            if name not in known:
+                self.add(f"Column {name!r}", "is not in the schema")
+
+    def add_silent_rows(self, answers: pd.DataFrame) -> None:
+        """Rows without any answer."""
+        silent = int(answers.isna().all(axis=1).sum())
+        if silent:
+            rows = "1 row" if silent == 1 else f"{silent:,} rows"
+            self.add(rows, "without any answer, kept all the same", silent)
 
     def add_missing(self, column: Column, counts: dict[Code, int]) -> None:
         """The codes of a column that are no answer, Stata's .a to .z among them."""

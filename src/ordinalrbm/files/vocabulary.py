@@ -578,6 +578,17 @@ MEASURED_WORDS = frozenset(
         "birthday geburtsjahr naissance duration dauer latitude longitude"
     ).split()
 )
+# Words that may stand beside these: "which country do you live in", "respondent's age group".
+_BESIDE = frozenset(
+    plain_words(
+        "what which your you the are respondent respondents persons person home birth current "
+        "live reside residence were was year years group groups category categories code name "
+        "type status recode recoded main own household survey sample self identified total full "
+        "interview iso census standard number original derived exact categorised completed "
+        "welches welchem welche ihr ihre sind des der die befragten gruppe kategorie jahr "
+        "quel quelle est votre vous groupe cual tiene usted grupo"
+    ).split()
+)
 # Answers that are categories whatever number they carry.
 NOMINAL_ANSWERS = tuple(
     _alternatives(
@@ -599,6 +610,24 @@ NOMINAL_ANSWERS = tuple(
         "control|treatment"
     )
 )
+
+
+def named_after(text: str, known: frozenset[str]) -> str | None:
+    """The known word that a column's name or label is about; None if it is about more than that.
+
+    Examples
+    --------
+    >>> named_after("Which country do you live in?", NOMINAL_WORDS)
+    'country'
+    >>> named_after("job_satisfaction", NOMINAL_WORDS) is None
+    True
+    """
+    words = {word for word in name_words(text) if len(word) > 2}
+    about = words & known
+    beside = words - about - NOMINAL_WORDS - MEASURED_WORDS - _BESIDE
+    return min(about) if about and not beside else None
+
+
 _ORDERED_PARTIES = ("strong democrat", "weak democrat", "strong republican", "weak republican")
 
 

@@ -5,8 +5,8 @@ each format can hold:
 
 - SPSS (.sav, .zsav): value labels, variable labels, user-missing codes and ranges, measures,
   formats, notes. Multiple response sets are not kept.
-- Stata (.dta): value labels of whole numbers, variable labels, formats. It knows no user-missing
-  numbers, only the extended missing values .a to .z: user-missing codes of an SPSS file become
+- Stata (.dta): value labels of whole numbers, variable labels of up to 80 letters, formats. It
+  knows no user-missing numbers, only the extended missing values .a to .z: user-missing codes of an SPSS file become
   these, in ascending order and with their labels. Written to other formats, .a to .z are empty.
 - CSV, TSV (also with .gz) and Parquet: codes, and dates as dates.
 """
@@ -28,13 +28,15 @@ import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import count_codes, factorise_codes, is_among, plain_code
+from ordinalrbm.files.codes import as_number, count_codes, factorise_codes, is_among, plain_code
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey
 
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")
+_STATA_LABEL = 80  # letters of a variable label
+_SPSS_LABEL = 256
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
@@ -175,11 +177,20 @@ def _fill(values: pd.Series, answers: pd.Series, column: Column) -> tuple[pd.Ser
     # Cells that hold the code already stay untouched, and so does the column's type with them.
     position, codes = factorise_codes(values)
     current = np.array([*codes, None], dtype=object)[position]
-    wanted = np.array([*column.levels, None], dtype=object)[level]
+    wanted = np.array([*_like(values, column.levels), None], dtype=object)[level]
     to_fill = given & (current != wanted)
     if not to_fill.any():
         return values, to_fill
     return _put(values, to_fill, wanted), to_fill
+
+
+def _like(values: pd.Series, levels: tuple[Code, ...]) -> list[Code | None]:
+    """Codes as the column has them: where these are text, 1 is "1", and the other way round."""
+    if isinstance(values.dtype, pd.StringDtype):
+        return [str(code) for code in levels]
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return [plain_code(as_number(code)) for code in levels]
+    return list(levels)
 
 
 def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
@@ -243,7 +254,7 @@ def _write_spss(target: Path, frame: pd.DataFrame, source: Source, schema: Schem
             plain,
             file,
             file_label=source.file_label,
-            column_labels=_questions(source, schema),
+            column_labels=_questions(source, schema, _SPSS_LABEL),
             compress=target.name.lower().endswith(".zsav"),
             row_compress=not target.name.lower().endswith(".zsav"),
             note=list(source.file_notes) or None,
@@ -283,8 +294,8 @@ def _write_stata(
         lambda file: pyreadstat.write_dta(
             plain,
             file,
-            file_label=source.file_label[:80],
-            column_labels=_questions(source, schema),
+            file_label=source.file_label[:_STATA_LABEL],
+            column_labels=_questions(source, schema, _STATA_LABEL),
             variable_value_labels=labelled,
             missing_user_values=letters or None,
             variable_format=source.variable_formats if is_stata else None,
@@ -344,9 +355,14 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(columns, index=frame.index)
 
 
-def _questions(source: Source, schema: Schema) -> dict[str, str | None]:
+def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | None]:
+    """Variable labels, cut where the format has no room for more."""
     stated = {column.name: column.question for column in schema.columns if column.question}
-    return {**stated, **source.questions}
+    questions = {**stated, **source.questions}
+    return {
+        name: text if len(text) <= most else text[: most - 1] + "…"
+        for name, text in questions.items()
+    }
 
 
 def _measures(source: Source, schema: Schema) -> dict[str, str]:
