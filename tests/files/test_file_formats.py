@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 from made_up_files import LABELS, QUESTIONS, SCRIPT, survey_frame, write_spss, write_stata
 
@@ -221,3 +223,22 @@ def test_folder_with_other_things_in_it(tmp_path: Path) -> None:
 def test_intervals_are_categories(tmp_path: Path) -> None:
     frame = pd.DataFrame({"age": pd.cut([1, 5, 9], [0, 4, 10])})
     assert list(from_frame(frame).frame["age"].cat.categories) == ["(0, 4]", "(4, 10]"]
+
+
+def test_wrong_encoding_of_spss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_spss(tmp_path / "survey.sav")
+    read_sav = pyreadstat.read_sav
+
+    def strict(*args: object, encoding: str | None = None, **options: object) -> object:
+        if encoding is None:
+            raise pyreadstat.ReadstatError("Unable to convert string to the requested encoding")
+        return read_sav(*args, **options)
+
+    monkeypatch.setattr(pyreadstat, "read_sav", strict)
+    assert "read as Windows-1252" in read(path).remarks[0]
+
+
+def test_decimals_are_numbers(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array([Decimal("1.5"), None])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").frame["x"].dtype == np.float64

@@ -206,8 +206,8 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
 @pytest.mark.parametrize(
     ("values", "name", "said", "reason"),
     [
-        ([1, 2] * 5, "gender", {}, "its name says gender"),
-        ([1, 2, 3] * 5, "v1", {"questions": "Country of birth"}, "its name says"),
+        ([1, 2] * 5, "gender", {}, "it is named after gender"),
+        ([1, 2, 3] * 5, "v1", {"questions": "Country of birth"}, "it is named after country"),
         (["male", "female"] * 5, "v1", {}, "its answers are categories"),
         ([1, 2] * 5, "v1", {"labels": {1: "male", 2: "female"}}, "its answers are categories"),
         ([1, 2] * 5, "v1", {"labels": {1: "tea", 2: "coffee"}}, "two categories"),

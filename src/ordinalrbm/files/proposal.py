@@ -6,6 +6,7 @@ that look odd stay levels, and the reason says to look at them.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ _MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
 _DATE_TEXT = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?")
+_INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 # What surveys like to use for "don't know" and the like.
 _TYPICAL_MISSING = {7, 8, 9, 66, 77, 88, 96, 97, 98, 99, 996, 997, 998, 999, 9997, 9998, 9999}
 
@@ -291,10 +293,10 @@ def _by_words(look: _Look) -> Column | None:
             return _column(look, "ordinal", f"known answers, {ordered[0]} to {ordered[-1]}", levels)
         if names_categories(texts.values()):
             return _column(look, "background", "its answers are categories", _seen(look))
-    for known, what in ((NOMINAL_WORDS, "categories"), (MEASURED_WORDS, "a measurement")):
+    for known in (NOMINAL_WORDS, MEASURED_WORDS):
         word = named_after(look.name, known) or named_after(look.question, known)
         if word is not None:
-            return _column(look, "background", f"its name says {word}, {what}", _seen(look))
+            return _column(look, "background", f"it is named after {word}", _seen(look))
     return None
 
 
@@ -313,7 +315,7 @@ def _numeric_order(codes: Iterable[Code]) -> list[Code] | None:
 def _seen(look: _Look) -> list[Code]:
     """Codes of categories: labelled ones, and others that occur if they are few."""
     codes = list(look.labels)
-    others = [code for code in look.counts if code not in look.labels]
+    others = [code for code in look.counts if code not in look.labels and code not in _INFINITE]
     if codes or (not look.is_text and len(others) <= MOST_LEVELS):
         codes += others if len(others) <= MOST_LEVELS else []
         return _numeric_order(codes) or codes
@@ -327,6 +329,8 @@ def _numbers(look: _Look) -> Column | None:
     seen = _numeric_order(look.counts)
     if seen is None or _numeric_order(look.labels) is None:
         return None
+    if not all(math.isfinite(as_number(code) or 0.0) for code in seen):
+        return _column(look, "background", _measurement(seen))
     if len(look.labels) >= 2:
         return _labelled_numbers(look, seen)
     return _bare_numbers(look, seen)
@@ -415,7 +419,8 @@ def _grid(low: int, high: int, like: Sequence[Code]) -> list[Code]:
 
 
 def _measurement(seen: list[Code]) -> str:
-    return f"a measurement: {len(seen)} different numbers from {seen[0]} to {seen[-1]}"
+    low, high = (code if isinstance(code, str) else f"{code:.6g}" for code in (seen[0], seen[-1]))
+    return f"a measurement: {len(seen)} different numbers from {low} to {high}"
 
 
 # ---- text -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def proposal_table(schema: Schema) -> Table:
     table.add_column("Why", overflow="fold", ratio=26)
     for run in _runs(schema):
         first = run[0]
-        cells = (_which(run), first.role, levels_in_words(first), _missing(first), first.reason)
+        cells = (_which(run), first.role, levels_in_words(first), _missing(run), first.reason)
         table.add_row(*(escape(cell) for cell in cells))
     return table
 
@@ -58,17 +58,10 @@ def levels_in_words(column: Column) -> str:
 
 
 def _runs(schema: Schema) -> Iterator[list[Column]]:
-    """Neighbours that differ only in name and question."""
+    """Neighbours with the same role, levels and reason."""
 
     def key(column: Column) -> tuple[object, ...]:
-        return (
-            column.role,
-            column.levels,
-            column.names,
-            column.missing,
-            column.missing_names,
-            column.reason,
-        )
+        return column.role, column.levels, column.names, column.reason
 
     for _, run in groupby(schema.columns, key):
         yield list(run)
@@ -81,9 +74,14 @@ def _which(run: list[Column]) -> str:
     return f"{names[0]} … {names[-1]} ({len(names)} columns)"
 
 
-def _missing(column: Column) -> str:
-    pairs = zip(column.missing, column.missing_names, strict=True)
-    return ", ".join(_called(code, name) for code, name in pairs)
+def _missing(run: list[Column]) -> str:
+    """What is no answer in any of these columns."""
+    called = [
+        _called(code, name)
+        for column in run
+        for code, name in zip(column.missing, column.missing_names, strict=True)
+    ]
+    return ", ".join(dict.fromkeys(called))
 
 
 def _called(code: object, name: str) -> str:

@@ -6,8 +6,9 @@ each format can hold:
 - SPSS (.sav, .zsav): value labels, variable labels, user-missing codes and ranges, measures,
   formats, notes. Multiple response sets are not kept.
 - Stata (.dta): value labels of whole numbers, variable labels of up to 80 letters, formats. It
-  knows no user-missing numbers, only the extended missing values .a to .z: user-missing codes of an SPSS file become
-  these, in ascending order and with their labels. Written to other formats, .a to .z are empty.
+  knows no user-missing numbers, only the extended missing values .a to .z: user-missing codes of
+  an SPSS file become these, in ascending order and with their labels. Written to other formats,
+  .a to .z are empty.
 - CSV, TSV (also with .gz) and Parquet: codes, and dates as dates.
 """
 
@@ -347,7 +348,8 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     for name in frame.columns:
         values = frame[name]
         if isinstance(values.dtype, pd.CategoricalDtype):
-            values = values.astype(values.dtype.categories.dtype)
+            is_number = pd.api.types.is_numeric_dtype(values.dtype.categories.dtype)
+            values = values.astype("float64" if is_number else object)
         is_number = pd.api.types.is_numeric_dtype(values.dtype)  # booleans too
         if is_number and (values.dtype.kind == "b" or not isinstance(values.dtype, np.dtype)):
             values = values.astype("float64")
