@@ -329,7 +329,7 @@ def _numbers(look: _Look) -> Column | None:
     seen = _numeric_order(look.counts)
     if seen is None or _numeric_order(look.labels) is None:
         return None
-    if not all(math.isfinite(as_number(code) or 0.0) for code in seen):
+    if not all(math.isfinite(_number(code)) for code in seen):
         return _column(look, "background", _measurement(seen))
     if len(look.labels) >= 2:
         return _labelled_numbers(look, seen)
@@ -349,28 +349,24 @@ def _labelled_numbers(look: _Look, seen: list[Code]) -> Column:
         return _column(look, "background", reason, _seen(look))
     if len(levels) == 2 and look.measure != "ordinal":
         return _column(look, "background", "two categories without a known order", levels)
-    bare = [code for code in levels if code not in look.labels and code not in odd]
+    scale = [code for code in levels if code not in odd]
     reason = f"{len(labelled)} labelled codes in the order of their numbers"
-    if bare:
-        reason = f"codes {levels[0]} to {levels[-1 - len(_above(odd, levels))]}, some with labels"
+    if not set(scale) <= set(labelled):
+        reason = f"codes {scale[0]} to {scale[-1]}, some with labels"
     return _column(look, "ordinal", reason, levels, odd)
-
-
-def _above(odd: list[Code], levels: list[Code]) -> list[Code]:
-    return [code for code in odd if levels.index(code) >= len(levels) - len(odd)]
 
 
 def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:
     """Levels where some codes have labels, and those among them that stand apart."""
     if set(seen) <= set(labelled):
         return labelled, []
-    low, high = as_number(labelled[0]) or 0.0, as_number(labelled[-1]) or 0.0
+    low, high = _number(labelled[0]), _number(labelled[-1])
     codes = {*labelled, *seen}
     if high - low < MOST_LEVELS and all(_is_whole(code) for code in labelled):
         codes |= set(_grid(int(low), int(high), like=[*labelled, *seen]))
-    outside = [code for code in seen if not low <= (as_number(code) or 0.0) <= high]
-    odd = [code for code in outside if not low - 1 <= (as_number(code) or 0.0) <= high + 1]
-    odd += [code for code in outside if code not in odd and low >= 0 > (as_number(code) or 0.0)]
+    outside = [code for code in seen if not low <= _number(code) <= high]
+    odd = [code for code in outside if not low - 1 <= _number(code) <= high + 1]
+    odd += [code for code in outside if code not in odd and low >= 0 > _number(code)]
     return _numeric_order(codes) or [], _numeric_order(odd) or []
 
 
@@ -378,7 +374,7 @@ def _bare_numbers(look: _Look, seen: list[Code]) -> Column:
     core, odd = _core(seen)
     if not all(_is_whole(code) for code in seen) or len(core) < 2:
         return _column(look, "background", _measurement(seen), _seen(look))
-    low, high = int(as_number(core[0]) or 0), int(as_number(core[-1]) or 0)
+    low, high = int(_number(core[0])), int(_number(core[-1]))
     declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
     symmetric = low == -high and high <= 5
     counted = 0 <= low <= 2 and high < MOST_LEVELS + min(low, 1)
@@ -393,7 +389,7 @@ def _bare_numbers(look: _Look, seen: list[Code]) -> Column:
 
 def _core(seen: list[Code]) -> tuple[list[Code], list[Code]]:
     """Codes of the scale itself, and codes such as 99 or -1 that stand apart from it."""
-    numbers = [as_number(code) or 0.0 for code in seen]
+    numbers = [_number(code) for code in seen]
     above = [n for n in numbers if n >= 0]
     low = [n for n in numbers if n < 0] if len(above) >= 2 and min(numbers) != -max(numbers) else []
     high: list[float] = []
@@ -407,8 +403,15 @@ def _core(seen: list[Code]) -> tuple[list[Code], list[Code]]:
     return core, [code for code, n in zip(seen, numbers, strict=True) if n in apart]
 
 
+def _number(code: Code) -> float:
+    """The number of a code that is known to be one."""
+    number = as_number(code)
+    assert number is not None
+    return number
+
+
 def _is_whole(code: Code) -> bool:
-    return (as_number(code) or 0.0).is_integer()
+    return _number(code).is_integer()
 
 
 def _grid(low: int, high: int, like: Sequence[Code]) -> list[Code]:
