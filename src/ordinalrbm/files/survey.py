@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ordinalrbm.files.schema import Schema
+from ordinalrbm.data.scales import shorten
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.codes import as_number, factorise_codes, is_among, plain_code
+from ordinalrbm.files.formats import from_frame, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean, override
+from ordinalrbm.files.source import Source, StrPath, unreadable
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,8 @@ class Survey:
         What each column of the file was taken for, its question text among it.
     left_out : tuple of LeftOut
         Everything that was in the file and is not used.
+    notes : tuple of str
+        What had to be assumed to read the file, in sentences.
     """
 
     name: str
@@ -58,3 +70,255 @@ class Survey:
     ids: pd.Series | None
     schema: Schema
     left_out: tuple[LeftOut, ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_survey(
+    data: Any, schema_path: StrPath | None = None, schema: Schema | None = None
+) -> Survey:
+    r"""Read a survey: its file, what its columns are, and the answers they hold.
+
+    Parameters
+    ----------
+    data : str, path, or DataFrame of pandas or polars
+        A file as `formats.read` takes it, or a table in memory.
+    schema_path : str or path, optional
+        A TOML file that corrects, in some columns or in all, what would be proposed.
+    schema : Schema, optional
+        What the columns are, for example of a fitted model; without it, `proposal.propose` says.
+
+    Returns
+    -------
+    Survey
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "pupils.csv"
+    >>> _ = file.write_text("sex,maths,music\nf,never,3\nm,often,1\nf,n/a,2\n")
+    >>> survey = read_survey(file)
+    >>> survey.answers
+       maths music
+    0  never     3
+    1  often     1
+    2    NaN     2
+    >>> [(left.what, left.why, left.count) for left in survey.left_out]
+    [("Column 'maths', n/a", 'is no answer', 1)]
+    """
+    is_path = isinstance(data, str | os.PathLike)
+    source = read(data) if is_path else from_frame(data)
+    schema = propose(source) if schema is None else schema
+    if schema_path is not None:
+        schema = override(schema, _read_text(Path(schema_path)), f"File '{schema_path}'")
+    return apply(source, schema)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise DataError(f"File '{path}' does not exist; check the path.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"File '{path}' is not UTF-8 text; save it as UTF-8.") from error
+    except OSError as error:
+        raise unreadable(path, error.strerror or error) from error
+
+
+def apply(source: Source, schema: Schema) -> Survey:
+    """The answers and the background that a file holds, by what its columns are.
+
+    Where the schema comes from another file, its codes rule: labels of this file do not count.
+    Only codes that the schema does not know and this file declares as missing are missing too.
+
+    Parameters
+    ----------
+    source : Source
+    schema : Schema
+
+    Returns
+    -------
+    Survey
+
+    Raises
+    ------
+    DataError
+        When the file lacks a question, a value is not among the levels, there is no question at
+        all, or weights are not numbers.
+
+    Examples
+    --------
+    >>> from ordinalrbm.files.schema import Column
+    >>> column = Column("Q1", "ordinal", levels=(2, 1), names=("low", "high"))
+    >>> survey = apply(from_frame(pd.DataFrame({"Q1": [1, 2]})), Schema((column,)))
+    >>> survey.answers["Q1"].tolist()
+    ['high', 'low']
+    """
+    _check_schema(source, schema)
+    notes = _Notes(source)
+    here = [column for column in schema.columns if notes.is_used(column)]
+    answers = {c.name: _answers(source, c, notes) for c in here if c.role == "ordinal"}
+    background = {c.name: _background(source, c, notes) for c in here if c.role == "background"}
+    weight = next((_weights(source, c) for c in here if c.role == "weight"), None)
+    ids = next((source.frame[c.name] for c in here if c.role == "id"), None)
+    notes.add_strangers(schema)
+    table = pd.DataFrame(answers, index=source.frame.index)
+    notes.add_silent_rows(table)
+    others = pd.DataFrame(background, index=source.frame.index)
+    left_out = tuple(notes.entries)
+    return Survey(source.name, table, others, weight, ids, schema, left_out, source.remarks)
+
+
+# ---- checks -----------------------------------------------------------------------------------
+
+
+def _check_schema(source: Source, schema: Schema) -> None:
+    questions = schema.names("ordinal")
+    if not questions:
+        raise DataError(
+            f"{source.where} has no column that was taken for an ordinal question; give roles and "
+            "levels in a schema."
+        )
+    for name in questions:
+        if name not in source.frame:
+            raise DataError(
+                f"{source.where} lacks the column {name!r}"
+                f"{did_you_mean(name, source.frame.columns)}; add it, empty if nobody was asked."
+            )
+    for role in ("weight", "id"):
+        names = schema.names(role)
+        if len(names) > 1:
+            raise DataError(
+                f"The schema of {source.name!r} gives the role {role} to {names[0]!r} and "
+                f"{names[1]!r}; keep one and make the others background or ignored."
+            )
+
+
+class _Notes:
+    """What is left out of a file, collected on the way."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.entries: list[LeftOut] = []
+
+    def add(self, what: str, why: str, count: int = 0) -> None:
+        self.entries.append(LeftOut(what, why, count))
+
+    def is_used(self, column: Column) -> bool:
+        """Whether a column of the schema is there and of use; if not, it is noted why."""
+        what = f"Column {column.name!r}"
+        is_there = column.name in self.source.frame
+        if column.role == "ignored":
+            if is_there:
+                self.add(what, column.reason or "the schema says so")
+            return False
+        if not is_there:
+            self.add(what, f"is {column.role}, but the data lacks it")
+        return is_there
+
+    def add_strangers(self, schema: Schema) -> None:
+        """Columns that the schema does not know."""
+        known = {column.name for column in schema.columns}
+        for name in self.source.frame.columns:
+            if name not in known:
+                self.add(f"Column {name!r}", "is not in the schema")
+
+    def add_silent_rows(self, answers: pd.DataFrame) -> None:
+        """Rows without any answer."""
+        silent = int(answers.isna().all(axis=1).sum())
+        if silent:
+            rows = "1 row" if silent == 1 else f"{silent:,} rows"
+            self.add(rows, "without any answer, kept all the same", silent)
+
+    def add_missing(self, column: Column, counts: dict[Code, int]) -> None:
+        """The codes of a column that are no answer, Stata's .a to .z among them."""
+        names = dict(zip(column.missing, column.missing_names, strict=True))
+        tags = self.source.tags.get(column.name)
+        if tags is not None:
+            found, times = np.unique(tags[tags != ""].astype(str), return_counts=True)
+            counts = {**counts, **dict(zip(found.tolist(), times.tolist(), strict=True))}
+        labels = self.source.value_labels.get(column.name, {})
+        for code, count in counts.items():
+            name = names.get(code) or labels.get(code, "")
+            called = f"{code} ({name})" if name and name != str(code) else str(code)
+            self.add(f"Column {column.name!r}, {called}", "is no answer", count)
+
+
+# ---- columns ----------------------------------------------------------------------------------
+
+
+def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
+    position, codes = factorise_codes(source.frame[column.name])
+    levels = {code: k for k, code in enumerate(column.levels)}
+    level_of = [_find(code, levels) for code in codes]
+    missing = _missing(source, column, codes, level_of)
+    for k, code in enumerate(codes):
+        if level_of[k] is None and code not in missing:
+            raise _off_levels(source, column, code, int((position == k).argmax()))
+    times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
+    notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
+    # One more entry than codes, so that position -1 finds "unanswered".
+    of_code = np.array([-1 if k is None else k for k in level_of] + [-1], dtype=np.int16)
+    return pd.Categorical.from_codes(of_code[position], list(column.names), ordered=True)
+
+
+def _find(code: Code, levels: dict[Code, int]) -> int | None:
+    """A code's level; where files differ in whether codes are text, 1 and "1" are the same."""
+    if code in levels:
+        return levels[code]
+    if isinstance(code, str):
+        number = as_number(code)
+        code_of_number = None if number is None else plain_code(number)
+        return None if code_of_number is None else levels.get(code_of_number)
+    return levels.get(str(code))
+
+
+def _missing(
+    source: Source, column: Column, codes: list[Code], level_of: list[int | None]
+) -> set[Code]:
+    declared = source.missing.get(column.name, ())
+    stated = {code: k for k, code in enumerate(column.missing)}
+    return {
+        code
+        for code, level in zip(codes, level_of, strict=True)
+        if level is None and (_find(code, stated) is not None or is_among(code, declared))
+    }
+
+
+def _off_levels(source: Source, column: Column, code: Code, row: int) -> DataError:
+    return DataError(
+        f"{source.where}, column {column.name!r}, row {row} (counted from 0): the value {code!r} "
+        f"is not among the levels {shorten(column.levels)}; correct it, leave it empty, or list it "
+        "under missing or levels in the schema."
+    )
+
+
+def _background(source: Source, column: Column, notes: _Notes) -> Any:
+    """Names where the column has names, else the values; nothing where the code is no answer."""
+    values = source.frame[column.name]
+    position, codes = factorise_codes(values)
+    missing = _missing(source, column, codes, [None] * len(codes))
+    times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
+    notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
+    if list(column.names) == [str(code) for code in column.levels]:
+        is_missing = np.array([code in missing for code in codes] + [False])
+        return values.mask(is_missing[position])
+    levels = {code: k for k, code in enumerate(column.levels)}
+    names = list(column.names)
+    category_of = []
+    for code in codes:
+        k = -1 if code in missing else _find(code, levels)
+        if k is None:  # a category without a name is called by its code
+            k = len(names)
+            names.append(str(code) if str(code) not in names else f"code {code}")
+        category_of.append(k)
+    return pd.Categorical.from_codes(np.array([*category_of, -1])[position], names)
+
+
+def _weights(source: Source, column: Column) -> pd.Series:
+    values = source.frame[column.name]
+    if not pd.api.types.is_numeric_dtype(values.dtype):
+        raise DataError(
+            f"{source.where}, column {column.name!r}: weights must be numbers, but there is "
+            f"{values.dropna().iloc[0]!r}; correct them or give the column another role."
+        )
+    return values.astype("float64")

@@ -1,0 +1,183 @@
+"""CSV and TSV files: which encoding, which delimiter, which columns are numbers."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.source import Format, Source, name_of, unreadable
+
+# What programs write for an empty cell among numbers. Among text, each could be an answer.
+EMPTY_NUMBERS = ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", ".", "-"]
+
+_DELIMITERS = (",", ";", "\t", "|")
+_BLOCK = 1 << 24  # a row must fit into a block
+# Text such as 007 is a name made of digits: as a number it would be another one.
+_LEADING_ZERO = r"^[+-]?0\d"
+_DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+
+
+def read(path: Path, kind: Format) -> Source:
+    """Read a CSV or TSV file, packed with gzip or not; `formats.read` explains."""
+    content, remarks = _utf8(path, _unpacked(path))
+    said, content = _said_delimiter(content)
+    delimiter = said or ("\t" if kind == "tsv" else _delimiter(content))
+    table = _table(path, content, delimiter)
+    columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
+    emptied = sum(column.null_count for column in columns) - _n_empty(table)
+    if emptied:
+        remarks += (f"{emptied:,} cells such as NA in columns of numbers were read as empty.",)
+    names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
+    # By position, because names need not differ yet.
+    frame = pd.DataFrame({k: column.to_pandas() for k, column in enumerate(columns)})
+    frame.columns = names
+    return Source(path, kind, name_of(path), frame, remarks=remarks)
+
+
+def _n_empty(table: pa.Table) -> int:
+    return sum(column.null_count for column in table.columns)
+
+
+def _unpacked(path: Path) -> bytes:
+    content = path.read_bytes()
+    if content[:2] != b"\x1f\x8b":
+        if path.name.lower().endswith(".gz"):
+            raise unreadable(path, "it is not packed with gzip")
+        return content
+    try:
+        return gzip.decompress(content)
+    except (OSError, EOFError, zlib.error) as error:
+        raise unreadable(path, error) from error
+
+
+def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The text in UTF-8, and a sentence where its encoding had to be guessed."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            return content.decode("utf-16").encode(), ()
+        except UnicodeDecodeError as error:
+            raise unreadable(path, error) from error
+    if b"\0" in content[:65536]:
+        raise DataError(
+            f"File '{path}' is no text, though its ending says so; give it the ending of what it "
+            "is, or export it again."
+        )
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    if not content.strip():
+        raise DataError(f"File '{path}' is empty; give a file with a table.")
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return _from_windows(path, content)
+    return content, ()
+
+
+def _from_windows(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
+    try:
+        text = content.decode("cp1252")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"File '{path}' is neither UTF-8 nor Windows-1252 text; save it as UTF-8."
+        ) from error
+    remark = f"File '{path}' is not UTF-8 and was read as Windows-1252; check its accents."
+    return text.encode(), (remark,)
+
+
+def _said_delimiter(content: bytes) -> tuple[str | None, bytes]:
+    """The delimiter that Excel may write into a line of its own, "sep=;", and what follows."""
+    said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
+    return (said[1].decode(), content[said.end() :]) if said else (None, content)
+
+
+def _delimiter(content: bytes) -> str:
+    """The delimiter that the header has most of, what stands in quotes aside.
+
+    Examples
+    --------
+    >>> _delimiter(b'a;"b, c, and d";e')
+    ';'
+    """
+    header = content.lstrip(b"\r\n").split(b"\n", 1)[0].decode("utf-8", "replace")
+    bare = re.sub(r'"[^"]*"', "", header)
+    return max(_DELIMITERS, key=bare.count)  # the first of equals, so a comma when there is none
+
+
+def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
+    """Every column as text, without blanks around it, null where empty; names from line one."""
+    first = io.StringIO(content[:_BLOCK].decode("utf-8", "replace").lstrip("\r\n"), newline="")
+    n_columns = len(next(csv.reader(first, delimiter=delimiter)))
+    try:
+        table = _parsed(content, delimiter, n_columns)
+    except pa.ArrowException:
+        try:  # read by one thread, so that the line is counted
+            table = _parsed(content, delimiter, n_columns, use_threads=False)
+        except pa.ArrowException as error:
+            raise _bad_line(path, str(error)) from error
+    names = [(column[0].as_py() or "").strip() for column in table.columns]
+    columns = [_trimmed(column.slice(1)) for column in table.columns]
+    return pa.table(columns, names=names)
+
+
+def _parsed(content: bytes, delimiter: str, n_columns: int, use_threads: bool = True) -> pa.Table:
+    return arrow_csv.read_csv(
+        io.BytesIO(content),
+        # The header is read as a row, because its names need not differ.
+        arrow_csv.ReadOptions(
+            autogenerate_column_names=True, block_size=_BLOCK, use_threads=use_threads
+        ),
+        arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        arrow_csv.ConvertOptions(
+            column_types={f"f{k}": pa.string() for k in range(n_columns)},
+            null_values=[""],
+            strings_can_be_null=True,
+        ),
+    )
+
+
+def _bad_line(path: Path, problem: str) -> DataError:
+    ragged = re.search(r"Expected (\d+) columns, got (\d+): (.*)", problem, re.DOTALL)
+    if ragged is None:
+        return unreadable(path, problem)
+    expected, got, line = ragged.groups()
+    row = re.search(r"Row #(\d+)", problem)
+    where = f", line {row.group(1)}" if row else ""
+    shown = line if len(line) <= 60 else line[:57] + "..."
+    return DataError(
+        f"File '{path}'{where}: {shown!r} has {got} fields where the header has {expected}; "
+        "correct the line, or put fields that hold the delimiter in quotes."
+    )
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    column = pc.utf8_trim_whitespace(column)
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray:
+    """The column as numbers where all of it is; else as it is."""
+    is_empty = pc.is_in(column, pa.array(EMPTY_NUMBERS))
+    text = pc.if_else(is_empty, pa.scalar(None, pa.string()), column)
+    if text.null_count == len(text) or _any(pc.match_substring_regex(text, _LEADING_ZERO)):
+        return column
+    if decimal_comma and _any(pc.match_substring_regex(text, _DECIMAL_COMMA)):
+        text = pc.replace_substring(text, ",", ".")
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return column
+
+
+def _any(found: pa.ChunkedArray) -> bool:
+    return bool(pc.any(found).as_py())

@@ -1,0 +1,221 @@
+"""Files as tables of codes: SPSS, Stata, CSV and Parquet, with all that they say of their columns.
+
+Nothing is interpreted here. Codes stay as they are stored, user-missing ones too; what they mean
+is proposed in `proposal` and applied in `survey`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ordinalrbm.data.scales import shorten
+from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.files import delimited, statistical
+from ordinalrbm.files.codes import plain_code
+from ordinalrbm.files.source import Format, Source, StrPath, format_of, name_of, unreadable, what
+
+__all__ = ["Source", "from_frame", "read"]
+
+
+def read(path: StrPath) -> Source:
+    r"""Read a file, its format seen from its ending.
+
+    Parameters
+    ----------
+    path : str or path
+        ``.sav``, ``.zsav`` (SPSS), ``.dta`` (Stata), ``.csv``, ``.tsv`` (also with ``.gz``), or
+        ``.parquet``; or a folder of Parquet files, partitioned or not.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    DataError
+        When there is no such file, it cannot be read, or it holds no table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "pupils.csv"
+    >>> _ = file.write_text("sex;like maths\nf;4\nm;2\n")
+    >>> read(file).frame
+      sex  like maths
+    0   f           4
+    1   m           2
+    """
+    file = Path(path)
+    kind = _format_on_disk(file)
+    try:
+        if kind in ("csv", "tsv"):
+            source = delimited.read(file, kind)
+        elif kind == "parquet":
+            source = _read_parquet(file)
+        else:
+            source = statistical.read(file, kind)
+    except PermissionError as error:
+        raise DataError(
+            f"{what(file)} may not be read (permission denied); change its permissions."
+        ) from error
+    except OSError as error:
+        raise unreadable(file, error.strerror or error) from error
+    return _checked(source)
+
+
+def from_frame(frame: Any, name: str = "table") -> Source:
+    """A pandas or polars frame as if it had been read from a file.
+
+    An index with a name is taken for a column; one without only numbers the rows. Ordered
+    categoricals and polars Enums carry their order.
+
+    Examples
+    --------
+    >>> from_frame(pd.DataFrame({"Q1": [1, 2]}), "made up").name
+    'made up'
+    """
+    if type(frame).__module__.split(".")[0] == "polars":
+        frame = _from_polars(frame, name)
+    if not isinstance(frame, pd.DataFrame):
+        raise DataTypeError(
+            f"Table '{name}' is a {type(frame).__name__}; give a pandas or polars DataFrame."
+        )
+    return _checked(Source(None, "frame", name, _plain_frame(frame)))
+
+
+def _format_on_disk(path: Path) -> Format:
+    try:
+        if path.is_dir():
+            if not parquet_files(path):
+                raise DataError(
+                    f"Folder '{path}' holds no Parquet file; give a file, or a folder of Parquet "
+                    "files."
+                )
+            return "parquet"
+        kind = format_of(path)
+        if not path.exists():
+            raise DataError(f"File '{path}' does not exist; check the path.")
+        if path.stat().st_size == 0:
+            raise DataError(f"File '{path}' is empty; give a file with a table.")
+    except PermissionError as error:
+        raise DataError(
+            f"File '{path}' may not be read (permission denied); change its permissions."
+        ) from error
+    return kind
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files in a folder and below, in order; hidden ones are left."""
+    files = sorted(file for file in folder.rglob("*.parquet") if file.is_file())
+    return [
+        file
+        for file in files
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    ]
+
+
+def _checked(source: Source) -> Source:
+    names = list(source.frame.columns)
+    _refuse_twice(names, source.where)
+    if not names:
+        raise DataError(f"{source.where} has no columns; give a table with at least one.")
+    if not len(source.frame):
+        raise DataError(
+            f"{source.where} has no rows, only the columns {shorten(names)}; give a table with "
+            "answers."
+        )
+    return source
+
+
+def _refuse_twice(names: list[str], where: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
+
+
+# ---- Parquet ----------------------------------------------------------------------------------
+
+
+def _read_parquet(path: Path) -> Source:
+    try:
+        table = _folder_table(path) if path.is_dir() else _file_table(path)
+        frame = table.to_pandas()
+    except DataError:
+        raise
+    except (pa.ArrowException, ValueError) as error:
+        raise unreadable(path, error) from error
+    return Source(path, "parquet", name_of(path), _plain_frame(frame))
+
+
+def _file_table(path: Path) -> pa.Table:
+    # Of columns with one name, Arrow's own message is a riddle.
+    _refuse_twice(pq.read_schema(path).names, what(path))
+    return pq.read_table(path, partitioning=None)
+
+
+def _folder_table(folder: Path) -> pa.Table:
+    """All Parquet files of a folder one after the other; folders like year=2020 are a column."""
+    tables = []
+    for file in parquet_files(folder):
+        table = _file_table(file)
+        for part in file.relative_to(folder).parts[:-1]:
+            name, is_partition, value = part.partition("=")
+            if is_partition and name not in table.column_names:
+                table = table.append_column(name, _repeated(unquote(value), len(table)))
+        tables.append(table)
+    # Columns that only some files have are kept, empty elsewhere.
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _repeated(value: str, n: int) -> pa.Array:
+    if value == "__HIVE_DEFAULT_PARTITION__":
+        return pa.nulls(n)
+    is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
+    return pa.repeat(int(value) if is_whole else value, n)
+
+
+# ---- frames -----------------------------------------------------------------------------------
+
+
+def _from_polars(frame: Any, name: str) -> Any:
+    if type(frame).__name__ == "LazyFrame":
+        raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
+    if type(frame).__name__ != "DataFrame":
+        return frame
+    plain = frame.to_pandas()
+    for column, kind in zip(frame.columns, frame.dtypes, strict=True):
+        if type(kind).__name__ == "Enum":
+            categories = kind.categories.to_list()
+            plain[column] = pd.Categorical(frame[column].to_list(), categories, ordered=True)
+    return plain
+
+
+def _plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """With text as names, rows numbered from 0, and a named index as columns."""
+    named = any(name is not None for name in frame.index.names)
+    only_numbers = pd.api.types.is_integer_dtype(frame.index.dtype)
+    frame = frame.reset_index(drop=not named and only_numbers)
+    frame.columns = [_plain_name(name) for name in frame.columns]
+    for k, name in enumerate(frame.columns):
+        values = frame.iloc[:, k]
+        if values.dtype == object and any(isinstance(v, Decimal) for v in values.head(100)):
+            frame[name] = values.astype("float64")
+        elif isinstance(values.dtype, pd.CategoricalDtype):
+            # Categories can be intervals, as pandas.cut makes them; as text they are codes.
+            categories = [c if plain_code(c) is not None else str(c) for c in values.cat.categories]
+            frame[name] = values.cat.rename_categories(categories)
+    return frame
+
+
+def _plain_name(name: Any) -> str:
+    """Column names as text; those of several levels joined."""
+    return " ".join(map(str, name)) if isinstance(name, tuple) else str(name)

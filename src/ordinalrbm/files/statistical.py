@@ -1,0 +1,134 @@
+"""SPSS and Stata files, with labels, missing values and formats."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyreadstat
+from pyreadstat import PyreadstatError, ReadstatError
+
+from ordinalrbm.files.codes import Missing, plain_code
+from ordinalrbm.files.schema import Code
+from ordinalrbm.files.source import Format, Source, name_of, unreadable
+
+# By the beginning of a format's name; the first that fits counts.
+_SPSS_DATES = (
+    (r"DATETIME|YMDHMS", "datetime"),
+    (r"[AEJS]?DATE|QYR|MOYR|WKYR", "date"),
+    (r"D?TIME|MTIME", "time"),
+)
+_STATA_DATES = ((r"%-?t[cC]", "datetime"), (r"%-?(td|d)", "date"), (r"%-?t[bwmqhy]", "period"))
+
+
+def read(path: Path, kind: Format) -> Source:
+    """Read an SPSS or Stata file; `formats.read` explains."""
+    with path.open("rb"):
+        pass  # pyreadstat does not say why it cannot open a file; this does
+    frame, meta, remarks = _parsed(path, kind)
+    tags: dict[str, np.ndarray] = {}
+    if kind == "dta":
+        frame, tags = _untagged(path, frame, meta)
+    return Source(
+        path,
+        kind,
+        name_of(path),
+        frame,
+        value_labels={
+            name: _labels(labels, kind) for name, labels in meta.variable_value_labels.items()
+        },
+        questions={
+            name: label.strip() for name, label in meta.column_names_to_labels.items() if label
+        },
+        missing={name: _missing(entries) for name, entries in meta.missing_ranges.items()},
+        measure={name: m for name, m in meta.variable_measure.items() if m and m != "unknown"},
+        dates=_dates(meta.original_variable_types, _STATA_DATES if kind == "dta" else _SPSS_DATES),
+        tags=tags,
+        variable_formats={
+            name: form for name, form in meta.original_variable_types.items() if form
+        },
+        display_widths=dict(meta.variable_display_width),
+        file_label=meta.file_label or "",
+        file_notes=tuple(meta.notes or ()),
+        remarks=remarks,
+    )
+
+
+def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...]]:
+    reader = pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav
+    try:
+        return *_codes(reader, path), ()
+    except UnicodeDecodeError:
+        pass
+    except (ReadstatError, PyreadstatError) as error:
+        if "convert" not in str(error):
+            raise unreadable(path, error) from error
+    try:
+        frame, meta = _codes(reader, path, encoding="WINDOWS-1252")
+    except (ReadstatError, PyreadstatError, UnicodeDecodeError) as error:
+        raise unreadable(path, error) from error
+    remark = f"File '{path}' has text that is not in the encoding it names and was read as "
+    return frame, meta, (remark + "Windows-1252; check its accents.",)
+
+
+def _codes(reader: Any, path: Path, encoding: str | None = None) -> tuple[pd.DataFrame, Any]:
+    frame, meta = reader(
+        str(path), user_missing=True, disable_datetime_conversion=True, encoding=encoding
+    )
+    return frame, meta
+
+
+def _untagged(
+    path: Path, frame: pd.DataFrame, meta: Any
+) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """The frame with empty cells where Stata has .a to .z, and these by column.
+
+    Beside tags, pyreadstat gives 0 for plainly missing whole numbers; read without tags, they
+    are empty. So such columns are read once more.
+    """
+    tagged = list(meta.missing_user_values)
+    if not tagged:
+        return frame, {}
+    again, _ = pyreadstat.read_dta(str(path), usecols=tagged, disable_datetime_conversion=True)
+    tags = {}
+    for name in tagged:
+        letters = [f".{v}" if isinstance(v, str) else "" for v in frame[name]]
+        tags[name] = np.array(letters, dtype=object)
+        frame[name] = pd.to_numeric(again[name])
+    return frame, tags
+
+
+def _labels(labels: dict[Any, str], kind: Format) -> dict[Code, str]:
+    named: dict[Code, str] = {}
+    for value, label in labels.items():
+        code = plain_code(value)
+        if code is None:
+            continue
+        if kind == "dta" and isinstance(code, str):
+            code = f".{code}"
+        named[code] = label.strip()
+    return named
+
+
+def _missing(entries: list[Any]) -> tuple[Missing, ...]:
+    read: list[Missing] = []
+    for entry in entries:
+        low, high = (entry["lo"], entry["hi"]) if isinstance(entry, dict) else (entry, entry)
+        if low == high:
+            code = plain_code(low)
+            read += [] if code is None else [code]
+        else:
+            read.append((float(low), float(high)))
+    return tuple(read)
+
+
+def _dates(formats: dict[str, str | None], known: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    dates = {}
+    for name, form in formats.items():
+        kind = next((kind for pattern, kind in known if re.match(pattern, form or "")), None)
+        if kind is not None:
+            dates[name] = kind
+    return dates

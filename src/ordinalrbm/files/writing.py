@@ -1,0 +1,455 @@
+"""Back into a file: the original with gaps filled, and plain tables of results.
+
+A file is written beside its place first and then moved there, so that it is never half. What
+each format can hold:
+
+- SPSS (.sav, .zsav): value labels, variable labels, user-missing codes and ranges, measures,
+  formats, notes. Multiple response sets are not kept.
+- Stata (.dta): value labels of whole numbers, variable labels of up to 80 letters, formats. It
+  knows no user-missing numbers, only the extended missing values .a to .z: user-missing codes of
+  an SPSS file become these, in ascending order and with their labels. Written to other formats,
+  .a to .z are empty.
+- CSV, TSV (also with .gz) and Parquet: codes, and dates as dates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyreadstat
+from pyreadstat import PyreadstatError, ReadstatError
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.codes import as_number, count_codes, factorise_codes, is_among, plain_code
+from ordinalrbm.files.schema import Code, Column, Schema
+from ordinalrbm.files.source import Source, StrPath, format_of
+from ordinalrbm.files.survey import Survey
+
+_SPSS_EPOCH = np.datetime64("1582-10-14", "s")
+_STATA_EPOCH = np.datetime64("1960-01-01", "s")
+_STATA_LABEL = 80  # letters of a variable label
+_SPSS_LABEL = 256
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
+_MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
+
+
+def write_answers(
+    path: StrPath, answers: Survey | pd.DataFrame, source: Source, schema: Schema
+) -> None:
+    r"""Write the original file with answers in place of its gaps, as codes.
+
+    Cells where `answers` holds a level get that level's code; all other cells stay as they were,
+    codes that are no answer too.
+
+    Parameters
+    ----------
+    path : str or path
+        Where to; the ending says in which format, which may be another than that of the source.
+    answers : Survey or DataFrame
+        Names of levels, of the same rows as the source; columns as many as are to be filled.
+    source : Source
+        The file as it was read.
+    schema : Schema
+        What its columns are.
+
+    Raises
+    ------
+    DataError
+        When the rows are not those of the source, a name is not that of a level, or the file
+        cannot be written.
+
+    Examples
+    --------
+    >>> from ordinalrbm.files.formats import from_frame
+    >>> from ordinalrbm.files.proposal import propose
+    >>> source = from_frame(pd.DataFrame({"sex": ["f", "m", "f"], "Q1": [1, None, 2]}))
+    >>> filled = pd.DataFrame({"Q1": ["1", "2", "2"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "filled.csv"
+    ...     write_answers(file, filled, source, propose(source))
+    ...     print(file.read_text().splitlines())
+    ['sex,Q1', 'f,1', 'm,2', 'f,2']
+    """
+    target = Path(path)
+    kind = format_of(target)
+    table = answers.answers if isinstance(answers, Survey) else answers
+    frame, filled = _filled(table, source, schema)
+    if kind in ("sav", "zsav"):
+        _write_spss(target, frame, source, schema)
+    elif kind == "dta":
+        _write_stata(target, frame, source, schema, filled)
+    else:
+        write_table(target, _with_dates(frame, source))
+
+
+def write_table(path: StrPath, frame: pd.DataFrame) -> None:
+    r"""Write a table as .csv, .tsv (both also with .gz) or .parquet, without its index.
+
+    Whole numbers are written without a decimal point, gaps among them or not.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "table.tsv"
+    ...     write_table(file, pd.DataFrame({"item": ["a", "b"], "rating": [4.0, None]}))
+    ...     print(file.read_text().splitlines())
+    ['item\trating', 'a\t4', 'b\t']
+    """
+    target = Path(path)
+    kind = format_of(target)
+    if kind == "parquet":
+        _write(target, lambda file: frame.to_parquet(file, index=False))
+        return
+    if kind not in ("csv", "tsv"):
+        raise DataError(
+            f"File '{target}' cannot hold a plain table; write to .csv, .tsv (with or without .gz) "
+            "or .parquet."
+        )
+    separator = "\t" if kind == "tsv" else ","
+    plain = pd.DataFrame({name: _whole(frame[name]) for name in frame.columns}, index=frame.index)
+
+    _write(target, lambda file: _write_text(plain, file, separator, _is_packed(target)))
+
+
+def _write_text(frame: pd.DataFrame, file: Path, separator: str, packed: bool) -> None:
+    with file.open("wb") as plain:
+        # Without name and time, so that equal tables are equal files.
+        opened: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if packed else plain
+        with opened:
+            frame.to_csv(opened, sep=separator, index=False, lineterminator="\n")
+
+
+def _is_packed(path: Path) -> bool:
+    return path.name.lower().endswith(".gz")
+
+
+def _whole(values: pd.Series) -> pd.Series:
+    """Floats that are all whole as whole numbers, which 4.0 then is written as."""
+    if values.dtype.kind != "f":
+        return values
+    known = values.dropna()
+    is_whole = bool(np.isfinite(known).all() and (known == np.round(known)).all())
+    return values.astype("Int64") if is_whole and (known.abs() < 2**53).all() else values
+
+
+# ---- filling ----------------------------------------------------------------------------------
+
+
+def _filled(
+    answers: pd.DataFrame, source: Source, schema: Schema
+) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """The source's table with answers as codes, and which cells of a column were filled."""
+    if len(answers) != len(source.frame):
+        raise DataError(
+            f"There are {len(answers)} rows of answers for the {len(source.frame)} rows of "
+            f"{source.name!r}; give one for each."
+        )
+    frame, filled = source.frame.copy(), {}
+    known = set(schema.names("ordinal"))
+    for name in answers.columns:
+        if name not in known or name not in frame:
+            raise DataError(
+                f"The answers have a column {name!r}, which is no ordinal question of "
+                f"{source.name!r}; leave it out."
+            )
+        frame[name], filled[name] = _fill(frame[name], answers[name], schema.column(name))
+    return frame, filled
+
+
+def _fill(values: pd.Series, answers: pd.Series, column: Column) -> tuple[pd.Series, np.ndarray]:
+    level = pd.Index(column.names, dtype=object).get_indexer(pd.Index(answers, dtype=object))
+    given = ~answers.isna().to_numpy()
+    if (given & (level < 0)).any():
+        row = int((given & (level < 0)).argmax())
+        raise DataError(
+            f"Column {column.name!r}, row {row} (counted from 0): {answers.iloc[row]!r} is not "
+            f"the name of a level; give one of {list(column.names)}."
+        )
+    # Cells that hold the code already stay untouched, and so does the column's type with them.
+    position, codes = factorise_codes(values)
+    current = np.array([*codes, None], dtype=object)[position]
+    wanted = np.array([*_like(values, column.levels), None], dtype=object)[level]
+    to_fill = given & (current != wanted)
+    if not to_fill.any():
+        return values, to_fill
+    return _put(values, to_fill, wanted), to_fill
+
+
+def _like(values: pd.Series, levels: tuple[Code, ...]) -> list[Code | None]:
+    """Codes as the column has them: where these are text, 1 is "1", and the other way round."""
+    if isinstance(values.dtype, pd.StringDtype):
+        return [str(code) for code in levels]
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        return [plain_code(as_number(code)) for code in levels]
+    return list(levels)
+
+
+def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
+    """The column with codes put where they belong, in the type it had where that can hold them."""
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        original = {plain_code(category): category for category in values.dtype.categories}
+        filled = values.astype(object)
+        filled[where] = [original.get(code, code) for code in codes[where]]
+        return filled.astype(values.dtype)
+    is_text = any(isinstance(code, str) for code in codes[where])
+    if pd.api.types.is_numeric_dtype(values.dtype) and not is_text:  # booleans too
+        filled = values.astype("float64")
+        filled[where] = codes[where].astype(np.float64)
+        fits = values.dtype.kind == "f" or bool((filled.dropna() % 1 == 0).all())
+        return filled.astype(values.dtype) if fits else filled
+    filled = values.astype(object)
+    filled[where] = codes[where]
+    return filled.astype(values.dtype) if is_text else filled
+
+
+# ---- dates ------------------------------------------------------------------------------------
+
+
+def _with_dates(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
+    """Dates of SPSS and Stata, which are numbers in a source, as dates."""
+    frame = frame.copy()
+    for name, kind in source.dates.items():
+        numbers = frame[name]
+        if kind == "period" or not pd.api.types.is_numeric_dtype(numbers.dtype):
+            continue  # Stata's weeks, months and quarters stay numbers
+        if source.format == "dta":
+            seconds = numbers * 86400 if kind == "date" else numbers / 1000
+            moments = _moments(seconds, _STATA_EPOCH)
+        else:
+            moments = _moments(numbers, np.datetime64(0, "s") if kind == "time" else _SPSS_EPOCH)
+        shown = {"date": lambda m: m.dt.date, "time": lambda m: m.dt.strftime("%H:%M:%S")}
+        frame[name] = shown.get(kind, lambda m: m)(moments)
+    return frame
+
+
+def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
+    known = seconds.notna().to_numpy()
+    moments = np.full(len(seconds), np.datetime64("NaT", "s"))
+    moments[known] = epoch + seconds.to_numpy()[known].astype("int64").astype("m8[s]")
+    return pd.Series(moments, index=seconds.index)
+
+
+# ---- SPSS and Stata ---------------------------------------------------------------------------
+
+
+def _write_spss(target: Path, frame: pd.DataFrame, source: Source, schema: Schema) -> None:
+    is_spss = source.format in ("sav", "zsav")
+    plain = _plain(frame if is_spss else _with_dates(frame, source))
+    labels: dict[str, Any] = {
+        name: {code: text for code, text in by_code.items() if not _is_tag(code, source)}
+        for name, by_code in _value_labels(plain, source, schema).items()
+    }
+    _write(
+        target,
+        lambda file: pyreadstat.write_sav(
+            plain,
+            file,
+            file_label=source.file_label,
+            column_labels=_questions(source, schema, _SPSS_LABEL),
+            compress=target.name.lower().endswith(".zsav"),
+            row_compress=not target.name.lower().endswith(".zsav"),
+            note=list(source.file_notes) or None,
+            variable_value_labels=labels,
+            missing_ranges=_missing_ranges(plain, source, schema),
+            variable_display_width=source.display_widths if is_spss else None,
+            variable_measure=_measures(source, schema),
+            variable_format=source.variable_formats if is_spss else None,
+        ),
+    )
+
+
+def _write_stata(
+    target: Path,
+    frame: pd.DataFrame,
+    source: Source,
+    schema: Schema,
+    filled: dict[str, np.ndarray],
+) -> None:
+    is_stata = source.format == "dta"
+    plain = _plain(frame if is_stata else _with_dates(frame, source))
+    labels = _value_labels(plain, source, schema)
+    letters: dict[str, list[str]] = {}
+    for name in plain.columns:
+        tags = _stata_tags(plain[name], name, source, labels.setdefault(name, {}), filled)
+        labels[name] = {c: t for c, t in labels[name].items() if _stata_can_label(c, plain[name])}
+        used = set(tags.tolist()) - {""}
+        if used:
+            plain[name] = _tagged(plain[name], tags)
+        # pyreadstat wants letters declared that only have a label.
+        declared = used | {code for code in labels[name] if isinstance(code, str)}
+        if declared:
+            letters[name] = sorted(declared)
+    labelled: dict[str, Any] = {name: by_code for name, by_code in labels.items() if by_code}
+    _write(
+        target,
+        lambda file: pyreadstat.write_dta(
+            plain,
+            file,
+            file_label=source.file_label[:_STATA_LABEL],
+            column_labels=_questions(source, schema, _STATA_LABEL),
+            variable_value_labels=labelled,
+            missing_user_values=letters or None,
+            variable_format=source.variable_formats if is_stata else None,
+        ),
+    )
+
+
+def _stata_tags(
+    values: pd.Series,
+    name: str,
+    source: Source,
+    labels: dict[Code, str],
+    filled: dict[str, np.ndarray],
+) -> np.ndarray:
+    """The letter of each cell that is an extended missing value; labels are moved to letters."""
+    tags = np.full(len(values), "", dtype=object)
+    for tag in [code for code in labels if _is_tag(code, source)]:
+        labels[str(tag)[1:]] = labels.pop(tag)
+    if name in source.tags:
+        open_cells = ~filled.get(name, np.zeros(len(values), dtype=bool))
+        tags = np.where(open_cells, [tag[1:] for tag in source.tags[name]], "")
+    elif name in source.missing and pd.api.types.is_numeric_dtype(values.dtype):
+        known = {**count_codes(values), **dict.fromkeys(labels, 0)}
+        declared = source.missing[name]
+        codes = sorted(c for c in known if not isinstance(c, str) and is_among(c, declared))
+        for code, letter in zip(codes, _LETTERS, strict=False):
+            tags[(values == code).to_numpy()] = letter
+            if code in labels:
+                labels[letter] = labels.pop(code)
+    return tags
+
+
+def _tagged(values: pd.Series, tags: np.ndarray) -> pd.Series:
+    mixed = values.astype(object).where(values.notna(), None)
+    mixed[tags != ""] = tags[tags != ""]
+    return mixed
+
+
+def _stata_can_label(code: Code, values: pd.Series) -> bool:
+    """Stata labels whole numbers and letters, of numeric columns only."""
+    if isinstance(values.dtype, pd.StringDtype):
+        return False
+    return isinstance(code, int) or (isinstance(code, str) and len(code) == 1)
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Columns as pyreadstat writes them: floats, text and dates."""
+    columns = {}
+    for name in frame.columns:
+        values = frame[name]
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            is_number = pd.api.types.is_numeric_dtype(values.dtype.categories.dtype)
+            values = values.astype("float64" if is_number else object)
+        is_number = pd.api.types.is_numeric_dtype(values.dtype)  # booleans too
+        if is_number and (values.dtype.kind == "b" or not isinstance(values.dtype, np.dtype)):
+            values = values.astype("float64")
+        columns[name] = values
+    return pd.DataFrame(columns, index=frame.index)
+
+
+def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | None]:
+    """Variable labels, cut where the format has no room for more."""
+    stated = {column.name: column.question for column in schema.columns if column.question}
+    questions = {**stated, **source.questions}
+    return {
+        name: text if len(text) <= most else text[: most - 1] + "…"
+        for name, text in questions.items()
+    }
+
+
+def _measures(source: Source, schema: Schema) -> dict[str, str]:
+    if source.format in ("sav", "zsav"):
+        return source.measure
+    return {name: "ordinal" for name in schema.names("ordinal") if name in source.frame}
+
+
+def _value_labels(
+    frame: pd.DataFrame, source: Source, schema: Schema
+) -> dict[str, dict[Code, str]]:
+    """The source's own labels, and names of levels where it has none."""
+    labels = {name: dict(by_code) for name, by_code in source.value_labels.items()}
+    for column in schema.columns:
+        if column.name in labels or column.name not in frame:
+            continue
+        pairs = [*zip(column.levels, column.names, strict=True)]
+        pairs += zip(column.missing, column.missing_names, strict=True)
+        named = {code: name for code, name in pairs if name != str(code)}
+        if named:
+            labels[column.name] = named
+    return labels
+
+
+def _is_tag(code: Code, source: Source) -> bool:
+    return source.format == "dta" and isinstance(code, str) and code.startswith(".")
+
+
+def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict[str, list[Any]]:
+    """User-missing codes as SPSS has them: those of the source, or else of the schema."""
+    ranges: dict[str, list[Any]] = {}
+    for name, entries in source.missing.items():
+        ranges[name] = [
+            {"lo": entry[0], "hi": entry[1]} if isinstance(entry, tuple) else entry
+            for entry in entries
+        ]
+    if source.format in ("sav", "zsav"):
+        return ranges
+    for column in schema.columns:
+        codes = [code for code in column.missing if not _is_tag(code, source)]
+        short = all(len(code) <= _MOST_MISSING_LETTERS for code in codes if isinstance(code, str))
+        if column.name in frame and 0 < len(codes) <= _MOST_DISCRETE and short:
+            ranges[column.name] = codes
+    return ranges
+
+
+# ---- never half a file ------------------------------------------------------------------------
+
+
+def _write(target: Path, write: Callable[[Path], None]) -> None:
+    if not target.parent.is_dir():
+        raise DataError(f"Folder '{target.parent}' does not exist; create it or write elsewhere.")
+    if target.is_dir():
+        raise DataError(f"'{target}' is a folder; give the name of a file in it.")
+    try:
+        with _beside(target) as file:
+            write(file)
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+            os.chmod(file, 0o666 & ~_umask())  # temporary files are for their owner alone
+            os.replace(file, target)
+    except OSError as error:
+        raise DataError(
+            f"File '{target}' cannot be written ({error.strerror or error}); write elsewhere."
+        ) from error
+    except (PyreadstatError, ReadstatError, pa.ArrowException, ValueError, TypeError) as error:
+        problem = " ".join(str(error).split()).rstrip(".")
+        raise DataError(
+            f"File '{target}' cannot be written ({problem}); choose another format or rename."
+        ) from error
+
+
+@contextlib.contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """A file beside the target, gone afterwards if it has not been moved."""
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    try:
+        yield Path(name)
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The umask, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

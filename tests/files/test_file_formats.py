@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import gzip
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyreadstat
+import pytest
+from made_up_files import LABELS, QUESTIONS, SCRIPT, survey_frame, write_spss, write_stata
+
+from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.files.formats import from_frame, read
+
+TABLE = pd.DataFrame({"user": [1, 2], "answer": [4, 5]})
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".sav", ".zsav"])
+def test_spss(tmp_path: Path, ending: str) -> None:
+    source = read(write_spss(tmp_path / f"survey{ending}"))
+    assert source.name == "survey"
+    pd.testing.assert_frame_equal(source.frame, survey_frame(), check_dtype=False)
+    assert source.value_labels == LABELS
+    assert source.questions == QUESTIONS
+    assert source.missing == {"q1": (98, 99), "q2": ((-9.0, -1.0),)}
+    assert source.measure == {"q1": "ordinal", "sex": "nominal", "q2": "scale"}
+    assert source.dates == {"when": "date"}
+    assert (source.file_label, source.file_notes) == ("made up", ("a note",))
+
+
+def test_stata(tmp_path: Path) -> None:
+    source = read(write_stata(tmp_path / "survey.dta"))
+    assert source.value_labels["land"][3] == SCRIPT
+    assert source.value_labels["q1"][".a"] == "Weiß nicht"
+    assert source.tags["q1"][:4].tolist() == [".a", ".b", "", ""]
+    assert source.frame["q1"].isna().tolist()[:4] == [True, True, True, False]
+    assert source.frame["q1"][3:].tolist() == survey_frame()["q1"][3:].tolist()
+    assert source.dates == {"when": "date"}
+
+
+@pytest.mark.parametrize("ending", [".sav", ".dta"])
+def test_cut_off_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"survey{ending}"
+    (write_spss if ending == ".sav" else write_stata)(path)
+    written(path, path.read_bytes()[:-2000])
+    with pytest.raises(DataError, match=r"survey\.(sav|dta)' cannot be read \(.*complete"):
+        read(path)
+
+
+# ---- CSV --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "user,answer\n1,4\n2,5\n"),
+        ("a.csv", '"user";"answer"\r\n1;4\r\n2;5'),
+        ("a.csv", b"\xef\xbb\xbfuser,answer\n1,4\n2,5\n"),
+        ("a.csv", "user,answer\n1,4\n2,5\n".encode("utf-16")),
+        ("a.CSV", "user|answer\n1|4\n2|5\n"),
+        ("a.tsv", "user\tanswer\n 1\t4 \n2\t5\n"),
+        ("a.csv.gz", gzip.compress(b"user,answer\n1,4\n2,5\n")),
+        ("a.tsv.gz", gzip.compress(b"user\tanswer\n1\t4\n2\t5\n")),
+    ],
+)
+def test_delimited(tmp_path: Path, name: str, content: bytes | str) -> None:
+    source = read(written(tmp_path / name, content))
+    pd.testing.assert_frame_equal(source.frame, TABLE)
+    assert (source.name, source.remarks) == ("a", ())
+
+
+def test_numbers_and_text_in_csv(tmp_path: Path) -> None:
+    lines = ["zip;half;na;text;big", '01234;1,5;NA;"a;\nb";3308895255', "99999;2;3;;1"]
+    frame = read(written(tmp_path / "a.csv", "\n".join(lines))).frame
+    assert frame["zip"].tolist() == ["01234", "99999"]
+    assert frame["half"].tolist() == [1.5, 2.0]
+    assert frame["na"].isna().tolist() == [True, False]
+    assert frame["text"][0] == "a;\nb" and pd.isna(frame["text"][1])
+    assert frame["big"].tolist() == [3308895255, 1]
+
+
+def test_windows_text_is_read_and_said(tmp_path: Path) -> None:
+    source = read(written(tmp_path / "a.csv", "größe,x\nklein,1\n".encode("cp1252")))
+    assert list(source.frame.columns) == ["größe", "x"]
+    assert "Windows-1252" in source.remarks[0]
+
+
+def test_columns_without_a_name_get_one(tmp_path: Path) -> None:
+    assert list(read(written(tmp_path / "a.csv", ",x\n1,2\n")).frame.columns) == ["column 1", "x"]
+
+
+# ---- Parquet and frames -----------------------------------------------------------------------
+
+
+def test_parquet_file_and_folders(tmp_path: Path) -> None:
+    TABLE.to_parquet(tmp_path / "a.parquet")
+    pd.testing.assert_frame_equal(read(tmp_path / "a.parquet").frame, TABLE)
+    pq.write_to_dataset(pa.Table.from_pandas(TABLE), tmp_path / "hive", partition_cols=["user"])
+    assert sorted(read(tmp_path / "hive").frame["user"].astype(int)) == [1, 2]
+    (tmp_path / "plain").mkdir()
+    for k in (1, 2):
+        TABLE.to_parquet(tmp_path / "plain" / f"{k}.parquet")
+    assert len(read(tmp_path / "plain").frame) == 4
+
+
+def test_frames_keep_their_order() -> None:
+    kind = pl.Enum(["low", "mid", "high"])
+    frame = pl.DataFrame({"q": pl.Series(["high", None, "low"], dtype=kind)})
+    values = from_frame(frame).frame["q"]
+    assert values.cat.ordered and list(values.cat.categories) == ["low", "mid", "high"]
+    assert values.isna().tolist() == [False, True, False]
+
+
+def test_named_index_is_a_column() -> None:
+    frame = TABLE.set_index("user")
+    assert list(from_frame(frame).frame.columns) == ["user", "answer"]
+    assert list(from_frame(TABLE.iloc[::-1]).frame.columns) == ["user", "answer"]
+
+
+@pytest.mark.parametrize("table", [[[1]], pl.LazyFrame({"a": [1]}), pl.Series([1])])
+def test_what_is_no_frame(table: object) -> None:
+    with pytest.raises(DataTypeError, match="Table 'table' is a"):
+        from_frame(table)
+
+
+# ---- errors -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.xlsx", "x", r"ending that is not known; known are \.sav, .* and \.parquet\."),
+        ("a.csv", "", "is empty"),
+        ("a.csv", "\n\n", "is empty"),
+        ("a.csv", "a,b\n", "has no rows, only the columns"),
+        ("a.csv", "a,b,a\n1,2,3\n", "more than one column named 'a'"),
+        ("a.csv", "a,b\n1,2\n1,2,3\n", "line 3: '1,2,3' has 3 fields where the header has 2"),
+        ("a.csv", b"a,b\0\x01\x02", "is no text"),
+        ("a.csv", b"a,b\n\x81\xff,1\n", "neither UTF-8 nor Windows-1252"),
+        ("a.csv", b"\xff\xfea\0,\0b", "cannot be read"),
+        ("a.csv.gz", b"a,b\n1,2\n", r"cannot be read \(it is not packed with gzip\)"),
+        ("a.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:30], "cannot be read"),
+        ("a.parquet", "no parquet at all", "cannot be read"),
+        ("a.sav", "no SPSS at all", "cannot be read"),
+        ("a.dta", "no Stata at all", "cannot be read"),
+    ],
+)
+def test_bad_files(tmp_path: Path, name: str, content: bytes | str, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence) as caught:
+        read(written(tmp_path / name, content))
+    assert str(caught.value).startswith(f"File '{tmp_path / name}'")
+    assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"File '.*a\.csv' does not exist; check the path"):
+        read(tmp_path / "a.csv")
+    with pytest.raises(DataError, match=r"Folder '.*' holds no Parquet file"):
+        read(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("name", ["a.csv", "a.sav", "a.parquet"])
+def test_permission_denied(tmp_path: Path, name: str) -> None:
+    written(tmp_path / name, "a,b\n1,2\n").chmod(0)
+    with pytest.raises(DataError, match="permission denied"):
+        read(tmp_path / name)
+
+
+def test_permission_denied_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(DataError, match="may not be read"):
+        read(written(tmp_path / "a.csv", "a,b\n1,2\n"))
+
+
+def test_twice_named_columns_elsewhere(tmp_path: Path) -> None:
+    table = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    for bad in (tmp_path / "a.parquet", pd.DataFrame([[1, 2]], columns=["a", "a"])):
+        with pytest.raises(DataError, match="more than one column named 'a'"):
+            read(bad) if isinstance(bad, Path) else from_frame(bad)
+    with pytest.raises(DataError, match="has no columns"):
+        from_frame(pd.DataFrame(index=range(3)))
+    with pytest.raises(DataError, match="has no rows"):
+        from_frame(pd.DataFrame({"a": np.array([])}))
+
+
+def test_delimiter_that_excel_names(tmp_path: Path) -> None:
+    source = read(written(tmp_path / "a.csv", "sep=;\nuser;answer\n1;4\n2;5\n"))
+    pd.testing.assert_frame_equal(source.frame, TABLE)
+
+
+def test_cells_that_programs_leave_empty_are_counted(tmp_path: Path) -> None:
+    source = read(written(tmp_path / "a.csv", "x,y\nNA,1\n2,\n3,.\n"))
+    assert source.remarks == ("2 cells such as NA in columns of numbers were read as empty.",)
+
+
+def test_folder_with_other_things_in_it(tmp_path: Path) -> None:
+    for part, names in (("year=2020", ["a"]), ("year=2021", ["a", "b"])):
+        (tmp_path / part).mkdir()
+        frame = pd.DataFrame({name: [1, 2] for name in names})
+        frame.to_parquet(tmp_path / part / "x.parquet")
+    (tmp_path / "README.txt").write_text("about")
+    (tmp_path / "_metadata.parquet").write_text("not data")
+    frame = read(tmp_path).frame
+    assert frame["year"].tolist() == [2020, 2020, 2021, 2021]
+    assert frame["b"].isna().tolist() == [True, True, False, False]
+
+
+def test_intervals_are_categories(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": pd.cut([1, 5, 9], [0, 4, 10])})
+    assert list(from_frame(frame).frame["age"].cat.categories) == ["(0, 4]", "(4, 10]"]
+
+
+def test_wrong_encoding_of_spss_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_spss(tmp_path / "survey.sav")
+    read_sav = pyreadstat.read_sav
+
+    def strict(*args: object, encoding: str | None = None, **options: object) -> object:
+        if encoding is None:
+            raise pyreadstat.ReadstatError("Unable to convert string to the requested encoding")
+        return read_sav(*args, **options)
+
+    monkeypatch.setattr(pyreadstat, "read_sav", strict)
+    assert "read as Windows-1252" in read(path).remarks[0]
+
+
+def test_decimals_are_numbers(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.array([Decimal("1.5"), None])})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").frame["x"].dtype == np.float64

@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_files import AGREEMENT, SCRIPT, write_spss, write_stata
+
+from ordinalrbm.files.formats import Source, from_frame, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.schema import Column
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+
+
+def proposed(
+    values: Any, name: str = "Q", labels: dict[Any, str] | None = None, **said: Any
+) -> Column:
+    """What is proposed for one column of a file that says so much of it."""
+    frame = pd.DataFrame({name: values})
+    about = {key: {name: value} for key, value in said.items()}
+    source = Source(None, "sav", "made up", frame, {name: labels} if labels else {}, **about)
+    return propose(source).column(name)
+
+
+# ---- whole files ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_file_with_labels(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"survey.{ending}"
+    (write_spss if ending == "sav" else write_stata)(path)
+    schema = propose(read(path))
+    assert schema.names("id") == ["caseid"]
+    assert schema.names("weight") == ["wt"]
+    assert schema.names("ordinal") == ["q1", "q2", "q3"]
+    assert set(schema.names("background")) >= {"land", "sex"}
+    assert schema.column("when").reason == "holds dates"
+    q1 = schema.column("q1")
+    assert q1.levels == (1, 2, 3, 4, 5) and q1.names == tuple(AGREEMENT.values())
+    assert q1.missing == ((98, 99) if ending == "sav" else (".a", ".b"))
+    assert q1.missing_names == ("Weiß nicht", "Refused")
+    q2 = schema.column("q2")
+    assert q2.levels[-7:] == (1, 2, 3, 4, 5, 6, 7)
+    assert q2.names[-7:] == ("gar nicht", "2", "3", "4", "5", "6", "sehr")
+    assert set(q2.missing) == ({-9, -5} if ending == "sav" else {-9})
+    if ending == "dta":  # where nothing says that -5 is no answer
+        assert q2.levels[0] == -5 and "-5 stands apart" in q2.reason
+    assert SCRIPT in schema.column("land").names
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")
+@pytest.mark.parametrize(
+    ("file", "n_questions", "background"),
+    [
+        ("food-world-cup/responses.csv", 44, {"Gender", "Age", "Location (Census Region)"}),
+        ("anes96.csv", 7, {"popul", "age", "income", "logpopul"}),
+        ("bfi.parquet", 26, {"gender", "age"}),
+        ("big5-openpsychometrics.parquet", 51, {"country", "age", "gender"}),
+        ("spi.parquet", 143, {"age", "sex"}),
+        ("pisa2009-north-america.parquet", 80, {"country"}),
+    ],
+)
+def test_real_files(file: str, n_questions: int, background: set[str]) -> None:
+    schema = propose(read(SHARED / file))
+    assert len(schema.names("ordinal")) == n_questions
+    assert set(schema.names("background")) == background
+    assert not any(column.missing for column in schema.columns)
+
+
+# ---- missing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["Don't know", "DON’T KNOW", "refused", "No answer", "Not applicable", "missing", "n/a", "DK",
+     "NA", "Prefer not to say", "not asked", "inap", "weiß nicht", "Weiss nicht", "Keine Angabe",
+     "verweigert", "ne sait pas", "sans reponse", "No sabe", "no contesta", "99 - Refused",
+     "Does not know (spontaneous)"],
+)  # fmt: skip
+def test_labels_that_mean_no_answer(label: str) -> None:
+    column = proposed([1, 2, 3, 99] * 5, labels={**AGREEMENT, 99: label})
+    assert column.missing == (99,) and column.missing_names == (label,)
+    assert column.levels == (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["No", "None", "Did not apply to me at all", "I know nothing", "Not at all", "Nation",
+     "Neither agree nor disagree / don't know / not sure"],
+)  # fmt: skip
+def test_labels_that_are_answers(label: str) -> None:
+    column = proposed([1, 2, 3, 4] * 5, labels={1: label, 2: "b", 3: "c", 4: "d"})
+    assert column.missing == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "levels", "odd"),
+    [
+        ([1, 2, 3, 4, 5, 9], (1, 2, 3, 4, 5, 9), "9 stands apart"),
+        ([1, 2, 4, 5, 8, 9], (1, 2, 3, 4, 5, 8, 9), "8 and 9 stand apart"),
+        ([1, 2, 3, 4, 98, 99], (1, 2, 3, 4, 98, 99), "98 and 99 stand apart"),
+        ([-9, -1, 1, 2, 3], (-9, -1, 1, 2, 3), "-9 and -1 stand apart"),
+        (["1", "2", "3", "99"], ("1", "2", "3", "99"), "99 stands apart"),
+    ],
+)
+def test_codes_that_stand_apart_are_kept_and_named(values: list, levels: tuple, odd: str) -> None:
+    column = proposed(values * 5)
+    assert (column.role, column.levels, column.missing) == ("ordinal", levels, ())
+    assert odd in column.reason and "look at" in column.reason
+
+
+def test_unlabelled_code_beyond_labels() -> None:
+    column = proposed([1, 2, 3, 4, 5, 9] * 3, labels=AGREEMENT)
+    assert column.levels == (1, 2, 3, 4, 5, 9) and column.names[-1] == "9"
+    assert "9 stands apart" in column.reason
+
+
+def test_ranges_and_codes_that_the_file_declares() -> None:
+    column = proposed([1, 2, 3, -7, 99] * 3, missing=((-9.0, -1.0), 99))
+    assert column.missing == (99, -7) and column.levels == (1, 2, 3)
+
+
+def test_short_codes_of_countries_are_no_missing_answers() -> None:
+    assert proposed(["DE", "DK", "NA", "US", "FR"] * 3, "where").missing == ()
+    assert proposed(["1", "2", "3", "DK"] * 3).missing == ("DK",)
+
+
+# ---- levels -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        ["Strongly disagree", "Disagree", "Neither agree nor disagree", "Agree", "Strongly agree"],
+        ["Disagree strongly", "Disagree a little", "Neutral", "Agree a little", "Agree strongly"],
+        ["Never", "Rarely", "Sometimes", "Often", "Always"],
+        ["Poor", "Fair", "Good", "Very good", "Excellent"],
+        ["Very unlikely", "Unlikely", "Neutral", "Likely", "Very likely"],
+        ["Very dissatisfied", "Dissatisfied", "Satisfied", "Very satisfied"],
+        ["Not at all important", "Slightly important", "Important", "Very important"],
+        ["No", "Yes"],
+        ["Low", "Medium", "High"],
+        ["Never or almost never", "A few times a year", "About once a month", "Daily"],
+        ["Stimme überhaupt nicht zu", "Stimme eher nicht zu", "Stimme eher zu", "Stimme voll zu"],
+        ["nie", "selten", "manchmal", "oft", "immer"],
+        ["Pas du tout d'accord", "Plutôt pas d’accord", "Plutôt d'accord", "Tout à fait d'accord"],
+        ["jamais", "rarement", "parfois", "souvent", "toujours"],
+        ["Muy en desacuerdo", "En desacuerdo", "De acuerdo", "Muy de acuerdo"],
+        ["nunca", "a veces", "siempre"],
+        ["18-29", "30-44", "45-60", "> 60"],
+        ["under 5 hours", "5 to 10 hours", "more than 10 hours"],
+    ],
+)
+def test_known_words_are_put_in_order(levels: list[str]) -> None:
+    column = proposed(sorted(levels) * 3)
+    assert column.role == "ordinal" and column.levels == tuple(levels)
+
+
+def test_labels_keep_the_order_of_numbers() -> None:
+    column = proposed([1, 2, 3] * 3, labels={1: "agree", 2: "neutral", 3: "disagree"})
+    assert column.names == ("agree", "neutral", "disagree")
+
+
+def test_labelled_levels_that_never_occur_stay() -> None:
+    assert proposed([2, 3] * 3, labels=AGREEMENT).levels == (1, 2, 3, 4, 5)
+
+
+def test_labels_that_are_alike_get_their_code() -> None:
+    column = proposed([1, 2, 3] * 3, labels={1: "a", 2: "a", 3: "b"}, measure="ordinal")
+    assert column.names == ("1 a", "2 a", "b")
+
+
+def test_ordered_categorical_keeps_its_order() -> None:
+    values = pd.Categorical(["b", "a"] * 3, categories=["c", "b", "a"], ordered=True)
+    column = propose(from_frame(pd.DataFrame({"Q": values}))).column("Q")
+    assert (column.role, column.levels) == ("ordinal", ("c", "b", "a"))
+
+
+def test_booleans_are_false_and_true() -> None:
+    column = propose(from_frame(pd.DataFrame({"Q": [True, False]}))).column("Q")
+    assert (column.role, column.levels, column.names) == ("ordinal", (0, 1), ("false", "true"))
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        ([1, 2, 3, 5], (1, 2, 3, 4, 5)),
+        ([0, 1], (0, 1)),
+        (list(range(11)), tuple(range(11))),
+        ([2, 3, 4], (1, 2, 3, 4)),
+        ([-2, -1, 0, 1, 2], (-2, -1, 0, 1, 2)),
+    ],
+)
+def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None:
+    column = proposed(values * 5)
+    assert (column.role, column.levels) == ("ordinal", levels)
+
+
+# ---- other roles ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "said", "reason"),
+    [
+        ([1, 2] * 5, "gender", {}, "it is named after gender"),
+        ([1, 2, 3] * 5, "v1", {"questions": "Country of birth"}, "it is named after country"),
+        (["male", "female"] * 5, "v1", {}, "its answers are categories"),
+        ([1, 2] * 5, "v1", {"labels": {1: "male", 2: "female"}}, "its answers are categories"),
+        ([1, 2] * 5, "v1", {"labels": {1: "tea", 2: "coffee"}}, "two categories"),
+        (
+            [1, 2, 3] * 5,
+            "v1",
+            {"labels": {1: "a", 2: "b", 3: "c"}, "measure": "nominal"},
+            "nominal",
+        ),
+        ([1, 2, 3] * 5, "v1", {"measure": "nominal"}, "the file says nominal"),
+        ([1, 2, 3] * 5, "v1", {"labels": {1: "bus", 2: "car", 3: "Other, namely"}}, "categories"),
+        (list(range(18, 90)) * 2, "v1", {}, "a measurement: 72 different numbers from 18 to 89"),
+        ([0.5, 1.5, 2.25] * 5, "v1", {}, "a measurement"),
+        (["red", "pink", "blue"] * 5, "v1", {}, "text without a known order"),
+        ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "too many"),
+    ],
+)
+def test_background(values: list, name: str, said: dict[str, Any], reason: str) -> None:
+    column = proposed(values, name, **said)
+    assert column.role == "background" and reason in column.reason
+
+
+def test_question_about_a_country_is_a_question() -> None:
+    question = "How proud are you of the country you live in?"
+    assert proposed([1, 2, 3, 4] * 3, questions=question).role == "ordinal"
+    assert proposed([1, 2, 3, 4] * 3, "job_satisfaction").role == "ordinal"
+    asked = "Which country do you live in?"
+    assert proposed([1, 2, 3, 4] * 3, questions=asked).role == "background"
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([np.nan] * 4, "is empty"),
+        (["", " "] * 2, "is empty"),
+        ([3, 3, 3, np.nan], "has only the one answer 3"),
+        (["n/a"] * 4, "holds only codes that are no answer"),
+        (["2020-01-02", "2021-03-04"], "holds dates"),
+        (pd.to_datetime(["2020-01-02", "2021-03-04"]), "holds dates"),
+        ([datetime.date(2020, 1, 2)] * 3, "holds neither numbers nor text"),
+        ([[1, 2], [3]], "holds neither numbers nor text"),
+        ([f"I think {k}" for k in range(80)], "free text: 80 different ones"),
+    ],
+)
+def test_ignored(values: Any, reason: str) -> None:
+    column = proposed(values)
+    assert (column.role, column.reason) == ("ignored", reason)
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        (list(range(100, 120)), "resp_id"),
+        (list(range(1, 61)), "nr"),
+        ([f"x{k}" for k in range(60)], "who"),
+        ([*range(100, 299), 100], "caseid"),
+    ],
+)
+def test_ids(values: list, name: str) -> None:
+    assert proposed(values, name).role == "id"
+
+
+def test_few_rows_that_differ_are_no_ids() -> None:
+    assert proposed([3, 1, 2, 5, 4]).role == "ordinal"
+
+
+def test_one_weight_and_one_id() -> None:
+    numbers = np.linspace(0.5, 2, 30)
+    frame = pd.DataFrame({"wgt": numbers, "wgt2": numbers, "body_weight": numbers + 70.5})
+    schema = propose(from_frame(frame))
+    assert [column.role for column in schema.columns] == ["weight", "ignored", "background"]
+    assert schema.column("wgt2").reason == "another weight; 'wgt' is used"

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_files import AGREEMENT, SCRIPT, survey_frame, write_spss, write_stata
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.formats import from_frame, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import Survey, apply, read_survey
+
+SCHEMA = Schema(
+    (
+        Column("Q1", "ordinal", levels=(1, 2, 3), names=("no", "so so", "yes"), missing=(9,),
+               missing_names=("DK",)),
+        Column("land", "background", levels=(1, 2), names=("AT", "DE")),
+        Column("w", "weight"),
+        Column("junk", "ignored", reason="of no use"),
+    )
+)  # fmt: skip
+FRAME = pd.DataFrame(
+    {"Q1": [1, 3, 9, None], "land": [1, 2, 3, None], "w": [0.5, 1, 1, 1], "junk": list("abcd")}
+)
+
+
+def applied(schema: Schema = SCHEMA, frame: pd.DataFrame = FRAME, **change: object) -> Survey:
+    return apply(from_frame(frame.assign(**change), "new"), schema)
+
+
+def left_out(survey: Survey) -> dict[str, tuple[str, int]]:
+    return {left.what: (left.why, left.count) for left in survey.left_out}
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_survey_of_a_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"survey.{ending}"
+    (write_spss if ending == "sav" else write_stata)(path)
+    survey = read_survey(path)
+    expected = survey_frame()["q1"].map({float(k): v for k, v in AGREEMENT.items()})
+    expected[2] = expected[2] if ending == "sav" else np.nan
+    assert survey.answers["q1"].astype(object).equals(expected.astype(object))
+    assert list(survey.answers["q1"].cat.categories) == list(AGREEMENT.values())
+    assert survey.answers["q1"].cat.ordered
+    assert SCRIPT in survey.background["land"].cat.categories
+    assert survey.weight is not None and survey.weight.equals(survey_frame()["wt"])
+    assert survey.ids is not None and survey.ids.tolist()[0] == 1001
+    names = ("98 (Weiß nicht)", "99 (Refused)") if ending == "sav" else (".a (Weiß nicht)",)
+    for name in names:
+        assert left_out(survey)[f"Column 'q1', {name}"] == ("is no answer", 1)
+    assert left_out(survey)["Column 'when'"] == ("holds dates", 0)
+
+
+def test_everything_that_is_left_out_is_said() -> None:
+    survey = applied(extra=[1, 2, 3, 4])
+    assert left_out(survey) == {
+        "Column 'Q1', 9 (DK)": ("is no answer", 1),
+        "Column 'junk'": ("of no use", 0),
+        "Column 'extra'": ("is not in the schema", 0),
+        "2 rows": ("without any answer, kept all the same", 2),
+    }
+    assert survey.answers["Q1"].tolist() == ["no", "yes", np.nan, np.nan]
+    assert survey.background["land"].tolist() == ["AT", "DE", "3", np.nan]
+    assert len(survey.answers) == len(survey.background) == 4
+
+
+def test_codes_as_text_are_the_same_codes() -> None:
+    assert applied(Q1=["1", "3", "9", None]).answers["Q1"].tolist()[:2] == ["no", "yes"]
+
+
+def test_codes_of_the_schema_rule_over_labels(tmp_path: Path) -> None:
+    frame = survey_frame()
+    schema = propose(read(write_spss(tmp_path / "old.sav", frame)))
+    frame.loc[7, "q2"] = -3  # declared as missing, but not seen before
+    source = read(write_spss(tmp_path / "new.sav", frame))
+    source.value_labels["q1"] = {1: "something else"}
+    survey = apply(source, schema)
+    assert list(survey.answers["q1"].cat.categories) == list(AGREEMENT.values())
+    assert left_out(survey)["Column 'q2', -3"] == ("is no answer", 1)
+
+
+def test_schema_file_corrects_the_proposal(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "a.csv", index=False)
+    (tmp_path / "a.toml").write_text("[columns.Q1]\nmissing = [9]\n")
+    survey = read_survey(tmp_path / "a.csv", tmp_path / "a.toml")
+    assert survey.schema.column("Q1").levels == (1, 2, 3)
+    again = read_survey(FRAME, tmp_path / "a.toml", schema=SCHEMA)
+    assert again.schema.column("Q1").names == ("no", "so so", "yes")
+
+
+def test_notes_tell_how_the_file_was_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("größe,Q1\nx,1\ny,2\n".encode("cp1252"))
+    assert "Windows-1252" in read_survey(tmp_path / "a.csv").notes[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "frame", "sentence"),
+    [
+        (SCHEMA, FRAME.assign(Q1=[1, 2, 3, 7]),
+         r"^Table 'new', column 'Q1', row 3 \(counted from 0\): the value 7 is not among the levels"
+         r" \[1, 2, 3\]; correct it, .* in the schema\.$"),
+        (SCHEMA, FRAME.rename(columns={"Q1": "q1"}),
+         r"lacks the column 'Q1' \(did you mean 'q1'\?\); add it"),
+        (SCHEMA, FRAME.assign(w=list("abcd")), "column 'w': weights must be numbers, .* 'a'"),
+        (Schema(SCHEMA.columns[1:]), FRAME, "has no column that was taken for an ordinal question"),
+        (Schema((*SCHEMA.columns, Column("w2", "weight"))), FRAME,
+         "gives the role weight to 'w' and 'w2'"),
+    ],
+)  # fmt: skip
+def test_bad_surveys(schema: Schema, frame: pd.DataFrame, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        applied(schema, frame)
+
+
+def test_other_columns_may_lack() -> None:
+    survey = applied(frame=FRAME[["Q1"]])
+    assert survey.weight is None and survey.background.shape == (4, 0)
+    assert left_out(survey)["Column 'w'"] == ("is weight, but the data lacks it", 0)
+
+
+def test_bad_schema_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.toml' does not exist"):
+        read_survey(FRAME, tmp_path / "a.toml")
+    (tmp_path / "a.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="is not UTF-8 text"):
+        read_survey(FRAME, tmp_path / "a.toml")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_survey(FRAME, tmp_path)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_files import AGREEMENT, survey_frame, write_spss, write_stata
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.formats import Source, from_frame, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.survey import apply
+from ordinalrbm.files.writing import write_answers, write_table
+
+SAID = ("value_labels", "questions", "missing", "measure", "dates", "variable_formats",
+        "display_widths", "file_label", "file_notes")  # fmt: skip
+
+
+def assert_same(again: Source, source: Source) -> None:
+    pd.testing.assert_frame_equal(again.frame, source.frame)
+    for what in SAID:
+        assert getattr(again, what) == getattr(source, what), what
+    assert {k: v.tolist() for k, v in again.tags.items()} == {
+        k: v.tolist() for k, v in source.tags.items()
+    }
+
+
+def without_gaps(answers: pd.DataFrame) -> pd.DataFrame:
+    """Every gap filled with the lowest level."""
+    return answers.apply(lambda column: column.fillna(column.cat.categories[0]))
+
+
+@pytest.mark.parametrize("ending", ["sav", "zsav", "dta"])
+def test_nothing_filled_is_the_same_file(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"survey.{ending}"
+    source = read((write_stata if ending == "dta" else write_spss)(path))
+    schema = propose(source)
+    target = tmp_path / f"again.{ending}"
+    write_answers(target, apply(source, schema), source, schema)
+    assert_same(read(target), source)
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_gaps_are_filled_with_codes(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"survey.{ending}"
+    source = read((write_stata if ending == "dta" else write_spss)(path))
+    schema = propose(source)
+    filled = without_gaps(apply(source, schema).answers)
+    write_answers(path, filled, source, schema)
+    again = read(path)
+    assert again.frame["q1"].tolist()[:2] == [1, 1]
+    assert again.frame["q3"].tolist()[5] == 0
+    others = [name for name in source.frame if name not in filled]
+    pd.testing.assert_frame_equal(again.frame[others], source.frame[others])
+    assert again.questions == source.questions
+    assert again.value_labels["land"] == source.value_labels["land"]
+    assert not apply(again, schema).answers.isna().any(axis=None)
+
+
+def test_from_spss_to_stata(tmp_path: Path) -> None:
+    source = read(write_spss(tmp_path / "survey.sav"))
+    schema = propose(source)
+    write_answers(tmp_path / "survey.dta", apply(source, schema), source, schema)
+    again = read(tmp_path / "survey.dta")
+    assert again.tags["q1"][:3].tolist() == [".a", ".b", ""]
+    assert again.value_labels["q1"] == {**AGREEMENT, ".a": "Weiß nicht", ".b": "Refused"}
+    assert again.value_labels["q2"][".a"] == "not asked"
+    assert again.tags["q2"][2:4].tolist() == [".a", ".b"]
+    assert again.dates == {"when": "date"}
+    # Both count days, from different ones.
+    days = np.timedelta64(np.datetime64("1960-01-01") - np.datetime64("1582-10-14"), "D").astype(
+        int
+    )
+    assert (again.frame["when"] + days).tolist() == (source.frame["when"] / 86400).tolist()
+    assert again.questions == source.questions
+    same = apply(again, propose(again)).answers
+    pd.testing.assert_frame_equal(same, apply(source, schema).answers)
+
+
+def test_from_stata_to_spss(tmp_path: Path) -> None:
+    source = read(write_stata(tmp_path / "survey.dta"))
+    schema = propose(source)
+    write_answers(tmp_path / "survey.sav", apply(source, schema), source, schema)
+    again = read(tmp_path / "survey.sav")
+    assert again.value_labels["q1"] == AGREEMENT
+    assert again.frame["q1"].isna().tolist()[:4] == [True, True, True, False]
+    assert again.dates == {"when": "date"}
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "tsv.gz", "parquet"])
+def test_from_spss_to_plain_codes(tmp_path: Path, ending: str) -> None:
+    source = read(write_spss(tmp_path / "survey.sav"))
+    schema = propose(source)
+    write_answers(tmp_path / f"a.{ending}", apply(source, schema), source, schema)
+    again = read(tmp_path / f"a.{ending}").frame
+    assert list(again.columns) == list(source.frame.columns)
+    assert again["q1"].tolist() == source.frame["q1"].tolist()
+    assert again["story"].tolist() == source.frame["story"].tolist()
+    date = np.datetime64("1582-10-14", "s") + int(source.frame["when"][0])
+    assert str(again["when"][0]) == str(date)[:10]
+
+
+def test_from_csv_to_spss(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("q,r\nnever,1\nn/a,2\nalways,\n")
+    source = read(tmp_path / "a.csv")
+    schema = propose(source)
+    write_answers(tmp_path / "a.sav", without_gaps(apply(source, schema).answers), source, schema)
+    again = read(tmp_path / "a.sav")
+    assert again.frame["q"].tolist() == ["never", "never", "always"]
+    assert again.frame["r"].tolist() == [1, 2, 1]
+    assert (again.measure, again.missing) == ({"q": "ordinal", "r": "ordinal"}, {"q": ("n/a",)})
+
+
+def test_types_of_columns_stay(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "c": pd.Categorical(["a", None, "b"], ["b", "a"], ordered=True),
+            "i": pd.array([1, None, 2], dtype="Int64"),
+            "b": pd.array([True, None, False], dtype="boolean"),
+            "s": ["no", None, "yes"],
+            "f": [1.0, None, 2.0],
+        }
+    )
+    source = from_frame(frame)
+    schema = propose(source)
+    assert schema.names("ordinal") == list("cibsf")
+    filled = without_gaps(apply(source, schema).answers)
+    write_answers(tmp_path / "a.parquet", filled, source, schema)
+    again = pd.read_parquet(tmp_path / "a.parquet")
+    assert again.dtypes.astype(str).tolist() == frame.dtypes.astype(str).tolist()
+    assert again.iloc[1].tolist() == ["b", 1, False, "no", 1.0]
+    write_answers(tmp_path / "a.csv", filled, source, schema)
+    assert (tmp_path / "a.csv").read_text().splitlines()[2] == "b,1,False,no,1"
+
+
+def test_codes_are_written_as_the_file_has_them(tmp_path: Path) -> None:
+    schema = propose(from_frame(pd.DataFrame({"q": [1, 2, 3]})))
+    source = from_frame(pd.DataFrame({"q": ["1", None, "3"]}))
+    write_answers(tmp_path / "a.parquet", pd.DataFrame({"q": ["1", "2", "3"]}), source, schema)
+    assert pd.read_parquet(tmp_path / "a.parquet")["q"].tolist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(("ending", "most"), [("dta", 80), ("sav", 256)])
+def test_long_labels_are_cut(tmp_path: Path, ending: str, most: int) -> None:
+    source = from_frame(pd.DataFrame({"q": [1, 2, 3]}))
+    source.questions["q"] = "why é " * 60
+    schema = propose(source)
+    write_answers(tmp_path / f"a.{ending}", apply(source, schema), source, schema)
+    label = read(tmp_path / f"a.{ending}").questions["q"]
+    assert label.startswith("why é why") and len(label) <= most
+
+
+# ---- errors -----------------------------------------------------------------------------------
+
+FRAME = pd.DataFrame({"Q": [1, 2, None]})
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "sentence"),
+    [
+        ("a.xyz", {"Q": ["1", "2", "1"]}, "ending that is not known"),
+        ("no/a.csv", {"Q": ["1", "2", "1"]}, "Folder '.*no' does not exist; create it"),
+        ("a.csv", {"Q": ["1", "2"]}, "2 rows of answers for the 3 rows"),
+        ("a.csv", {"P": ["1", "2", "1"]}, "a column 'P', which is no ordinal question"),
+        ("a.csv", {"Q": ["1", "2", "7"]}, r"'Q', row 2 \(counted from 0\): '7' is not the name"),
+    ],
+)
+def test_bad_answers(tmp_path: Path, name: str, answers: dict, sentence: str) -> None:
+    source = from_frame(FRAME)
+    with pytest.raises(DataError, match=sentence):
+        write_answers(tmp_path / name, pd.DataFrame(answers), source, propose(source))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_that_a_format_cannot_hold(tmp_path: Path) -> None:
+    source = from_frame(FRAME.rename(columns={"Q": "a question"}))
+    schema = propose(source)
+    for ending in ("sav", "dta"):
+        with pytest.raises(DataError, match=r"cannot be written .*'a question'.* or rename"):
+            answers = apply(source, schema)
+            write_answers(tmp_path / f"a.{ending}", answers, source, schema)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plain_tables_are_plain(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot hold a plain table"):
+        write_table(tmp_path / "a.sav", FRAME)
+    with pytest.raises(DataError, match="is a folder"):
+        (tmp_path / "a.csv").mkdir()
+        write_table(tmp_path / "a.csv", FRAME)
+
+
+@pytest.mark.parametrize("ending", ["csv", "sav", "dta", "parquet"])
+def test_full_disk_leaves_the_old_file(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    target = tmp_path / f"a.{ending}"
+    target.write_text("old")
+    monkeypatch.setattr(os, "fsync", full)
+    source = from_frame(FRAME)
+    schema = propose(source)
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+        write_answers(target, apply(source, schema), source, schema)
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
+    with pytest.raises(DataError, match=r"cannot be written \(Permission denied\)"):
+        write_table(tmp_path / "a.csv", FRAME)
+
+
+def test_equal_tables_are_equal_files(tmp_path: Path) -> None:
+    for name in ("a.csv.gz", "b.csv.gz"):
+        write_table(tmp_path / name, survey_frame())
+    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
+    assert (tmp_path / "a.csv.gz").stat().st_mode & 0o777 == 0o666 & ~current_umask()
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
