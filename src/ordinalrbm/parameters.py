@@ -74,7 +74,6 @@ def check_matrix_parameters(estimator: Any) -> None:
     check_choice("factors", estimator.factors, ("continuous", "binary", "mixed"))
     check_choice("free_phase", estimator.free_phase, _CHOICES["free_phase"])
     _check_real("memory", estimator.memory, 0.0, 1.0)
-    _check_real("hidden_share", estimator.hidden_share, 0.0, 1.0)
     if estimator.weight_decay is not None:
         _check_real("weight_decay", estimator.weight_decay, 0.0, None)
     _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)

@@ -81,10 +81,6 @@ class MatrixCumulativeRBM(BaseEstimator):
     memory : float, default=0.5
         (binary) How much of the old is kept, epoch by epoch, in the running mean that tracks the
         posterior of the factors: η of the paper.
-    hidden_share : float, default=0.2
-        (binary) Share of a user's (or item's) ratings that are hidden from its factors at each
-        update and predicted from them: a rating should not be explained by itself. 0 is the paper's
-        learning.
     weight_decay : float or None, default=None
         (binary) Precision of the Gaussian prior on the weights; None estimates it together with
         them (empirical Bayes), so that there is nothing to tune.
@@ -164,7 +160,6 @@ class MatrixCumulativeRBM(BaseEstimator):
         gibbs_steps: int = 1,
         free_phase: str = "contrastive",
         memory: float = 0.5,
-        hidden_share: float = 0.2,
         weight_decay: float | None = None,
         patience: int = 5,
         n_averaged: int = 1,
@@ -185,7 +180,6 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.gibbs_steps = gibbs_steps
         self.free_phase = free_phase
         self.memory = memory
-        self.hidden_share = hidden_share
         self.weight_decay = weight_decay
         self.patience = patience
         self.n_averaged = n_averaged
@@ -201,9 +195,8 @@ class MatrixCumulativeRBM(BaseEstimator):
     ) -> MatrixCumulativeRBM:
         """The paper's own procedure: binary factors, two chains, nothing added.
 
-        One contrastive step, posteriors tracked with η = 0.9, a fixed weight decay, ratings not
-        hidden from their own factors, predictions as the last epoch leaves them. Other parameters
-        may be given by name.
+        One contrastive step, posteriors tracked with η = 0.9, a fixed weight decay, predictions as
+        the last epoch leaves them. Other parameters may be given by name.
 
         Examples
         --------
@@ -217,7 +210,6 @@ class MatrixCumulativeRBM(BaseEstimator):
             "batch_size": 100,
             "learning_rate": 0.05,
             "memory": 0.9,
-            "hidden_share": 0.0,
             "weight_decay": 50.0,
             "calibrate": False,
         }

@@ -132,18 +132,6 @@ def test_units_on_are_binomial(units):
         )
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_hidden_answers_say_nothing_to_their_row(phase):
-    side, factors = random_side(14, **WITH_ALL)
-    batch = Batch(0, 300, SEED, sweep=9, steps=2, hide=0.3)
-    ours, statistics = run(cpu, phase, side, factors, batch)
-    theirs, _ = run(reference, phase, in_double(side), factors, batch)
-    assert_same_chains(ours, theirs, batch.steps)
-    assert_close(statistics, given(phase, side, ours, batch))
-    open_eyes, _ = run(cpu, phase, side, factors, batch._replace(hide=0.0))
-    assert (open_eyes != ours).any()
-
-
 def test_running_means_of_the_factors_equal_the_reference():
     side, factors = random_side(13, **WITH_ALL)
     batch = Batch(20, 250, SEED, sweep=4, steps=2)

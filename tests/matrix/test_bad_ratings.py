@@ -48,7 +48,6 @@ BAD_SETTINGS = [
     ("free_phase", "none"),
     ("memory", 1.0),
     ("memory", -0.1),
-    ("hidden_share", 1.0),
     ("weight_decay", -1),
     ("weight_decay", np.nan),
     ("patience", 0),

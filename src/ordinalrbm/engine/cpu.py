@@ -27,7 +27,6 @@ _CLAMPED_UTILITY = int(Purpose.CLAMPED_UTILITY)
 _CLAMPED_FACTOR = int(Purpose.CLAMPED_FACTOR)
 _FREE_UTILITY = int(Purpose.FREE_UTILITY)
 _FREE_FACTOR = int(Purpose.FREE_FACTOR)
-_HIDDEN = int(Purpose.HIDDEN)
 # Mean-field: how often to extrapolate, and the slowest convergence that is believed.
 _EXTRAPOLATE_EVERY = 4
 _LARGEST_RATIO = np.float32(0.95)
@@ -45,7 +44,6 @@ class _Draws(NamedTuple):
     sweep: np.uint64
     steps: int
     keep: np.float32
-    hide: float
 
 
 class _Scratch(NamedTuple):
@@ -58,7 +56,6 @@ class _Scratch(NamedTuple):
     at_low: np.ndarray
     at_high: np.ndarray
     uniform: np.ndarray
-    shown: np.ndarray
     activation: np.ndarray
     last_step: np.ndarray
     previous_step: np.ndarray
@@ -131,9 +128,7 @@ def _sweep(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> None
 
 
 def _draws(batch: Batch) -> _Draws:
-    return _Draws(
-        *split_seed(batch.seed), np.uint64(batch.sweep), batch.steps, np.float32(0.0), batch.hide
-    )
+    return _Draws(*split_seed(batch.seed), np.uint64(batch.sweep), batch.steps, np.float32(0.0))
 
 
 def _scratch(side: Side, batch: Batch) -> _Scratch:
@@ -150,7 +145,6 @@ def _scratch(side: Side, batch: Batch) -> _Scratch:
         at_low=np.empty((threads, longest), dtype=np.float32),
         at_high=np.empty((threads, longest), dtype=np.float32),
         uniform=np.empty((threads, max(longest, n_factors + 4))),
-        shown=np.empty((threads, longest), dtype=np.float32),
         activation=np.empty((threads, n_factors), dtype=np.float32),
         last_step=np.empty((threads, n_factors), dtype=np.float32),
         previous_step=np.empty((threads, n_factors), dtype=np.float32),
@@ -309,9 +303,6 @@ def _sweep_row(
     n = side.row_start[row + 1] - first
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
-    shown = scratch.shown[thread]
-    if draws.hide > 0.0:
-        _choose_shown(n, row, draws, uniform, shown)
     for step in range(draws.steps):
         _conditional_means(side, first, n, active, mean)
         if clamped:
@@ -324,33 +315,15 @@ def _sweep_row(
             for e in range(n):
                 utility[e] = np.float32(mean[e]) + lanes32.standard_normal(np.float32(uniform[e]))
             _fill_uniforms(uniform, active.size, row, draws, step, _FREE_FACTOR)
+        _activations(side, first, n, utility, activation)
         if answers.expected.size > 0 and step == draws.steps - 1:
-            _activations(side, first, n, utility, activation)
             _follow(answers.expected[row], activation, side.units, draws.keep)
-        if draws.hide > 0.0:
-            for e in range(n):
-                utility[e] *= shown[e]
-        if draws.hide > 0.0 or answers.expected.size == 0 or step < draws.steps - 1:
-            _activations(side, first, n, utility, activation)
         _draw_factors(activation, uniform, side.units, scratch, active)
     for k in range(active.size):
         factors[row, k] = active[k]
     if answers.utility.size > 0:  # a plain sweep asks for no expectations
         _conditional_means(side, first, n, active, mean)
         _expectations(side, row, start, clamped, mean, lower, upper, answers)
-        if draws.hide > 0.0:
-            here = first - side.row_start[start]
-            for e in range(n):
-                if shown[e] == np.float32(0.0):
-                    answers.utility[here + e] -= np.float32(mean[e])
-
-
-@inlined
-def _choose_shown(n: Any, row: Any, draws: Any, uniform: Any, shown: Any) -> None:
-    """Draw which answers of a row its factors see in this sweep: one for those, else zero."""
-    _fill_uniforms(uniform, n, row, draws, 0, _HIDDEN)
-    for e in range(n):
-        shown[e] = np.float32(0.0) if uniform[e] < draws.hide else np.float32(1.0)
 
 
 @inlined

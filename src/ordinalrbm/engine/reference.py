@@ -33,7 +33,7 @@ def clamped_phase(
     low, high = answers.ends(mean)
     at_low, at_high = intervals.edge_densities(low, high)
     # An answer that was hidden from the factors is regressed on them.
-    utility = answers.shown(batch) * mean + intervals.truncated_mean(low, high)
+    utility = mean + intervals.truncated_mean(low, high)
     statistics = _summed(side, answers, factors, utility)
     answers.sum_thresholds(-at_low * answers.weight, at_high * answers.weight, statistics)
     return statistics
@@ -43,7 +43,7 @@ def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     _gibbs(side, factors, batch, clamped=False)
     answers = _Answers(side, batch.start, batch.stop)
-    return _summed(side, answers, factors, answers.shown(batch) * answers.mean(factors))
+    return _summed(side, answers, factors, answers.mean(factors))
 
 
 def mean_field(
@@ -79,11 +79,6 @@ class _Answers:
         ones = np.ones(self.row.size)
         self.weight = side.row_weight[self.row] if side.row_weight.size else ones
         self.stretch = side.stretch[self.row] if side.stretch.size else ones
-
-    def shown(self, batch: Batch) -> np.ndarray:
-        """One for the answers that the factors see in this sweep, zero for those hidden."""
-        draw = uniforms(batch.seed, self.row, self.position, batch.sweep, Purpose.HIDDEN, 0)
-        return (draw >= batch.hide).astype(np.float64)
 
     def mean(self, factors: np.ndarray) -> np.ndarray:
         products = np.einsum("ek,ek->e", self.side.weights[self.column], factors[self.row])
@@ -136,7 +131,7 @@ class _Answers:
 
 
 def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> np.ndarray | None:
-    """Gibbs steps; returns what all answers, also those hidden, last told the factors."""
+    """Gibbs steps; returns what the answers last told the factors."""
     activation = None
     answers = _Answers(side, batch.start, batch.stop)
     rows = np.arange(batch.start, batch.stop)[:, None]
@@ -153,9 +148,8 @@ def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> n
             utility = mean + intervals.standard_normal(uniform)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
-        seen = answers.activation(utility * answers.shown(batch))
-        factors[batch.start : batch.stop] = _units_on(seen, uniform, side.units)
         activation = answers.activation(utility)
+        factors[batch.start : batch.stop] = _units_on(activation, uniform, side.units)
     return activation
 
 

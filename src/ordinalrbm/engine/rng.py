@@ -28,7 +28,6 @@ class Purpose(enum.IntEnum):
     INITIAL_FACTOR = 5
     ANSWER = 6
     STYLE = 7
-    HIDDEN = 8
 
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)

@@ -69,19 +69,13 @@ class Side(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """A run of neighbouring rows, and the counters that name its random draws.
-
-    ``hide`` is the share of answers, drawn anew for each sweep, that say nothing to the factors of
-    their row: their statistics are the gradient of log P(answer | factors) in the clamped phase,
-    and nothing in the free phase.
-    """
+    """A run of neighbouring rows, and the counters that name its random draws."""
 
     start: int
     stop: int
     seed: int
     sweep: int
     steps: int
-    hide: float = 0.0
 
 
 class Statistics(NamedTuple):

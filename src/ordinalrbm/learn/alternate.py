@@ -50,7 +50,6 @@ class MatrixSettings:
     factors: Factors
     n_epochs: int | None
     batch_size: int
-    hidden_share: float
     learning_rate: float
     gibbs_steps: int
     free_phase: FreePhase
@@ -240,9 +239,7 @@ def _pass(
     n_levels = process.observations.n_levels
     for first in starts[order]:
         stop = min(int(first) + settings.batch_size, n_rows)
-        batch = Batch(
-            int(first), stop, settings.seed, sweep, settings.gibbs_steps, settings.hidden_share
-        )
+        batch = Batch(int(first), stop, settings.seed, sweep, settings.gibbs_steps)
         side = side._replace(thresholds=thresholds.table(half.steps, n_levels))
         clamped = cpu.clamped_phase(side, process.clamped, batch, half.factors, settings.memory)
         if settings.free_phase == "contrastive":
