@@ -15,10 +15,10 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
-_MARKED = re.compile(
-    r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL
-)
+_MARKED = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
 _LOG = logging.getLogger("mkdocs.hooks.mathml")
+_NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+_NAMED_FUNCTIONS = ("log", "exp")
 
 
 def on_page_content(content: str, /, *, page: Any, **_: Any) -> str:
@@ -38,9 +38,23 @@ def on_page_content(content: str, /, *, page: Any, **_: Any) -> str:
 
 
 def _mathml(source: str, is_block: bool) -> str:
-    formula = convert(source, display="block" if is_block else "inline")
-    tree = ElementTree.fromstring(formula)  # an unknown environment leaves a bare "&"
-    unknown = [part.text for part in tree.iter() if (part.text or "").startswith("\\")]
-    if unknown:
-        raise ValueError(f"unknown command {unknown[0]}")
-    return formula
+    # What the converter does not know it leaves as it is: a bare "&", which is no XML, or "\name".
+    tree = ElementTree.fromstring(convert(source, display="block" if is_block else "inline"))
+    for part in tree.iter():
+        if (part.text or "").startswith("\\"):
+            raise ValueError(f"unknown command {part.text}")
+        _space_functions(part)
+    ElementTree.register_namespace("", _NAMESPACE)
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _space_functions(row: ElementTree.Element) -> None:
+    """A thin space between a function's name and what it is of, unless that is in brackets."""
+    if row.tag != f"{{{_NAMESPACE}}}mrow":
+        return
+    parts = list(row)
+    for place in range(len(parts) - 1, 0, -1):
+        name, after = "".join(parts[place - 1].itertext()), "".join(parts[place].itertext())
+        if name.rstrip("2") in _NAMED_FUNCTIONS and not after.startswith("("):
+            space = ElementTree.Element(f"{{{_NAMESPACE}}}mspace", width="0.17em")
+            row.insert(place, space)
