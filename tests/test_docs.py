@@ -1,0 +1,76 @@
+"""What the documentation shows runs as it stands, and prints what it says."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+# Learning is the same on any number of threads, but not to the last digit on any processor.
+RELATIVE, ABSOLUTE = 0.05, 0.03
+
+_BLOCK = re.compile(r"^```(?:python|pycon)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+class _Near(doctest.OutputChecker):
+    """The same words, and numbers that are nearly the same."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        if super().check_output(want, got, optionflags):
+            return True
+        words = [" ".join(_NUMBER.sub("#", text).split()) for text in (want, got)]
+        numbers = [[float(n) for n in _NUMBER.findall(text)] for text in (want, got)]
+        return words[0] == words[1] and numbers[1] == pytest.approx(
+            numbers[0], rel=RELATIVE, abs=ABSOLUTE
+        )
+
+
+def _blocks(page: Path) -> list[tuple[int, str]]:
+    """Line and code of every block."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, m.start(1)) + 1, m[1]) for m in _BLOCK.finditer(text)]
+
+
+def _run(page: Path, line: int, code: str, names: dict) -> None:
+    if ">>> " not in code:
+        # Line numbers of a traceback are those of the page.
+        exec(compile("\n" * (line - 1) + code, str(page), "exec"), names)
+        return
+    test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line - 1)
+    test.globs = names  # not a copy: later blocks go on with what this one made
+    runner = doctest.DocTestRunner(_Near(), verbose=False, optionflags=doctest.ELLIPSIS)
+    told: list[str] = []
+    runner.run(test, out=told.append, clear_globs=False)
+    assert not told, "".join(told)
+
+
+PAGES = sorted(page for page in DOCS.glob("*.md") if _blocks(page))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_python_block_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for line, code in _blocks(page):
+        _run(page, line, code, names)
+
+
+def test_there_are_blocks_to_run():
+    assert {"survey-start", "ratings-start", "research-start"} <= {page.stem for page in PAGES}
+
+
+def test_numbers_may_differ_a_little_and_words_may_not():
+    near = _Near()
+    assert near.check_output("a 1.00\n", "a 1.01\n", 0)
+    assert not near.check_output("a 1.00\n", "a 1.20\n", 0)
+    assert not near.check_output("a 1.00\n", "b 1.00\n", 0)
+
+
+def test_a_wrong_result_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Text\n\n```pycon\n>>> 1 + 1\n3\n```\n", encoding="utf-8")
+    ((line, code),) = _blocks(page)
+    with pytest.raises(AssertionError, match="Expected"):
+        _run(page, line, code, {})
