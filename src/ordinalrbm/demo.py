@@ -30,6 +30,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.infer import predict
 from ordinalrbm.recommender import MatrixCumulativeRBM
+from ordinalrbm.whole import written_whole
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
 
 if TYPE_CHECKING:
@@ -328,17 +329,8 @@ def _write(folder: Path, pictures: dict[str, Figure]) -> dict[str, Path]:
         figure.savefig(buffer, format="png", dpi=150)
         contents[name] = buffer.getvalue()
     for name, content in contents.items():
-        handle, unfinished = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            # mkstemp keeps others from reading; a picture is for everybody.
-            os.chmod(unfinished, 0o644)
-            os.replace(unfinished, folder / name)
-        except OSError as error:
-            raise _unwritable(folder, error) from error
-        finally:
-            Path(unfinished).unlink(missing_ok=True)
+        with written_whole(folder / name) as file:
+            file.write_bytes(content)
     return {name: folder / name for name in contents}
 
 

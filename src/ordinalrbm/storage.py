@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.whole import written_whole
 
 FORMAT = "ordinalrbm"
 VERSION = 1
@@ -59,43 +59,14 @@ def load(path: str | os.PathLike) -> Any:
 
 
 def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
-    """Write a model file: beside its place first, then moved there, so that it is never half."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise DataError(f"Folder '{target.parent}' does not exist; create it or save elsewhere.")
+    """Write a model file."""
     about = {"format": FORMAT, "version": VERSION, **header}
     content = save(
         {name: np.ascontiguousarray(array) for name, array in arrays.items()},
         metadata={FORMAT: json.dumps(about, ensure_ascii=False, allow_nan=False)},
     )
-    try:
-        _replace(target, content)
-    except OSError as error:
-        raise DataError(
-            f"File '{target}' cannot be written ({error.strerror}); save elsewhere."
-        ) from error
-
-
-def _replace(target: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        # Temporary files are for their owner alone; a model is a file like any other.
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def _umask() -> int:
-    """The umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+    with written_whole(path) as file:
+        file.write_bytes(content)
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -14,11 +14,8 @@ each format can hold:
 
 from __future__ import annotations
 
-import contextlib
 import gzip
-import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +30,7 @@ from ordinalrbm.files.codes import as_number, count_codes, factorise_codes, is_a
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey
+from ordinalrbm.whole import written_whole
 
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")
@@ -415,41 +413,13 @@ def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict
 
 
 def _write(target: Path, write: Callable[[Path], None]) -> None:
-    if not target.parent.is_dir():
-        raise DataError(f"Folder '{target.parent}' does not exist; create it or write elsewhere.")
-    if target.is_dir():
-        raise DataError(f"'{target}' is a folder; give the name of a file in it.")
     try:
-        with _beside(target) as file:
+        with written_whole(target) as file:
             write(file)
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-            os.chmod(file, 0o666 & ~_umask())  # temporary files are for their owner alone
-            os.replace(file, target)
-    except OSError as error:
-        raise DataError(
-            f"File '{target}' cannot be written ({error.strerror or error}); write elsewhere."
-        ) from error
+    except DataError:
+        raise
     except (PyreadstatError, ReadstatError, pa.ArrowException, ValueError, TypeError) as error:
         problem = " ".join(str(error).split()).rstrip(".")
         raise DataError(
             f"File '{target}' cannot be written ({problem}); choose another format or rename."
         ) from error
-
-
-@contextlib.contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """A file beside the target, gone afterwards if it has not been moved."""
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    """The umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
