@@ -168,6 +168,30 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     # Learning
 
+    @classmethod
+    def recommended(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
+        """What we would take for a survey; the defaults of the class itself are the paper's.
+
+        Factors that are a matter of degree, response styles, and questions that were not answered
+        integrated over: on real surveys each predicts hidden answers better. No more factors than
+        questions are of use. Other parameters may be given by name.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> orbm.CumulativeRBM.recommended(20, random_state=0).units_per_factor
+        250
+        """
+        own: dict[str, Any] = {
+            "units_per_factor": 250,
+            "response_styles": 9,
+            "unanswered": "latent",
+            "n_epochs": 10,
+            "learning_rate": 0.0005,
+            "weight_decay": 30.0,
+        }
+        return cls(n_factors, **(own | others))
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CumulativeRBM:
         """Learn the parameters from a table of answers.
 

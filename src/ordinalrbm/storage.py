@@ -95,6 +95,15 @@ def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
     return arrays, header
 
 
+def is_model(path: str | os.PathLike) -> bool:
+    """Whether a file is one of ours, whatever is in it."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return FORMAT in (file.metadata() or {})
+    except (SafetensorError, OSError):
+        return False
+
+
 def plain_number(value: Any) -> Any:
     """A NumPy number as one of Python's, which JSON can hold; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value

@@ -40,15 +40,33 @@ def ratings_of(source: Source) -> pd.DataFrame:
       user item  rating
     0    u    i       4
     """
+    ratings = _named(source, ("user", "item", "rating"))
+    time = _found(source).get("timestamp")
+    return ratings if time is None else ratings.assign(timestamp=source.frame[time])
+
+
+def pairs_of(source: Source) -> pd.DataFrame:
+    """The columns user and item, for which a rating is asked.
+
+    Examples
+    --------
+    >>> from ordinalrbm.files.formats import from_frame
+    >>> pairs_of(from_frame(pd.DataFrame({"user_id": ["u"], "item": ["i"], "price": [3]})))
+      user item
+    0    u    i
+    """
+    return _named(source, ("user", "item"))
+
+
+def _named(source: Source, names: tuple[str, ...]) -> pd.DataFrame:
     found = _found(source)
-    for name in ("user", "item", "rating"):
+    for name in names:
         if name not in found:
             raise DataError(
                 f"{source.where} has no column {name!r}, only {list(source.frame.columns)[:12]}; "
-                "rename its columns to user, item and rating."
+                f"rename its columns to {' and '.join(names)}."
             )
-    frame = source.frame[list(found.values())]
-    return frame.set_axis(list(found), axis=1)
+    return source.frame[[found[name] for name in names]].set_axis(list(names), axis=1)
 
 
 def _found(source: Source) -> dict[str, str]:

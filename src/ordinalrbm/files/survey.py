@@ -109,11 +109,12 @@ def read_survey(
     source = read(data) if is_path else from_frame(data)
     schema = propose(source) if schema is None else schema
     if schema_path is not None:
-        schema = override(schema, _read_text(Path(schema_path)), f"File '{schema_path}'")
+        schema = override(schema, read_text(Path(schema_path)), f"File '{schema_path}'")
     return apply(source, schema)
 
 
-def _read_text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Text of a schema file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:

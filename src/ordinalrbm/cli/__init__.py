@@ -1,0 +1,15 @@
+"""The command line ``ordinalrbm``; importing a command adds it."""
+
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.demo import demo
+from ordinalrbm.cli.fit import fit
+from ordinalrbm.cli.predict import impute, predict  # isort: split
+from ordinalrbm.cli.recommend import recommend
+from ordinalrbm.cli.evaluate import evaluate
+from ordinalrbm.cli.report import report
+from ordinalrbm.cli.info import info
+from ordinalrbm.cli.doctor import doctor
+
+__all__ = [
+    "app", "demo", "doctor", "evaluate", "fit", "impute", "info", "predict", "recommend", "report",
+]  # fmt: skip

@@ -1,0 +1,84 @@
+"""``ordinalrbm doctor``: whether this machine is fit for work."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import time
+from typing import Any
+
+import typer
+
+from ordinalrbm import __version__
+from ordinalrbm.cli.app import FAILED, app
+from ordinalrbm.cli.options import JsonOption
+from ordinalrbm.cli.talking import Talk, listing
+
+_PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
+             "safetensors", "polars", "arviz", "torch")  # fmt: skip
+
+
+@app.command(epilog="\b\nExample:\n  ordinalrbm doctor --json")
+def doctor(json: JsonOption = False) -> None:
+    """Check versions, threads and GPU, and the kernels against a model that can be enumerated."""
+    from ordinalrbm.cli import selfcheck
+
+    found: dict[str, Any] = {
+        "ordinalrbm": __version__,
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "machine": f"{platform.system()} {platform.machine()}",
+        **_versions(),
+        **_threads(),
+        "gpu": _gpu(),
+        "kernel cache": _cache(),
+    }
+    begun = time.perf_counter()
+    checks = selfcheck.run()
+    for check in checks:
+        found[check.name] = f"{check.difference:.2g} (at most {check.bound:.2g}): {check.verdict}"
+    found["checked in"] = f"{time.perf_counter() - begun:.1f} s"
+    good = all(check.passed for check in checks)
+    text = "All is well." if good else "The kernels are wrong on this machine; please report this."
+    Talk(as_json=json).result({**found, "well": good}, listing(found), text=text)
+    if not good:
+        raise typer.Exit(FAILED)
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _threads() -> dict[str, Any]:
+    import numba
+
+    return {"threads": numba.get_num_threads(), "processors": os.cpu_count()}
+
+
+def _gpu() -> str:
+    """Whether torch sees a GPU; it is looked for only if it is installed."""
+    try:
+        import torch
+    except ImportError:
+        card = "a driver is there" if shutil.which("nvidia-smi") else "no driver"
+        return f"not looked for: torch is not installed ({card})"
+    if not torch.cuda.is_available():
+        return "none found"
+    return str(torch.cuda.get_device_name(0))
+
+
+def _cache() -> str:
+    """Where compiled kernels are kept, or why they are not."""
+    from ordinalrbm.engine import cpu
+
+    folder = os.environ.get("NUMBA_CACHE_DIR") or os.path.dirname(cpu.__file__)
+    kept = "kept in" if os.access(folder, os.W_OK) else "not writable, compiled anew each time:"
+    return f"{kept} {folder}"

@@ -1,0 +1,219 @@
+"""``ordinalrbm evaluate``: how well hidden answers or ratings are predicted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import (
+    EpochsOption,
+    Factors,
+    FactorsOption,
+    ItemFactorsOption,
+    JsonOption,
+    KindOfFactorsOption,
+    KindOption,
+    Protocol,
+    QuietOption,
+    SchemaOption,
+    SeedOption,
+    ThreadsOption,
+)
+from ordinalrbm.cli.talking import Talk, plain_table
+from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+    from ordinalrbm.cli.inputs import Material
+    from ordinalrbm.cli.learning import Settings
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm evaluate survey.sav
+  ordinalrbm evaluate ratings.csv --protocol random --json
+  ordinalrbm evaluate films.orbm --data later.csv"""
+
+_SHARE = 0.1
+# Scores of ratings, and what they are called for people.
+_SCORES = {
+    "rmse": "root mean square error (mean)",
+    "mae": "mean absolute error (mode)",
+    "mae_median": "mean absolute error (median)",
+    "accuracy": "exactly right (mode)",
+    "nll": "negative log-likelihood",
+    "rps": "ranked probability score",
+    "calibration": "calibration error",
+}
+_OF_SURVEYS = {
+    "error": "mean absolute error (median, in levels)",
+    "hits": "exactly right (mode)",
+    "nll": "negative log-likelihood",
+}
+
+
+@app.command(epilog=_EXAMPLES)
+def evaluate(
+    target: Annotated[
+        Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on."),
+    ] = None,
+    model: KindOption = None,
+    factors: FactorsOption = None,
+    item_factors: ItemFactorsOption = None,
+    factors_kind: KindOfFactorsOption = Factors.CONTINUOUS,
+    epochs: EpochsOption = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    schema: SchemaOption = None,
+    protocol: Annotated[
+        Protocol | None,
+        typer.Option(
+            help="Ratings: hide the last ones of each user, or some at random; by default the last "
+            "if there are times."
+        ),
+    ] = None,
+    min_ratings: Annotated[
+        int, typer.Option(min=1, help="Ratings: users with fewer are left out.")
+    ] = 30,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Hide answers or ratings, learn from the others, and score the predictions.
+
+    Of a survey, a tenth of the answers is hidden; of ratings, ten of each user, and five more to
+    watch learning by. The marginal distributions, which know nobody, are scored beside the model.
+    Given a model, it is tested on other data without learning.
+    """
+    from ordinalrbm import storage
+    from ordinalrbm.cli.inputs import read_material, tell_material
+    from ordinalrbm.cli.learning import Settings
+
+    talk = Talk(as_json=json, quiet=quiet)
+    if storage.is_model(target):
+        _test(target, data, seed, threads, talk)
+        return
+    if data is not None:
+        raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
+    settings = Settings(
+        factors, item_factors, factors_kind, epochs, seed, threads, False, talk.shows_progress
+    )
+    material = read_material(target, model, schema)
+    tell_material(material, talk)
+    if material.ratings is None:
+        _survey(material, settings, talk)
+    else:
+        _ratings(material, model, settings, protocol, min_ratings, talk)
+
+
+def _survey(material: Material, settings: Settings, talk: Talk) -> None:
+    from ordinalrbm.cli.learning import learn_survey
+    from ordinalrbm.report import hide_answers
+
+    assert material.survey is not None, "a file is a survey or ratings"
+    shown, held_out = hide_answers(material.survey, _SHARE, settings.seed)
+    _tell_survey(learn_survey(shown, settings), material.survey, held_out, talk)
+
+
+def _tell_survey(model: Any, survey: Any, held_out: Any, talk: Talk) -> None:
+    from ordinalrbm.report.hidden import score_hidden
+
+    if not len(held_out):
+        raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
+    scores = score_hidden(model, survey.answers, held_out)
+    ours, usual = ({s: float(scores.overall[f"{who}_{s}"]) for s in _OF_SURVEYS} for who in _WHO)
+    table = _comparison(_OF_SURVEYS, ours, usual, f"{len(held_out):,} hidden answers")
+    found = {"hidden": len(held_out), "model": ours, "marginal": usual}
+    by_question = scores.by_question.to_dict("index")
+    talk.result({**found, "by_question": by_question}, table)
+
+
+_WHO = ("model", "usual")
+
+
+def _ratings(
+    material: Material, kind: Any, settings: Settings, protocol: Protocol | None,
+    min_ratings: int, talk: Talk,
+) -> None:  # fmt: skip
+    from ordinalrbm.cli.learning import learn_ratings
+    from ordinalrbm.evaluate import split
+
+    ratings = material.ratings
+    assert ratings is not None, "a file is a survey or ratings"
+    if protocol is None:
+        protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
+    train, validation, test = split(
+        ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
+    )
+    if not len(test):
+        raise DataError(
+            f"No user in '{material.source.name}' has {min_ratings} ratings; lower --min-ratings "
+            "(to at least 16)."
+        )
+    talk.say(
+        f"{protocol.value}: {len(train):,} ratings to learn from, {len(validation):,} to watch, "
+        f"{len(test):,} to test; users with fewer than {min_ratings} ratings are left out."
+    )
+    model = learn_ratings(
+        train, kind, settings, validation=validation, item_scales=material.item_scales
+    )
+    _tell_ratings(model, test, talk)
+
+
+def _tell_ratings(model: Any, test: pd.DataFrame, talk: Talk) -> None:
+    import numpy as np
+
+    from ordinalrbm.cli.inputs import levels_of
+    from ordinalrbm.evaluate import score
+
+    truth, values = levels_of(model, test)
+    everything = model.predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
+    ours = score(everything, truth, values)
+    levels = model.ratings_.observations.level
+    counts = np.bincount(levels, minlength=everything.shape[1])[: everything.shape[1]] + 0.5
+    usual = score(np.tile(counts / counts.sum(), (len(test), 1)), truth, values)
+    table = _comparison(_SCORES, ours, usual, f"{len(test):,} hidden ratings")
+    talk.result({"hidden": len(test), "model": ours, "marginal": usual}, table)
+
+
+def _comparison(
+    names: dict[str, str], ours: dict[str, float], usual: dict[str, float], title: str
+) -> Table:
+    table = plain_table(title, "model", "marginal")
+    for score, name in names.items():
+        table.add_row(name, f"{ours[score]:.4f}", f"{usual[score]:.4f}")
+    return table
+
+
+def _test(path: Path, data: Path | None, seed: int, threads: int | None, talk: Talk) -> None:
+    from ordinalrbm.cli.inputs import (
+        as_model_of_ratings,
+        load_model,
+        read_material,
+        survey_for,
+    )
+    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.report import hide_answers
+
+    if data is None:
+        raise DataError(f"'{path}' is a model; give what to test it on with --data.")
+    model = load_model(path).set_params(n_jobs=threads)
+    if isinstance(model, CumulativeRBM):
+        survey = survey_for(model, path, data).survey
+        assert survey is not None, "a model of surveys reads surveys"
+        _tell_survey(model, survey, hide_answers(survey, _SHARE, seed)[1], talk)
+        return
+    model, ratings = as_model_of_ratings(model, path), read_material(data).ratings
+    if ratings is None:
+        raise DataError(
+            f"File '{data}' holds no ratings, but '{path}' is a model of ratings; give a table "
+            "with the columns user, item and rating."
+        )
+    _tell_ratings(model, ratings, talk)

@@ -1,0 +1,126 @@
+"""``ordinalrbm fit``: from a file to a model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import (
+    DataFile,
+    EpochsOption,
+    Factors,
+    FactorsOption,
+    ItemFactorsOption,
+    JsonOption,
+    KindOfFactorsOption,
+    KindOption,
+    QuietOption,
+    SchemaOption,
+    SeedOption,
+    ThreadsOption,
+    WeightedOption,
+)
+from ordinalrbm.cli.talking import Talk
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm fit survey.sav --out survey.orbm
+  ordinalrbm fit survey.sav --write-schema schema.toml
+  ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm --factors 20
+  ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed"""
+
+
+@app.command(epilog=_EXAMPLES)
+def fit(
+    data: DataFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
+    ] = None,
+    model: KindOption = None,
+    factors: FactorsOption = None,
+    item_factors: ItemFactorsOption = None,
+    factors_kind: KindOfFactorsOption = Factors.CONTINUOUS,
+    epochs: EpochsOption = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    schema: SchemaOption = None,
+    write_schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write what the columns were taken for to a TOML file, for you to correct, "
+            "and stop.",
+        ),
+    ] = None,
+    weighted: WeightedOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Learn a model from a survey or from ratings.
+
+    For a survey, prints which columns were taken for questions, with which levels in which order,
+    and what is left out and why. Correct it with --write-schema and --schema.
+    """
+    from ordinalrbm.cli.inputs import read_material, tell_material
+    from ordinalrbm.cli.learning import Settings, learn
+    from ordinalrbm.whole import check_place
+
+    talk = Talk(as_json=json, quiet=quiet)
+    place = _place(out, write_schema)
+    check_place(place)
+    material = read_material(data, model, schema)
+    tell_material(material, talk)
+    if write_schema is not None:
+        _write_schema(material, write_schema, talk)
+        return
+    settings = Settings(
+        factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress
+    )
+    begun = time.perf_counter()
+    fitted = learn(material, model, settings)
+    fitted.save(place)
+    seconds = time.perf_counter() - begun
+    talk.say(f"Learnt in {seconds:.1f} s.")
+    talk.result(
+        {"model": str(place), "seconds": round(seconds, 3), **summary(fitted)},
+        text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
+    )
+
+
+def _place(out: Path | None, write_schema: Path | None) -> Path:
+    place = out if write_schema is None else write_schema
+    if place is None:
+        raise typer.BadParameter("say where the model goes, such as --out model.orbm")
+    return place
+
+
+def _write_schema(material: Any, path: Path, talk: Talk) -> None:
+    from ordinalrbm.errors import DataError
+    from ordinalrbm.files.schema import to_toml
+    from ordinalrbm.whole import written_whole
+
+    if material.survey is None:
+        raise DataError(
+            f"File '{material.source.path}' holds ratings, which need no schema; leave out "
+            "--write-schema."
+        )
+    with written_whole(path) as file:
+        file.write_text(to_toml(material.survey.schema), encoding="utf-8")
+    talk.result(
+        {"schema": str(path)},
+        text=f"The schema is in {path}; edit it, then fit with --schema {path} --out MODEL.",
+    )
+
+
+def summary(model: Any) -> dict[str, Any]:
+    """How learning went, in numbers."""
+    held_out = float(model.history_["validation"].max()) if len(model.history_) else float("nan")
+    return {
+        "epochs": model.n_iter_,
+        "best_epoch": model.best_epoch_,
+        "held_out_log_likelihood": held_out,
+    }

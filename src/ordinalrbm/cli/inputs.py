@@ -1,0 +1,175 @@
+"""Data and models that commands are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm import load, storage
+from ordinalrbm.cli.options import Kind
+from ordinalrbm.cli.talking import Talk
+from ordinalrbm.data.ratings import encode
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.files.formats import Source, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.ratings import is_ratings, ratings_of
+from ordinalrbm.files.schema import Schema, from_json, override
+from ordinalrbm.files.showing import proposal_table
+from ordinalrbm.files.survey import Survey, apply, read_text
+from ordinalrbm.recommender import MatrixCumulativeRBM
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a file holds: a survey, or ratings.
+
+    A survey may be wanted as ratings of questions by respondents; then it is both.
+    """
+
+    source: Source
+    survey: Survey | None = None
+    ratings: pd.DataFrame | None = None
+    item_scales: dict[str, list[str]] | None = None
+
+
+def read_material(
+    path: Path, kind: Kind | None = None, schema_file: Path | None = None,
+    known: Schema | None = None,
+) -> Material:  # fmt: skip
+    """Read a file, and decide what it is."""
+    if storage.is_model(path):
+        raise DataError(f"File '{path}' is a model, not data; give the file with the answers.")
+    source = read(path)
+    if is_ratings(source) and schema_file is None and known is None:
+        return Material(source, ratings=ratings_of(source))
+    schema = propose(source) if known is None else known
+    if schema_file is not None:
+        schema = override(schema, read_text(schema_file), f"File '{schema_file}'")
+    survey = apply(source, schema)
+    if kind is Kind.MATRIX:
+        return Material(source, survey, *_as_ratings(survey))
+    return Material(source, survey)
+
+
+def _as_ratings(survey: Survey) -> tuple[pd.DataFrame, dict[str, list[str]]]:
+    """Answers as ratings: respondents are users, questions items with scales of their own."""
+    row, column = np.nonzero(survey.answers.notna().to_numpy())
+    labels = survey.answers.astype(object).to_numpy()
+    names = np.asarray(survey.answers.columns, dtype=object)
+    ratings = pd.DataFrame(
+        {"user": respondents(survey)[row], "item": names[column], "rating": labels[row, column]}
+    )
+    scales = {name: list(survey.answers[name].cat.categories) for name in survey.answers}
+    return ratings, scales
+
+
+def respondents(survey: Survey) -> np.ndarray:
+    """What respondents are called: by their ids, else by the number of their row from 1."""
+    if survey.ids is not None and survey.ids.is_unique and survey.ids.notna().all():
+        return survey.ids.to_numpy(dtype=object)
+    return np.arange(1, len(survey.answers) + 1)
+
+
+def tell_material(material: Material, talk: Talk) -> None:
+    """Say what the file was taken for, and what of it is left out."""
+    survey = material.survey
+    if survey is None:
+        ratings = _required(material.ratings)
+        talk.say(
+            f"{material.source.name}: {len(ratings):,} ratings by {ratings['user'].nunique():,} "
+            f"users of {ratings['item'].nunique():,} items."
+        )
+        return
+    talk.show(proposal_table(survey.schema))
+    for note in survey.notes:
+        talk.say(f"Note: {note}")
+    for left in survey.left_out:
+        counted = f" ({left.count:,})" if left.count else ""
+        talk.say(f"Left out: {left.what}, {left.why}{counted}.")
+    share = survey.answers.notna().to_numpy().mean()
+    talk.say(
+        f"{survey.name}: {len(survey.answers):,} respondents, {survey.answers.shape[1]} questions, "
+        f"{share * 100:.1f} % answered."
+    )
+
+
+def _required(ratings: pd.DataFrame | None) -> pd.DataFrame:
+    assert ratings is not None, "a file is a survey or ratings"
+    return ratings
+
+
+def load_model(path: Path) -> Any:
+    """A model from its file."""
+    if path.is_dir():
+        raise DataError(f"'{path}' is a folder; give a model file.")
+    return load(path)
+
+
+def stored_schema(model: Any, path: Path) -> Schema | None:
+    """What the columns of its file were for a model, if it was learnt from one."""
+    content = model.about_.get("schema")
+    return None if content is None else from_json(content, f"File '{path}'")
+
+
+def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
+    """A model of ratings, or a sentence."""
+    if not isinstance(model, MatrixCumulativeRBM):
+        raise DataError(
+            f"File '{path}' holds a {type(model).__name__}, not a MatrixCumulativeRBM; give a model "
+            "that `ordinalrbm fit` has learnt from ratings."
+        )
+    return model
+
+
+def as_model_of_surveys(model: Any, path: Path) -> CumulativeRBM:
+    """A model of surveys, or a sentence."""
+    if not isinstance(model, CumulativeRBM):
+        raise DataError(
+            f"File '{path}' holds a {type(model).__name__}, not a CumulativeRBM; give a model that "
+            "`ordinalrbm fit` has learnt from a survey."
+        )
+    return model
+
+
+def survey_for(model: CumulativeRBM, path: Path, data: Path) -> Material:
+    """A survey file as a model understands it."""
+    known = stored_schema(model, path)
+    if known is None:
+        raise DataError(
+            f"File '{path}' does not say what the columns of a file are (it was made in Python); "
+            "use it from Python, or fit with `ordinalrbm fit`."
+        )
+    return read_material(data, known=known)
+
+
+def levels_of(model: Any, ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Ratings as a score takes them, and the values of the levels.
+
+    Labels of one scale of numbers stand for themselves; others are counted from 1.
+    """
+    encoded = encode(model.ratings_, ratings[["user", "item", "rating"]]).level
+    scale = model.scales_
+    if isinstance(scale, Scale) and scale.is_numeric:
+        values = np.asarray(scale.values, dtype=float)
+    else:
+        values = np.arange(1.0, int(model.ratings_.observations.n_levels.max()) + 1)
+    if (encoded < 0).any():
+        item = ratings["item"].iloc[int((encoded < 0).argmax())]
+        raise DataError(f"The item {item!r} is new, and items have different scales; leave it out.")
+    return values[encoded], values
+
+
+def user_ids(model: Any, texts: list[str]) -> list[Any]:
+    """Ids in the type that a model knows its users by."""
+    if model.users_.labels.dtype.kind not in "iu":
+        return list(texts)
+    for text in texts:
+        if not text.removeprefix("-").isdecimal():
+            raise DataError(f"The user {text!r} is no number, but all users of the model are.")
+    return [int(text) for text in texts]

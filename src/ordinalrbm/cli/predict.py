@@ -1,0 +1,182 @@
+"""``ordinalrbm predict`` and ``ordinalrbm impute``: what nobody has answered yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import (
+    DataFile,
+    JsonOption,
+    ModelFile,
+    QuietOption,
+    Rule,
+    SeedOption,
+    ThreadsOption,
+)
+from ordinalrbm.cli.talking import Talk
+from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PREDICT = """\b
+Examples:
+  ordinalrbm predict survey.orbm survey.sav --out gaps.csv
+  ordinalrbm predict survey.orbm survey.sav --out gaps.parquet --probabilities
+  ordinalrbm predict films.orbm pairs.csv --out expected.csv --rule mean"""
+
+_IMPUTE = """\b
+Examples:
+  ordinalrbm impute survey.orbm survey.sav --out complete.sav
+  ordinalrbm impute survey.orbm survey.sav --out complete.sav --draws 5 --seed 1"""
+
+
+@app.command(epilog=_PREDICT)
+def predict(
+    model: ModelFile,
+    data: DataFile,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
+    rule: Annotated[
+        Rule, typer.Option(help="Which level to name; the mean is a number.")
+    ] = Rule.MEDIAN,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="The probability of every level as well.")
+    ] = False,
+    threads: ThreadsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Predict answers that were not given, or ratings of pairs.
+
+    Of a survey, one line for each question that somebody has not answered. Of ratings, one line
+    for each line of a table with the columns user and item; whoever is unknown is predicted like
+    the average.
+    """
+    from ordinalrbm.cli.inputs import load_model
+    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.files.writing import write_table
+    from ordinalrbm.whole import check_place
+
+    talk = Talk(as_json=json, quiet=quiet)
+    check_place(out)
+    fitted = load_model(model).set_params(n_jobs=threads)
+    is_survey = isinstance(fitted, CumulativeRBM)
+    if is_survey:
+        table = _gaps(fitted, model, data, rule, probabilities)
+    else:
+        table = _pairs(fitted, data, rule, probabilities)
+    write_table(out, table)
+    what = "unanswered questions" if is_survey else "pairs"
+    talk.result(
+        {"out": str(out), "lines": len(table)},
+        text=f"{len(table):,} {what} are predicted in {out}.",
+    )
+
+
+def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
+    """A line per gap: who, which question, the prediction, and how sure it is."""
+    import numpy as np
+    import pandas as pd
+
+    from ordinalrbm.cli.inputs import respondents, survey_for
+    from ordinalrbm.infer.predict import point
+
+    survey = survey_for(model, path, data).survey
+    assert survey is not None, "a model of surveys reads surveys"
+    who, parts = respondents(survey), []
+    every = model.predict_proba(survey.answers)
+    for place, name in enumerate(survey.answers):
+        rows = np.flatnonzero(survey.answers[name].isna())
+        distribution, scale = every[place][rows], model.scales_[place]
+        if rule is Rule.MEAN:
+            found = point(distribution, "mean", scale.values)
+        else:
+            found = scale.decode(point(distribution, _level_rule(rule)))
+        part = {"row": rows + 1, "respondent": who[rows], "question": name, "prediction": found}
+        if probabilities:
+            part |= {f"p_{level + 1}": column for level, column in enumerate(distribution.T)}
+        parts.append(pd.DataFrame(part))
+    table = pd.concat(parts, ignore_index=True)
+    # By respondent, as the file is; of one respondent, in the order of the questions.
+    return table.sort_values("row", kind="stable", ignore_index=True)
+
+
+def _level_rule(rule: Rule) -> Literal["mode", "median"]:
+    return "mode" if rule is Rule.MODE else "median"
+
+
+def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
+    """The pairs of the file, with what their ratings would be."""
+    from ordinalrbm.files.formats import read
+    from ordinalrbm.files.ratings import pairs_of
+
+    pairs = pairs_of(read(data))
+    user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
+    table = pairs.assign(prediction=model.predict(user, item, rule=rule.value))
+    if probabilities:
+        if not hasattr(model, "predict_proba"):
+            raise DataError("This model has no probabilities; leave out --probabilities.")
+        distribution = model.predict_proba(user, item)
+        for level in range(distribution.shape[1]):
+            table[f"p_{level + 1}"] = distribution[:, level]
+    return table
+
+
+@app.command(epilog=_IMPUTE)
+def impute(
+    model: ModelFile,
+    data: DataFile,
+    out: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
+    ],
+    rule: Annotated[
+        Rule, typer.Option(help="Fill in the most likely level (mode) or the median.")
+    ] = Rule.MODE,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="M", help="Multiple imputation: write so many files with random draws."
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Fill the gaps of a survey, and write it back with all its labels.
+
+    Answers that were given stay, as do all other columns. With --draws 5 and --out a.sav, the
+    files are a-1.sav to a-5.sav.
+    """
+    from ordinalrbm.cli.inputs import as_model_of_surveys, load_model, survey_for
+    from ordinalrbm.files.writing import write_answers
+    from ordinalrbm.whole import check_place
+
+    if rule is Rule.MEAN:
+        raise typer.BadParameter("the mean is not a level; take mode or median", param_hint="rule")
+    talk = Talk(as_json=json, quiet=quiet)
+    check_place(out)
+    fitted = as_model_of_surveys(load_model(model), model).set_params(n_jobs=threads)
+    material = survey_for(fitted, model, data)
+    survey = material.survey
+    assert survey is not None, "a model of surveys reads surveys"
+    filled = fitted.impute(survey.answers, _level_rule(rule), n_draws=draws, random_state=seed)
+    tables = {out: filled} if draws is None else dict(zip(_names(out, draws), filled, strict=True))
+    for path, table in tables.items():
+        write_answers(path, table, material.source, survey.schema)
+    gaps = int(survey.answers.isna().to_numpy().sum())
+    talk.result(
+        {"out": [str(path) for path in tables], "filled": gaps},
+        text=f"{gaps:,} gaps are filled in {', '.join(map(str, tables))}.",
+    )
+
+
+def _names(out: Path, count: int) -> list[Path]:
+    """a.csv.gz becomes a-1.csv.gz, a-2.csv.gz, ..."""
+    stem, dot, endings = out.name.partition(".")
+    return [out.with_name(f"{stem}-{number}{dot}{endings}") for number in range(1, count + 1)]

@@ -1,0 +1,107 @@
+"""``ordinalrbm recommend``: the best items for users."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import JsonOption, ModelFile, QuietOption, ThreadsOption
+from ordinalrbm.cli.talking import Talk, plain_table
+from ordinalrbm.errors import DataError
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm recommend films.orbm --users all -n 10 --out best.parquet
+  ordinalrbm recommend films.orbm --users 17,42
+  ordinalrbm recommend films.orbm --users 9001 --ratings new.csv"""
+
+_MOST_SHOWN = 50
+
+
+@app.command(epilog=_EXAMPLES)
+def recommend(
+    model: ModelFile,
+    users: Annotated[
+        str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")
+    ] = "all",
+    n: Annotated[int, typer.Option("-n", "--number", min=1, help="Items per user.")] = 10,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A .csv, .tsv or .parquet file; by default a table is printed."
+        ),
+    ] = None,
+    ratings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="Ratings by new users or of new items, which are placed without learning anew.",
+        ),
+    ] = None,
+    seen: Annotated[
+        bool, typer.Option("--seen", help="Also items that the user has rated.")
+    ] = False,
+    threads: ThreadsOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Recommend the items that users have not rated and would rate highest."""
+    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model
+    from ordinalrbm.files.writing import write_table
+    from ordinalrbm.whole import check_place
+
+    talk = Talk(as_json=json, quiet=quiet)
+    if out is not None:
+        check_place(out)
+    fitted = as_model_of_ratings(load_model(model), model).set_params(n_jobs=threads)
+    if ratings is not None:
+        fitted = _with_newcomers(fitted, ratings, talk)
+    best = fitted.recommend(_asked(users, fitted, talk), n=n, exclude_seen=not seen)
+    if out is not None:
+        write_table(out, best)
+        talk.result(
+            {"out": str(out), "lines": len(best)},
+            text=f"{len(best):,} recommendations are in {out}.",
+        )
+        return
+    table = plain_table("user", "item", "rank", "expected", numbers_from=2)
+    for line in best.head(_MOST_SHOWN).itertuples(index=False):
+        table.add_row(str(line.user), str(line.item), str(line.rank), f"{line.score:.2f}")
+    rest = len(best) - min(len(best), _MOST_SHOWN)
+    more = f"... and {rest:,} more; write all of them with --out." if rest else ""
+    talk.result({"recommendations": best.to_dict("records")}, table, text=more)
+
+
+def _with_newcomers(model: Any, path: Path, talk: Talk) -> Any:
+    from ordinalrbm.files.formats import read
+    from ordinalrbm.files.ratings import ratings_of
+
+    new = ratings_of(read(path))
+    wider = model.fold_in(new[["user", "item", "rating"]])
+    n_users = len(wider.users_) - len(model.users_)
+    n_items = len(wider.items_) - len(model.items_)
+    talk.say(f"{n_users:,} new users and {n_items:,} new items are placed.")
+    return wider
+
+
+def _asked(users: str, model: Any, talk: Talk) -> Any:
+    """Ids in the type that the model knows them by."""
+    from ordinalrbm.cli.inputs import user_ids
+
+    if users == "all":
+        return "all"
+    ids = [part.strip() for part in users.split(",") if part.strip()]
+    if not ids:
+        raise DataError("--users names nobody; give ids with commas between them, or all.")
+    found = user_ids(model, ids)
+    known = set(model.users_.labels.tolist())
+    strangers = [one for one in found if one not in known]
+    if strangers:
+        talk.say(
+            f"Not known, so they get what the average user would like: "
+            f"{', '.join(map(str, strangers[:10]))}{' ...' if len(strangers) > 10 else ''}."
+        )
+    return found

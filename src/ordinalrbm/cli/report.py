@@ -1,0 +1,202 @@
+"""``ordinalrbm report``: one page to look at."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import (
+    EpochsOption,
+    Factors,
+    FactorsOption,
+    ItemFactorsOption,
+    JsonOption,
+    KindOfFactorsOption,
+    KindOption,
+    QuietOption,
+    SchemaOption,
+    SeedOption,
+    ThreadsOption,
+    WeightedOption,
+)
+from ordinalrbm.cli.talking import Talk
+from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ordinalrbm.cli.inputs import Material
+    from ordinalrbm.cli.learning import Settings
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm report survey.sav --out report.html --group country
+  ordinalrbm report survey.orbm --data survey.sav --out report.html
+  ordinalrbm report ratings.csv --out report.html
+  ordinalrbm report films.orbm --out report.html"""
+
+# Hidden from learning, so that the page can say how well they are predicted.
+_SHARE = 0.05
+
+
+@app.command(epilog=_EXAMPLES)
+def report(
+    target: Annotated[
+        Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
+    ],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page, such as report.html.")],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DATA", help="With a model: what to show it on.")
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Survey: background variable that makes the groups."),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="Ratings: the user to explain.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None,
+    model: KindOption = None,
+    factors: FactorsOption = None,
+    item_factors: ItemFactorsOption = None,
+    factors_kind: KindOfFactorsOption = Factors.CONTINUOUS,
+    epochs: EpochsOption = None,
+    seed: SeedOption = 0,
+    threads: ThreadsOption = None,
+    schema: SchemaOption = None,
+    weighted: WeightedOption = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Write one page about a survey or about ratings, to open in a browser.
+
+    What the data is and what was left out, how well hidden answers are predicted, a map of the
+    respondents, the factors in words, response curves, and how groups differ; for ratings,
+    calibration, items, and a user explained. The page needs no network.
+    """
+    from ordinalrbm import storage
+    from ordinalrbm.cli.inputs import read_material, tell_material
+    from ordinalrbm.cli.learning import Settings
+    from ordinalrbm.whole import check_place, written_whole
+
+    talk = Talk(as_json=json, quiet=quiet)
+    check_place(out)
+    begun = time.perf_counter()
+    if storage.is_model(target):
+        page = _of_model(target, data, group, user, title, talk)
+    else:
+        if data is not None:
+            raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
+        settings = Settings(
+            factors, item_factors, factors_kind, epochs, seed, threads, weighted,
+            talk.shows_progress,
+        )  # fmt: skip
+        material = read_material(target, model, schema)
+        tell_material(material, talk)
+        if material.ratings is None:
+            page = _of_survey(material, settings, group, title, talk)
+        else:
+            page = _of_ratings(material, model, settings, user, title, talk)
+    with written_whole(out) as file:
+        file.write_text(page, encoding="utf-8")
+    seconds = time.perf_counter() - begun
+    talk.result(
+        {"out": str(out), "seconds": round(seconds, 3), "bytes": len(page.encode())},
+        text=f"The page is in {out} ({seconds:.0f} s); open it in a browser.",
+    )
+
+
+def _of_survey(
+    material: Material, settings: Settings, group: str | None, title: str | None, talk: Talk
+) -> str:
+    from ordinalrbm.cli.learning import learn_survey
+    from ordinalrbm.report import hide_answers, survey_page
+
+    survey = material.survey
+    assert survey is not None, "a file is a survey or ratings"
+    _check_group(survey, group)
+    shown, held_out = hide_answers(survey, _SHARE, settings.seed)
+    talk.say(f"Learning from all answers but {len(held_out):,}, which are hidden ...")
+    model = learn_survey(shown, settings)
+    return survey_page(
+        model, survey, held_out=held_out, group=group, title=title, progress=talk.say,
+        random_state=settings.seed,
+    )  # fmt: skip
+
+
+def _check_group(survey: Any, group: str | None) -> None:
+    if group is not None and group not in survey.background:
+        known = ", ".join(map(str, survey.background.columns[:12])) or "none"
+        raise DataError(
+            f"--group {group!r} is no background variable of {survey.name!r}; take one of: {known}."
+        )
+
+
+def _of_ratings(
+    material: Material, kind: Any, settings: Settings, user: str | None, title: str | None,
+    talk: Talk,
+) -> str:  # fmt: skip
+    from ordinalrbm.cli.learning import learn_ratings
+    from ordinalrbm.report import ratings_page
+
+    ratings = material.ratings
+    assert ratings is not None, "a file is a survey or ratings"
+    train, test = _hidden(ratings, settings.seed)
+    talk.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
+    model = learn_ratings(train, kind, settings, item_scales=material.item_scales)
+    model.about_ = {"data": material.source.name, "ratings": len(ratings)}
+    left_out = material.survey.left_out if material.survey else ()
+    return ratings_page(
+        model, test=test, left_out=left_out, title=title or material.source.name,
+        example_user=_known_user(user, model), progress=talk.say,
+    )  # fmt: skip
+
+
+def _hidden(ratings: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A few ratings of users and items that have others."""
+    import numpy as np
+
+    chosen = np.random.default_rng(seed).random(len(ratings)) < _SHARE
+    left = ratings[~chosen]
+    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
+    chosen &= known.to_numpy()
+    return ratings[~chosen], ratings[chosen]
+
+
+def _known_user(user: str | None, model: Any) -> Any:
+    """An id in the type that the model knows it by."""
+    from ordinalrbm.cli.inputs import user_ids
+
+    if user is None:
+        return None
+    found = user_ids(model, [user])[0]
+    if found not in set(model.users_.labels.tolist()):
+        raise DataError(f"--user {user!r} is not known to the model; give one that has ratings.")
+    return found
+
+
+def _of_model(
+    path: Path, data: Path | None, group: str | None, user: str | None, title: str | None,
+    talk: Talk,
+) -> str:  # fmt: skip
+    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, read_material, survey_for
+    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.report import model_page, ratings_page, survey_page
+
+    model = load_model(path)
+    if isinstance(model, CumulativeRBM):
+        if data is None:
+            return model_page(model, title=title)
+        survey = survey_for(model, path, data).survey
+        _check_group(survey, group)
+        return survey_page(model, survey, group=group, title=title, progress=talk.say)
+    test = None if data is None else read_material(data).ratings
+    if data is not None and test is None:
+        raise DataError(f"File '{data}' holds no ratings, but '{path}' is a model of ratings.")
+    model = as_model_of_ratings(model, path)
+    example = _known_user(user, model)
+    return ratings_page(model, test=test, title=title, example_user=example, progress=talk.say)

@@ -1,0 +1,67 @@
+"""A quick check of the compiled kernels: sampled posteriors beside enumerated ones."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.infer import likelihood, posterior
+from ordinalrbm.model.vector import VectorModel, side
+
+# Answers of a few people to questions with 2, 3, 5 and 7 levels; −1 is unanswered.
+_ANSWERS = np.array([[1, 0, 4, 2], [0, 2, 0, 6], [-1, 1, -1, 5], [1, -1, 3, -1]])
+_N_LEVELS = np.array([2, 3, 5, 7], dtype=np.int32)
+_COPIES, _DRAWS, _SEED = 500, 40, 1
+# Five standard errors of means over so many draws, of which neighbours are alike.
+_BOUND = 0.03
+
+
+class Check(NamedTuple):
+    """What was compared, how far it was off, and how far it may be."""
+
+    name: str
+    difference: float
+    bound: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is near enough; not so if it is not a number."""
+        return bool(self.difference <= self.bound)
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return "right" if self.passed else "WRONG"
+
+
+def run() -> list[Check]:
+    """All checks."""
+    model = _model()
+    few = side(model, _observations(_ANSWERS))
+    states, weight = likelihood.exact_posterior(model, few)
+    truth = weight @ states
+    many = side(model, _observations(np.repeat(_ANSWERS, _COPIES, axis=0)))
+    sampled = posterior.sampled(model, many, _DRAWS, _SEED)
+    means = sampled.reshape(len(_ANSWERS), _COPIES, -1).mean(axis=1)
+    return [Check("factors by Gibbs sampling", float(np.abs(means - truth).max()), _BOUND)]
+
+
+def _model() -> VectorModel:
+    """A skewed model of four factors: no error of sign goes unnoticed."""
+    rng = np.random.default_rng(0)
+    steps = np.zeros((_N_LEVELS.size, _N_LEVELS.max() - 1))
+    steps[:, 0] = rng.normal(-0.3, 0.4, _N_LEVELS.size)
+    steps[:, 1:] = np.log(rng.uniform(0.2, 1.0, steps[:, 1:].shape))
+    return VectorModel(
+        weights=rng.normal(0.0, 0.7, (_N_LEVELS.size, 4)).astype(np.float32),
+        bias=rng.normal(0.2, 0.5, _N_LEVELS.size).astype(np.float32),
+        factor_bias=rng.normal(-0.4, 0.8, 4).astype(np.float32),
+        steps=steps,
+        n_levels=_N_LEVELS,
+    )
+
+
+def _observations(levels: np.ndarray) -> Observations:
+    return Observations.from_dense(levels.astype(np.int16), _N_LEVELS)

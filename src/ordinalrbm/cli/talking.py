@@ -1,0 +1,89 @@
+"""What a command says: words to standard error, results to standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+class Talk:
+    """How talkative a command is.
+
+    Parameters
+    ----------
+    as_json : bool
+        Results are one JSON object on standard output, and nothing but errors and warnings is
+        said besides.
+    quiet : bool
+        Only results, errors and warnings.
+    """
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet or as_json
+        self._aside = Console(stderr=True, highlight=False)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody is there to watch a progress bar."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """A remark on the way."""
+        if not self.quiet:
+            self._aside.print(Text(text), soft_wrap=True)
+
+    def show(self, table: Table) -> None:
+        """A table on the way."""
+        if not self.quiet:
+            self._aside.print(table)
+
+    def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
+        """What was asked for: as JSON, or as tables and words."""
+        if self.as_json:
+            typer.echo(json.dumps(_plain(dict(found)), ensure_ascii=False, indent=2))
+            return
+        console = Console(highlight=False)
+        for table in tables:
+            console.print(table)
+        if text:
+            console.print(Text(text), soft_wrap=True)
+
+
+def plain_table(*columns: str, numbers_from: int = 1) -> Table:
+    """A table with the first columns of words and the others of numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place < numbers_from else "right")
+    return table
+
+
+def listing(found: Mapping[str, Any]) -> Table:
+    """Names and values, one below the other."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in found.items():
+        table.add_row(Text(name), Text(str(value)))
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: NumPy's numbers as Python's, what is not a number as null."""
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
