@@ -12,8 +12,15 @@ from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.plots.style import (
-    QUIET, bare, framed, ink_on, plain_text, shades, shortened, wrapped,
-)  # fmt: skip
+    QUIET,
+    bare,
+    framed,
+    ink_on,
+    plain_text,
+    shades,
+    shortened,
+    wrapped,
+)
 
 _PANELS_PER_ROW = 4
 _WORTH_A_NUMBER = 0.09  # a narrower piece of a bar has no room for its percentage

@@ -59,11 +59,11 @@ def ink_on(colour: str) -> str:
 
 
 def printable(text: object) -> str:
-    """The text without characters that no font and no XML file has.
+    r"""The text without characters that no font and no XML file has.
 
     Examples
     --------
-    >>> printable("tea\\x00 and\\nmilk")
+    >>> printable("tea\x00 and\nmilk")
     'tea  and milk'
     """
     return "".join(c if c.isprintable() or c == " " else " " for c in str(text))
@@ -82,12 +82,12 @@ def shortened(text: object, width: int) -> str:
 
 
 def wrapped(text: object, width: int, max_lines: int = 2) -> str:
-    """The text on a few short lines, cut with an ellipsis.
+    r"""The text on a few short lines, cut with an ellipsis.
 
     Examples
     --------
     >>> wrapped("how often do you read for pleasure", 12)
-    'how often do\\nyou read …'
+    'how often do\nyou read …'
     """
     lines = textwrap.wrap(printable(text), width, max_lines=max_lines, placeholder=" …")
     return "\n".join(lines)
