@@ -141,7 +141,7 @@ def describe_factors(
     posterior = _posterior(estimator, X)
     effects, share_on = _effects(estimator, posterior), posterior.mean(axis=0)
     wording = wording or Wording()
-    scales = dict(zip(_names(estimator), estimator.scales_, strict=True))
+    scales = dict(zip(column_names(estimator), estimator.scales_, strict=True))
     told = []
     for factor in _most_telling(effects, n_factors):
         own = effects[effects["factor"] == factor]
@@ -173,7 +173,7 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
     direction = weights / np.where(length > 0, length, 1.0)
     similarity = np.clip(direction @ direction.T, -1.0, 1.0)
     np.fill_diagonal(similarity, 1.0)
-    names = _names(estimator)
+    names = column_names(estimator)
     return pd.DataFrame(similarity, index=names, columns=names)
 
 
@@ -252,7 +252,7 @@ def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "factor": np.repeat(np.arange(n_factors), n_columns),
-            "column": np.tile(np.array(_names(estimator), dtype=object), n_factors),
+            "column": np.tile(np.array(column_names(estimator), dtype=object), n_factors),
             "before": low.expected.ravel(),
             "after": high.expected.ravel(),
             "change": change.ravel(),
@@ -372,7 +372,8 @@ def _label_words(label: Label) -> str:
 # Scales
 
 
-def _names(estimator: Any) -> list[str]:
+def column_names(estimator: Any) -> list[str]:
+    """What the columns of a fitted model are called; by position when they have no names."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return [f"column {i}" for i in range(estimator.n_features_in_)]

@@ -13,8 +13,8 @@ from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, plain_text, wrapp
 
 # What a learning history calls them, and what they are.
 _CURVES = {
-    "validation": "answers hidden from learning",
-    "pseudo_likelihood": "answers learnt from, given the person's other answers",
+    "validation": "hidden from learning",
+    "pseudo_likelihood": "learnt from, given the person's other answers",
 }
 
 
@@ -44,7 +44,7 @@ def learning_curve(
     >>> learning_curve(history, best_epoch=3).axes[0].get_xlabel()
     'epoch'
     """
-    figure = Figure(figsize=(7.0, 3.0), layout="constrained")
+    figure = Figure(figsize=(7.0, 3.2), layout="constrained")
     axes = figure.subplots()
     curves = {name: label for name, label in _CURVES.items() if name in history}
     for (name, label), colour in zip(curves.items(), KINDS, strict=False):
@@ -56,7 +56,7 @@ def learning_curve(
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, loc="best", fontsize="small")
+        figure.legend(loc="outside upper left", frameon=False, fontsize="small", ncols=2)
     framed(figure, title, note)
     return figure
 

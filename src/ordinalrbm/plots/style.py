@@ -66,7 +66,7 @@ def printable(text: object) -> str:
     >>> printable("tea\x00 and\nmilk")
     'tea  and milk'
     """
-    return "".join(c if c.isprintable() or c == " " else " " for c in str(text))
+    return "".join(c if c.isprintable() or c == "\xa0" else " " for c in str(text))
 
 
 def shortened(text: object, width: int) -> str:

@@ -174,9 +174,7 @@ def _usual_answers(shown: pd.DataFrame) -> list[np.ndarray]:
     return usual
 
 
-def _distributions(
-    model: CumulativeRBM, shown: pd.DataFrame, held_out: HeldOut
-) -> np.ndarray:
+def _distributions(model: CumulativeRBM, shown: pd.DataFrame, held_out: HeldOut) -> np.ndarray:
     """(n, L): what the model expects where answers are held out."""
     found = np.zeros((len(held_out), max(scale.n_levels for scale in model.scales_)))
     rows, of_row = np.unique(held_out.row, return_inverse=True)

@@ -68,12 +68,16 @@ class Table:
 def render(template: str, **content: Any) -> str:
     """The page of a template."""
     scripts = [Markup(_file(name)) for name in _SCRIPTS]
-    return _environment().get_template(template).render(
-        version=__version__,
-        policy=_policy(scripts),
-        style=Markup(_file("style.css")),
-        scripts=scripts,
-        **content,
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__,
+            policy=_policy(scripts),
+            style=Markup(_file("style.css")),
+            scripts=scripts,
+            **content,
+        )
     )
 
 
@@ -116,9 +120,7 @@ def _compact(svg: str, name: str) -> str:
     width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
     used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
-    svg = re.sub(
-        r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg
-    )
+    svg = re.sub(r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
     # The page has a font of its own, which the list of matplotlib's would override.
     svg = re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", svg)

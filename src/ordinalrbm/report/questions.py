@@ -107,14 +107,14 @@ def factor_names(effects: pd.DataFrame) -> dict[int, str]:
     --------
     >>> effects = pd.DataFrame({"factor": [0, 0], "column": ["tea", "milk"],
     ...                         "strength": [-0.1, 0.4]})
-    >>> factor_names(effects)
-    {0: 'Factor 0: milk +, tea −'}
+    >>> print(factor_names(effects)[0])
+    Factor 0: milk +, tea −
     """
     names = {}
     for factor, own in effects.groupby("factor", sort=False):
         strongest = own.sort_values("strength", key=np.abs, ascending=False, kind="stable")
         parts = [
-            f"{line.column} {'+' if line.strength > 0 else '−'}"
+            f"{line.column}\xa0{'+' if line.strength > 0 else '−'}"
             for line in strongest.head(_NAMED_QUESTIONS).itertuples()
         ]
         names[int(factor)] = f"Factor {factor}: {', '.join(parts)}"

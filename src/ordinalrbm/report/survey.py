@@ -14,18 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm import plots
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
-from ordinalrbm.files.survey import Survey
+from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.groups import GroupMeans, group_means, grouping_variables
 from ordinalrbm.report.hidden import (
     HeldOut,
     HiddenScores,
-    hide_answers,
     level_table,
     restored,
     score_hidden,
 )
-from ordinalrbm.report.page import SmallChart, Table, as_svg, render, small_chart
+from ordinalrbm.report.page import Table, as_svg, render, small_chart
 from ordinalrbm.report.placing import FEWEST_PEOPLE, Places, place
 from ordinalrbm.report.points import PointMap, variable_of
 from ordinalrbm.report.questions import (
@@ -39,9 +38,9 @@ from ordinalrbm.words import FactorInWords, Wording, describe_factors, factor_ef
 _MOST_SCORED_ROWS = 10_000
 _MOST_POINTS = 100_000
 # So many people are enough for means and percentiles of factors.
-_ENOUGH_ROWS = 10_000
+_ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
-_N_FACTORS_TOLD = 8
+N_FACTORS_TOLD = 8
 _N_FACTORS_COMPARED = 6
 _MOST_GROUPINGS = 12
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
@@ -127,7 +126,7 @@ def survey_page(
     say("putting the factors into words")
     some = _some_rows(people, random_state)
     effects = factor_effects(model, some)
-    told = describe_factors(model, some, _N_FACTORS_TOLD, wording=_WORDING)
+    told = describe_factors(model, some, N_FACTORS_TOLD, wording=_WORDING)
     say(f"placing {people.answered.sum():,} respondents on a map")
     names_of_factors = factor_names(effects)
     the_map = _map(survey, people, names_of_factors, _by_size(effects, "column"), random_state)
@@ -257,10 +256,7 @@ def _questions(answers: pd.DataFrame, texts: dict[str, str]) -> Table:
 
 def _left_out(survey: Survey) -> list[tuple[str, Table]]:
     """Tables of what is not used, each with a heading."""
-    found = []
-    if survey.left_out:
-        rows = [(part.what, part.why, part.count or None) for part in survey.left_out]
-        found.append(("Left out", Table(("what", "why", "how many"), rows, ("", "", ",d"))))
+    found = left_out_table(survey.left_out)
     ignored = [(c.name, c.question, c.reason) for c in survey.schema.columns if c.role == "ignored"]
     if ignored:
         head = ("column", "question", "why it is not used")
@@ -270,6 +266,14 @@ def _left_out(survey: Survey) -> list[tuple[str, Table]]:
         head = ("code", "columns", "which")
         found.append(("Codes that are no answer", Table(head, codes, ("", "d", ""))))
     return found
+
+
+def left_out_table(left_out: tuple[LeftOut, ...]) -> list[tuple[str, Table]]:
+    """What was left out and why, with a heading; nothing when nothing was."""
+    if not left_out:
+        return []
+    rows = [(part.what, part.why, part.count or None) for part in left_out]
+    return [("Left out", Table(("what", "why", "how many"), rows, ("", "", ",d")))]
 
 
 def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:
@@ -455,7 +459,9 @@ def _points(
         variable_of(answers[name], shortened(texts[str(name)], 90), "Answers")
         for name in answers.columns
     ]
-    asked = [str(name) for name, one in zip(answers.columns, found[len(labels) :], strict=True) if one]
+    asked = [
+        str(name) for name, one in zip(answers.columns, found[len(labels) :], strict=True) if one
+    ]
     found += [
         variable_of(pd.Series(people.factors[rows, k]), name, "Factors")
         for k, name in names_of_factors.items()
@@ -481,6 +487,12 @@ class FactorSection:
 
     factor: FactorInWords
     drawing: Drawing
+
+    @property
+    def text(self) -> str:
+        """What it does, without its number, which stands in the heading."""
+        text = self.factor.text.removeprefix(f"Factor {self.factor.factor}, ")
+        return text[:1].upper() + text[1:]
 
 
 def factor_sections(
