@@ -295,7 +295,8 @@ def _distributions(model: VectorModel, states: np.ndarray, n_columns: int) -> np
     """(states, N, L): how likely levels are, given shares of the factors' units that are on."""
     units_on = (states * model.units).astype(np.float32)
     cells = predict.all_cells(len(states), n_columns)
-    return predict.prior(model, units_on, cells).reshape(len(states), n_columns, -1)
+    width = int(model.n_levels.max())
+    return predict.prior(model, units_on, cells).reshape(len(states), n_columns, width)
 
 
 def _most_telling(effects: pd.DataFrame, n_factors: int) -> list[int]:

@@ -93,6 +93,7 @@ def _between(distance: np.ndarray, spots: np.ndarray, noise: np.ndarray) -> np.n
     reach = np.median(off, axis=1, keepdims=True)
     weight = np.where(off <= reach, 1.0 / np.maximum(distance, _NEVER_ZERO) ** 2, 0.0)
     mean = (weight[..., None] * spots).sum(axis=1) / weight.sum(axis=1, keepdims=True)
-    # By the spacing of landmarks in that part of the map, never across it.
-    apart = np.where(off > 0, off, np.inf).min(axis=1, keepdims=True)
-    return mean + _JITTER * np.minimum(apart, reach) * noise
+    # By the spacing of landmarks in that part of the map; where they are far apart, no further
+    # than elsewhere, so that nobody is thrown off the map.
+    apart = np.minimum(np.where(off > 0, off, np.inf).min(axis=1, keepdims=True), reach)
+    return mean + _JITTER * np.minimum(apart, 2.0 * np.median(apart)) * np.clip(noise, -2.0, 2.0)

@@ -69,10 +69,12 @@ def response_curves(
     ((33, 3), 2)
     """
     parameters, curves = model.model_, []
+    # Thresholds are shown where somebody with a usual style has them.
+    usual_stretch = np.exp(parameters.style_weights @ np.log(parameters.stretches))
     spans = None if factors is None else _middle_utilities(parameters, factors)
     for i, levels in enumerate(level_names(model)):
         ends = parameters.thresholds[i, : len(levels) + 1]
-        inner = ends[1:-1]
+        inner = ends[1:-1] * usual_stretch
         middle = None if spans is None else (float(spans[0, i]), float(spans[1, i]))
         marks = [*inner, *(middle or ())] or [0.0]
         utility = np.linspace(min(marks) - _BEYOND, max(marks) + _BEYOND, _N_POINTS)
