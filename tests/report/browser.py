@@ -52,7 +52,7 @@ class Browser:
             self._call("DELETE", "")
         finally:
             self.driver.terminate()
-            self.driver.wait()
+            self.driver.communicate()
             shutil.rmtree(self.profile, ignore_errors=True)
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
@@ -95,8 +95,9 @@ class Browser:
             )  # fmt: skip
 
     def errors(self) -> list[str]:
-        """What the page has complained about since the last time."""
-        return [line["message"] for line in self._call("POST", "/se/log", {"type": "browser"})]
+        """What has gone wrong on the page since the last time."""
+        lines = self._call("POST", "/se/log", {"type": "browser"})
+        return [line["message"] for line in lines if line["level"] == "SEVERE"]
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         taken = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, plain_text, wrapped
@@ -53,7 +54,7 @@ def learning_curve(
     if best_epoch is not None:
         axes.axvline(best_epoch, color=QUIET, lw=1, ls=":", label=f"epoch {best_epoch} was kept")
     axes.set(xlabel="epoch", ylabel="log-likelihood\nper answer")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside upper left", frameon=False, fontsize="small", ncols=2)

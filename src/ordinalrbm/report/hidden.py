@@ -157,7 +157,7 @@ def score_hidden(model: CumulativeRBM, answers: pd.DataFrame, held_out: HeldOut)
 
 
 def _scores(guessed: dict[str, np.ndarray], level: np.ndarray) -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for name, distribution in guessed.items():
         scores = score(distribution, level + 1)
         found |= {f"{name}_{short}": scores[long] for short, long in _MEASURES.items()}

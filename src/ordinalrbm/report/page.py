@@ -104,9 +104,11 @@ def as_svg(figure: Figure, name: str) -> Markup:
     True
     """
     buffer = io.StringIO()
-    settings = {"svg.fonttype": "none", "svg.hashsalt": name}
     # Nobody sees the font that matplotlib measures text with: the browser has others.
-    with matplotlib.rc_context(settings), warnings.catch_warnings():
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}),
+        warnings.catch_warnings(),
+    ):
         warnings.filterwarnings("ignore", message=".*Glyph.*")
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
