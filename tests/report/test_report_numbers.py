@@ -155,6 +155,20 @@ def test_missing_values_have_a_code_of_their_own():
     assert variable_of(pd.Series([None, None]), "v", "Background") is None
 
 
+def test_a_few_wild_numbers_do_not_hide_the_others():
+    made = variable_of(pd.Series([*range(20, 60)] * 10 + [1999]), "age", "Background")
+    assert (made.low, made.high, made.cut) == (20.0, 59.0, (False, True))
+    assert made.codes[-1] == 254
+    infinite = variable_of(pd.Series([1.0, 2.0, np.inf]), "v", "Background")
+    assert infinite.codes.tolist() == [0, 254, UNKNOWN]
+
+
+def test_weights_that_are_all_zero_count_the_same():
+    factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
+    found = group_means(factor, groups, np.zeros(3))
+    assert found.table["mean"].tolist() == [0.5, 4.0]
+
+
 # Questions
 
 

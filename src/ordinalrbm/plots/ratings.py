@@ -34,14 +34,15 @@ def level_shares(
     --------
     >>> figure = level_shares(["bad", "good"], [1, 3])
     >>> [text.get_text() for text in figure.axes[0].texts]
-    [' 25 %', ' 75 %']
+    ['25 %', '75 %']
     """
     shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
     figure = Figure(figsize=(6.0, 0.26 * len(levels) + 0.5), layout="constrained")
     axes = figure.subplots()
     axes.barh(np.arange(len(levels)), shares, 0.75, color=shades(len(levels)))
     for place, share in enumerate(shares):
-        axes.text(share, place, f" {share * 100:.0f} %", va="center", fontsize=8)
+        place_of_text = share + 0.01 * shares.max()
+        axes.text(place_of_text, place, f"{share * 100:.0f} %", va="center", fontsize=8)
     axes.set_yticks(np.arange(len(levels)), [shortened(level, 30) for level in levels])
     axes.set(xticks=[], ylim=(len(levels) - 0.5, -0.5))
     axes.tick_params(labelsize=9)
@@ -74,7 +75,7 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
     ('predicted probability', 'how many')
     """
     known = reliability[reliability["count"] > 0]
-    figure = Figure(figsize=(5.2, 5.6), layout="constrained")
+    figure = Figure(figsize=(5.2, 6.2), layout="constrained")
     axes, counts = figure.subplots(2, 1, sharex=True, height_ratios=[3.4, 1])
     axes.plot([0, 1], [0, 1], color="#AAAAAA", lw=1, ls="--", label="perfect calibration")
     axes.errorbar(
@@ -82,7 +83,7 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
         fmt="o", color=KINDS[0], ms=5, label="model, with 95 % intervals",
     )  # fmt: skip
     axes.set(ylabel="how often it was answered", xlabel="predicted probability")
-    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set(xlim=(0, 1), ylim=(-0.02, 1.02))
     axes.tick_params(labelbottom=True)
     axes.legend(frameon=False, loc="upper left", fontsize="small")
     width = reliability["high"] - reliability["low"]

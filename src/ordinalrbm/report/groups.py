@@ -81,6 +81,8 @@ def group_means(
     values = np.asarray(factors, dtype=np.float64)[known]
     weights = np.ones(known.sum()) if weight is None else np.asarray(weight, dtype=float)[known]
     weights = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
+    if not weights.any():  # who all count nothing, count the same
+        weights = np.ones_like(weights)
     kinds = groups[known].astype("category").cat.remove_unused_categories().cat
     everybody = np.average(values, axis=0, weights=weights)
     variance = np.average((values - everybody) ** 2, axis=0, weights=weights)

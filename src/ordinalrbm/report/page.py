@@ -66,19 +66,18 @@ class Table:
 
 
 def render(template: str, **content: Any) -> str:
-    """The page of a template."""
+    """The page of a template, which every file can hold."""
     scripts = [Markup(_file(name)) for name in _SCRIPTS]
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            version=__version__,
-            policy=_policy(scripts),
-            style=Markup(_file("style.css")),
-            scripts=scripts,
-            **content,
-        )
+    page = _environment().get_template(template)
+    html = page.render(
+        version=__version__,
+        policy=_policy(scripts),
+        style=Markup(_file("style.css")),
+        scripts=scripts,
+        **content,
     )
+    # Half a character, as broken files have them, cannot be written.
+    return html.encode("utf-8", "replace").decode("utf-8")
 
 
 def as_json(data: Any) -> Markup:

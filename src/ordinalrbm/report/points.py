@@ -21,6 +21,8 @@ UNKNOWN = 255
 _MOST_KINDS = 250
 _STEPS = 254
 _PLACES = 65_535  # of a coordinate: two bytes
+_MOST = (0.005, 0.995)
+_FAR_OUT = 3.0  # times as wide as most of the values
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Variable:
         Of a number: what the codes 0 and 254 stand for.
     digits : int
         Of a number: decimals worth showing.
+    cut : pair of bool
+        Of a number: whether there are values below ``low``, and above ``high``.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Variable:
     low: float = 0.0
     high: float = 0.0
     digits: int = 0
+    cut: tuple[bool, bool] = (False, False)
 
     def to_json(self) -> dict[str, Any]:
         """As the page reads it."""
@@ -62,6 +67,7 @@ class Variable:
             "low": self.low,
             "high": self.high,
             "digits": self.digits,
+            "cut": list(self.cut),
             "codes": packed(self.codes),
         }
 
@@ -126,22 +132,34 @@ def variable_of(values: pd.Series, name: str, section: str) -> Variable | None:
     >>> age.low, age.high, age.codes.tolist()
     (20.0, 30.0, [0, 254, 255])
     """
-    if values.nunique() < 2:
-        return None
     is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if is_number:
-        return _number(values.to_numpy(dtype=np.float64, na_value=np.nan), name, section)
-    return _kinds(values, name, section)
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        values = pd.Series(np.where(np.isfinite(numbers), numbers, np.nan))
+    if values.nunique() < 2:
+        return None
+    make = _number if is_number else _kinds
+    return make(values, name, section)
 
 
-def _number(values: np.ndarray, name: str, section: str) -> Variable:
-    known = np.isfinite(values)
-    low, high = float(values[known].min()), float(values[known].max())
+def _number(series: pd.Series, name: str, section: str) -> Variable:
+    values = series.to_numpy()
+    known = ~np.isnan(values)
+    low, high = _ends(values[known])
     codes = np.full(len(values), UNKNOWN, dtype=np.uint8)
-    codes[known] = np.rint((values[known] - low) / ((high - low) or 1.0) * _STEPS)
+    codes[known] = np.rint((np.clip(values[known], low, high) - low) / (high - low) * _STEPS)
     whole = bool((values[known] == np.rint(values[known])).all())
     digits = 0 if whole else int(np.clip(2 - np.floor(np.log10(high - low)), 0, 6))
-    return Variable(name, section, "number", (), codes, low, high, digits)
+    cut = (bool(values[known].min() < low), bool(values[known].max() > high))
+    return Variable(name, section, "number", (), codes, low, high, digits, cut)
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """The least and the greatest value, unless a few are so far out that they hide all others."""
+    least, low, high, greatest = np.quantile(values, [0.0, *_MOST, 1.0])
+    if low == high or greatest - least < _FAR_OUT * (high - low):
+        return float(least), float(greatest)
+    return float(low), float(high)
 
 
 def _kinds(values: pd.Series, name: str, section: str) -> Variable:

@@ -41,6 +41,7 @@ _N_BEST_AND_WORST = 8
 _N_RECOMMENDED = 5
 _MOST_OWN_RATINGS = 12
 _N_REASONS = 5
+_WORTH_NAMING = 0.0005  # less is shown as zero
 _N_FACTORS_TOLD, _N_ENDS, _N_FACTORS_ON_MAP = 6, 6, 12
 _MEASURES = {
     "rmse": "root mean squared error (of the mean)",
@@ -320,6 +321,7 @@ def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
             [
                 (f"{of} factor {k}", float(value), float(part))
                 for of, k, value, part in why.factors.itertuples(index=False)
+                if abs(part) >= _WORTH_NAMING
             ],
             ("", ".2f", "+.3f"),
         ),

@@ -16,7 +16,13 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report.groups import GroupMeans, group_means, grouping_variables
+from ordinalrbm.report.groups import (
+    FEWEST_GROUPS,
+    MOST_GROUPS,
+    GroupMeans,
+    group_means,
+    grouping_variables,
+)
 from ordinalrbm.report.hidden import (
     HeldOut,
     HiddenScores,
@@ -175,12 +181,24 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> pd.Data
                 f"The levels of '{name}' in the survey are not those of the model; give the survey "
                 "that it has learnt from."
             )
-    if group is not None and group not in survey.background:
+    _check_group(survey.background, group)
+    return answers.reset_index(drop=True)
+
+
+def _check_group(background: pd.DataFrame, group: str | None) -> None:
+    if group is None:
+        return
+    if group not in background:
         raise DataError(
             f"There is no background variable '{group}'; choose one of "
-            f"{', '.join(map(str, survey.background.columns)) or 'none'}."
+            f"{', '.join(map(str, background.columns)) or 'none'}."
         )
-    return answers.reset_index(drop=True)
+    n_groups = background[group].nunique()
+    if not FEWEST_GROUPS <= n_groups <= MOST_GROUPS:
+        raise DataError(
+            f"The background variable '{group}' has {n_groups} groups; choose one with "
+            f"{FEWEST_GROUPS} to {MOST_GROUPS}, or merge some."
+        )
 
 
 def _some_rows(people: People, random_state: int) -> pd.DataFrame:

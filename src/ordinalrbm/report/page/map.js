@@ -38,7 +38,9 @@
 
   function numberText(variable, code) {
     const value = variable.low + (code / 254) * (variable.high - variable.low);
-    return value.toFixed(variable.digits).replace("-", "−");
+    const text = value.toFixed(variable.digits).replace("-", "−");
+    if (code === 0 && variable.cut[0]) return `${text} or less`;
+    return code === 254 && variable.cut[1] ? `${text} or more` : text;
   }
 
   function textOf(variable, code) {
