@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,7 +141,7 @@ def describe_factors(
     posterior = _posterior(estimator, X)
     effects, share_on = _effects(estimator, posterior), posterior.mean(axis=0)
     wording = wording or Wording()
-    scales = dict(zip(_names(estimator), estimator.scales_, strict=True))
+    scales = dict(zip(column_names(estimator), estimator.scales_, strict=True))
     told = []
     for factor in _most_telling(effects, n_factors):
         own = effects[effects["factor"] == factor]
@@ -172,8 +173,50 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
     direction = weights / np.where(length > 0, length, 1.0)
     similarity = np.clip(direction @ direction.T, -1.0, 1.0)
     np.fill_diagonal(similarity, 1.0)
-    names = _names(estimator)
+    names = column_names(estimator)
     return pd.DataFrame(similarity, index=names, columns=names)
+
+
+def level_probabilities(
+    estimator: Any, X: Any, factors: Sequence[int]
+) -> list[list[tuple[np.ndarray, np.ndarray]]]:
+    """How likely each level of each column is before and after some factors change.
+
+    The changes are those of :func:`factor_effects`.
+
+    Parameters
+    ----------
+    estimator : CumulativeRBM, fitted
+    X : table
+        See :func:`factor_effects`.
+    factors : sequence of int
+        Which factors.
+
+    Returns
+    -------
+    list of lists
+        For each factor and column a pair of distributions over the column's levels.
+
+    Examples
+    --------
+    >>> import numpy as np, ordinalrbm as orbm
+    >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
+    >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
+    >>> before, after = level_probabilities(model, X, [0])[0][1]
+    >>> before.shape, bool(abs(after.sum() - 1) < 1e-6)
+    ((3,), True)
+    """
+    posterior = _posterior(estimator, X)
+    chosen, mean = list(factors), posterior.mean(axis=0)
+    before, after = (
+        _distributions(estimator.model_, _one_by_one(mean, value)[chosen], len(estimator.scales_))
+        for value in _ends(posterior, estimator.model_.units)
+    )
+    levels = [scale.n_levels for scale in estimator.scales_]
+    return [
+        [(before[k, i, :n], after[k, i, :n]) for i, n in enumerate(levels)]
+        for k in range(len(chosen))
+    ]
 
 
 # Numbers
@@ -209,7 +252,7 @@ def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "factor": np.repeat(np.arange(n_factors), n_columns),
-            "column": np.tile(np.array(_names(estimator), dtype=object), n_factors),
+            "column": np.tile(np.array(column_names(estimator), dtype=object), n_factors),
             "before": low.expected.ravel(),
             "after": high.expected.ravel(),
             "change": change.ravel(),
@@ -239,16 +282,21 @@ def _one_by_one(mean: np.ndarray, value: np.ndarray) -> np.ndarray:
 
 def _answers(model: VectorModel, states: np.ndarray, scales: list[Scale]) -> _Answers:
     """What the columns are answered with, given shares of the factors' units that are on."""
-    n_states, n_columns = states.shape[0], len(scales)
-    units_on = (states * model.units).astype(np.float32)
-    cells = predict.all_cells(n_states, n_columns)
-    cube = predict.prior(model, units_on, cells).reshape(n_states, n_columns, -1)
-    expected, top = np.empty((2, n_states, n_columns))
+    cube = _distributions(model, states, len(scales))
+    expected, top = np.empty((2, *cube.shape[:2]))
     for i, scale in enumerate(scales):
         distribution = cube[:, i, : scale.n_levels]
         expected[:, i] = predict.point(distribution, "mean", _values(scale))
         top[:, i] = distribution[:, _first_top(scale) :].sum(axis=1)
     return _Answers(expected, top)
+
+
+def _distributions(model: VectorModel, states: np.ndarray, n_columns: int) -> np.ndarray:
+    """(states, N, L): how likely levels are, given shares of the factors' units that are on."""
+    units_on = (states * model.units).astype(np.float32)
+    cells = predict.all_cells(len(states), n_columns)
+    width = int(model.n_levels.max())
+    return predict.prior(model, units_on, cells).reshape(len(states), n_columns, width)
 
 
 def _most_telling(effects: pd.DataFrame, n_factors: int) -> list[int]:
@@ -325,7 +373,8 @@ def _label_words(label: Label) -> str:
 # Scales
 
 
-def _names(estimator: Any) -> list[str]:
+def column_names(estimator: Any) -> list[str]:
+    """What the columns of a fitted model are called; by position when they have no names."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return [f"column {i}" for i in range(estimator.n_features_in_)]

@@ -1,8 +1,4 @@
-"""Figures: a map of the rows by their factors, and a map of which columns go together.
-
-Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own. pyplot is not
-used, so no figure stays open and no display is needed; save with ``figure.savefig("map.png")``.
-"""
+"""Maps: rows by their factors, and which columns go together."""
 
 from __future__ import annotations
 
@@ -21,12 +17,8 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.plots.style import DEGREES, KINDS, UNKNOWN, framed, plain_text
 
-# Okabe and Ito's colours, told apart with any kind of colour vision.
-_KINDS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
-_UNKNOWN = "#BBBBBB"
-# Shades from dark to light, which survive colour blindness and a grey print.
-_DEGREES = "viridis"
 # For points: the middle is grey, because white points would vanish.
 _CONTRAST = LinearSegmentedColormap.from_list(
     "contrast", ["#A33B00", "#F08A3C", "#CFCFCF", "#4A9FD4", "#004A7C"]
@@ -73,6 +65,7 @@ def row_positions(factors: Any, *, random_state: int = 0, max_iter: int = 500) -
     return method.fit_transform(points)
 
 
+@plain_text
 def row_map(
     positions: Any,
     colour_by: Mapping[str, Any],
@@ -128,10 +121,11 @@ def row_map(
         axes.set(xticks=[], yticks=[])
         # Equal scales, but panels of one size: the limits give way, not the frame.
         axes.set_aspect("equal", adjustable="datalim")
-    _frame(figure, title, note)
+    framed(figure, title, note)
     return figure
 
 
+@plain_text
 def similarity_map(
     similarity: pd.DataFrame, *, n_groups: int = 6, title: str = "", note: str = ""
 ) -> Figure:
@@ -179,7 +173,7 @@ def similarity_map(
     bar = figure.colorbar(image, ax=axes, shrink=0.5, aspect=25, ticks=[-1, -0.5, 0, 0.5, 1])
     bar.set_label("similarity (cosine of the weights)")
     bar.outline.set_visible(False)
-    _frame(figure, title, note)
+    framed(figure, title, note)
     return figure
 
 
@@ -204,7 +198,7 @@ def _scatter(axes: Axes, points: np.ndarray, values: pd.Series) -> None:
     known = values.notna().to_numpy()
     look: dict[str, Any] = {"s": float(np.clip(15_000 / len(points), 3.0, 36.0))}
     if not known.all():
-        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": _UNKNOWN, "linewidths": 0.7}
+        hollow: dict[str, Any] = {"facecolors": "none", "edgecolors": UNKNOWN, "linewidths": 0.7}
         x, y = points[~known].T
         axes.scatter(x, y, label="not known", zorder=1, **hollow, **look)
     # In front of the others, and without an edge, which would hide the colour of small points.
@@ -226,7 +220,7 @@ def _scatter_numbers(
         low, high = -reach, reach
         colours = {"norm": TwoSlopeNorm(0.0, low, high), "cmap": _CONTRAST}
     else:
-        colours = {"norm": Normalize(low, max(high, low + 1e-9)), "cmap": _DEGREES}
+        colours = {"norm": Normalize(low, max(high, low + 1e-9)), "cmap": DEGREES}
     x, y = points.T
     drawn = axes.scatter(x, y, c=values, **colours, **look)
     below, above = (values < low).any(), (values > high).any()
@@ -243,13 +237,13 @@ def _scatter_kinds(axes: Axes, points: np.ndarray, values: pd.Series, look: dict
     categories = values.astype("category").cat.remove_unused_categories().cat
     kinds = list(categories.categories)
     if categories.ordered:
-        colours = [colormaps[_DEGREES](x) for x in np.linspace(0.0, 0.95, len(kinds))]
-    elif len(kinds) <= len(_KINDS):
-        colours = [to_rgba(colour) for colour in _KINDS[: len(kinds)]]
+        colours = [colormaps[DEGREES](x) for x in np.linspace(0.0, 0.95, len(kinds))]
+    elif len(kinds) <= len(KINDS):
+        colours = [to_rgba(colour) for colour in KINDS[: len(kinds)]]
     else:
         raise DataError(
             f"{len(kinds)} kinds cannot be told apart by colour; merge them into at most "
-            f"{len(_KINDS)}, or give an ordered Categorical."
+            f"{len(KINDS)}, or give an ordered Categorical."
         )
     # All kinds in one go and in the order of the rows: drawn one after the other, the last kind
     # would cover the first.
@@ -285,10 +279,3 @@ def _mark_groups(axes: Axes, group: np.ndarray) -> None:
         frame = Rectangle(corner, size, size, fill=False, edgecolor="black", lw=1.6)
         frame.set_clip_on(False)  # else the outermost frame would lose half of its line
         axes.add_patch(frame)
-
-
-def _frame(figure: Figure, title: str, note: str) -> None:
-    if title:
-        figure.suptitle(title, fontsize="x-large", fontweight="bold")
-    if note:
-        figure.supxlabel(note, fontsize="small", color="#555555")

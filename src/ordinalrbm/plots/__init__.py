@@ -1,0 +1,25 @@
+"""Figures: maps, learning curves, factors, response curves, groups, calibration.
+
+Every function takes data and returns a :class:`matplotlib.figure.Figure` of its own. pyplot is not
+used, so no figure stays open and no display is needed; save with ``figure.savefig("map.png")``.
+Labels stay text: a dollar sign does not start a formula.
+"""
+
+from ordinalrbm.plots.groups import group_differences
+from ordinalrbm.plots.learning import hidden_answers, learning_curve
+from ordinalrbm.plots.maps import row_map, row_positions, similarity_map
+from ordinalrbm.plots.questions import factor_bars, response_curves
+from ordinalrbm.plots.ratings import calibration, level_shares
+
+__all__ = [
+    "calibration",
+    "factor_bars",
+    "group_differences",
+    "hidden_answers",
+    "learning_curve",
+    "level_shares",
+    "response_curves",
+    "row_map",
+    "row_positions",
+    "similarity_map",
+]

@@ -1,0 +1,107 @@
+"""What all figures share: colours, titles, and labels that stay the text they are."""
+
+from __future__ import annotations
+
+import functools
+import textwrap
+from collections.abc import Callable
+from typing import TypeVar
+
+import matplotlib
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, told apart with any kind of colour vision.
+KINDS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+UNKNOWN = "#BBBBBB"
+QUIET = "#555555"
+# Shades from dark to light, which survive colour blindness and a grey print.
+DEGREES = "viridis"
+
+_Draw = TypeVar("_Draw", bound=Callable[..., Figure])
+
+
+def plain_text(draw: _Draw) -> _Draw:
+    """Let a label such as ``$x^2$`` stay what it is: names of questions are no formulas."""
+
+    @functools.wraps(draw)
+    def drawn(*arguments: object, **options: object) -> Figure:
+        with matplotlib.rc_context({"text.parse_math": False}):
+            return draw(*arguments, **options)
+
+    return drawn  # type: ignore[return-value]
+
+
+def shades(count: int) -> list[str]:
+    """Colours of ordered levels, from the lowest to the highest.
+
+    Examples
+    --------
+    >>> shades(2)
+    ['#440154', '#dfe318']
+    """
+    return [to_hex(colormaps[DEGREES](x)) for x in np.linspace(0.0, 0.95, count)]
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever can be read on a colour.
+
+    Examples
+    --------
+    >>> ink_on("#440154"), ink_on("#F0E442")
+    ('white', 'black')
+    """
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.55 else "black"
+
+
+def printable(text: object) -> str:
+    r"""The text without characters that no font and no XML file has.
+
+    Examples
+    --------
+    >>> printable("tea\x00 and\nmilk")
+    'tea  and milk'
+    """
+    return "".join(c if c.isprintable() or c == "\xa0" else " " for c in str(text))
+
+
+def shortened(text: object, width: int) -> str:
+    """At most so many characters, cut with an ellipsis.
+
+    Examples
+    --------
+    >>> shortened("strongly disagree", 10)
+    'strongly …'
+    """
+    clean = printable(text)
+    return clean if len(clean) <= width else clean[: width - 1] + "…"
+
+
+def wrapped(text: object, width: int, max_lines: int = 2) -> str:
+    r"""The text on a few short lines, cut with an ellipsis.
+
+    Examples
+    --------
+    >>> wrapped("how often do you read for pleasure", 12)
+    'how often do\nyou read …'
+    """
+    lines = textwrap.wrap(printable(text), width, max_lines=max_lines, placeholder=" …")
+    return "\n".join(lines)
+
+
+def framed(figure: Figure, title: str, note: str) -> None:
+    """Put a title above all panels, and a small note below them."""
+    if title:
+        figure.suptitle(title, fontsize="x-large", fontweight="bold")
+    if note:
+        figure.supxlabel(note, fontsize="small", color=QUIET)
+
+
+def bare(axes: Axes) -> None:
+    """Leave only the axis that carries numbers."""
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)

@@ -1,0 +1,66 @@
+"""The page of a model file, when the data is not at hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ordinalrbm.recommender import MatrixCumulativeRBM
+from ordinalrbm.report.page import render, small_chart
+from ordinalrbm.report.questions import question_texts, response_curves
+from ordinalrbm.report.ratings import ratings_page
+from ordinalrbm.report.survey import (
+    N_FACTORS_TOLD,
+    factor_sections,
+    learning_figure,
+    learning_seconds,
+    settings_table,
+)
+from ordinalrbm.words import Wording, column_names, describe_factors
+
+_N_MADE_UP = 1_000
+
+
+def model_page(model: Any, *, title: str | None = None) -> str:
+    """A page about a model alone: its learning curve, factors, thresholds and response curves.
+
+    A model of ratings has its ratings inside, and gets the page of these.
+
+    Parameters
+    ----------
+    model : CumulativeRBM or MatrixCumulativeRBM, fitted
+    title : str, optional
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> import numpy as np, ordinalrbm as orbm
+    >>> from ordinalrbm import report
+    >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
+    >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
+    >>> "Response curves" in report.model_page(model)
+    True
+    """
+    if isinstance(model, MatrixCumulativeRBM):
+        return ratings_page(model, title=title)
+    names = column_names(model)
+    texts = question_texts(names, None)
+    made_up = model.sample(_N_MADE_UP, random_state=0)
+    wording = Wording(rows="made-up respondents")
+    told = describe_factors(model, made_up, N_FACTORS_TOLD, wording=wording)
+    curves = response_curves(model, names)
+    return render(
+        "model.html.j2",
+        title=title or "Model",
+        n_questions=len(names),
+        n_factors=model.model_.n_factors,
+        n_made_up=_N_MADE_UP,
+        learning=learning_figure(model),
+        factors=factor_sections(model, made_up, told, texts),
+        curves=[small_chart(one) for one in curves],
+        settings=settings_table(model),
+        seconds=learning_seconds(model),
+    )

@@ -1,0 +1,205 @@
+"""From sections to one page of HTML that needs nothing else.
+
+Text from a file stays text: templates escape everything, data for scripts is JSON in which no tag
+can begin, and a policy in the page forbids every script but its own two.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import re
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import matplotlib
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from ordinalrbm import __version__
+from ordinalrbm.plots.questions import Curves
+from ordinalrbm.plots.style import shades
+
+_SCRIPTS = ("charts.js", "map.js")
+# What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
+_UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+_SMALL = (200, 100)  # width and height of a small chart, in its own units
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table on the page.
+
+    Attributes
+    ----------
+    head : tuple of str
+    rows : list of tuples
+        Text, or numbers, which are sorted as numbers.
+    formats : tuple of str
+        How numbers are shown, one per column; empty for text.
+    """
+
+    head: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    formats: tuple[str, ...]
+
+    def cell(self, column: int, value: Any) -> str:
+        """A value as text.
+
+        Examples
+        --------
+        >>> Table(("gain",), [], ("+.1%",)).cell(0, -0.125)
+        '−12.5 %'
+        """
+        if value is None or value != value:  # NaN
+            return "–"
+        if not self.formats[column]:
+            return str(value)
+        return format(value, self.formats[column]).replace("-", "−").replace("%", " %")
+
+
+def render(template: str, **content: Any) -> str:
+    """The page of a template, which every file can hold."""
+    scripts = [Markup(_file(name)) for name in _SCRIPTS]
+    page = _environment().get_template(template)
+    html = page.render(
+        version=__version__,
+        policy=_policy(scripts),
+        style=Markup(_file("style.css")),
+        scripts=scripts,
+        **content,
+    )
+    # Half a character, as broken files have them, cannot be written.
+    return html.encode("utf-8", "replace").decode("utf-8")
+
+
+def as_json(data: Any) -> Markup:
+    r"""Data for a script of the page; no character of it can end the script.
+
+    Examples
+    --------
+    >>> print(as_json({"label": "</script>"}))
+    {"label":"\u003c/script\u003e"}
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return Markup(text.translate(_UNSAFE))
+
+
+def as_svg(figure: Figure, name: str) -> Markup:
+    """A figure as compact SVG for a page; ``name`` makes its ids differ from other figures'.
+
+    Examples
+    --------
+    >>> figure = Figure()
+    >>> _ = figure.text(0.5, 0.5, "<b>")
+    >>> "&lt;b&gt;" in as_svg(figure, "one")
+    True
+    """
+    buffer = io.StringIO()
+    # Nobody sees the font that matplotlib measures text with: the browser has others.
+    with (
+        matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("ignore", message=".*Glyph.*")
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        FigureCanvasSVG(figure).print_svg(buffer, metadata=nothing)
+    return Markup(_compact(buffer.getvalue(), name))
+
+
+def _compact(svg: str, name: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
+    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
+    svg = re.sub(r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
+    # The page has a font of its own, which the list of matplotlib's would override.
+    svg = re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", svg)
+    svg = re.sub(r"\n\s*", "\n", svg)
+    size = f'style="width:{float(width) * 4 / 3:.0f}px" data-ratio="{float(height):.0f}"'
+    return svg.replace("<svg", f'<svg role="img" {size}', 1)
+
+
+@dataclass(frozen=True)
+class SmallChart:
+    """Response curves of one question, as shapes of a small chart.
+
+    Attributes
+    ----------
+    name : str
+    levels : list of (name, colour, points of a polygon)
+    thresholds : list of float
+        Their x.
+    middle : pair of float, or None
+        From which x to which most people are.
+    """
+
+    name: str
+    levels: list[tuple[str, str, str]]
+    thresholds: list[float]
+    middle: tuple[float, float] | None
+
+
+def small_chart(curves: Curves) -> SmallChart:
+    """Response curves as shapes; matplotlib would need half a second per question."""
+    width, height = _SMALL
+    low, high = curves.utility[0], curves.utility[-1]
+
+    def across(utility: Any) -> Any:
+        return (utility - low) / (high - low) * width
+
+    x = across(curves.utility)
+    above = curves.probability.cumsum(axis=1)
+    levels = []
+    for k, (level, colour) in enumerate(
+        zip(curves.levels, shades(len(curves.levels)), strict=True)
+    ):
+        upper, lower = above[:, k], above[:, k] - curves.probability[:, k]
+        # Round the polygon: along its upper edge, and back along its lower one.
+        corners = [*zip(x, upper, strict=True), *zip(x[::-1], lower[::-1], strict=True)]
+        points = " ".join(f"{a:.0f},{(1 - b) * height:.1f}" for a, b in corners)
+        levels.append((level, colour, points))
+    marks = [round(float(across(t)), 1) for t in curves.thresholds]
+    middle = curves.middle and tuple(round(float(across(m)), 1) for m in curves.middle)
+    return SmallChart(curves.name, levels, marks, middle)  # type: ignore[arg-type]
+
+
+@cache
+def _file(name: str) -> str:
+    return (resources.files("ordinalrbm.report") / "page" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FunctionLoader(_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["json"] = as_json
+    return environment
+
+
+def _policy(scripts: list[Markup]) -> str:
+    """What the page may do: run its own scripts, show its own pictures, and nothing else."""
+    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

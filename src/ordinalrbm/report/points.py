@@ -1,0 +1,194 @@
+"""What the interactive map is made of, small enough for a page: one byte per person and variable.
+
+Every variable becomes codes from 0 to 254, and 255 where nothing is known; these are compressed
+one by one, so that the page unpacks only what somebody wants to see.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.plots.style import printable
+
+UNKNOWN = 255
+_MOST_KINDS = 250
+_STEPS = 254
+_PLACES = 65_535  # of a coordinate: two bytes
+_MOST = (0.005, 0.995)
+_FAR_OUT = 3.0  # times as wide as most of the values
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One way to colour the points.
+
+    Attributes
+    ----------
+    name : str
+    section : str
+        Under which heading the page offers it.
+    kind : str
+        "kinds", "ordered" or "number".
+    labels : tuple of str
+        Of the codes; numbers have none.
+    codes : (n,) uint8
+    low, high : float
+        Of a number: what the codes 0 and 254 stand for.
+    digits : int
+        Of a number: decimals worth showing.
+    cut : pair of bool
+        Of a number: whether there are values below ``low``, and above ``high``.
+    """
+
+    name: str
+    section: str
+    kind: str
+    labels: tuple[str, ...]
+    codes: np.ndarray
+    low: float = 0.0
+    high: float = 0.0
+    digits: int = 0
+    cut: tuple[bool, bool] = (False, False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the page reads it."""
+        return {
+            "name": self.name,
+            "section": self.section,
+            "kind": self.kind,
+            "labels": list(self.labels),
+            "low": self.low,
+            "high": self.high,
+            "digits": self.digits,
+            "cut": list(self.cut),
+            "codes": packed(self.codes),
+        }
+
+
+@dataclass(frozen=True)
+class PointMap:
+    """Points on a plane that can be coloured in several ways.
+
+    Attributes
+    ----------
+    positions : (n, 2) array
+    names : sequence of n str
+        What each point is called.
+    variables : sequence of Variable
+    told : sequence of int
+        Which variables are told of a point under the pointer, besides the one it is coloured by.
+    noun : str
+        What the points are, in the plural.
+    """
+
+    positions: np.ndarray
+    names: Sequence[str]
+    variables: Sequence[Variable]
+    told: Sequence[int]
+    noun: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As the page reads it."""
+        x, y = _whole_numbers(self.positions)
+        return {
+            "count": len(self.names),
+            "noun": self.noun,
+            "x": packed(x),
+            "y": packed(y),
+            "names": packed(np.frombuffer("\n".join(self.names).encode(), dtype=np.uint8)),
+            "variables": [variable.to_json() for variable in self.variables],
+            "told": list(self.told),
+        }
+
+
+def packed(values: np.ndarray) -> str:
+    r"""Compressed bytes as text.
+
+    Examples
+    --------
+    >>> zlib.decompress(base64.b64decode(packed(np.array([1, 2], dtype=np.uint8))))
+    b'\x01\x02'
+    """
+    little = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return base64.b64encode(zlib.compress(little.tobytes(), 9)).decode("ascii")
+
+
+def variable_of(values: pd.Series, name: str, section: str) -> Variable | None:
+    """A way to colour points by some values; None when they are all alike or all missing.
+
+    Examples
+    --------
+    >>> sex = variable_of(pd.Series(["f", None, "m"]), "sex", "Background")
+    >>> sex.labels, sex.codes.tolist()
+    (('f', 'm'), [0, 255, 1])
+    >>> age = variable_of(pd.Series([20, 30, None]), "age", "Background")
+    >>> age.low, age.high, age.codes.tolist()
+    (20.0, 30.0, [0, 254, 255])
+    """
+    is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
+    if is_number:
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        values = pd.Series(np.where(np.isfinite(numbers), numbers, np.nan))
+    if values.nunique() < 2:
+        return None
+    make = _number if is_number else _kinds
+    return make(values, name, section)
+
+
+def _number(series: pd.Series, name: str, section: str) -> Variable:
+    values = series.to_numpy()
+    known = ~np.isnan(values)
+    low, high = _ends(values[known])
+    codes = np.full(len(values), UNKNOWN, dtype=np.uint8)
+    codes[known] = np.rint((np.clip(values[known], low, high) - low) / (high - low) * _STEPS)
+    whole = bool((values[known] == np.rint(values[known])).all())
+    digits = 0 if whole else int(np.clip(2 - np.floor(np.log10(high - low)), 0, 6))
+    cut = (bool(values[known].min() < low), bool(values[known].max() > high))
+    return Variable(name, section, "number", (), codes, low, high, digits, cut)
+
+
+def _ends(values: np.ndarray) -> tuple[float, float]:
+    """The least and the greatest value, unless a few are so far out that they hide all others."""
+    least, low, high, greatest = np.quantile(values, [0.0, *_MOST, 1.0])
+    if low == high or greatest - least < _FAR_OUT * (high - low):
+        return float(least), float(greatest)
+    return float(low), float(high)
+
+
+def _kinds(values: pd.Series, name: str, section: str) -> Variable:
+    column = values if isinstance(values.dtype, pd.CategoricalDtype) else values.astype("category")
+    ordered = bool(column.cat.ordered)
+    categories = [printable(label) for label in column.cat.categories]
+    code = column.cat.codes.to_numpy(np.int64)
+    if not ordered or len(categories) > _MOST_KINDS:
+        code, categories = _largest_first(code, categories)
+    codes = np.where(code < 0, UNKNOWN, code).astype(np.uint8)
+    return Variable(name, section, "ordered" if ordered else "kinds", tuple(categories), codes)
+
+
+def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray, list[str]]:
+    """Kinds by size; those beyond the largest 250 become one."""
+    count = np.bincount(code[code >= 0], minlength=len(categories))
+    order = np.argsort(-count, kind="stable")
+    order = order[count[order] > 0]
+    place = np.full(len(categories) + 1, -1)
+    place[order] = np.minimum(np.arange(len(order)), _MOST_KINDS)
+    labels = [categories[i] for i in order[:_MOST_KINDS]]
+    if len(order) > _MOST_KINDS:
+        labels.append(f"({len(order) - _MOST_KINDS} smaller kinds)")
+    return place[code], labels
+
+
+def _whole_numbers(positions: np.ndarray) -> Iterable[np.ndarray]:
+    """Both coordinates on one scale, so that distances keep their proportions."""
+    corner = positions.min(axis=0)
+    size = float(np.ptp(positions, axis=0).max()) or 1.0
+    scaled = np.rint((positions - corner) / size * _PLACES).astype(np.uint16)
+    return scaled[:, 0], scaled[:, 1]

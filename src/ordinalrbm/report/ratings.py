@@ -1,0 +1,438 @@
+"""The page of ratings: what its sections show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm import plots
+from ordinalrbm.data.ratings import Ratings, encode
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate import reliability, score
+from ordinalrbm.files.survey import LeftOut
+from ordinalrbm.plots.style import shortened
+from ordinalrbm.recommender import MatrixCumulativeRBM
+from ordinalrbm.report.page import Table, as_svg, render
+from ordinalrbm.report.placing import FEWEST_PEOPLE, place
+from ordinalrbm.report.points import PointMap, Variable, variable_of
+from ordinalrbm.report.survey import (
+    Drawing,
+    MapSection,
+    Progress,
+    learning_figure,
+    learning_seconds,
+    left_out_table,
+    settings_table,
+)
+
+_MOST_SCORED = 200_000
+_MOST_POINTS = 100_000
+# An item with few ratings is expected to be rated like all others: so many of theirs are added.
+_BORROWED = 3.0
+_ENOUGH_TEST_RATINGS, _FEW_TEST_RATINGS = 10, 3
+_N_BEST_AND_WORST = 8
+_N_RECOMMENDED = 5
+_MOST_OWN_RATINGS = 12
+_N_REASONS = 5
+_WORTH_NAMING = 0.0005  # less is shown as zero
+_N_FACTORS_TOLD, _N_ENDS, _N_FACTORS_ON_MAP = 6, 6, 12
+_MEASURES = {
+    "rmse": "root mean squared error (of the mean)",
+    "mae": "mean absolute error (of the mode)",
+    "mae_median": "mean absolute error (of the median)",
+    "accuracy": "exactly right (mode)",
+    "nll": "negative log-likelihood, nats",
+    "rps": "ranked probability score",
+    "calibration": "calibration error",
+}
+
+
+def ratings_page(
+    model: MatrixCumulativeRBM,
+    *,
+    test: pd.DataFrame | None = None,
+    left_out: Iterable[LeftOut] = (),
+    title: str | None = None,
+    example_user: Any = None,
+    progress: Progress | None = None,
+) -> str:
+    """A page about ratings and what a model has learnt from them.
+
+    Parameters
+    ----------
+    model : MatrixCumulativeRBM, fitted
+        The ratings that it was fitted on are in it.
+    test : DataFrame with the columns user, item, rating, optional
+        Ratings that the model has not learnt from. Without them, the page cannot say how good
+        predictions are.
+    left_out : iterable of LeftOut, optional
+        What of the file was not used.
+    title : str, optional
+    example_user : id, optional
+        Whose recommendations to explain; by default somebody with a usual number of ratings.
+    progress : callable, optional
+        Is told in words what is being done.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, ordinalrbm as orbm
+    >>> from ordinalrbm import report
+    >>> user, item = np.divmod(np.arange(60), 6)
+    >>> ratings = pd.DataFrame({"user": user, "item": item, "rating": 1 + (user + item) % 3})
+    >>> model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings[6:])
+    >>> page = report.ratings_page(model, test=ratings[:6], title="Drinks")
+    >>> "<h1>Drinks</h1>" in page
+    True
+    """
+    check_is_fitted(model, "models_")
+    say = progress or _nothing
+    known = model.ratings_
+    say("scoring test ratings")
+    scores = None if test is None else _score(model, test)
+    say("explaining an example")
+    example = _example(model, example_user)
+    say(f"placing {known.n_items:,} items on a map")
+    items = _items(model)
+    the_map = _map(known, items)
+    say("drawing")
+    return render(
+        "ratings.html.j2",
+        title=title or "Ratings",
+        known=known,
+        density=known.observations.density,
+        levels=_levels_figure(known),
+        left_out=left_out_table(tuple(left_out)),
+        learning=learning_figure(model),
+        scores=scores,
+        example=example,
+        map=the_map,
+        factors=_factor_ends(known, items),
+        settings=settings_table(model),
+        seconds=learning_seconds(model),
+    )
+
+
+def _nothing(text: str) -> None:
+    pass
+
+
+# What the data is
+
+
+def _level_names(known: Ratings) -> list[str]:
+    """Names of the common scale's levels; where items differ, their places on it."""
+    if not isinstance(known.scales, Scale):
+        return [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
+    return [x if isinstance(x, str) else f"{x:g}" for x in known.scales.labels]
+
+
+def _values(known: Ratings) -> np.ndarray:
+    """What levels count when they are averaged."""
+    if isinstance(known.scales, Scale):
+        return known.scales.values
+    return np.arange(1.0, known.observations.n_levels.max() + 1.0)
+
+
+def _levels_figure(known: Ratings) -> Drawing:
+    names = _level_names(known)
+    counts = np.bincount(known.observations.level, minlength=len(names))
+    return Drawing(as_svg(plots.level_shares(names, counts.tolist()), "levels"), "levels")
+
+
+def _item_counts(known: Ratings) -> np.ndarray:
+    """(items, L): how often each item got each level."""
+    width = int(known.observations.n_levels.max())
+    cell = known.observations.column.astype(np.int64) * width + known.observations.level
+    return np.bincount(cell, minlength=known.n_items * width).reshape(known.n_items, width)
+
+
+# Scores
+
+
+@dataclass(frozen=True)
+class ScoreSection:
+    """How well ratings that were not learnt from are predicted."""
+
+    n_ratings: int
+    n_given: int
+    n_strangers: int
+    model: dict[str, float]
+    usual: dict[str, float]
+    table: Table
+    calibration: Drawing
+    items: list[tuple[str, Table]]
+    fewest: int
+
+
+def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | None:
+    known = model.ratings_
+    given = encode(known, test)
+    usable = np.flatnonzero(given.level >= 0)
+    n_given = len(usable)
+    if not n_given:
+        return None
+    if n_given > _MOST_SCORED:
+        usable = np.sort(np.random.default_rng(0).choice(usable, _MOST_SCORED, replace=False))
+    user, item = test["user"].to_numpy()[usable], test["item"].to_numpy()[usable]
+    column, level = given.item[usable], given.level[usable].astype(np.intp)
+    predicted = model.predict_proba(user, item)
+    usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
+    values = _values(known)
+    own, others = (score(p, values[level], values) for p in (predicted, usual))
+    fewest, items = _items_table(known, column, level, predicted, usual)
+    figure = plots.calibration(reliability(predicted, values[level], values))
+    return ScoreSection(
+        len(usable),
+        n_given,
+        int(((given.user[usable] < 0) | (column < 0)).sum()),
+        own,
+        others,
+        _scores_table(own, others),
+        Drawing(as_svg(figure, "calibration"), "calibration"),
+        items,
+        fewest,
+    )
+
+
+def _usual(known: Ratings) -> np.ndarray:
+    """(items + 1, L): each item's own distribution; at the end that of an item nobody knows."""
+    counts = _item_counts(known).astype(np.float64)
+    n_levels = known.observations.n_levels
+    shares = np.zeros((known.n_items + 1, counts.shape[1]))
+    for length in np.unique(n_levels):
+        same = n_levels == length
+        total = counts[same].sum(axis=0) + 0.5 * (np.arange(counts.shape[1]) < length)
+        shares[:-1][same] = counts[same] + _BORROWED * total / total.sum()
+        shares[-1] += total
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _scores_table(own: dict[str, float], others: dict[str, float]) -> Table:
+    rows = [(label, own[name], others[name]) for name, label in _MEASURES.items()]
+    return Table(("measure", "model", "item's usual ratings"), rows, ("", ".3f", ".3f"))
+
+
+def _items_table(
+    known: Ratings,
+    column: np.ndarray,
+    level: np.ndarray,
+    predicted: np.ndarray,
+    usual: np.ndarray,
+) -> tuple[int, list[tuple[str, Table]]]:
+    """Best and worst predicted items, among those with enough test ratings."""
+    values = _values(known)
+    right = values[level]
+    lines = pd.DataFrame(
+        {
+            "item": column,
+            "mean": right,
+            "model": np.abs(predicted @ values - right),
+            "usual": np.abs(usual @ values - right),
+        }
+    )
+    lines = lines[lines["item"] >= 0]
+    by_item = lines.groupby("item").mean().assign(count=lines.groupby("item").size())
+    fewest = _ENOUGH_TEST_RATINGS
+    if (by_item["count"] >= fewest).sum() < 2 * _N_BEST_AND_WORST:
+        fewest = _FEW_TEST_RATINGS
+    by_item = by_item[by_item["count"] >= fewest].sort_values("model", kind="stable")
+    half = min(_N_BEST_AND_WORST, len(by_item) // 2)
+    if not half:
+        return fewest, []
+    best, worst = by_item.head(half), by_item.tail(half)[::-1]
+    return fewest, [
+        ("Best predicted", _one_items_table(known, best)),
+        ("Worst predicted", _one_items_table(known, worst)),
+    ]
+
+
+def _one_items_table(known: Ratings, lines: pd.DataFrame) -> Table:
+    head = ("item", "test ratings", "mean rating", "error", "error, usual")
+    names = known.items.take(lines.index.to_numpy())
+    rows = [
+        (str(name), int(line.count_), line.mean_, line.model, line.usual)
+        for name, line in zip(
+            names,
+            lines.rename(columns={"count": "count_", "mean": "mean_"}).itertuples(),
+            strict=True,
+        )
+    ]
+    return Table(head, rows, ("", ",d", ".2f", ".2f", ".2f"))
+
+
+# An example
+
+
+@dataclass(frozen=True)
+class ExampleSection:
+    """One user: ratings, recommendations, and the reasons for the first of these."""
+
+    user: str
+    n_ratings: int
+    ratings: Table
+    recommended: Table
+    first: str
+    expected: float
+    reasons: Table
+    factors: Table
+
+
+def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
+    known = model.ratings_
+    if user is None:
+        counts = np.diff(known.observations.row_start)
+        user = known.users.labels[np.argsort(counts, kind="stable")[counts.size // 2]]
+    elif known.user_positions([user])[0] < 0:
+        raise DataError(
+            f"There is no user {user!r} to explain; choose one who has rated something."
+        )
+    best = model.recommend([user], n=_N_RECOMMENDED)
+    if best.empty:
+        return None
+    first = best["item"].iloc[0]
+    why = model.explain(user, first, n=_N_REASONS)
+    own = _own_ratings(known, user)
+    return ExampleSection(
+        str(user),
+        len(own),
+        Table(("item", "rating"), own[:_MOST_OWN_RATINGS], ("", "")),
+        _recommended(model, user, best),
+        str(first),
+        why.expected,
+        Table(
+            ("rating", "given", "effect"),
+            [(str(i), _label(r), float(e)) for i, r, e in why.ratings.itertuples(index=False)],
+            ("", "", "+.3f"),
+        ),
+        Table(
+            ("factor", "value", "contribution"),
+            [
+                (f"{of} factor {k}", float(value), float(part))
+                for of, k, value, part in why.factors.itertuples(index=False)
+                if abs(part) >= _WORTH_NAMING
+            ],
+            ("", ".2f", "+.3f"),
+        ),
+    )
+
+
+def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
+    """What a user has rated, the best first."""
+    items, levels = known.observations.row(int(known.user_positions([user])[0]))
+    order = np.argsort(-levels.astype(np.int64), kind="stable")
+    labels = known.decode(levels[order], items[order])
+    return [
+        (str(i), _label(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)
+    ]
+
+
+def _label(rating: Any) -> str:
+    return rating if isinstance(rating, str) else f"{rating:g}"
+
+
+def _recommended(model: MatrixCumulativeRBM, user: Any, best: pd.DataFrame) -> Table:
+    scales = [model.ratings_.scale_of(i) for i in model.ratings_.item_positions(best["item"])]
+    shares = model.predict_proba([user] * len(best), best["item"].to_numpy())
+    # A pair is told: the most likely rating, and how likely at least that one is.
+    rows = []
+    for item, expected, share, scale in zip(
+        best["item"], best["score"], shares, scales, strict=True
+    ):
+        top = int(share[: scale.n_levels].argmax())
+        rows.append(
+            (str(item), float(expected), _label(scale.labels[top]), float(share[top:].sum()))
+        )
+    head = ("item", "expected rating", "most likely", "chance of that or better")
+    return Table(head, rows, ("", ".2f", "", ".0%"))
+
+
+# Items
+
+
+@dataclass(frozen=True)
+class Items:
+    """Items as the users see them.
+
+    Attributes
+    ----------
+    vectors : (items, K + S) array
+        What each factor adds to a usual user's utility.
+    names : list of str
+        What these factors are called.
+    order : list of int
+        Factors, those that move most first.
+    """
+
+    vectors: np.ndarray
+    names: list[str]
+    order: list[int]
+
+
+def _items(model: MatrixCumulativeRBM) -> Items:
+    half, other = model.model_.by_rows, model.model_.by_columns
+    # A user's factors are around one in size; an item's count as much as users weigh them.
+    weighed = np.sqrt(np.mean(other.weights.astype(np.float64) ** 2, axis=0))
+    vectors = np.concatenate([half.weights, other.factors * weighed], axis=1)
+    names = [f"User factor {k}" for k in range(half.n_factors)]
+    names += [f"Item factor {k}" for k in range(other.n_factors)]
+    spread = vectors.std(axis=0)
+    order = np.argsort(-spread, kind="stable")
+    return Items(vectors, names, order[spread[order] > 1e-6].tolist())
+
+
+def _map(known: Ratings, items: Items) -> MapSection | None:
+    rows = np.arange(known.n_items)
+    if known.n_items < FEWEST_PEOPLE or not items.order:
+        return None
+    if known.n_items > _MOST_POINTS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_POINTS, replace=False))
+    places = place(items.vectors[rows])
+    variables = _item_variables(known, items, rows)
+    names = [shortened(name, 80) for name in known.items.take(rows)]
+    points = PointMap(places.positions, names, variables, range(min(2, len(variables))), "items")
+    return MapSection(points.to_json(), len(rows), places.n_landmarks, 0, known.n_items - len(rows))
+
+
+def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Variable]:
+    counts = _item_counts(known)[rows]
+    total = counts.sum(axis=1)
+    mean = pd.Series(counts @ _values(known) / np.maximum(total, 1))
+    ends = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000]
+    names = ["1", *(f"{low + 1:,} to {high:,}" for low, high in pairwise(ends)), "more than 10,000"]
+    often = pd.Series(pd.cut(total, [0, *ends, np.inf], labels=names))
+    found = [
+        variable_of(mean.round(2), "mean rating", "Ratings"),
+        variable_of(often.cat.remove_unused_categories(), "number of ratings", "Ratings"),
+    ]
+    found += [
+        variable_of(pd.Series(items.vectors[rows, k]), items.names[k], "Factors")
+        for k in items.order[:_N_FACTORS_ON_MAP]
+    ]
+    return [one for one in found if one is not None]
+
+
+def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
+    """The strongest factors, with the items at both ends; only items that many have rated."""
+    count = known.observations.column_counts
+    often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
+    found = []
+    for k in items.order[:_N_FACTORS_TOLD]:
+        order = often[np.argsort(items.vectors[often, k], kind="stable")]
+        number = min(_N_ENDS, len(order) // 2)
+        if number:
+            ends = (order[:number], order[::-1][:number])
+            low, high = ([str(name) for name in known.items.take(end)] for end in ends)
+            found.append((items.names[k], low, high))
+    return found

@@ -1,0 +1,304 @@
+"""Pages in a real browser: what they show, and what happens on a click."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from browser import AVAILABLE, Browser
+from small_pages import (
+    HOSTILE,
+    answers,
+    background,
+    fitted,
+    hostile_survey,
+    rater,
+    ratings,
+    survey,
+)
+
+from ordinalrbm import report
+from ordinalrbm.report import survey as survey_sections
+from ordinalrbm.report.placing import Places
+
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="chromium and chromedriver are not there")
+
+READY = "document.querySelector('[data-map]').dataset.told"
+COUNT = "return document.querySelector('.map-count').textContent"
+# How many pixels of the map are not white, and how many colours there are.
+INK = """
+const canvas = document.querySelector('.map canvas');
+const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+let ink = 0; const colours = new Set();
+for (let i = 0; i < data.length; i += 4) {
+  const colour = data[i] * 65536 + data[i + 1] * 256 + data[i + 2];
+  if (colour !== 16777215) { ink++; colours.add(colour); }
+}
+return [ink, colours.size];
+"""
+SOMEBODY = """
+const canvas = document.querySelector('.map canvas');
+const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+for (let i = 0; i < data.length; i += 4) {
+  if (data[i] + data[i + 1] + data[i + 2] < 600) {
+    return [(i / 4) % canvas.width, Math.floor(i / 4 / canvas.width)];
+  }
+}
+"""
+PLACE = """
+const place = document.querySelector('.map canvas').getBoundingClientRect();
+return [place.left, place.top, place.width, place.height];
+"""
+
+
+def to_map(browser: Browser) -> list[float]:
+    browser.run("document.querySelector('.map').scrollIntoView({behavior: 'instant'})")
+    return browser.run(PLACE)
+
+
+def settled(browser: Browser) -> None:
+    """Wait for two frames: what was asked for is drawn then."""
+    browser.run(
+        "window.drawn = 0;"
+        "requestAnimationFrame(() => requestAnimationFrame(() => { window.drawn = 1; }))"
+    )
+    browser.wait_for("window.drawn")
+
+
+def colour_by(browser: Browser, name: str) -> None:
+    browser.run(
+        """
+        const select = document.querySelector('.map-by');
+        const wanted = [...select.options].find((o) => o.textContent.startsWith(arguments[0]));
+        select.value = wanted.value;
+        select.dispatchEvent(new Event('change'));
+        """,
+        name,
+    )
+
+
+def hover_somebody(browser: Browser) -> str:
+    """Move the pointer to a coloured pixel of the map; what is told then."""
+    left, top, *_ = to_map(browser)
+    settled(browser)
+    x, y = browser.run(SOMEBODY)
+    browser.mouse("mouseMoved", left + x, top + y)
+    browser.wait_for("!document.querySelector('.map-tip').hidden")
+    return browser.run("return document.querySelector('.map-tip').textContent")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory):
+    whole = survey(background=background())
+    rest, held_out = report.hide_answers(whole, share=0.1)
+    path = tmp_path_factory.mktemp("pages") / "usual.html"
+    path.write_text(report.survey_page(fitted(rest), whole, held_out=held_out), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser, usual):
+    browser.open(usual)
+    browser.wait_for(READY)
+    settled(browser)
+    yield browser
+    assert browser.errors() == []
+
+
+def test_the_map_is_drawn_and_can_be_coloured(opened):
+    ink, _ = opened.run(INK)
+    assert ink > 200
+    entries = "return [...document.querySelectorAll('.map-legend span')].map((e) => e.textContent)"
+    assert opened.run(entries) == ["east", "north", "south"]
+    before = opened.run("return document.querySelector('.map canvas').toDataURL()")
+    colour_by(opened, "q1")
+    opened.wait_for("document.querySelector('.map-legend').textContent.includes('never')")
+    settled(opened)
+    assert opened.run("return document.querySelector('.map canvas').toDataURL()") != before
+    colour_by(opened, "Factor")
+    opened.wait_for("document.querySelector('.map-legend').textContent.includes(' to ')")
+
+
+def test_the_legend_filters_by_click_and_by_key(opened):
+    assert opened.run(COUNT) == "60 respondents"
+    settled(opened)
+    everybody, _ = opened.run(INK)
+    opened.run("document.querySelector('.map-legend button').click()")
+    settled(opened)
+    assert opened.run(COUNT) == "40 of 60 respondents"
+    fewer, _ = opened.run(INK)
+    assert fewer < everybody
+    opened.run("document.querySelectorAll('.map-legend button')[1].focus()")
+    opened.press("Enter", 13)
+    assert opened.run(COUNT) == "20 of 60 respondents"
+    opened.run("document.querySelector('.map-all').click()")
+    assert opened.run(COUNT) == "60 respondents"
+
+
+def test_a_double_click_shows_one_group_alone(opened):
+    to_map(opened)
+    x, y = opened.run(
+        "const p = document.querySelectorAll('.map-legend button')[1].getBoundingClientRect();"
+        "return [p.left + 20, p.top + 8]"
+    )
+    for clicks in (1, 2):
+        for kind in ("mousePressed", "mouseReleased"):
+            opened.mouse(kind, x, y, button="left", clickCount=clicks)
+    assert opened.run(COUNT) == "20 of 60 respondents"
+    pressed = (
+        "return [...document.querySelectorAll('.map-legend button')].map((b) => b.ariaPressed)"
+    )
+    assert opened.run(pressed) == ["false", "true", "false"]
+
+
+def test_pointing_at_somebody_tells_who_it_is(opened):
+    told = hover_somebody(opened)
+    assert told.startswith("Row ")
+    assert "country: " in told
+    assert "age: " in told
+
+
+def test_wheel_drag_buttons_and_keys_move_the_map(opened):
+    left, top, width, height = to_map(opened)
+    picture = "return document.querySelector('.map canvas').toDataURL()"
+
+    def changed(act) -> bool:
+        before = opened.run(picture)
+        act()
+        settled(opened)
+        return opened.run(picture) != before
+
+    middle = (left + width / 2, top + height / 2)
+    start = opened.run(picture)
+    assert changed(lambda: opened.mouse("mouseWheel", *middle, deltaX=0, deltaY=-200))
+
+    def drag():
+        opened.mouse("mousePressed", *middle, button="left", clickCount=1)
+        opened.mouse("mouseMoved", middle[0] + 60, middle[1] + 40, button="left", buttons=1)
+        opened.mouse("mouseReleased", middle[0] + 60, middle[1] + 40, button="left")
+
+    assert changed(drag)
+    assert changed(lambda: opened.run("document.querySelector('.map-in').click()"))
+    opened.run("document.querySelector('.map canvas').focus()")
+    assert changed(lambda: opened.press("ArrowLeft", 37))
+    opened.mouse("mouseMoved", 1, 1)
+    opened.run("document.querySelector('.map-reset').click()")
+    settled(opened)
+    assert opened.run(picture) == start
+
+
+def test_tables_can_be_sorted_and_questions_found(opened):
+    numbers = (
+        "return [...document.querySelectorAll('#hidden tbody tr')]"
+        ".map((r) => Number(r.cells[1].dataset.value))"
+    )
+    opened.run("document.querySelectorAll('#hidden th button')[1].click()")
+    down = opened.run(numbers)
+    assert down == sorted(down, reverse=True)
+    opened.run("document.querySelectorAll('#hidden th button')[1].click()")
+    assert opened.run(numbers) == sorted(down)
+    opened.run(
+        "const f = document.querySelector('.finder'); f.value = 'Q3';"
+        "f.dispatchEvent(new Event('input'))"
+    )
+    shown = "return [...document.querySelectorAll('.small')].filter((f) => f.offsetParent).length"
+    assert opened.run(shown) == 1
+
+
+def test_figures_can_be_saved(opened):
+    opened.run(
+        "window.saved = [];"
+        "HTMLAnchorElement.prototype.click = function () { window.saved.push(this.download); };"
+        "document.querySelector('#learning .save').click();"
+        "document.querySelector('.small .save').click();"
+        "document.querySelector('.map-save').click()"
+    )
+    opened.wait_for("window.saved.length === 3")
+    names = opened.run("return window.saved")
+    assert names == ["learning-curve.svg", "response-curves.svg", "map.png"]
+
+
+def test_other_groups_can_be_chosen(opened):
+    visible = (
+        "return [...document.querySelectorAll('[data-group]')].filter((g) => g.offsetParent)"
+        ".map((g) => g.querySelector('h3').textContent)"
+    )
+    before = opened.run(visible)
+    opened.run(
+        "const s = document.querySelector('.chooser'); s.value = '1';"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    assert len(before) == len(opened.run(visible)) == 1
+    assert opened.run(visible) != before
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_sticks_out_to_the_side(opened, width):
+    opened.resize(width, 900)
+    settled(opened)
+    found = opened.run("return document.documentElement.scrollWidth")
+    opened.resize(1280, 900)
+    assert found <= width
+
+
+def test_hostile_labels_run_nowhere(browser, tmp_path):
+    whole = hostile_survey()
+    path = tmp_path / "hostile.html"
+    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    browser.open(path)
+    browser.wait_for(READY)
+    assert "onerror=alert(1)" in hover_somebody(browser)
+    names = browser.run("return [...document.querySelectorAll('option')].map((o) => o.textContent)")
+    assert any(HOSTILE[0] in name for name in names)
+    legend = browser.run("return document.querySelector('.map-legend').textContent")
+    assert HOSTILE[0] in legend
+    assert browser.run("return document.images.length") == 0
+    assert browser.run("return document.title") == HOSTILE[1] + HOSTILE[2]
+    assert browser.errors() == []
+
+
+def test_pages_of_ratings_work_alike(browser, tmp_path):
+    path = tmp_path / "ratings.html"
+    path.write_text(report.ratings_page(rater(), test=ratings().iloc[1::2]), encoding="utf-8")
+    browser.open(path)
+    browser.wait_for(READY)
+    assert browser.run(COUNT) == "12 items"
+    assert "mean rating: " in hover_somebody(browser)
+    assert browser.errors() == []
+
+
+def test_many_people_do_not_freeze_the_page(browser, tmp_path, monkeypatch):
+    n = 66_690
+    rng = np.random.default_rng(0)
+    monkeypatch.setattr(
+        survey_sections,
+        "place",
+        lambda factors, **_: Places(rng.normal(size=(len(factors), 2)), 8_000),
+    )
+    few = survey(answers(300, 12))
+    whole = survey(np.resize(few.answers.apply(lambda c: c.cat.codes).to_numpy(), (n, 12)),
+                   background(n))  # fmt: skip
+    path = tmp_path / "many.html"
+    path.write_text(report.survey_page(fitted(few, n_epochs=1), whole), encoding="utf-8")
+    started = time.perf_counter()
+    browser.open(path)
+    browser.wait_for(READY)
+    print(f"{n:,} people: shown after {time.perf_counter() - started:.1f} s")
+    settled(browser)
+    ink, colours = browser.run(INK)
+    assert ink > 10_000
+    assert colours > 2
+    started = time.perf_counter()
+    to_map(browser)
+    browser.run("document.querySelector('.map-in').click()")
+    settled(browser)
+    print(f"drawn again after {time.perf_counter() - started:.2f} s")
+    assert hover_somebody(browser).startswith("Row ")
+    assert browser.errors() == []

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import base64
+import zlib
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_pages import answers, background, fitted, rater, ratings, survey
+
+from ordinalrbm import evaluate, report
+from ordinalrbm.data.ratings import encode
+from ordinalrbm.errors import DataError
+from ordinalrbm.report import ratings as rating_sections
+from ordinalrbm.report.groups import group_means, grouping_variables
+from ordinalrbm.report.hidden import score_hidden
+from ordinalrbm.report.placing import among_landmarks, place
+from ordinalrbm.report.points import UNKNOWN, PointMap, variable_of
+from ordinalrbm.report.questions import response_curves
+
+# Hidden answers
+
+
+def test_hidden_answers_are_gone_and_known():
+    whole = survey()
+    rest, held_out = report.hide_answers(whole, share=0.2, random_state=1)
+    given = whole.answers.notna().to_numpy()
+    assert len(held_out) == round(0.2 * given.sum())
+    hidden = given & rest.answers.isna().to_numpy()
+    assert set(zip(*np.nonzero(hidden), strict=True)) == set(
+        zip(held_out.row.tolist(), held_out.column.tolist(), strict=True)
+    )
+    for row, column, level in zip(held_out.row, held_out.column, held_out.level, strict=True):
+        assert (
+            whole.answers.iloc[row, column] == whole.answers.dtypes.iloc[column].categories[level]
+        )
+    assert (rest.answers.dtypes == whole.answers.dtypes).all()
+
+
+def test_a_share_must_be_one():
+    with pytest.raises(DataError, match="share"):
+        report.hide_answers(survey(), share=1.5)
+
+
+def test_scores_of_hidden_answers_are_those_of_evaluate():
+    whole = survey()
+    rest, held_out = report.hide_answers(whole, share=0.2)
+    model = fitted(rest)
+    scores = score_hidden(model, whole.answers, held_out)
+    predicted = model.predict_proba(rest.answers)
+    for i, name in enumerate(whole.answers.columns):
+        own = held_out.column == i
+        truth = held_out.level[own] + 1
+        judged = evaluate.score(predicted[i][held_out.row[own]], truth)
+        counts = rest.answers[name].value_counts(sort=False).to_numpy() + 0.5
+        usual = evaluate.score(np.tile(counts / counts.sum(), (own.sum(), 1)), truth)
+        line = scores.by_question.loc[name]
+        assert line["count"] == own.sum()
+        for mine, theirs in (("error", "mae_median"), ("nll", "nll"), ("hits", "accuracy")):
+            assert line[f"model_{mine}"] == pytest.approx(judged[theirs])
+            assert line[f"usual_{mine}"] == pytest.approx(usual[theirs])
+    everything = np.concatenate(
+        [p[held_out.row[held_out.column == i]] for i, p in enumerate(predicted)]
+    )
+    truth = np.concatenate([held_out.level[held_out.column == i] + 1 for i in range(5)])
+    assert scores.overall["model_nll"] == pytest.approx(evaluate.score(everything, truth)["nll"])
+    assert scores.overall["count"] == len(held_out)
+
+
+# Groups
+
+
+def test_intervals_by_hand():
+    factor = np.array([[1.0], [3.0], [5.0], [7.0], [9.0]])
+    groups = pd.Series(["a", "a", "a", "b", None], name="g")
+    found = group_means(factor, groups).table.set_index("group")
+    # Everybody with a group: mean 4, variance 5; group a: mean 3, variance 4 of 3 people.
+    assert found.loc["a", "mean"] == 3.0
+    assert found.loc["a", "standard_error"] == pytest.approx(2 / np.sqrt(3))
+    assert found.loc["a", "difference"] == pytest.approx(-1 / np.sqrt(5))
+    reach = 1.959964 * 2 / np.sqrt(3) / np.sqrt(5)
+    assert found.loc["a", "low"] == pytest.approx(-1 / np.sqrt(5) - reach)
+    assert found.loc["a", "high"] == pytest.approx(-1 / np.sqrt(5) + reach)
+    assert found.loc["b", "mean"] == 7.0
+    assert np.isnan(found.loc["b", "low"])
+
+
+def test_weights_count():
+    factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
+    found = group_means(factor, groups, np.array([1.0, 3.0, 4.0]))
+    assert found.table["mean"].tolist() == [0.75, 4.0]
+    # Σw²(x − m)² = 0.5625 + 9 · 0.0625 = 1.125; times 2 / 1; root over Σw = 4.
+    assert found.table["standard_error"][0] == pytest.approx(np.sqrt(2.25) / 4)
+
+
+def test_share_of_variance_is_one_when_groups_are_all_there_is():
+    factor = np.array([[0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [1.0, 2.0]])
+    found = group_means(factor, pd.Series(["a", "a", "b", "b"], name="g"))
+    np.testing.assert_allclose(found.share, [1.0, 0.0])
+
+
+def test_only_variables_with_a_few_groups_group():
+    people = background().assign(same="x", nobody=None, each=np.arange(60))
+    assert grouping_variables(people) == ["country", "school"]
+
+
+# Maps
+
+
+def test_others_stand_between_their_landmarks():
+    rng = np.random.default_rng(0)
+    centre = np.repeat([[0.0] * 4, [9.0] * 4], 300, axis=0)
+    points = (centre + rng.normal(size=centre.shape)).astype(np.float32)
+    places = among_landmarks(points, 120, 0)
+    assert places.n_landmarks == 120
+    a, b = places.positions[:300], places.positions[300:]
+    within = max(np.ptp(a, axis=0).max(), np.ptp(b, axis=0).max())
+    assert np.linalg.norm(a.mean(axis=0) - b.mean(axis=0)) > 0.5 * within
+    assert len(np.unique(places.positions, axis=0)) == 600
+    np.testing.assert_array_equal(places.positions, among_landmarks(points, 120, 0).positions)
+
+
+def test_few_people_need_no_landmarks():
+    assert place(np.random.default_rng(0).random((30, 3))).n_landmarks == 30
+
+
+def test_people_who_are_all_alike_can_be_placed():
+    assert np.isfinite(place(np.ones((10, 2))).positions).all()
+
+
+def unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text))
+
+
+def test_points_are_packed_and_keep_their_proportions():
+    points = PointMap(np.array([[0.0, 0.0], [10.0, 5.0]]), ["a", "b"], [], [], "people").to_json()
+    assert np.frombuffer(unpacked(points["x"]), "<u2").tolist() == [0, 65_535]
+    assert np.frombuffer(unpacked(points["y"]), "<u2").tolist() == [0, 32_768]
+    assert unpacked(points["names"]) == b"a\nb"
+
+
+def test_many_kinds_come_by_size():
+    values = pd.Series([f"k{i}" for i in range(300)] + ["often"] * 5)
+    made = variable_of(values, "v", "Background")
+    assert made.labels[0] == "often"
+    assert made.labels[-1] == "(51 smaller kinds)"
+    assert made.codes.max() == 250
+
+
+def test_missing_values_have_a_code_of_their_own():
+    for values in ([1.5, None, 3.0], ["a", None, "b"], [True, None, False]):
+        made = variable_of(pd.Series(values), "v", "Background")
+        assert made.codes[1] == UNKNOWN
+        assert UNKNOWN not in made.codes[[0, 2]]
+    assert variable_of(pd.Series([None, None]), "v", "Background") is None
+
+
+def test_a_few_wild_numbers_do_not_hide_the_others():
+    made = variable_of(pd.Series([*range(20, 60)] * 10 + [1999]), "age", "Background")
+    assert (made.low, made.high, made.cut) == (20.0, 59.0, (False, True))
+    assert made.codes[-1] == 254
+    infinite = variable_of(pd.Series([1.0, 2.0, np.inf]), "v", "Background")
+    assert infinite.codes.tolist() == [0, 254, UNKNOWN]
+
+
+def test_weights_that_are_all_zero_count_the_same():
+    factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
+    found = group_means(factor, groups, np.zeros(3))
+    assert found.table["mean"].tolist() == [0.5, 4.0]
+
+
+# Questions
+
+
+def test_response_curves_are_the_models_probabilities():
+    from ordinalrbm.infer import predict
+
+    whole = survey(answers(80))
+    model = fitted(whole, response_styles=3)
+    curves = response_curves(model, list("abcde"), model.transform(whole.answers))
+    off = np.zeros((1, 3), dtype=np.float32)
+    at_bias = predict.prior(model.model_, off, predict.all_cells(1, 5))
+    for i, one in enumerate(curves):
+        np.testing.assert_allclose(one.probability.sum(axis=1), 1.0, atol=1e-6)
+        for k in range(4):
+            between = np.interp(model.model_.bias[i], one.utility, one.probability[:, k])
+            assert between == pytest.approx(at_bias[i, k], abs=0.02)
+
+
+# Ratings
+
+
+def test_scores_of_ratings_are_those_of_evaluate():
+    test = ratings().iloc[1::2]
+    section = rating_sections._score(rater(), test)
+    predicted = rater().predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
+    assert section.model == evaluate.score(predicted, test["rating"].to_numpy())
+    given = encode(rater().ratings_, test)
+    learnt = ratings().iloc[::2]
+    whole = (learnt["rating"].value_counts().reindex([1, 2, 3, 4]) + 0.5).to_numpy()
+    usual = []
+    for item in given.item:
+        own = learnt[learnt["item"] == rater().items_.labels[item]]["rating"].value_counts()
+        counts = own.reindex([1, 2, 3, 4], fill_value=0).to_numpy() + 3 * whole / whole.sum()
+        usual.append(counts / counts.sum())
+    judged = evaluate.score(np.array(usual), test["rating"].to_numpy())
+    assert section.usual["nll"] == pytest.approx(judged["nll"])

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_pages import (
+    HOSTILE,
+    Page,
+    answers,
+    background,
+    fitted,
+    hostile_survey,
+    rater,
+    ratings,
+    survey,
+)  # fmt: skip
+
+from ordinalrbm import report
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import LeftOut
+
+SECTIONS = ["data", "learning", "hidden", "map", "factors", "questions", "groups", "made"]
+
+
+@pytest.fixture(scope="module")
+def usual():
+    whole = survey(
+        background=background(),
+        left_out=(LeftOut("column x", "all the same", 0), LeftOut("9 of q0", "don't know", 7)),
+        schema=Schema(
+            (
+                Column("q0", "ordinal", "How often do you read?", missing=(9,),
+                       missing_names=("don't know",)),
+                Column("z", "ignored", reason="free text"),
+            )
+        ),
+    )  # fmt: skip
+    rest, held_out = report.hide_answers(whole, share=0.1)
+    return fitted(rest), whole, rest, held_out
+
+
+@pytest.fixture(scope="module")
+def page(usual):
+    model, whole, _, held_out = usual
+    return report.survey_page(model, whole, held_out=held_out)
+
+
+def map_data(html: str) -> dict:
+    (found,) = [text for attributes, text in Page(html).scripts if "type" in attributes]
+    return json.loads(found)
+
+
+def test_every_section_is_there_and_ids_are_unique(page):
+    read = Page(page)
+    assert read.sections() == SECTIONS
+    assert len(read.ids()) == len(set(read.ids()))
+    links = [a["href"] for tag, a in read.tags if tag == "a"]
+    assert links == [f"#{name}" for name in SECTIONS]
+    assert not read.open
+
+
+def test_nothing_is_fetched_from_anywhere(page):
+    read = Page(page)
+    for tag, attributes in read.tags:
+        assert tag not in ("link", "iframe", "img", "object", "embed", "base")
+        assert "src" not in attributes
+        for name in ("href", "xlink:href"):
+            assert (attributes.get(name) or "#").startswith("#")
+        assert not any(name.startswith("on") for name in attributes)
+    addresses = set(re.findall(r"https?://[^\s\"'<>)]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert "@import" not in page
+
+
+def test_a_policy_allows_only_the_scripts_of_the_page(page):
+    (policy,) = [a["content"] for t, a in Page(page).tags if t == "meta" and "http-equiv" in a]
+    assert "default-src 'none'" in policy
+    assert policy.count("'sha256-") == 2
+    assert "unsafe-inline" not in policy.split("style-src")[0]
+
+
+def test_what_was_left_out_is_told_with_reasons(page):
+    text = Page(page).text
+    for told in (
+        "column x all the same",
+        "9 of q0 don't know 7",
+        "z",
+        "free text",
+        "9 (don't know)",
+    ):
+        assert told in text
+    assert "q0: How often do you read?" in text
+
+
+def test_pages_are_the_same_each_time(usual, page):
+    model, whole, _, held_out = usual
+    assert report.survey_page(model, whole, held_out=held_out) == page
+
+
+def test_held_out_answers_may_be_in_the_survey_or_not(usual, page):
+    model, _, rest, held_out = usual
+    assert report.survey_page(model, rest, held_out=held_out) == page
+
+
+def test_the_page_says_whether_answers_were_learnt_from(usual, page):
+    model, whole, _, _ = usual
+    assert "has never seen these answers" in page
+    assert "had learnt from these answers" in report.survey_page(model, whole)
+
+
+def test_the_map_offers_background_answers_and_factors(page):
+    data = map_data(page)
+    by_section = {}
+    for variable in data["variables"]:
+        by_section.setdefault(variable["section"], []).append(variable["name"])
+    assert by_section["Background"] == ["country", "age", "school"]
+    assert by_section["Answers"] == ["q0: How often do you read?", "q1", "q2", "q3", "q4"]
+    assert len(by_section["Factors"]) == 3
+    assert data["count"] == 60
+
+
+def test_hostile_labels_stay_text_everywhere():
+    whole = hostile_survey()
+    html = report.survey_page(fitted(whole), whole)
+    read = Page(html)
+    assert read.sections() == SECTIONS
+    assert not read.open
+    tags = {tag for tag, _ in read.tags}
+    assert "img" not in tags
+    assert sum(tag == "h1" for tag, _ in read.tags) == 1
+    assert [tag for tag, _ in read.tags].count("script") == 3
+    assert not any(name.startswith("on") for _, a in read.tags for name in a)
+    for label in HOSTILE[:5]:
+        assert " ".join(label.split()) in read.text
+    data = map_data(html)
+    assert HOSTILE[0] in [variable["name"] for variable in data["variables"]]
+    assert not re.search(r"[<>&\u2028\u2029]", read.scripts[0][1])
+
+
+def test_formulas_are_not_set(usual):
+    whole = survey(names=["$x^2$", "$\\frac{1}", "a_b", "c", "d"])
+    read = Page(report.survey_page(fitted(whole), whole))
+    assert "$x^2$" in read.text
+    assert "$\\frac{1}" in read.text
+
+
+def test_characters_that_no_font_has_are_no_trouble():
+    whole = survey(names=["喜欢茶吗", "ö\x07", "שלום", "😀", "half \ud83d"], title="调查")
+    html = report.survey_page(fitted(whole), whole)
+    assert "喜欢茶吗" in html
+    assert html.encode("utf-8")
+
+
+def test_a_survey_without_background_has_no_groups():
+    whole = survey()
+    html = report.survey_page(fitted(whole), whole)
+    assert "no background variable" in html
+    assert Page(html).sections() == SECTIONS
+
+
+def test_one_question_is_a_survey_too():
+    whole = survey(answers(40, 1), background(60).head(40))
+    html = report.survey_page(fitted(whole, n_factors=1), whole)
+    assert "nobody has answered two questions" in html
+
+
+def test_two_people_make_no_map():
+    whole = survey(np.array([[0, 1, 2], [3, 2, 0]]))
+    model = fitted(survey(answers(40, 3)))
+    assert "A map needs at least 4 people" in report.survey_page(model, whole)
+
+
+def test_rows_without_answers_are_not_on_the_map():
+    level = answers()
+    level[:7] = -1
+    whole = survey(level, background(), weight=pd.Series(np.ones(60)))
+    html = report.survey_page(fitted(whole), whole)
+    assert map_data(html)["count"] == 53
+    assert "7 people without any answer" in Page(html).text
+
+
+def test_nobody_who_answered_is_an_error():
+    whole = survey(np.full((5, 3), -1))
+    with pytest.raises(DataError, match="Nobody has answered"):
+        report.survey_page(fitted(survey(answers(40, 3))), whole)
+
+
+def test_a_group_of_one_is_shown_without_interval():
+    people = background()
+    people.loc[0, "country"] = "alone"
+    whole = survey(background=people)
+    text = Page(report.survey_page(fitted(whole), whole, group="country")).text
+    assert "alone 1" in text
+    assert "country (4 groups)" in text
+
+
+def test_another_model_is_refused(usual):
+    model, _, _, _ = usual
+    with pytest.raises(DataError, match="not those that the model was fitted on"):
+        report.survey_page(model, survey(answers(n_questions=4)))
+    with pytest.raises(DataError, match="The levels of 'q0'"):
+        report.survey_page(model, survey(levels=["a", "b", "c", "d"]))
+    with pytest.raises(DataError, match="no background variable 'planet'"):
+        report.survey_page(model, survey(), group="planet")
+    with pytest.raises(DataError, match="'age' has 50 groups"):
+        report.survey_page(model, survey(background=background()), group="age")
+
+
+def test_progress_is_told(usual):
+    model, whole, _, held_out = usual
+    told: list[str] = []
+    report.survey_page(model, whole, held_out=held_out, progress=told.append)
+    assert any("placing 60 respondents" in line for line in told)
+
+
+# Models and ratings
+
+
+def test_a_model_alone_has_a_page(usual):
+    read = Page(report.model_page(usual[0], title="Alone"))
+    assert read.sections() == ["learning", "factors", "questions", "made"]
+    assert "made up by the model" in read.text
+
+
+def test_ratings_have_a_page():
+    html = report.ratings_page(
+        rater(), test=ratings().iloc[1::2], left_out=[LeftOut("rows", "doubled", 2)]
+    )
+    read = Page(html)
+    assert read.sections() == [
+        "data", "learning", "scores", "example", "map", "factors", "made",
+    ]  # fmt: skip
+    assert len(read.ids()) == len(set(read.ids()))
+    assert "doubled" in read.text
+    assert map_data(html)["count"] == 12
+
+
+def test_without_test_ratings_the_page_says_so():
+    read = Page(report.model_page(rater()))
+    assert "There are no test ratings" in read.text
+    assert "Root" not in read.text
+
+
+def test_strangers_among_test_ratings_are_counted():
+    test = pd.DataFrame({"user": [0, 999], "item": [888, 1], "rating": [1, 4]})
+    assert "that the model does not know: 2." in Page(report.ratings_page(rater(), test=test)).text
+
+
+def test_example_users_must_be_known():
+    with pytest.raises(DataError, match="no user 999"):
+        report.ratings_page(rater(), example_user=999)
+
+
+def test_hostile_items_stay_text():
+    import ordinalrbm as orbm
+
+    table = ratings()
+    table["item"] = [f"{HOSTILE[i % 6]} {i}" for i in table["item"]]
+    table["user"] = [f"{HOSTILE[2]} {u}" for u in table["user"]]
+    model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(table.iloc[::2])
+    html = report.ratings_page(model, test=table.iloc[1::2], title=HOSTILE[1])
+    read = Page(html)
+    assert not read.open
+    assert "img" not in {tag for tag, _ in read.tags}
+    assert [tag for tag, _ in read.tags].count("script") == 3
