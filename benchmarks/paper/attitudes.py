@@ -17,6 +17,7 @@ than half of the questions, and countries with few people, are left out for all.
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -147,21 +148,39 @@ def bernoulli_rbm(train: pd.DataFrame, test: pd.DataFrame, k: int, seed: int) ->
         yield from probabilities(name, found.transform(seen), found.transform(unseen))
 
 
-def cumulative_rbm(train: pd.DataFrame, test: pd.DataFrame, k: int, seed: int) -> Spaces:
-    """Factors of one unit, as in the paper, and of many, with response styles."""
-    for name, settings in OURS.items():
-        found = orbm.CumulativeRBM(k, random_state=seed, **settings).fit(train)
-        yield from probabilities(name, found.transform(train), found.transform(test))
-
-
-BITS = {
-    "unanswered": "latent", "n_epochs": 10, "weight_decay": 10.0, "validation_fraction": 0.0,
-}  # fmt: skip
-COUNTS = {
-    "unanswered": "latent", "units_per_factor": 250, "response_styles": 9, "n_epochs": 5,
+OURS = {
+    "units_per_factor": 250, "response_styles": 9, "unanswered": "latent", "n_epochs": 5,
     "learning_rate": 0.0005, "weight_decay": 30.0, "validation_fraction": 0.0,
 }  # fmt: skip
-OURS = {"bits": BITS, "counts": COUNTS}
+
+
+def cumulative_rbm(train: pd.DataFrame, test: pd.DataFrame, k: int, seed: int) -> Spaces:
+    """K − 1 factors and, as the last of K coordinates, the response style."""
+    model = orbm.CumulativeRBM(k - 1, random_state=seed, **OURS).fit(train)
+    factors = [model.transform(part).astype(np.float64) for part in (train, test)]
+    styles = [model.response_style(part)[:, None] for part in (train, test)]
+    # On a scale like that of a factor.
+    even = factors[0].std(axis=0).mean() / styles[0].std()
+    seen, unseen = (np.hstack([f, s * even]) for f, s in zip(factors, styles, strict=True))
+    yield "posteriors", seen, unseen
+    factor_scale, style_scale = prior_scales(model, train)
+    seen, unseen = (
+        np.hstack([f @ factor_scale, s / style_scale]) for f, s in zip(factors, styles, strict=True)
+    )
+    yield "prior units", seen, unseen
+
+
+def prior_scales(model: orbm.CumulativeRBM, train: pd.DataFrame) -> tuple[np.ndarray, float]:
+    """What brings posteriors to units in which factors and style have variance one a priori.
+
+    Factors are correlated and of unequal spread. In these units the posterior of a factor varies
+    as much as answers tell of it, which is how factor analysis gives its scores. The spread of a
+    factor over people, one draw from each posterior, stands for that of the prior.
+    """
+    drawing = copy.copy(model).set_params(inference="mcmc", n_draws=1)
+    variance, axes = np.linalg.eigh(np.cov(drawing.transform(train).astype(np.float64).T))
+    chance, size = model.model_.style_weights, np.log(model.model_.stretches)
+    return axes / np.sqrt(variance), np.sqrt(chance @ size**2 - (chance @ size) ** 2)
 
 
 def probabilities(name: str, train: np.ndarray, test: np.ndarray) -> Spaces:
@@ -253,23 +272,19 @@ Scores = dict[str, Choice]
 
 def best(spaces: Spaces, train: np.ndarray, test: np.ndarray, seed: int) -> Scores:
     """The variant, metric and k that validation prefers, and their test score."""
+    kept = {variant: (seen, unseen) for variant, seen, unseen in spaces}
+    choices = [
+        choice
+        for variant, (seen, _) in kept.items()
+        for choice in tried_out(variant, seen, train, seed)
+    ]
     found: Scores = {}
-    for variant, seen, unseen in spaces:
-        choices = tried_out(variant, seen, train, seed)
-        for group, metrics in GROUPS.items():
-            choice = max((c for c in choices if c.metric in metrics), key=lambda c: c.validation)
-            if group not in found or choice.validation > found[group].validation:
-                found[group] = tested(choice, (seen, unseen), train, test)
+    for group, metrics in GROUPS.items():
+        choice = max((c for c in choices if c.metric in metrics), key=lambda c: c.validation)
+        seen, asked = measured(choice.metric, *kept[choice.variant])
+        (named,) = votes(seen, train, asked, (choice.k,))
+        found[group] = replace(choice, test=balanced_accuracy_score(test, named))
     return found
-
-
-def tested(
-    choice: Choice, spaces: tuple[np.ndarray, np.ndarray], train: np.ndarray, test: np.ndarray
-) -> Choice:
-    """The choice with the share of test rows that it names rightly, country by country."""
-    seen, asked = measured(choice.metric, *spaces)
-    (named,) = votes(seen, train, asked, (choice.k,))
-    return replace(choice, test=balanced_accuracy_score(test, named))
 
 
 def sizes(n: int, train: int, test: int) -> tuple[int, int]:
@@ -341,20 +356,23 @@ def spread(values: list[float]) -> str:
 
 
 def draw(survey: Survey, options: argparse.Namespace) -> None:
-    """The figure: people by their posteriors, as many of each country as can be."""
+    """The figure: people by the coordinates of the table, as many of each country as can be."""
     rows = balanced(survey.country, MAPPED)
-    model = orbm.CumulativeRBM(options.factors, random_state=0, **COUNTS)
-    model.fit(survey.answers)
-    places = row_positions(model.transform(survey.answers.iloc[rows]))
     shown = pd.Series(survey.country[rows])
+    *_, (_, _, space) = cumulative_rbm(
+        survey.answers, survey.answers.iloc[rows], options.factors, seed=0
+    )
     largest = pd.Series(survey.country).value_counts().index[:COLOURED]
     others = ~shown.isin(largest)
-    title = f"{survey.name}: {len(rows)} people by {options.factors} factors"
-    note = "t-SNE of factor posteriors; the country was not used in learning."
-    if others.any():
-        note += f" Hollow: {shown[others].nunique()} other countries."
-    figure = row_map(places, {"Country": shown.where(~others)}, title=title, note=note)
-    out = RESULTS / f"attitudes-{survey.name}.png"
+    title = f"{survey.name}: {len(rows):,} people"
+    note = f"t-SNE of {options.factors - 1} factor posteriors and the response style"
+    figure = row_map(
+        row_positions(space), {"by country": shown.where(~others)}, title=title, note=note
+    )
+    for text in figure.axes[0].get_legend().get_texts():
+        if text.get_text() == "not known":
+            text.set_text(f"{shown[others].nunique()} other countries")
+    out = options.out / f"attitudes-{survey.name}.png"
     figure.savefig(out, dpi=120)
     print(f"{out.name}: {out.stat().st_size / 1000:.0f} KB")
 
@@ -374,19 +392,22 @@ def main() -> None:
     parser.add_argument("--questions", nargs="+", default=[], help="its columns, if not by rule")
     parser.add_argument("--factors", type=int, default=50)
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--train", type=int, default=20_000, help="training rows")
+    parser.add_argument("--train", type=int, default=15_000, help="training rows")
     parser.add_argument("--test", type=int, default=10_000, help="test rows")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
     parser.add_argument("--map-only", action="store_true", help="draw, do not compare")
+    parser.add_argument("--table-only", action="store_true", help="compare, do not draw")
     parser.add_argument("--verbose", action="store_true", help="print every choice")
     options = parser.parse_args()
     surveys = [read(name) for name in options.names]
     if options.pew:
         surveys = [pew(options.pew, options.questions)]
-    for survey in surveys:
+    for survey in map(large_countries, surveys):
         if not options.map_only:
-            compare(large_countries(survey), options)
-        draw(survey, options)
+            compare(survey, options)
+        if not options.table_only:
+            draw(survey, options)
 
 
 if __name__ == "__main__":
