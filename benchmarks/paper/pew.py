@@ -26,7 +26,7 @@ import pandas as pd
 
 QUESTION = re.compile(r"q\d+[a-z0-9_]*", re.IGNORECASE)
 NO_ANSWER = re.compile(
-    r"don.?t know|\bdk\b|\bda\b|refuse|no answer|no opinion|not asked|not applicable|missing",
+    r"don.?t know|\bdk\b|refuse|no answer|no opinion|not asked|not applicable|missing",
     re.IGNORECASE,
 )
 SMALL_WORDS = {"a", "an", "and", "at", "for", "in", "is", "it", "of", "or", "the", "to", "vol"}
