@@ -15,7 +15,8 @@ import pandas as pd
 import ordinalrbm as orbm
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from sources import Parts as Parts  # these also for the files beside this one
+from sources import DATA as DATA  # these also for the files beside this one
+from sources import Parts as Parts
 from sources import ratings as ratings
 from sources import split as split
 
