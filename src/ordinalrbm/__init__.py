@@ -5,13 +5,20 @@
 CumulativeRBM(n_factors=20)
 """
 
-from ordinalrbm import evaluate
-from ordinalrbm.baselines import GaussianMF, MultinomialRBM, OrdinalMF
-from ordinalrbm.data import datasets
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import CumulativeRBM
-from ordinalrbm.recommender import MatrixCumulativeRBM
-from ordinalrbm.storage import load
+
+if TYPE_CHECKING:
+    from ordinalrbm import data, evaluate, files, plots, report, words
+    from ordinalrbm.baselines import GaussianMF, MultinomialRBM, OrdinalMF
+    from ordinalrbm.data import datasets
+    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.recommender import MatrixCumulativeRBM
+    from ordinalrbm.storage import load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,7 +28,39 @@ __all__ = [
     "MatrixCumulativeRBM",
     "MultinomialRBM",
     "OrdinalMF",
+    "data",
     "datasets",
     "evaluate",
+    "files",
     "load",
+    "plots",
+    "report",
+    "words",
 ]
+
+# Where public names are. They are fetched when first asked for: the libraries behind them take
+# seconds to import, and the command line should not wait for what it does not use.
+_HOMES = {
+    "CumulativeRBM": "estimators",
+    "GaussianMF": "baselines",
+    "MatrixCumulativeRBM": "recommender",
+    "MultinomialRBM": "baselines",
+    "OrdinalMF": "baselines",
+    "load": "storage",
+}
+_MODULES = {"datasets": "data.datasets"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        found = getattr(importlib.import_module(f"ordinalrbm.{_HOMES[name]}"), name)
+    elif name in __all__:
+        found = importlib.import_module(f"ordinalrbm.{_MODULES.get(name, name)}")
+    else:
+        raise AttributeError(f"module 'ordinalrbm' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,11 @@
 """The command line ``ordinalrbm``; importing a command adds it."""
 
+# In the order of --help.
+# isort: off
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
 from ordinalrbm.cli.fit import fit
-from ordinalrbm.cli.predict import impute, predict  # isort: split
+from ordinalrbm.cli.predict import impute, predict
 from ordinalrbm.cli.recommend import recommend
 from ordinalrbm.cli.evaluate import evaluate
 from ordinalrbm.cli.report import report

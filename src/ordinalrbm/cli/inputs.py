@@ -121,8 +121,8 @@ def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
     """A model of ratings, or a sentence."""
     if not isinstance(model, MatrixCumulativeRBM):
         raise DataError(
-            f"File '{path}' holds a {type(model).__name__}, not a MatrixCumulativeRBM; give a model "
-            "that `ordinalrbm fit` has learnt from ratings."
+            f"File '{path}' holds a {type(model).__name__}, not a MatrixCumulativeRBM; give a "
+            "model that `ordinalrbm fit` has learnt from ratings."
         )
     return model
 

@@ -192,6 +192,7 @@ def _of_model(
         if data is None:
             return model_page(model, title=title)
         survey = survey_for(model, path, data).survey
+        assert survey is not None, "a model of surveys reads surveys"
         _check_group(survey, group)
         return survey_page(model, survey, group=group, title=title, progress=talk.say)
     test = None if data is None else read_material(data).ratings
