@@ -122,5 +122,5 @@ def summary(model: Any) -> dict[str, Any]:
     return {
         "epochs": model.n_iter_,
         "best_epoch": model.best_epoch_,
-        "held_out_log_likelihood": held_out,
+        "held_out_log_likelihood": round(held_out, 4),
     }

@@ -19,7 +19,7 @@ def info(model: ModelFile, json: JsonOption = False) -> None:
     from ordinalrbm.estimators import CumulativeRBM
 
     fitted = load_model(model)
-    found = {**_common(fitted, model)}
+    found = _common(fitted, model)
     tables = []
     if isinstance(fitted, CumulativeRBM):
         questions = _questions(fitted)

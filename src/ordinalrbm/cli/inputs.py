@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_float_dtype
 
 from ordinalrbm import load, storage
 from ordinalrbm.cli.options import Kind
@@ -71,8 +72,11 @@ def _as_ratings(survey: Survey) -> tuple[pd.DataFrame, dict[str, list[str]]]:
 
 def respondents(survey: Survey) -> np.ndarray:
     """What respondents are called: by their ids, else by the number of their row from 1."""
-    if survey.ids is not None and survey.ids.is_unique and survey.ids.notna().all():
-        return survey.ids.to_numpy(dtype=object)
+    ids = survey.ids
+    if ids is not None and ids.is_unique and ids.notna().all():
+        if is_float_dtype(ids) and (ids == np.floor(ids)).all():  # SPSS knows no whole numbers
+            ids = ids.astype(np.int64)
+        return ids.to_numpy(dtype=object)
     return np.arange(1, len(survey.answers) + 1)
 
 
