@@ -260,7 +260,7 @@ def test_demo_from_end_to_end(tmp_path, quick_map):
     assert outcome.rating_scores.absolute_error < outcome.baseline.absolute_error - 0.1
     assert outcome.factors
     names = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
-    assert names == ["food-cuisines.png", "food-map.png"]
+    assert names == ["food-cuisines.png", "food-map.png", "report.html"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in outcome.pictures)
 
     text = text_of(stream)
@@ -272,7 +272,8 @@ def test_demo_from_end_to_end(tmp_path, quick_map):
     assert "1,276 respondents by taste (97 gave no answer: left out)" in text
     told = " ".join(text.split())
     assert all(" ".join(factor.text.split()) in told for factor in outcome.factors)
-    assert all(str(path) in text for path in outcome.pictures)
+    assert all(str(path) in text for path in (*outcome.pictures, outcome.page))
+    assert "How much do you like the food of Ghana?" in outcome.page.read_text(encoding="utf-8")
     for line in text.splitlines():
         assert len(line) <= 80 or str(tmp_path) in line
     assert "\x1b" not in text and "\r" not in text
@@ -320,8 +321,8 @@ def test_a_full_disk_leaves_no_half_picture(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "replace", full)
     figure = plots.row_map(np.zeros((2, 2)), {"a": [1, 2]})
-    with pytest.raises(DataError, match=r"Cannot write to .* \(No space left on device\)"):
-        demo._write(tmp_path, {"a.png": figure})
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+        demo._write(tmp_path, {"a.png": figure}, "a page")
     assert list(tmp_path.iterdir()) == []
 
 

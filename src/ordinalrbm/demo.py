@@ -28,6 +28,7 @@ from rich.text import Text
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.infer import predict
 from ordinalrbm.recommender import MatrixCumulativeRBM
 from ordinalrbm.whole import written_whole
@@ -36,7 +37,7 @@ from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MAP, CUISINES = "food-map.png", "food-cuisines.png"
+MAP, CUISINES, PAGE = "food-map.png", "food-cuisines.png", "report.html"
 HIDDEN_SHARE = 0.1
 HIDING_SEED = 2014
 # Chosen by answers hidden within the answers that are shown (three masks); 20 factors predict as
@@ -88,6 +89,13 @@ NEXT_STEPS = [
 ]
 
 
+COMMANDS = [
+    "ordinalrbm report survey.sav --out report.html      # SPSS, Stata, CSV, Parquet",
+    "ordinalrbm fit ratings.csv --out films.orbm         # columns user, item, rating",
+    "ordinalrbm recommend films.orbm --users all -n 10 --out best.csv",
+]
+
+
 class Hidden(NamedTuple):
     """Answers that were taken out of a table: where they stood, and their levels from 0."""
 
@@ -114,6 +122,7 @@ class Outcome(NamedTuple):
     rating_scores: Scores
     factors: list[FactorInWords]
     pictures: list[Path]
+    page: Path
 
 
 def run(
@@ -122,12 +131,12 @@ def run(
     console: Console | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Hide answers, learn, predict them, tell the factors, recommend, and draw two pictures.
+    """Hide answers, learn, predict them, tell the factors, recommend, draw, and write a report.
 
     Parameters
     ----------
     out : path, default="ordinalrbm-demo"
-        Folder for the pictures; made when it is not there.
+        Folder for two pictures and the report; made when it is not there.
     console : rich.console.Console, optional
         Where to print; standard output when not given.
     **settings
@@ -158,10 +167,13 @@ def run(
         _tell_factors(console, factors)
         _tell_recommendations(console, rater)
         pictures = _draw(console, model, answers, background)
-        paths = _write(folder, pictures)
+        page = _page(console, model, answers, background, hidden)
+        paths = _write(folder, pictures, page)
         _tell_pictures(console, paths, answers)
     _tell_next_steps(console, time.perf_counter() - started)
-    return Outcome(model, scores, baseline, rater, rating_scores, factors, list(paths.values()))
+    page_path = paths.pop(PAGE)
+    drawn = list(paths.values())
+    return Outcome(model, scores, baseline, rater, rating_scores, factors, drawn, page_path)
 
 
 # Hidden answers
@@ -297,6 +309,27 @@ def _draw(
     return {MAP: respondents, CUISINES: cuisines}
 
 
+def _page(
+    console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame,
+    hidden: Hidden,
+) -> str:  # fmt: skip
+    """The report that `ordinalrbm report` would make of such a survey."""
+    from ordinalrbm import report
+
+    levels = pd.CategoricalDtype(_LEVELS, ordered=True)
+    names = tuple(map(str, _LEVELS))
+    columns = [
+        Column(name, "ordinal", f"How much do you like the food of {name}?", tuple(_LEVELS), names)
+        for name in answers
+    ]
+    survey = report.Survey(
+        "Food World Cup", answers.astype(levels), background, None, None, Schema(tuple(columns)), ()
+    )
+    held_out = report.HeldOut(hidden.row, hidden.column, hidden.level)
+    with console.status("Writing the report"):
+        return report.survey_page(model, survey, held_out=held_out)
+
+
 @contextmanager
 def _folder(folder: Path) -> Iterator[Path]:
     """A folder that can be written to; when the work fails, one made for it is removed."""
@@ -321,9 +354,9 @@ def _remove_empty(folders: list[Path]) -> None:
             part.rmdir()
 
 
-def _write(folder: Path, pictures: dict[str, Figure]) -> dict[str, Path]:
-    """Save figures; all are drawn before the first is written, and none is ever half there."""
-    contents = {}
+def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
+    """Save all; everything is made before the first is written, and none is ever half there."""
+    contents = {PAGE: page.encode()}
     for name, figure in pictures.items():
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=150)
@@ -355,8 +388,8 @@ def _introduce(console: Console, answers: pd.DataFrame, hidden: Hidden) -> None:
         f"cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the answers: many "
         "cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides "
         f"{HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which tastes go "
-        f"together, predicts the {hidden.level.size:,} hidden ones, recommends, and draws two "
-        "pictures.",
+        f"together, predicts the {hidden.level.size:,} hidden ones, recommends, draws two "
+        "pictures and writes a report.",
     )
     console.print()
 
@@ -431,8 +464,9 @@ def _tell_recommendations(console: Console, rater: MatrixCumulativeRBM) -> None:
 
 def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFrame) -> None:
     silent = int((~answers.notna().any(axis=1)).sum())
-    _title(console, "Pictures")
+    _title(console, "A report and two pictures")
     what = {
+        PAGE: "the report: open it in a browser, and point at the map",
         MAP: f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)",
         CUISINES: "which cuisines are liked by the same people",
     }
@@ -443,6 +477,9 @@ def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFra
 
 
 def _tell_next_steps(console: Console, seconds: float) -> None:
+    _title(console, "What to try next, on the command line")
+    for line in COMMANDS:
+        console.print(Text(f"  {line}"), soft_wrap=True)
     _title(console, "What to try next, in Python")
     for number, (what, code) in enumerate(NEXT_STEPS, start=1):
         console.print(f"  # {number}. {what}", style="dim", markup=False, soft_wrap=True)

@@ -13,13 +13,16 @@ from ordinalrbm.cli.app import app
 @app.command(epilog="\b\nExample:\n  ordinalrbm demo --out pictures")
 def demo(
     out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where the pictures go; made if need be.")
+        Path,
+        typer.Option(
+            metavar="FOLDER", help="Where the report and the pictures go; made if need be."
+        ),
     ] = Path("ordinalrbm-demo"),
 ) -> None:
     """Learn tastes from a survey about food, and draw them.
 
-    Hides some answers and predicts them, says in words what it has learnt, and saves two
-    pictures. Needs no data and no network, and takes less than a minute.
+    Hides some answers and predicts them, says in words what it has learnt, and saves a report to
+    open in a browser and two pictures. Needs no data and no network, and takes less than a minute.
     """
     from ordinalrbm import demo as the_demo  # slow to import; --help should not wait for it
 

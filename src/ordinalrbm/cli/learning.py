@@ -16,6 +16,8 @@ from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.recommender import MatrixCumulativeRBM
 
 MOST_FACTORS = 50
+# As many as people like to read about; more predict a little better.
+READABLE_FACTORS = 12
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 

@@ -61,7 +61,11 @@ KindOption = Annotated[
 FactorsOption = Annotated[
     int | None,
     typer.Option(
-        "--factors", "-k", min=1, metavar="K", help="Number of factors; 50, or the questions."
+        "--factors",
+        "-k",
+        min=1,
+        metavar="K",
+        help="Number of factors; 50, for the report of a survey 12, and not more than questions.",
     ),
 ]
 ItemFactorsOption = Annotated[

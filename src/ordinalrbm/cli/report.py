@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,7 +114,7 @@ def report(
 def _of_survey(
     material: Material, settings: Settings, group: str | None, title: str | None, talk: Talk
 ) -> str:
-    from ordinalrbm.cli.learning import learn_survey
+    from ordinalrbm.cli.learning import READABLE_FACTORS, learn_survey
     from ordinalrbm.report import hide_answers, survey_page
 
     survey = material.survey
@@ -121,7 +122,8 @@ def _of_survey(
     _check_group(survey, group)
     shown, held_out = hide_answers(survey, _SHARE, settings.seed)
     talk.say(f"Learning from all answers but {len(held_out):,}, which are hidden ...")
-    model = learn_survey(shown, settings)
+    n_factors = settings.factors or min(READABLE_FACTORS, survey.answers.shape[1])
+    model = learn_survey(shown, replace(settings, factors=n_factors))
     return survey_page(
         model, survey, held_out=held_out, group=group, title=title, progress=talk.say,
         random_state=settings.seed,
