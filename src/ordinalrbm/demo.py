@@ -90,8 +90,8 @@ NEXT_STEPS = [
 
 
 COMMANDS = [
-    "ordinalrbm report survey.sav --out report.html      # SPSS, Stata, CSV, Parquet",
-    "ordinalrbm fit ratings.csv --out films.orbm         # columns user, item, rating",
+    "ordinalrbm report survey.sav --out report.html   # SPSS, Stata, CSV, Parquet",
+    "ordinalrbm fit ratings.csv --out films.orbm      # columns user, item, rating",
     "ordinalrbm recommend films.orbm --users all -n 10 --out best.csv",
 ]
 
