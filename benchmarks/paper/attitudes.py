@@ -403,9 +403,10 @@ def main() -> None:
     parser.add_argument("--table-only", action="store_true", help="compare, do not draw")
     parser.add_argument("--verbose", action="store_true", help="print every choice")
     options = parser.parse_args()
-    surveys = [read(name) for name in options.names]
     if options.pew:
         surveys = [pew(options.pew, options.questions)]
+    else:
+        surveys = [read(name) for name in options.names]
     for survey in map(large_countries, surveys):
         if not options.map_only:
             compare(survey, options)
