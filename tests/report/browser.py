@@ -77,12 +77,12 @@ class Browser:
     def wait_for(self, condition: str) -> None:
         """Wait until a JavaScript expression is true."""
         script = (
-            "const done = arguments[0]; const end = Date.now() + 30000; (function ask() {"
+            "const done = arguments[0]; const end = Date.now() + 20000; (function ask() {"
             f"if ({condition}) done(true); else if (Date.now() > end) done(false);"
             "else setTimeout(ask, 20); })();"
         )
         met = self._call("POST", "/execute/async", {"script": script, "args": []})
-        assert met, f"not within 30 s: {condition}"
+        assert met, f"not within 20 s: {condition}"
 
     def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
         self.devtools("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
