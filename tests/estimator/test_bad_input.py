@@ -447,14 +447,14 @@ def test_a_model_with_an_unknown_parameter(file):
 
 def test_saving_into_a_missing_folder(model, tmp_path):
     text = refusal(model.save, tmp_path / "nowhere" / "survey.orbm")
-    assert_says(text, "nowhere", "does not exist", "create it or save elsewhere")
+    assert_says(text, "nowhere", "does not exist", "create it or write elsewhere")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_saving_over_a_folder(model, tmp_path):
     target = tmp_path / "survey.orbm"
     target.mkdir()
-    assert_says(refusal(model.save, target), "survey.orbm", "save elsewhere")
+    assert_says(refusal(model.save, target), "survey.orbm", "is a folder")
     assert list(tmp_path.iterdir()) == [target]
     assert list(target.iterdir()) == []
 
@@ -465,7 +465,7 @@ def test_saving_into_a_folder_that_is_not_writable(model, tmp_path):
     locked.mkdir()
     locked.chmod(0o500)
     try:
-        assert_says(refusal(model.save, locked / "survey.orbm"), "locked", "save elsewhere")
+        assert_says(refusal(model.save, locked / "survey.orbm"), "locked", "write elsewhere")
         assert list(locked.iterdir()) == []
     finally:
         locked.chmod(0o700)
@@ -476,7 +476,7 @@ def test_saving_into_a_folder_where_no_file_can_be_made(model):
     target = "/proc/self/task/survey.orbm"
     if not os.path.isdir(os.path.dirname(target)):
         pytest.skip("there is no /proc")
-    assert_says(refusal(model.save, target), "/proc/self/task", "save elsewhere")
+    assert_says(refusal(model.save, target), "/proc/self/task", "write elsewhere")
     assert not os.path.exists(target)
 
 
