@@ -172,9 +172,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def recommended(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
         """What we would take for a survey; the defaults of the class itself are the paper's.
 
-        Factors that are a matter of degree, response styles, and questions that were not answered
-        integrated over: on real surveys each predicts hidden answers better. No more factors than
-        questions are of use. Other parameters may be given by name.
+        Factors that are a matter of degree, response styles, questions that were not answered
+        integrated over, and distributions that know how uncertain the factors are: on real surveys
+        each predicts hidden answers better. No more factors than questions are of use. Other
+        parameters may be given by name.
 
         Examples
         --------
@@ -189,6 +190,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             "n_epochs": 10,
             "learning_rate": 0.0005,
             "weight_decay": 30.0,
+            "inference": "linear_response",
         }
         return cls(n_factors, **(own | others))
 

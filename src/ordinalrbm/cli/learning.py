@@ -16,8 +16,8 @@ from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.recommender import MatrixCumulativeRBM
 
 MOST_FACTORS = 50
-# As many as people like to read about; more predict a little better.
-READABLE_FACTORS = 12
+# People like to read about few factors, and surveys of many questions need some.
+_FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 
@@ -39,6 +39,18 @@ class Settings:
     def common(self) -> dict[str, Any]:
         """Parameters that every estimator has."""
         return {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
+
+
+def readable_factors(n_questions: int) -> int:
+    """How many factors to report on: fewer than predict best.
+
+    Examples
+    --------
+    >>> [readable_factors(n) for n in (5, 40, 100, 300)]
+    [5, 12, 20, 30]
+    """
+    wanted = min(n_questions // _QUESTIONS_PER_FACTOR, _MOST_TO_READ)
+    return min(max(wanted, _FEWEST_TO_READ), n_questions)
 
 
 def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:

@@ -65,7 +65,8 @@ FactorsOption = Annotated[
         "-k",
         min=1,
         metavar="K",
-        help="Number of factors; 50, for the report of a survey 12, and not more than questions.",
+        help="Number of factors; by default 50, of a survey at most as many as questions, and for "
+        "its report 12 to 30.",
     ),
 ]
 ItemFactorsOption = Annotated[

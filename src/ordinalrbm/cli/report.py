@@ -114,7 +114,7 @@ def report(
 def _of_survey(
     material: Material, settings: Settings, group: str | None, title: str | None, talk: Talk
 ) -> str:
-    from ordinalrbm.cli.learning import READABLE_FACTORS, learn_survey
+    from ordinalrbm.cli.learning import learn_survey, readable_factors
     from ordinalrbm.report import hide_answers, survey_page
 
     survey = material.survey
@@ -122,7 +122,7 @@ def _of_survey(
     _check_group(survey, group)
     shown, held_out = hide_answers(survey, _SHARE, settings.seed)
     talk.say(f"Learning from all answers but {len(held_out):,}, which are hidden ...")
-    n_factors = settings.factors or min(READABLE_FACTORS, survey.answers.shape[1])
+    n_factors = settings.factors or readable_factors(survey.answers.shape[1])
     model = learn_survey(shown, replace(settings, factors=n_factors))
     return survey_page(
         model, survey, held_out=held_out, group=group, title=title, progress=talk.say,
