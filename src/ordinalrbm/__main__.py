@@ -1,6 +1,18 @@
 """``python -m ordinalrbm`` is the command line."""
 
-from ordinalrbm.cli import app
+import sys
+
+
+def run() -> None:
+    """Run the program; Ctrl-C while it is still being loaded ends it like any later one."""
+    try:
+        from ordinalrbm.cli import app
+
+        app(prog_name="ordinalrbm")
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        sys.exit(130)
+
 
 if __name__ == "__main__":
-    app(prog_name="ordinalrbm")
+    run()

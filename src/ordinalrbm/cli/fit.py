@@ -24,7 +24,9 @@ from ordinalrbm.cli.options import (
     ThreadsOption,
     WeightedOption,
 )
+from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk
+from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
 Examples:
@@ -36,6 +38,7 @@ Examples:
 
 @app.command(epilog=_EXAMPLES)
 def fit(
+    ctx: typer.Context,
     data: DataFile,
     out: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
@@ -65,14 +68,14 @@ def fit(
     For a survey, prints which columns were taken for questions, with which levels in which order,
     and what is left out and why. Correct it with --write-schema and --schema.
     """
-    from ordinalrbm.cli.inputs import read_material, tell_material
+    place = _place(out, write_schema)
+    check_files(data, schema, out=place)
+    from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
     from ordinalrbm.cli.learning import Settings, learn
-    from ordinalrbm.whole import check_place
 
     talk = Talk(as_json=json, quiet=quiet)
-    place = _place(out, write_schema)
-    check_place(place)
     material = read_material(data, model, schema)
+    refuse_unused(ctx, material, model)
     tell_material(material, talk)
     if write_schema is not None:
         _write_schema(material, write_schema, talk)
@@ -92,14 +95,16 @@ def fit(
 
 
 def _place(out: Path | None, write_schema: Path | None) -> Path:
-    place = out if write_schema is None else write_schema
-    if place is None:
-        raise typer.BadParameter("say where the model goes, such as --out model.orbm")
-    return place
+    if write_schema is not None:
+        if out is not None:
+            raise DataError("--write-schema stops before learning; leave out --out.")
+        return write_schema
+    if out is None:
+        raise DataError("Nothing says where the model goes; add --out, such as --out model.orbm.")
+    return out
 
 
 def _write_schema(material: Any, path: Path, talk: Talk) -> None:
-    from ordinalrbm.errors import DataError
     from ordinalrbm.files.schema import to_toml
     from ordinalrbm.whole import written_whole
 

@@ -45,8 +45,18 @@ def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:
         assert material.survey is not None, "a file is a survey or ratings"
         return learn_survey(material.survey, settings)
     model = learn_ratings(material.ratings, kind, settings, item_scales=material.item_scales)
-    model.about_ = {"data": material.source.name, "ratings": len(material.ratings)}
+    model.about_ = about_ratings(material)
     return model
+
+
+def about_ratings(material: Material) -> dict[str, Any]:
+    """What a model of ratings should know of its file."""
+    about: dict[str, Any] = {"data": material.source.name}
+    if material.ratings is not None:
+        about["ratings"] = len(material.ratings)
+    if material.survey is not None:  # which was taken for ratings
+        about["schema"] = to_json(material.survey.schema)
+    return about
 
 
 def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:

@@ -1,0 +1,77 @@
+"""Running the program as its users do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PROGRAM = [sys.executable, "-m", "ordinalrbm"]
+# Nothing of these tests should take longer, on however busy a machine.
+PATIENCE = 600
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Of a terminal with 80 columns that nobody watches."""
+    return {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", **more}
+
+
+def run(
+    *arguments: Any,
+    cwd: Path,
+    prepare: Callable[[], None] | None = None,
+    stdout: Any = subprocess.PIPE,
+    **more: str,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(**more),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        timeout=PATIENCE,
+        preexec_fn=prepare,
+    )
+
+
+def succeed(*arguments: Any, cwd: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    done = run(*arguments, cwd=cwd, **more)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def found(*arguments: Any, cwd: Path) -> dict[str, Any]:
+    """What a command prints with --json: one object, and nothing else anywhere."""
+    done = succeed(*arguments, "--json", cwd=cwd)
+    assert done.stderr == ""
+    content = json.loads(done.stdout)
+    assert isinstance(content, dict)
+    return content
+
+
+def started(*arguments: Any, cwd: Path) -> subprocess.Popen[str]:
+    """A process of its own session that Ctrl-C can reach, whatever our parent ignores."""
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)],
+        cwd=cwd,
+        env=environment(PYTHONUNBUFFERED="1"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def names_in(folder: Path) -> set[str]:
+    """Everything in a folder, hidden files too."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
