@@ -11,14 +11,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ordinalrbm
+
 PROGRAM = [sys.executable, "-m", "ordinalrbm"]
 # Nothing of these tests should take longer, on however busy a machine.
 PATIENCE = 600
 
 
+# The code that is tested, wherever a process is started, and not another that is installed.
+_SOURCE = str(Path(ordinalrbm.__file__).resolve().parents[1])
+
+
 def environment(**more: str) -> dict[str, str]:
     """Of a terminal with 80 columns that nobody watches."""
-    return {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", **more}
+    path = os.pathsep.join(filter(None, [_SOURCE, os.environ.get("PYTHONPATH", "")]))
+    return {
+        **os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": path, **more,
+    }  # fmt: skip
 
 
 def run(

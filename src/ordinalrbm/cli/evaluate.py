@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from ordinalrbm.cli.options import (
     QuietOption,
     SchemaOption,
     SeedOption,
+    Settings,
     ThreadsOption,
     refuse,
 )
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ordinalrbm.cli.inputs import Material
-    from ordinalrbm.cli.learning import Settings
 
 _EXAMPLES = """\b
 Examples:
@@ -105,7 +106,6 @@ def evaluate(
     """
     check_files(target, data, schema)
     from ordinalrbm.cli.inputs import is_model, read_material, refuse_unused
-    from ordinalrbm.cli.learning import Settings
 
     talk = Talk(as_json=json, quiet=quiet)
     if is_model(target):
@@ -114,11 +114,11 @@ def evaluate(
         return
     if data is not None:
         raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
+    material = read_material(target, model, schema)
+    refuse_unused(ctx, material, model)
     settings = Settings(
         factors, item_factors, factors_kind, epochs, seed, threads, False, talk.shows_progress
     )
-    material = read_material(target, model, schema)
-    refuse_unused(ctx, material, model)
     if material.ratings is None:
         _survey(material, settings, talk)
     else:
@@ -221,7 +221,18 @@ def _test(path: Path, data: Path | None, seed: int, threads: int | None, talk: T
     if isinstance(model, CumulativeRBM):
         survey = survey_for(model, path, data).survey
         assert survey is not None, "a model of surveys reads surveys"
+        _warn_of_old_data(model, survey)
         _tell_survey(model, survey, hide_answers(survey, _SHARE, seed)[1], talk)
         return
     model = as_model_of_ratings(model, path)
     _tell_ratings(model, ratings_for(model, path, data), talk)
+
+
+def _warn_of_old_data(model: Any, survey: Any) -> None:
+    """Say so when a model is tested on what it has learnt from, as far as one can tell."""
+    if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, len(survey.answers)):
+        warnings.warn(
+            f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
+            "new answers, or evaluate the file itself.",
+            stacklevel=2,
+        )

@@ -21,8 +21,10 @@ from ordinalrbm.cli.options import (
     QuietOption,
     SchemaOption,
     SeedOption,
+    Settings,
     ThreadsOption,
     WeightedOption,
+    refuse,
 )
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk
@@ -71,15 +73,18 @@ def fit(
     place = _place(out, write_schema)
     check_files(data, schema, out=place)
     from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
-    from ordinalrbm.cli.learning import Settings, learn
 
     talk = Talk(as_json=json, quiet=quiet)
     material = read_material(data, model, schema)
     refuse_unused(ctx, material, model)
+    if material.survey is None:
+        refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     tell_material(material, talk)
     if write_schema is not None:
         _write_schema(material, write_schema, talk)
         return
+    from ordinalrbm.cli.learning import learn
+
     settings = Settings(
         factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress
     )
@@ -108,11 +113,6 @@ def _write_schema(material: Any, path: Path, talk: Talk) -> None:
     from ordinalrbm.files.schema import to_toml
     from ordinalrbm.whole import written_whole
 
-    if material.survey is None:
-        raise DataError(
-            f"File '{material.source.path}' holds ratings, which need no schema; leave out "
-            "--write-schema."
-        )
     with written_whole(path) as file:
         file.write_text(to_toml(material.survey.schema), encoding="utf-8")
     talk.result(

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import typer
 from pandas.api.types import is_float_dtype
 
-from ordinalrbm import load, storage
+from ordinalrbm import storage
 from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Kind, refuse
 from ordinalrbm.cli.talking import Talk
-from ordinalrbm.data.ratings import encode
-from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.files.formats import Source, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import has_pairs, is_ratings, pairs_of, ratings_of
 from ordinalrbm.files.schema import Schema, from_json, override
 from ordinalrbm.files.showing import proposal_table
 from ordinalrbm.files.survey import Survey, apply, read_text
-from ordinalrbm.recommender import MatrixCumulativeRBM
+
+# What takes seconds to import is imported in functions: a wrong file should be told at once.
+if TYPE_CHECKING:
+    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.recommender import MatrixCumulativeRBM
 
 _MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 
@@ -137,7 +138,7 @@ def is_model(path: Path) -> bool:
 
 def load_model(path: Path) -> Any:
     """A model from its file."""
-    return load(path)
+    return storage.load(path)
 
 
 def stored_schema(model: Any, path: Path) -> Schema | None:
@@ -148,6 +149,8 @@ def stored_schema(model: Any, path: Path) -> Schema | None:
 
 def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
     """A model of ratings, or a sentence."""
+    from ordinalrbm.recommender import MatrixCumulativeRBM
+
     if not isinstance(model, MatrixCumulativeRBM):
         raise DataError(
             f"File '{path}' holds a {type(model).__name__}, not a MatrixCumulativeRBM; give a "
@@ -158,6 +161,8 @@ def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
 
 def as_model_of_surveys(model: Any, path: Path) -> CumulativeRBM:
     """A model of surveys, or a sentence."""
+    from ordinalrbm.estimators import CumulativeRBM
+
     if not isinstance(model, CumulativeRBM):
         raise DataError(
             f"File '{path}' holds a {type(model).__name__}, not a CumulativeRBM; give a model that "
@@ -207,6 +212,9 @@ def levels_of(model: Any, ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray
 
     Labels of one scale of numbers stand for themselves; others are counted from 1.
     """
+    from ordinalrbm.data.ratings import encode
+    from ordinalrbm.data.scales import Scale
+
     encoded = encode(model.ratings_, ratings[["user", "item", "rating"]]).level
     scale = model.scales_
     if isinstance(scale, Scale) and scale.is_numeric:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from ordinalrbm.cli.inputs import Material
-from ordinalrbm.cli.options import Kind
+from ordinalrbm.cli.options import Kind, Settings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.files.schema import to_json
@@ -18,25 +17,6 @@ from ordinalrbm.recommender import MatrixCumulativeRBM
 MOST_FACTORS = 50
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a user may set on the command line; None is for us to choose."""
-
-    factors: int | None = None
-    item_factors: int | None = None
-    kind_of_factors: str = "continuous"
-    epochs: int | None = None
-    seed: int = 0
-    threads: int | None = None
-    weighted: bool = False
-    progress: bool = False
-
-    @property
-    def common(self) -> dict[str, Any]:
-        """Parameters that every estimator has."""
-        return {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
 
 
 def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:

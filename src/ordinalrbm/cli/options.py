@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,6 +104,26 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and n
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
 ]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set on the command line; None is for us to choose."""
+
+    factors: int | None = None
+    item_factors: int | None = None
+    kind_of_factors: str = "continuous"
+    epochs: int | None = None
+    seed: int = 0
+    threads: int | None = None
+    weighted: bool = False
+    progress: bool = False
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Parameters that every estimator has."""
+        return {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
+
 
 # What only learning looks at.
 LEARNING = ("model", "factors", "item_factors", "factors_kind", "epochs", "schema", "weighted")

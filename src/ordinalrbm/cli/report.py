@@ -21,6 +21,7 @@ from ordinalrbm.cli.options import (
     QuietOption,
     SchemaOption,
     SeedOption,
+    Settings,
     ThreadsOption,
     WeightedOption,
     refuse,
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ordinalrbm.cli.inputs import Material
-    from ordinalrbm.cli.learning import Settings
-
 _EXAMPLES = """\b
 Examples:
   ordinalrbm report survey.sav --out report.html --group country
@@ -89,7 +88,6 @@ def report(
         refuse_unused,
         tell_material,
     )
-    from ordinalrbm.cli.learning import Settings
     from ordinalrbm.whole import written_whole
 
     talk = Talk(as_json=json, quiet=quiet)
@@ -100,15 +98,15 @@ def report(
     else:
         if data is not None:
             raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
-        settings = Settings(
-            factors, item_factors, factors_kind, epochs, seed, threads, weighted,
-            talk.shows_progress,
-        )  # fmt: skip
         material = read_material(target, model, schema)
         refuse_unused(ctx, material, model)
         if material.ratings is None:
             _check_group(material.survey, group)
         tell_material(material, talk)
+        settings = Settings(
+            factors, item_factors, factors_kind, epochs, seed, threads, weighted,
+            talk.shows_progress,
+        )  # fmt: skip
         if material.ratings is None:
             page = _of_survey(material, settings, group, title, talk)
         else:
@@ -134,7 +132,7 @@ def _of_survey(
     talk.say(f"Learning from all answers but {len(held_out):,}, which are hidden ...")
     model = learn_survey(shown, settings)
     return survey_page(
-        model, survey, held_out=held_out, group=group, title=title, progress=talk.say,
+        model, survey, held_out=held_out, group=group, title=title, progress=talk.step,
         random_state=settings.seed,
     )  # fmt: skip
 
@@ -163,7 +161,7 @@ def _of_ratings(
     left_out = material.survey.left_out if material.survey else ()
     return ratings_page(
         model, test=test, left_out=left_out, title=title or material.source.name,
-        example_user=_known_user(user, model), progress=talk.say,
+        example_user=_known_user(user, model), progress=talk.step,
     )  # fmt: skip
 
 
@@ -207,9 +205,9 @@ def _of_model(
         survey = survey_for(model, path, data).survey
         assert survey is not None, "a model of surveys reads surveys"
         _check_group(survey, group)
-        return survey_page(model, survey, group=group, title=title, progress=talk.say)
+        return survey_page(model, survey, group=group, title=title, progress=talk.step)
     refuse(ctx, ("group",), f"'{path}' is a model of ratings")
     model = as_model_of_ratings(model, path)
     test = None if data is None else ratings_for(model, path, data)
     example = _known_user(user, model)
-    return ratings_page(model, test=test, title=title, example_user=example, progress=talk.say)
+    return ratings_page(model, test=test, title=title, example_user=example, progress=talk.step)

@@ -45,6 +45,10 @@ class Talk:
         if not self.quiet:
             self._aside.print(Text(text), soft_wrap=True)
 
+    def step(self, text: str) -> None:
+        """What is done next, as a remark."""
+        self.say(f"{text[:1].upper()}{text[1:]} ...")
+
     def show(self, table: Table) -> None:
         """A table on the way."""
         if not self.quiet:
