@@ -72,7 +72,8 @@ def check_place(path: str | os.PathLike) -> None:
 
 def unwritable(path: Path, error: OSError) -> DataError:
     """What to say when the system refuses to write."""
-    reason = error.strerror or " ".join(str(error).split())
+    # By the number, because libraries have long words for it.
+    reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
     if error.errno in _OF_THE_DISK:
         return DiskError(
             f"File '{path}' cannot be written ({reason}); make room or write elsewhere."

@@ -43,6 +43,7 @@ Examples:
   ordinalrbm evaluate films.orbm --data later.csv"""
 
 _SHARE = 0.1
+_FEWEST = 16  # ten to test, five to watch, and one to learn from
 # Scores of ratings, and what they are called for people.
 _SCORES = {
     "rmse": "root mean square error (mean)",
@@ -92,7 +93,7 @@ def evaluate(
         ),
     ] = None,
     min_ratings: Annotated[
-        int, typer.Option(min=16, help="Ratings: users with fewer are left out.")
+        int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are left out.")
     ] = 30,
     json: JsonOption = False,
     quiet: QuietOption = False,
@@ -121,6 +122,9 @@ def evaluate(
     )
     if material.ratings is None:
         _survey(material, settings, talk)
+    elif material.survey is not None:
+        refuse(ctx, ("protocol", "min_ratings"), f"'{target}' is a survey")
+        _survey_as_ratings(material, model, settings, talk)
     else:
         _ratings(material, model, settings, protocol, min_ratings, talk)
 
@@ -164,12 +168,7 @@ def _ratings(
     assert ratings is not None, "a file is a survey or ratings"
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
-    most = int(ratings["user"].value_counts().max())
-    if most < min_ratings:
-        raise DataError(
-            f"No user in '{material.source.name}' has {min_ratings} ratings, the most that one has "
-            f"is {most}; lower --min-ratings."
-        )
+    _check_enough(material, min_ratings)
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
@@ -179,9 +178,31 @@ def _ratings(
         f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
         "ratings are left out."
     )
-    model = learn_ratings(
-        train, kind, settings, validation=validation, item_scales=material.item_scales
-    )
+    _tell_ratings(learn_ratings(train, kind, settings, validation=validation), test, talk)
+
+
+def _check_enough(material: Material, min_ratings: int) -> None:
+    assert material.ratings is not None, "a file is a survey or ratings"
+    most = int(material.ratings["user"].value_counts().max())
+    if most < min_ratings:
+        remedy = "lower --min-ratings" if most >= _FEWEST else f"{_FEWEST} are needed"
+        raise DataError(
+            f"No user in '{material.source.name}' has {min_ratings} ratings, the most that one has "
+            f"is {most}; {remedy}."
+        )
+
+
+def _survey_as_ratings(material: Material, kind: Any, settings: Settings, talk: Talk) -> None:
+    """Respondents have too few answers to hide ten of each: a tenth of all is hidden."""
+    from ordinalrbm.cli.inputs import tell_material
+    from ordinalrbm.cli.learning import hide_ratings, learn_ratings
+
+    assert material.ratings is not None, "a survey that is taken for ratings"
+    train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
+    if not len(test):
+        raise DataError(f"'{material.source.name}' has too few answers to hide any; give more.")
+    tell_material(material, talk)
+    model = learn_ratings(train, kind, settings, item_scales=material.item_scales)
     _tell_ratings(model, test, talk)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ordinalrbm.cli.inputs import Material
@@ -49,6 +50,7 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
         others["n_epochs"] = _FEW_EPOCHS
     model = CumulativeRBM.recommended(settings.factors or min(MOST_FACTORS, n_questions), **others)
     model.fit(survey.answers, sample_weight=_weights(survey, settings))
+    _forget_the_run(model)
     model.about_ = {
         "data": survey.name,
         "rows": n_rows,
@@ -91,7 +93,26 @@ def learn_ratings(
         item_scales=item_scales,
         **settings.common,
     )
-    return model.fit(ratings, validation=validation)
+    model.fit(ratings, validation=validation)
+    _forget_the_run(model)
+    return model
+
+
+def _forget_the_run(model: Any) -> None:
+    """Keep what was learnt, not how long it took: the same data and seed are the same file."""
+    model.set_params(n_jobs=None, verbose=False)
+    model.history_ = model.history_.drop(columns="seconds", errors="ignore")
+
+
+def hide_ratings(
+    ratings: pd.DataFrame, share: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What is left, and a few ratings of users and items that have others."""
+    chosen = np.random.default_rng(seed).random(len(ratings)) < share
+    left = ratings[~chosen]
+    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
+    chosen &= known.to_numpy()
+    return ratings[~chosen], ratings[chosen]
 
 
 def left_out_of(model: Any) -> tuple[LeftOut, ...]:

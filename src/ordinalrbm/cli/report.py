@@ -31,8 +31,6 @@ from ordinalrbm.cli.talking import Talk
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ordinalrbm.cli.inputs import Material
 _EXAMPLES = """\b
 Examples:
@@ -149,12 +147,12 @@ def _of_ratings(
     material: Material, kind: Any, settings: Settings, user: str | None, title: str | None,
     talk: Talk,
 ) -> str:  # fmt: skip
-    from ordinalrbm.cli.learning import about_ratings, learn_ratings
+    from ordinalrbm.cli.learning import about_ratings, hide_ratings, learn_ratings
     from ordinalrbm.report import ratings_page
 
     ratings = material.ratings
     assert ratings is not None, "a file is a survey or ratings"
-    train, test = _hidden(ratings, settings.seed)
+    train, test = hide_ratings(ratings, _SHARE, settings.seed)
     talk.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
     model = learn_ratings(train, kind, settings, item_scales=material.item_scales)
     model.about_ = about_ratings(material)
@@ -163,17 +161,6 @@ def _of_ratings(
         model, test=test, left_out=left_out, title=title or material.source.name,
         example_user=_known_user(user, model), progress=talk.step,
     )  # fmt: skip
-
-
-def _hidden(ratings: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A few ratings of users and items that have others."""
-    import numpy as np
-
-    chosen = np.random.default_rng(seed).random(len(ratings)) < _SHARE
-    left = ratings[~chosen]
-    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
-    chosen &= known.to_numpy()
-    return ratings[~chosen], ratings[chosen]
 
 
 def _known_user(user: str | None, model: Any) -> Any:
