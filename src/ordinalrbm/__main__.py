@@ -1,5 +1,6 @@
 """``python -m ordinalrbm`` is the command line."""
 
+import signal
 import sys
 
 
@@ -12,6 +13,9 @@ def run() -> None:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         sys.exit(130)
+    finally:
+        # All is said and written: Ctrl-C while Python tidies up would only show a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 if __name__ == "__main__":

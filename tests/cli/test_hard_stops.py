@@ -12,6 +12,8 @@ import termios
 import time
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from program import PATIENCE, PROGRAM, environment, names_in, run, started
 
@@ -77,17 +79,24 @@ def _wait_for(process: subprocess.Popen[str], words: str) -> str:
     return told.decode()
 
 
+def _write_big_survey(path: Path) -> None:
+    """Enough to learn from for a while, on whatever machine."""
+    answers = np.random.default_rng(0).integers(1, 6, (20_000, 20))
+    pd.DataFrame(answers).add_prefix("q").to_csv(path, index=False)
+
+
 @pytest.mark.parametrize(
     ("line", "sign", "delay"),
     [
-        ("fit survey.sav --epochs 100000 --out old.orbm", "answered.", 2.0),
-        ("fit survey.sav --epochs 100000 --out old.orbm", "answered.", 0.0),
-        ("evaluate ratings.csv --epochs 100000", "left out.", 0.5),
-        ("report survey.sav --epochs 100000 --out old.html", "Learning from", 0.5),
+        ("fit big.csv --epochs 100000 --out old.orbm", "answered.", 2.0),
+        ("fit big.csv --epochs 100000 --out old.orbm", "answered.", 0.0),
+        ("evaluate big.csv --epochs 100000", "answered.", 1.0),
+        ("report big.csv --epochs 100000 --out old.html", "Learning from", 1.0),
         ("demo --out new", "", 1.0),
     ],
 )
 def test_ctrl_c(line, sign, delay, files):
+    _write_big_survey(files / "big.csv")
     for name in ("old.orbm", "old.html"):
         (files / name).write_text("mine")
     before = names_in(files)

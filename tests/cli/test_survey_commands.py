@@ -8,7 +8,7 @@ import tomllib
 import pandas as pd
 import pyreadstat
 import pytest
-from program import found, names_in, succeed
+from program import found, names_in, succeed, succeed_here
 from small_files import LABELS, LEVELS, MISSING, QUESTIONS, SCRIPT, TITLE, survey_frame
 
 CODES = {name: set(range(1, n + 1)) for name, n in LEVELS.items()} | {"q5": {0, 1}}
@@ -16,7 +16,7 @@ N_GAPS = sum((~survey_frame()[name].isin(codes)).sum() for name, codes in CODES.
 
 
 def test_proposal_then_corrected_schema(files):
-    done = succeed("fit", "survey.sav", "--write-schema", "mine.toml", cwd=files)
+    done = succeed_here("fit", "survey.sav", "--write-schema", "mine.toml", cwd=files)
     assert re.search(r"q1 … q3.*ordinal.*1 Strongly.*8 Weiß nicht", done.stderr)
     assert "300 respondents, 6 questions" in done.stderr
     assert "mine.toml" in done.stdout
@@ -40,7 +40,7 @@ def test_proposal_then_corrected_schema(files):
 
 
 def test_info(files):
-    shown = succeed("info", "survey.orbm", cwd=files)
+    shown = succeed_here("info", "survey.orbm", cwd=files)
     assert shown.stderr == ""
     assert "CumulativeRBM" in shown.stdout and "Never < Rarely < Sometimes < Often" in shown.stdout
     assert all(len(line) <= 80 for line in shown.stdout.splitlines())
@@ -88,9 +88,9 @@ def test_draws(files):
 
 
 def test_stata(files):
-    done = succeed("fit", "survey.dta", "--out", "stata.orbm", "--epochs", 2, cwd=files)
+    done = succeed_here("fit", "survey.dta", "--out", "stata.orbm", "--epochs", 2, cwd=files)
     assert ".a missing a" in done.stderr
-    succeed("impute", "stata.orbm", "survey.dta", "--out", "full.dta", "--quiet", cwd=files)
+    succeed_here("impute", "stata.orbm", "survey.dta", "--out", "full.dta", "--quiet", cwd=files)
     before, said = pyreadstat.read_dta(files / "survey.dta", user_missing=True)
     after, says = pyreadstat.read_dta(files / "full.dta", user_missing=True)
     assert list(after) == list(before)
@@ -109,12 +109,12 @@ def test_predict(files):
     q6 = table[table["question"] == "q6"]
     assert set(q6["prediction"]) <= {"Never", "Rarely", "Sometimes", "Often"}
     assert q6.filter(like="p_").sum(axis=1).tolist() == pytest.approx([1.0] * len(q6))
-    succeed(*predict, "--out", "means.parquet", "--rule", "mean", cwd=files)
+    succeed_here(*predict, "--out", "means.parquet", "--rule", "mean", cwd=files)
     assert pd.read_parquet(files / "means.parquet")["prediction"].between(1, 7).all()
 
 
 def test_evaluate(files):
-    done = succeed("evaluate", "survey.sav", "--epochs", 3, cwd=files)
+    done = succeed_here("evaluate", "survey.sav", "--epochs", 3, cwd=files)
     assert "hidden answers" in done.stdout and "exactly right" in done.stdout
     again = found("evaluate", "survey.sav", "--epochs", 3, cwd=files)
     assert f"{again['model']['nll']:.4f}" in done.stdout  # the same seed, the same split
@@ -136,13 +136,16 @@ def test_report(files):
     assert SCRIPT not in page
     assert page.count(TITLE) == page.count("<title>")  # only those of the page and its figures
     assert f"read? {TITLE}" not in page
-    succeed(*arguments, "--out", "b.html", "--quiet", cwd=files)
+    done = succeed(*arguments, "--out", "b.html", "--quiet", cwd=files)
+    assert done.stderr == "" and done.stdout.startswith("The page is in b.html")
     assert (files / "b.html").read_bytes() == (files / "a.html").read_bytes()
 
 
 def test_report_of_a_model(files):
-    succeed("report", "survey.orbm", "--out", "model.html", cwd=files)
-    done = succeed("report", "survey.orbm", "--data", "survey.sav", "--out", "p.html", cwd=files)
+    succeed_here("report", "survey.orbm", "--out", "model.html", cwd=files)
+    done = succeed_here(
+        "report", "survey.orbm", "--data", "survey.sav", "--out", "p.html", cwd=files
+    )
     assert done.stdout.startswith("The page is in p.html")
     assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")
     assert not [name for name in names_in(files) if name.startswith(".")]

@@ -34,7 +34,7 @@ _EXAMPLES = """\b
 Examples:
   ordinalrbm fit survey.sav --out survey.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
-  ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm --factors 20
+  ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
   ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed"""
 
 

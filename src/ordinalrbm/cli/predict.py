@@ -35,7 +35,7 @@ Examples:
 _IMPUTE = """\b
 Examples:
   ordinalrbm impute survey.orbm survey.sav --out complete.sav
-  ordinalrbm impute survey.orbm survey.sav --out complete.sav --draws 5 --seed 1"""
+  ordinalrbm impute survey.orbm survey.sav --out full.sav --draws 5 --seed 1"""
 
 
 @app.command(epilog=_PREDICT)
