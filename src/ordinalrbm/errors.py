@@ -19,3 +19,10 @@ class DataTypeError(DataError, TypeError):
 
     It is a ``TypeError`` too, because scikit-learn's estimator checks ask for one here.
     """
+
+
+class DiskError(DataError):
+    """A result cannot be written though nothing was wrong with the input: the disk is full.
+
+    It is a ``DataError``, so that whoever guards calls guards these too.
+    """

@@ -72,7 +72,9 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[s
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and header of a model file."""
     target = Path(path)
-    if not target.is_file():
+    if target.is_dir():
+        raise DataError(f"'{target}' is a folder; give a model file.")
+    if not target.exists():
         raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
     try:
         with safe_open(target, framework="numpy") as file:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, DiskError
+
+# Trouble of the disk, whatever one writes to it: full, over quota, over a limit, broken.
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @contextmanager
@@ -30,14 +35,15 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     """
     target = Path(path)
     check_place(target)
+    place = Path(os.path.realpath(target))  # a link stays, what it leads to is replaced
+    # The name is known before the file is there, so that Ctrl-C never leaves one behind.
+    file = place.with_name(f".ordinalrbm-{secrets.token_hex(6)}")
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        os.close(handle)
-        file = Path(name)
         try:
+            file.touch(exist_ok=False)
             yield file
             _settle(file)
-            os.replace(file, target)
+            os.replace(file, place)
         finally:
             file.unlink(missing_ok=True)
     except OSError as error:
@@ -47,12 +53,18 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
 def check_place(path: str | os.PathLike) -> None:
     """Refuse a place where nothing can be written, before any work is done for it."""
     target = Path(path)
-    if not target.parent.is_dir():
-        raise DataError(f"Folder '{target.parent}' does not exist; create it or write elsewhere.")
-    if target.is_dir():
-        raise DataError(f"'{target}' is a folder; give the name of a file in it.")
     try:
-        with tempfile.TemporaryFile(dir=target.parent):
+        if not target.parent.is_dir():
+            raise DataError(
+                f"Folder '{target.parent}' does not exist; create it or write elsewhere."
+            )
+        if target.is_dir():
+            raise DataError(f"'{target}' is a folder; give the name of a file in it.")
+        if target.exists() and not target.is_file():
+            raise DataError(f"'{target}' is no ordinary file; write to one.")
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(target))):
             pass
     except OSError as error:
         raise unwritable(target, error) from error
@@ -60,20 +72,15 @@ def check_place(path: str | os.PathLike) -> None:
 
 def unwritable(path: Path, error: OSError) -> DataError:
     """What to say when the system refuses to write."""
-    return DataError(
-        f"File '{path}' cannot be written ({error.strerror or error}); write elsewhere."
-    )
+    # By the number, because libraries have long words for it.
+    reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
+    if error.errno in _OF_THE_DISK:
+        return DiskError(
+            f"File '{path}' cannot be written ({reason}); make room or write elsewhere."
+        )
+    return DataError(f"File '{path}' cannot be written ({reason}); write elsewhere.")
 
 
 def _settle(file: Path) -> None:
     with file.open("rb") as written:
         os.fsync(written.fileno())
-    # Temporary files are for their owner alone; this one is a file like any other.
-    os.chmod(file, 0o666 & ~_umask())
-
-
-def _umask() -> int:
-    """The umask, which can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

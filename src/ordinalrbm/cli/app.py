@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
@@ -12,46 +16,90 @@ from typer.core import TyperGroup
 
 from ordinalrbm import __version__
 from ordinalrbm.cli.stopping import Stopped, stop_at_once
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, DiskError
 
 FAILED = 1
 WRONG_INPUT = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 # Set to anything, this shows where in the code something unforeseen has happened.
 _DEBUG = "ORDINALRBM_DEBUG"
+# Click's, wherever Typer keeps its Click.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
 class _Commands(TyperGroup):
     """All commands, and what happens when one of them fails: one line, never a traceback."""
 
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with _usage_in_one_line():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: Any) -> Any:
-        with warnings.catch_warnings():
+        _print_what_can_be_printed()
+        with warnings.catch_warnings(), _failures_in_one_line(), _usage_in_one_line():
             warnings.showwarning = _show_warning
-            try:
-                with stop_at_once():
-                    return super().invoke(ctx)
-            except DataError as error:
-                raise _failed(f"Error: {error}", WRONG_INPUT) from None
-            except (KeyboardInterrupt, Stopped):
-                raise _failed("Stopped.", INTERRUPTED) from None
-            except MemoryError:
-                message = "Error: The memory of this machine is not enough; use fewer rows."
-                raise _failed(message, FAILED) from None
-            except Exception as error:
-                if _is_meant(error):
-                    raise
-                raise _failed(_unforeseen(error), FAILED) from None
+            with stop_at_once():
+                result = super().invoke(ctx)
+                sys.stdout.flush()  # a full disk shows here, and not when Python ends
+                return result
+
+
+@contextmanager
+def _usage_in_one_line() -> Iterator[None]:
+    """Wrong arguments: the reason without the usage around it, and where to read more."""
+    try:
+        yield
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        reason = " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
+        ctx = getattr(error, "ctx", None)
+        command = ctx.command_path if ctx is not None else "ordinalrbm"
+        more = " See" if reason.endswith("?") else "; see"
+        raise _failed(f"Error: {reason}{more} `{command} --help`.", WRONG_INPUT) from None
+
+
+@contextmanager
+def _failures_in_one_line() -> Iterator[None]:
+    """Whatever goes wrong in a command: one line and the right exit status."""
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped):
+        raise _failed("Stopped.", INTERRUPTED) from None
+    except DiskError as error:
+        raise _failed(f"Error: {error}", FAILED) from None
+    except DataError as error:
+        raise _failed(f"Error: {error}", WRONG_INPUT) from None
+    except BrokenPipeError:
+        _forget_output()
+        raise typer.Exit(FAILED) from None
+    except PermissionError as error:
+        message = f"Error: Permission denied: '{error.filename}'; choose another file."
+        raise _failed(message, WRONG_INPUT) from None
+    except OSError as error:
+        _forget_output()
+        where = f" '{error.filename}'" if error.filename else ""
+        message = f"Error: The system has failed ({error.strerror or error}){where}; try again."
+        raise _failed(message, FAILED) from None
+    except MemoryError:
+        message = "Error: The memory of this machine is not enough; use fewer rows."
+        raise _failed(message, FAILED) from None
+    except Exception as error:
+        if _is_meant(error):
+            raise
+        raise _failed(_unforeseen(error), FAILED) from None
 
 
 def _failed(message: str, code: int) -> typer.Exit:
-    typer.echo(message, err=True)
+    with suppress(OSError):  # where even standard error is gone
+        typer.echo(message, err=True)
     return typer.Exit(code)
 
 
 def _is_meant(error: Exception) -> bool:
-    """Whether it is a way of Typer's to say something, or a closed pipe, which it looks after."""
+    """Whether it is a way of Typer's to say something."""
     modules = {kind.__module__.split(".")[0] for kind in type(error).__mro__}
-    return bool(modules & {"click", "typer"}) or isinstance(error, BrokenPipeError)
+    return bool(modules & {"click", "typer"})
 
 
 def _unforeseen(error: Exception) -> str:
@@ -64,14 +112,30 @@ def _unforeseen(error: Exception) -> str:
     )
 
 
+def _print_what_can_be_printed() -> None:
+    """Let a terminal without Unicode show a question mark, rather than nothing at all."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _forget_output() -> None:
+    """Drop what nobody takes: at its end Python would try once more, and complain."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 # The first line keeps Click from joining the others into a paragraph.
 _EXAMPLES = """\b
 Examples:
-  ordinalrbm demo                                 a survey about food, no data needed
-  ordinalrbm report survey.sav --out report.html  look at a survey
-  ordinalrbm fit ratings.csv --out films.orbm     learn from ratings
+  ordinalrbm demo  # a survey about food; needs no data
+  ordinalrbm report survey.sav --out report.html  # look at a survey
+  ordinalrbm fit ratings.csv --out films.orbm  # learn from ratings
   ordinalrbm recommend films.orbm --users all -n 10 --out best.csv
-  ordinalrbm fit --help                           a command and its options"""
+  ordinalrbm fit --help  # a command and its options"""
 
 app = typer.Typer(
     name="ordinalrbm",

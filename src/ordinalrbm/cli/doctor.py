@@ -23,7 +23,11 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "py
 
 @app.command(epilog="\b\nExample:\n  ordinalrbm doctor --json")
 def doctor(json: JsonOption = False) -> None:
-    """Check versions, threads and GPU, and the kernels against a model that can be enumerated."""
+    """Check this installation.
+
+    Versions, threads and GPU, and whether the compiled kernels are right: what they sample is
+    compared with a small model that can be enumerated.
+    """
     from ordinalrbm.cli import selfcheck
 
     found: dict[str, Any] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
+    LEARNING,
     EpochsOption,
     Factors,
     FactorsOption,
@@ -20,8 +22,11 @@ from ordinalrbm.cli.options import (
     QuietOption,
     SchemaOption,
     SeedOption,
+    Settings,
     ThreadsOption,
+    refuse,
 )
+from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk, plain_table
 from ordinalrbm.errors import DataError
 
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ordinalrbm.cli.inputs import Material
-    from ordinalrbm.cli.learning import Settings
 
 _EXAMPLES = """\b
 Examples:
@@ -39,6 +43,7 @@ Examples:
   ordinalrbm evaluate films.orbm --data later.csv"""
 
 _SHARE = 0.1
+_FEWEST = 16  # ten to test, five to watch, and one to learn from
 # Scores of ratings, and what they are called for people.
 _SCORES = {
     "rmse": "root mean square error (mean)",
@@ -55,9 +60,16 @@ _OF_SURVEYS = {
     "nll": "negative log-likelihood",
 }
 
+_READING = "Smaller is better, except for exactly right; marginal knows nobody."
+_WHICH = {
+    Protocol.CHRONOLOGICAL: "the last ratings of each user",
+    Protocol.RANDOM: "ratings at random",
+}
+
 
 @app.command(epilog=_EXAMPLES)
 def evaluate(
+    ctx: typer.Context,
     target: Annotated[
         Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
     ],
@@ -81,43 +93,49 @@ def evaluate(
         ),
     ] = None,
     min_ratings: Annotated[
-        int, typer.Option(min=1, help="Ratings: users with fewer are left out.")
+        int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are left out.")
     ] = 30,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Hide answers or ratings, learn from the others, and score the predictions.
+    """Score predictions of hidden answers or ratings.
 
-    Of a survey, a tenth of the answers is hidden; of ratings, ten of each user, and five more to
-    watch learning by. The marginal distributions, which know nobody, are scored beside the model.
-    Given a model, it is tested on other data without learning.
+    Some are hidden, and learning sees the others: of a survey, a tenth of the answers is hidden;
+    of ratings, ten of each user, and five more to watch learning by. The marginal distributions,
+    which know nobody, are scored beside the model. Given a model, it is tested on other data
+    without learning.
     """
-    from ordinalrbm import storage
-    from ordinalrbm.cli.inputs import read_material, tell_material
-    from ordinalrbm.cli.learning import Settings
+    check_files(target, data, schema)
+    from ordinalrbm.cli.inputs import is_model, read_material, refuse_unused
 
     talk = Talk(as_json=json, quiet=quiet)
-    if storage.is_model(target):
+    if is_model(target):
+        refuse(ctx, (*LEARNING, "protocol", "min_ratings"), f"'{target}' has learnt already")
         _test(target, data, seed, threads, talk)
         return
     if data is not None:
         raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
+    material = read_material(target, model, schema)
+    refuse_unused(ctx, material, model)
     settings = Settings(
         factors, item_factors, factors_kind, epochs, seed, threads, False, talk.shows_progress
     )
-    material = read_material(target, model, schema)
-    tell_material(material, talk)
     if material.ratings is None:
         _survey(material, settings, talk)
+    elif material.survey is not None:
+        refuse(ctx, ("protocol", "min_ratings"), f"'{target}' is a survey")
+        _survey_as_ratings(material, model, settings, talk)
     else:
         _ratings(material, model, settings, protocol, min_ratings, talk)
 
 
 def _survey(material: Material, settings: Settings, talk: Talk) -> None:
+    from ordinalrbm.cli.inputs import tell_material
     from ordinalrbm.cli.learning import learn_survey
     from ordinalrbm.report import hide_answers
 
     assert material.survey is not None, "a file is a survey or ratings"
+    tell_material(material, talk)
     shown, held_out = hide_answers(material.survey, _SHARE, settings.seed)
     _tell_survey(learn_survey(shown, settings), material.survey, held_out, talk)
 
@@ -132,7 +150,7 @@ def _tell_survey(model: Any, survey: Any, held_out: Any, talk: Talk) -> None:
     table = _comparison(_OF_SURVEYS, ours, usual, f"{len(held_out):,} hidden answers")
     found = {"hidden": len(held_out), "model": ours, "marginal": usual}
     by_question = scores.by_question.to_dict("index")
-    talk.result({**found, "by_question": by_question}, table)
+    talk.result({**found, "by_question": by_question}, table, text=_READING)
 
 
 _WHO = ("model", "usual")
@@ -142,6 +160,7 @@ def _ratings(
     material: Material, kind: Any, settings: Settings, protocol: Protocol | None,
     min_ratings: int, talk: Talk,
 ) -> None:  # fmt: skip
+    from ordinalrbm.cli.inputs import tell_material
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.evaluate import split
 
@@ -149,21 +168,41 @@ def _ratings(
     assert ratings is not None, "a file is a survey or ratings"
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
+    _check_enough(material, min_ratings)
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
-    if not len(test):
-        raise DataError(
-            f"No user in '{material.source.name}' has {min_ratings} ratings; lower --min-ratings "
-            "(to at least 16)."
-        )
+    tell_material(material, talk)
     talk.say(
-        f"{protocol.value}: {len(train):,} ratings to learn from, {len(validation):,} to watch, "
-        f"{len(test):,} to test; users with fewer than {min_ratings} ratings are left out."
+        f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
+        f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
+        "ratings are left out."
     )
-    model = learn_ratings(
-        train, kind, settings, validation=validation, item_scales=material.item_scales
-    )
+    _tell_ratings(learn_ratings(train, kind, settings, validation=validation), test, talk)
+
+
+def _check_enough(material: Material, min_ratings: int) -> None:
+    assert material.ratings is not None, "a file is a survey or ratings"
+    most = int(material.ratings["user"].value_counts().max())
+    if most < min_ratings:
+        remedy = "lower --min-ratings" if most >= _FEWEST else f"{_FEWEST} are needed"
+        raise DataError(
+            f"No user in '{material.source.name}' has {min_ratings} ratings, the most that one has "
+            f"is {most}; {remedy}."
+        )
+
+
+def _survey_as_ratings(material: Material, kind: Any, settings: Settings, talk: Talk) -> None:
+    """Respondents have too few answers to hide ten of each: a tenth of all is hidden."""
+    from ordinalrbm.cli.inputs import tell_material
+    from ordinalrbm.cli.learning import hide_ratings, learn_ratings
+
+    assert material.ratings is not None, "a survey that is taken for ratings"
+    train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
+    if not len(test):
+        raise DataError(f"'{material.source.name}' has too few answers to hide any; give more.")
+    tell_material(material, talk)
+    model = learn_ratings(train, kind, settings, item_scales=material.item_scales)
     _tell_ratings(model, test, talk)
 
 
@@ -180,7 +219,7 @@ def _tell_ratings(model: Any, test: pd.DataFrame, talk: Talk) -> None:
     counts = np.bincount(levels, minlength=everything.shape[1])[: everything.shape[1]] + 0.5
     usual = score(np.tile(counts / counts.sum(), (len(test), 1)), truth, values)
     table = _comparison(_SCORES, ours, usual, f"{len(test):,} hidden ratings")
-    talk.result({"hidden": len(test), "model": ours, "marginal": usual}, table)
+    talk.result({"hidden": len(test), "model": ours, "marginal": usual}, table, text=_READING)
 
 
 def _comparison(
@@ -193,12 +232,7 @@ def _comparison(
 
 
 def _test(path: Path, data: Path | None, seed: int, threads: int | None, talk: Talk) -> None:
-    from ordinalrbm.cli.inputs import (
-        as_model_of_ratings,
-        load_model,
-        read_material,
-        survey_for,
-    )
+    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, ratings_for, survey_for
     from ordinalrbm.estimators import CumulativeRBM
     from ordinalrbm.report import hide_answers
 
@@ -208,12 +242,18 @@ def _test(path: Path, data: Path | None, seed: int, threads: int | None, talk: T
     if isinstance(model, CumulativeRBM):
         survey = survey_for(model, path, data).survey
         assert survey is not None, "a model of surveys reads surveys"
+        _warn_of_old_data(model, survey)
         _tell_survey(model, survey, hide_answers(survey, _SHARE, seed)[1], talk)
         return
-    model, ratings = as_model_of_ratings(model, path), read_material(data).ratings
-    if ratings is None:
-        raise DataError(
-            f"File '{data}' holds no ratings, but '{path}' is a model of ratings; give a table "
-            "with the columns user, item and rating."
+    model = as_model_of_ratings(model, path)
+    _tell_ratings(model, ratings_for(model, path, data), talk)
+
+
+def _warn_of_old_data(model: Any, survey: Any) -> None:
+    """Say so when a model is tested on what it has learnt from, as far as one can tell."""
+    if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, len(survey.answers)):
+        warnings.warn(
+            f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
+            "new answers, or evaluate the file itself.",
+            stacklevel=2,
         )
-    _tell_ratings(model, ratings, talk)

@@ -21,21 +21,26 @@ from ordinalrbm.cli.options import (
     QuietOption,
     SchemaOption,
     SeedOption,
+    Settings,
     ThreadsOption,
     WeightedOption,
+    refuse,
 )
+from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk
+from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
 Examples:
   ordinalrbm fit survey.sav --out survey.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
-  ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm --factors 20
+  ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
   ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed"""
 
 
 @app.command(epilog=_EXAMPLES)
 def fit(
+    ctx: typer.Context,
     data: DataFile,
     out: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
@@ -65,18 +70,21 @@ def fit(
     For a survey, prints which columns were taken for questions, with which levels in which order,
     and what is left out and why. Correct it with --write-schema and --schema.
     """
-    from ordinalrbm.cli.inputs import read_material, tell_material
-    from ordinalrbm.cli.learning import Settings, learn
-    from ordinalrbm.whole import check_place
+    place = _place(out, write_schema)
+    check_files(data, schema, out=place)
+    from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
 
     talk = Talk(as_json=json, quiet=quiet)
-    place = _place(out, write_schema)
-    check_place(place)
     material = read_material(data, model, schema)
+    refuse_unused(ctx, material, model)
+    if material.survey is None:
+        refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     tell_material(material, talk)
     if write_schema is not None:
         _write_schema(material, write_schema, talk)
         return
+    from ordinalrbm.cli.learning import learn
+
     settings = Settings(
         factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress
     )
@@ -92,22 +100,19 @@ def fit(
 
 
 def _place(out: Path | None, write_schema: Path | None) -> Path:
-    place = out if write_schema is None else write_schema
-    if place is None:
-        raise typer.BadParameter("say where the model goes, such as --out model.orbm")
-    return place
+    if write_schema is not None:
+        if out is not None:
+            raise DataError("--write-schema stops before learning; leave out --out.")
+        return write_schema
+    if out is None:
+        raise DataError("Nothing says where the model goes; add --out, such as --out model.orbm.")
+    return out
 
 
 def _write_schema(material: Any, path: Path, talk: Talk) -> None:
-    from ordinalrbm.errors import DataError
     from ordinalrbm.files.schema import to_toml
     from ordinalrbm.whole import written_whole
 
-    if material.survey is None:
-        raise DataError(
-            f"File '{material.source.path}' holds ratings, which need no schema; leave out "
-            "--write-schema."
-        )
     with written_whole(path) as file:
         file.write_text(to_toml(material.survey.schema), encoding="utf-8")
     talk.result(

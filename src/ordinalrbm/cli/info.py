@@ -7,6 +7,7 @@ from typing import Any
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import JsonOption, ModelFile
+from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk, listing, plain_table
 
 _MOST_SHOWN = 40
@@ -15,6 +16,7 @@ _MOST_SHOWN = 40
 @app.command(epilog="\b\nExample:\n  ordinalrbm info survey.orbm")
 def info(model: ModelFile, json: JsonOption = False) -> None:
     """Say what is in a model file."""
+    check_files(model)
     from ordinalrbm.cli.inputs import load_model
     from ordinalrbm.estimators import CumulativeRBM
 

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import typer
 from pandas.api.types import is_float_dtype
 
-from ordinalrbm import load, storage
-from ordinalrbm.cli.options import Kind
+from ordinalrbm import storage
+from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Kind, refuse
 from ordinalrbm.cli.talking import Talk
-from ordinalrbm.data.ratings import encode
-from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.files.formats import Source, read
 from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.ratings import is_ratings, ratings_of
+from ordinalrbm.files.ratings import has_pairs, is_ratings, pairs_of, ratings_of
 from ordinalrbm.files.schema import Schema, from_json, override
 from ordinalrbm.files.showing import proposal_table
 from ordinalrbm.files.survey import Survey, apply, read_text
-from ordinalrbm.recommender import MatrixCumulativeRBM
+
+# What takes seconds to import is imported in functions: a wrong file should be told at once.
+if TYPE_CHECKING:
+    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.recommender import MatrixCumulativeRBM
+
+_MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 
 
 @dataclass(frozen=True)
@@ -45,10 +49,16 @@ def read_material(
 ) -> Material:  # fmt: skip
     """Read a file, and decide what it is."""
     if storage.is_model(path):
-        raise DataError(f"File '{path}' is a model, not data; give the file with the answers.")
+        raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
     source = read(path)
-    if is_ratings(source) and schema_file is None and known is None:
-        return Material(source, ratings=ratings_of(source))
+    if is_ratings(source) and schema_file is None:
+        if known is None:
+            return Material(source, ratings=ratings_of(source))
+        if not set(known.names("ordinal")) & set(source.frame.columns):
+            raise DataError(
+                f"File '{path}' holds ratings, but the model was learnt from a survey; give a file "
+                "with its questions."
+            )
     schema = propose(source) if known is None else known
     if schema_file is not None:
         schema = override(schema, read_text(schema_file), f"File '{schema_file}'")
@@ -93,9 +103,12 @@ def tell_material(material: Material, talk: Talk) -> None:
     talk.show(proposal_table(survey.schema))
     for note in survey.notes:
         talk.say(f"Note: {note}")
-    for left in survey.left_out:
-        counted = f" ({left.count:,})" if left.count else ""
+    for left in survey.left_out[:_MOST_TOLD]:
+        counted = f": {left.count:,} times" if left.count > 1 else ""
         talk.say(f"Left out: {left.what}, {left.why}{counted}.")
+    untold = len(survey.left_out) - _MOST_TOLD
+    if untold > 0:
+        talk.say(f"Left out: {untold:,} more; `ordinalrbm report` has all of them.")
     share = survey.answers.notna().to_numpy().mean()
     talk.say(
         f"{survey.name}: {len(survey.answers):,} respondents, {survey.answers.shape[1]} questions, "
@@ -108,11 +121,24 @@ def _required(ratings: pd.DataFrame | None) -> pd.DataFrame:
     return ratings
 
 
+def refuse_unused(ctx: typer.Context, material: Material, kind: Kind | None) -> None:
+    """Refuse options that are for data of another kind, before anything is said."""
+    if material.ratings is None:
+        refuse(ctx, OF_RATINGS, f"'{material.source.path}' is taken for a survey")
+        return
+    refuse(ctx, OF_SURVEYS, f"'{material.source.path}' is taken for ratings")
+    if kind is Kind.VECTOR:
+        refuse(ctx, ("item_factors",), "with --model vector items have no factors")
+
+
+def is_model(path: Path) -> bool:
+    """Whether a path is that of a model: by what is in the file, or else by its name."""
+    return storage.is_model(path) or path.suffix.lower() == ".orbm"
+
+
 def load_model(path: Path) -> Any:
     """A model from its file."""
-    if path.is_dir():
-        raise DataError(f"'{path}' is a folder; give a model file.")
-    return load(path)
+    return storage.load(path)
 
 
 def stored_schema(model: Any, path: Path) -> Schema | None:
@@ -123,6 +149,8 @@ def stored_schema(model: Any, path: Path) -> Schema | None:
 
 def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
     """A model of ratings, or a sentence."""
+    from ordinalrbm.recommender import MatrixCumulativeRBM
+
     if not isinstance(model, MatrixCumulativeRBM):
         raise DataError(
             f"File '{path}' holds a {type(model).__name__}, not a MatrixCumulativeRBM; give a "
@@ -133,6 +161,8 @@ def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
 
 def as_model_of_surveys(model: Any, path: Path) -> CumulativeRBM:
     """A model of surveys, or a sentence."""
+    from ordinalrbm.estimators import CumulativeRBM
+
     if not isinstance(model, CumulativeRBM):
         raise DataError(
             f"File '{path}' holds a {type(model).__name__}, not a CumulativeRBM; give a model that "
@@ -152,11 +182,39 @@ def survey_for(model: CumulativeRBM, path: Path, data: Path) -> Material:
     return read_material(data, known=known)
 
 
+def ratings_for(model: MatrixCumulativeRBM, path: Path, data: Path) -> pd.DataFrame:
+    """Ratings from a file; a survey, where the model was learnt from one as a matrix."""
+    known = stored_schema(model, path)
+    if known is not None:
+        return _required(read_material(data, Kind.MATRIX, known=known).ratings)
+    ratings = read_material(data).ratings
+    if ratings is None:
+        raise DataError(
+            f"File '{data}' holds no ratings, but '{path}' is a model of ratings; give a table "
+            "with the columns user, item and rating."
+        )
+    return ratings
+
+
+def pairs_for(model: Any, path: Path, data: Path) -> pd.DataFrame:
+    """Pairs from a file; of a survey, where the model was learnt from one, those unanswered."""
+    known, source = stored_schema(model, path), read(data)
+    if known is None or has_pairs(source):
+        return pairs_of(source)
+    survey = apply(source, known)
+    row, column = np.nonzero(survey.answers.isna().to_numpy())
+    names = np.asarray(survey.answers.columns, dtype=object)
+    return pd.DataFrame({"user": respondents(survey)[row], "item": names[column]})
+
+
 def levels_of(model: Any, ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Ratings as a score takes them, and the values of the levels.
 
     Labels of one scale of numbers stand for themselves; others are counted from 1.
     """
+    from ordinalrbm.data.ratings import encode
+    from ordinalrbm.data.scales import Scale
+
     encoded = encode(model.ratings_, ratings[["user", "item", "rating"]]).level
     scale = model.scales_
     if isinstance(scale, Scale) and scale.is_numeric:
@@ -175,5 +233,7 @@ def user_ids(model: Any, texts: list[str]) -> list[Any]:
         return list(texts)
     for text in texts:
         if not text.removeprefix("-").isdecimal():
-            raise DataError(f"The user {text!r} is no number, but all users of the model are.")
+            raise DataError(
+                f"The user {text!r} is no number, but all users of the model are; give numbers."
+            )
     return [int(text) for text in texts]

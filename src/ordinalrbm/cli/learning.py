@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ordinalrbm.cli.inputs import Material
-from ordinalrbm.cli.options import Kind
+from ordinalrbm.cli.options import Kind, Settings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.files.schema import to_json
@@ -20,25 +20,6 @@ MOST_FACTORS = 50
 _FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a user may set on the command line; None is for us to choose."""
-
-    factors: int | None = None
-    item_factors: int | None = None
-    kind_of_factors: str = "continuous"
-    epochs: int | None = None
-    seed: int = 0
-    threads: int | None = None
-    weighted: bool = False
-    progress: bool = False
-
-    @property
-    def common(self) -> dict[str, Any]:
-        """Parameters that every estimator has."""
-        return {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
 
 
 def readable_factors(n_questions: int) -> int:
@@ -59,8 +40,18 @@ def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:
         assert material.survey is not None, "a file is a survey or ratings"
         return learn_survey(material.survey, settings)
     model = learn_ratings(material.ratings, kind, settings, item_scales=material.item_scales)
-    model.about_ = {"data": material.source.name, "ratings": len(material.ratings)}
+    model.about_ = about_ratings(material)
     return model
+
+
+def about_ratings(material: Material) -> dict[str, Any]:
+    """What a model of ratings should know of its file."""
+    about: dict[str, Any] = {"data": material.source.name}
+    if material.ratings is not None:
+        about["ratings"] = len(material.ratings)
+    if material.survey is not None:  # which was taken for ratings
+        about["schema"] = to_json(material.survey.schema)
+    return about
 
 
 def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
@@ -73,6 +64,7 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
         others["n_epochs"] = _FEW_EPOCHS
     model = CumulativeRBM.recommended(settings.factors or min(MOST_FACTORS, n_questions), **others)
     model.fit(survey.answers, sample_weight=_weights(survey, settings))
+    _forget_the_run(model)
     model.about_ = {
         "data": survey.name,
         "rows": n_rows,
@@ -115,7 +107,26 @@ def learn_ratings(
         item_scales=item_scales,
         **settings.common,
     )
-    return model.fit(ratings, validation=validation)
+    model.fit(ratings, validation=validation)
+    _forget_the_run(model)
+    return model
+
+
+def _forget_the_run(model: Any) -> None:
+    """Keep what was learnt, not how long it took: the same data and seed are the same file."""
+    model.set_params(n_jobs=None, verbose=False)
+    model.history_ = model.history_.drop(columns="seconds", errors="ignore")
+
+
+def hide_ratings(
+    ratings: pd.DataFrame, share: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What is left, and a few ratings of users and items that have others."""
+    chosen = np.random.default_rng(seed).random(len(ratings)) < share
+    left = ratings[~chosen]
+    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
+    chosen &= known.to_numpy()
+    return ratings[~chosen], ratings[chosen]
 
 
 def left_out_of(model: Any) -> tuple[LeftOut, ...]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from ordinalrbm.errors import DataError
 
 
 class Kind(StrEnum):
@@ -54,8 +58,8 @@ KindOption = Annotated[
     Kind | None,
     typer.Option(
         "--model",
-        help="Treat the table as a survey (vector) or as ratings (matrix); by default its columns "
-        "decide.",
+        help="Factors of respondents or users alone (vector), or also of questions or items "
+        "(matrix); by default vector for a survey and matrix for ratings.",
     ),
 ]
 FactorsOption = Annotated[
@@ -101,3 +105,38 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and n
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
 ]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set on the command line; None is for us to choose."""
+
+    factors: int | None = None
+    item_factors: int | None = None
+    kind_of_factors: str = "continuous"
+    epochs: int | None = None
+    seed: int = 0
+    threads: int | None = None
+    weighted: bool = False
+    progress: bool = False
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """Parameters that every estimator has."""
+        return {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
+
+
+# What only learning looks at.
+LEARNING = ("model", "factors", "item_factors", "factors_kind", "epochs", "schema", "weighted")
+OF_RATINGS = ("item_factors", "factors_kind", "protocol", "min_ratings", "user")
+OF_SURVEYS = ("group", "weighted")
+
+
+def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
+    """Refuse options that would change nothing, rather than let somebody believe they do."""
+    for name in names:
+        source: Any = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise DataError(
+                f"--{name.replace('_', '-')} changes nothing here: {why}; leave it out."
+            )

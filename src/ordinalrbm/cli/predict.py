@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +17,9 @@ from ordinalrbm.cli.options import (
     Rule,
     SeedOption,
     ThreadsOption,
+    refuse,
 )
+from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk
 from ordinalrbm.errors import DataError
 
@@ -32,7 +35,7 @@ Examples:
 _IMPUTE = """\b
 Examples:
   ordinalrbm impute survey.orbm survey.sav --out complete.sav
-  ordinalrbm impute survey.orbm survey.sav --out complete.sav --draws 5 --seed 1"""
+  ordinalrbm impute survey.orbm survey.sav --out full.sav --draws 5 --seed 1"""
 
 
 @app.command(epilog=_PREDICT)
@@ -41,7 +44,10 @@ def predict(
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
     rule: Annotated[
-        Rule, typer.Option(help="Which level to name; the mean is a number.")
+        Rule,
+        typer.Option(
+            help="Which level to name; the mean is a number, and names count as 1, 2, ..."
+        ),
     ] = Rule.MEDIAN,
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="The probability of every level as well.")
@@ -56,19 +62,19 @@ def predict(
     for each line of a table with the columns user and item; whoever is unknown is predicted like
     the average.
     """
+    check_files(model, data, out=out)
     from ordinalrbm.cli.inputs import load_model
     from ordinalrbm.estimators import CumulativeRBM
-    from ordinalrbm.files.writing import write_table
-    from ordinalrbm.whole import check_place
+    from ordinalrbm.files.writing import check_table_format, write_table
 
     talk = Talk(as_json=json, quiet=quiet)
-    check_place(out)
+    check_table_format(out)
     fitted = load_model(model).set_params(n_jobs=threads)
     is_survey = isinstance(fitted, CumulativeRBM)
     if is_survey:
         table = _gaps(fitted, model, data, rule, probabilities)
     else:
-        table = _pairs(fitted, data, rule, probabilities)
+        table = _pairs(fitted, model, data, rule, probabilities)
     write_table(out, table)
     what = "unanswered questions" if is_survey else "pairs"
     talk.result(
@@ -109,12 +115,11 @@ def _level_rule(rule: Rule) -> Literal["mode", "median"]:
     return "mode" if rule is Rule.MODE else "median"
 
 
-def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
+def _pairs(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
     """The pairs of the file, with what their ratings would be."""
-    from ordinalrbm.files.formats import read
-    from ordinalrbm.files.ratings import pairs_of
+    from ordinalrbm.cli.inputs import pairs_for
 
-    pairs = pairs_of(read(data))
+    pairs = pairs_for(model, path, data)
     user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
     table = pairs.assign(prediction=model.predict(user, item, rule=rule.value))
     if probabilities:
@@ -128,6 +133,7 @@ def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFr
 
 @app.command(epilog=_IMPUTE)
 def impute(
+    ctx: typer.Context,
     model: ModelFile,
     data: DataFile,
     out: Annotated[
@@ -148,31 +154,37 @@ def impute(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Fill the gaps of a survey, and write it back with all its labels.
+    """Fill the gaps of a survey file.
 
-    Answers that were given stay, as do all other columns. With --draws 5 and --out a.sav, the
-    files are a-1.sav to a-5.sav.
+    The file is written back with all its labels. Answers that were given stay, as do all other
+    columns. With --draws 5 and --out a.sav, the files are a-1.sav to a-5.sav.
     """
-    from ordinalrbm.cli.inputs import as_model_of_surveys, load_model, survey_for
-    from ordinalrbm.files.writing import write_answers
-    from ordinalrbm.whole import check_place
-
     if rule is Rule.MEAN:
-        raise typer.BadParameter("the mean is not a level; take mode or median", param_hint="rule")
+        raise DataError("The mean is no level to fill in; take --rule mode or median.")
+    if draws is not None:
+        refuse(ctx, ("rule",), "draws are random")
+    paths = [out] if draws is None else _names(out, draws)
+    for path in paths:
+        check_files(model, data, out=path)
+    from ordinalrbm.cli.inputs import as_model_of_surveys, load_model, survey_for
+    from ordinalrbm.files.source import format_of
+    from ordinalrbm.files.writing import answers_written
+
     talk = Talk(as_json=json, quiet=quiet)
-    check_place(out)
+    format_of(out)
     fitted = as_model_of_surveys(load_model(model), model).set_params(n_jobs=threads)
     material = survey_for(fitted, model, data)
     survey = material.survey
     assert survey is not None, "a model of surveys reads surveys"
     filled = fitted.impute(survey.answers, _level_rule(rule), n_draws=draws, random_state=seed)
-    tables = {out: filled} if draws is None else dict(zip(_names(out, draws), filled, strict=True))
-    for path, table in tables.items():
-        write_answers(path, table, material.source, survey.schema)
+    tables = [filled] if draws is None else filled
+    with ExitStack() as all_or_none:
+        for path, table in zip(paths, tables, strict=True):
+            all_or_none.enter_context(answers_written(path, table, material.source, survey.schema))
     gaps = int(survey.answers.isna().to_numpy().sum())
     talk.result(
-        {"out": [str(path) for path in tables], "filled": gaps},
-        text=f"{gaps:,} gaps are filled in {', '.join(map(str, tables))}.",
+        {"out": [str(path) for path in paths], "filled": gaps},
+        text=f"{gaps:,} gaps are filled in {', '.join(map(str, paths))}.",
     )
 
 

@@ -9,7 +9,8 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import JsonOption, ModelFile, QuietOption, ThreadsOption
-from ordinalrbm.cli.talking import Talk, plain_table
+from ordinalrbm.cli.places import check_files
+from ordinalrbm.cli.talking import Talk, counted, plain_table
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -48,14 +49,18 @@ def recommend(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Recommend the items that users have not rated and would rate highest."""
+    """Recommend items to users.
+
+    The best are those that the user would rate highest, and has not rated yet. Whoever is not
+    known gets what the average user would like; with --ratings, a new user gets a taste.
+    """
+    check_files(model, ratings, out=out)
     from ordinalrbm.cli.inputs import as_model_of_ratings, load_model
-    from ordinalrbm.files.writing import write_table
-    from ordinalrbm.whole import check_place
+    from ordinalrbm.files.writing import check_table_format, write_table
 
     talk = Talk(as_json=json, quiet=quiet)
     if out is not None:
-        check_place(out)
+        check_table_format(out)
     fitted = as_model_of_ratings(load_model(model), model).set_params(n_jobs=threads)
     if ratings is not None:
         fitted = _with_newcomers(fitted, ratings, talk)
@@ -83,7 +88,7 @@ def _with_newcomers(model: Any, path: Path, talk: Talk) -> Any:
     wider = model.fold_in(new[["user", "item", "rating"]])
     n_users = len(wider.users_) - len(model.users_)
     n_items = len(wider.items_) - len(model.items_)
-    talk.say(f"{n_users:,} new users and {n_items:,} new items are placed.")
+    talk.say(f"Placed {counted(n_users, 'new user')} and {counted(n_items, 'new item')}.")
     return wider
 
 

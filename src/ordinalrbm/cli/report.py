@@ -11,6 +11,7 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
+    LEARNING,
     EpochsOption,
     Factors,
     FactorsOption,
@@ -21,18 +22,17 @@ from ordinalrbm.cli.options import (
     QuietOption,
     SchemaOption,
     SeedOption,
+    Settings,
     ThreadsOption,
     WeightedOption,
+    refuse,
 )
+from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ordinalrbm.cli.inputs import Material
-    from ordinalrbm.cli.learning import Settings
-
 _EXAMPLES = """\b
 Examples:
   ordinalrbm report survey.sav --out report.html --group country
@@ -46,6 +46,7 @@ _SHARE = 0.05
 
 @app.command(epilog=_EXAMPLES)
 def report(
+    ctx: typer.Context,
     target: Annotated[
         Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
     ],
@@ -73,31 +74,38 @@ def report(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write one page about a survey or about ratings, to open in a browser.
+    """Write a page about a survey or ratings, for a browser.
 
     What the data is and what was left out, how well hidden answers are predicted, a map of the
     respondents, the factors in words, response curves, and how groups differ; for ratings,
     calibration, items, and a user explained. The page needs no network.
     """
-    from ordinalrbm import storage
-    from ordinalrbm.cli.inputs import read_material, tell_material
-    from ordinalrbm.cli.learning import Settings
-    from ordinalrbm.whole import check_place, written_whole
+    check_files(target, data, schema, out=out)
+    from ordinalrbm.cli.inputs import (
+        is_model,
+        read_material,
+        refuse_unused,
+        tell_material,
+    )
+    from ordinalrbm.whole import written_whole
 
     talk = Talk(as_json=json, quiet=quiet)
-    check_place(out)
     begun = time.perf_counter()
-    if storage.is_model(target):
-        page = _of_model(target, data, group, user, title, talk)
+    if is_model(target):
+        refuse(ctx, LEARNING, f"'{target}' has learnt already")
+        page = _of_model(ctx, target, data, group, user, title, talk)
     else:
         if data is not None:
             raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
+        material = read_material(target, model, schema)
+        refuse_unused(ctx, material, model)
+        if material.ratings is None:
+            _check_group(material.survey, group)
+        tell_material(material, talk)
         settings = Settings(
             factors, item_factors, factors_kind, epochs, seed, threads, weighted,
             talk.shows_progress,
         )  # fmt: skip
-        material = read_material(target, model, schema)
-        tell_material(material, talk)
         if material.ratings is None:
             page = _of_survey(material, settings, group, title, talk)
         else:
@@ -119,13 +127,12 @@ def _of_survey(
 
     survey = material.survey
     assert survey is not None, "a file is a survey or ratings"
-    _check_group(survey, group)
     shown, held_out = hide_answers(survey, _SHARE, settings.seed)
     talk.say(f"Learning from all answers but {len(held_out):,}, which are hidden ...")
     n_factors = settings.factors or readable_factors(survey.answers.shape[1])
     model = learn_survey(shown, replace(settings, factors=n_factors))
     return survey_page(
-        model, survey, held_out=held_out, group=group, title=title, progress=talk.say,
+        model, survey, held_out=held_out, group=group, title=title, progress=talk.step,
         random_state=settings.seed,
     )  # fmt: skip
 
@@ -142,31 +149,20 @@ def _of_ratings(
     material: Material, kind: Any, settings: Settings, user: str | None, title: str | None,
     talk: Talk,
 ) -> str:  # fmt: skip
-    from ordinalrbm.cli.learning import learn_ratings
+    from ordinalrbm.cli.learning import about_ratings, hide_ratings, learn_ratings
     from ordinalrbm.report import ratings_page
 
     ratings = material.ratings
     assert ratings is not None, "a file is a survey or ratings"
-    train, test = _hidden(ratings, settings.seed)
+    train, test = hide_ratings(ratings, _SHARE, settings.seed)
     talk.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
     model = learn_ratings(train, kind, settings, item_scales=material.item_scales)
-    model.about_ = {"data": material.source.name, "ratings": len(ratings)}
+    model.about_ = about_ratings(material)
     left_out = material.survey.left_out if material.survey else ()
     return ratings_page(
         model, test=test, left_out=left_out, title=title or material.source.name,
-        example_user=_known_user(user, model), progress=talk.say,
+        example_user=_known_user(user, model), progress=talk.step,
     )  # fmt: skip
-
-
-def _hidden(ratings: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A few ratings of users and items that have others."""
-    import numpy as np
-
-    chosen = np.random.default_rng(seed).random(len(ratings)) < _SHARE
-    left = ratings[~chosen]
-    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
-    chosen &= known.to_numpy()
-    return ratings[~chosen], ratings[chosen]
 
 
 def _known_user(user: str | None, model: Any) -> Any:
@@ -182,24 +178,25 @@ def _known_user(user: str | None, model: Any) -> Any:
 
 
 def _of_model(
-    path: Path, data: Path | None, group: str | None, user: str | None, title: str | None,
-    talk: Talk,
+    ctx: typer.Context, path: Path, data: Path | None, group: str | None, user: str | None,
+    title: str | None, talk: Talk,
 ) -> str:  # fmt: skip
-    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, read_material, survey_for
+    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, ratings_for, survey_for
     from ordinalrbm.estimators import CumulativeRBM
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = load_model(path)
     if isinstance(model, CumulativeRBM):
+        refuse(ctx, ("user",), f"'{path}' is a model of a survey")
         if data is None:
+            refuse(ctx, ("group",), "groups need --data")
             return model_page(model, title=title)
         survey = survey_for(model, path, data).survey
         assert survey is not None, "a model of surveys reads surveys"
         _check_group(survey, group)
-        return survey_page(model, survey, group=group, title=title, progress=talk.say)
-    test = None if data is None else read_material(data).ratings
-    if data is not None and test is None:
-        raise DataError(f"File '{data}' holds no ratings, but '{path}' is a model of ratings.")
+        return survey_page(model, survey, group=group, title=title, progress=talk.step)
+    refuse(ctx, ("group",), f"'{path}' is a model of ratings")
     model = as_model_of_ratings(model, path)
+    test = None if data is None else ratings_for(model, path, data)
     example = _known_user(user, model)
-    return ratings_page(model, test=test, title=title, example_user=example, progress=talk.say)
+    return ratings_page(model, test=test, title=title, example_user=example, progress=talk.step)

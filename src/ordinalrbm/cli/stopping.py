@@ -28,10 +28,20 @@ def stop_at_once() -> Iterator[None]:
     if not ours:
         yield
         return
-    signal.signal(signal.SIGINT, _stop)
+    asked: list[bool] = []
+
+    def stop(number: int, frame: Any) -> None:
+        asked.append(True)
+        raise Stopped
+
+    signal.signal(signal.SIGINT, stop)
     try:
         with _nothing_swallowed():
             yield
+    except Exception:
+        if asked:  # libraries make errors of their own of it, above all while they are imported
+            raise Stopped from None
+        raise
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -60,7 +70,3 @@ def _nothing_swallowed() -> Iterator[None]:
         sys.unraisablehook = ordinary
         for timer in again:
             timer.cancel()
-
-
-def _stop(number: int, frame: Any) -> None:
-    raise Stopped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import typer
@@ -29,6 +29,10 @@ class Talk:
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet or as_json
+        if self.quiet:
+            from ordinalrbm.engine.compiled import compile_silently
+
+            compile_silently()
         self._aside = Console(stderr=True, highlight=False)
 
     @property
@@ -41,6 +45,10 @@ class Talk:
         if not self.quiet:
             self._aside.print(Text(text), soft_wrap=True)
 
+    def step(self, text: str) -> None:
+        """What is done next, as a remark."""
+        self.say(f"{text[:1].upper()}{text[1:]} ...")
+
     def show(self, table: Table) -> None:
         """A table on the way."""
         if not self.quiet:
@@ -49,20 +57,34 @@ class Talk:
     def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
         """What was asked for: as JSON, or as tables and words."""
         if self.as_json:
-            typer.echo(json.dumps(_plain(dict(found)), ensure_ascii=False, indent=2))
+            escaped = not (sys.stdout.encoding or "").lower().startswith("utf")
+            typer.echo(json.dumps(_plain(dict(found)), ensure_ascii=escaped, indent=2))
             return
-        console = Console(highlight=False)
+        # Names out of files may hold brackets, which are no markup.
+        console = Console(highlight=False, markup=False)
         for table in tables:
             console.print(table)
         if text:
             console.print(Text(text), soft_wrap=True)
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "user"), counted(1200, "user")
+    ('1 user', '1,200 users')
+    """
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def plain_table(*columns: str, numbers_from: int = 1) -> Table:
     """A table with the first columns of words and the others of numbers."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
     for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place < numbers_from else "right")
+        justify: Literal["left", "right"] = "left" if place < numbers_from else "right"
+        table.add_column(name, justify=justify, overflow="fold")
     return table
 
 

@@ -101,9 +101,9 @@ def _format_on_disk(path: Path) -> Format:
                     "files."
                 )
             return "parquet"
-        kind = format_of(path)
         if not path.exists():
             raise DataError(f"File '{path}' does not exist; check the path.")
+        kind = format_of(path)
         if path.stat().st_size == 0:
             raise DataError(f"File '{path}' is empty; give a file with a table.")
     except PermissionError as error:

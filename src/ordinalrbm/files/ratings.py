@@ -28,6 +28,18 @@ def is_ratings(source: Source) -> bool:
     return {"user", "item", "rating"} <= _found(source).keys()
 
 
+def has_pairs(source: Source) -> bool:
+    """Whether a file has columns of users and items, with ratings or without.
+
+    Examples
+    --------
+    >>> from ordinalrbm.files.formats import from_frame
+    >>> has_pairs(from_frame(pd.DataFrame({"user": [1], "movie": [7]})))
+    True
+    """
+    return {"user", "item"} <= _found(source).keys()
+
+
 def ratings_of(source: Source) -> pd.DataFrame:
     """The columns user, item and rating, and timestamp where there is one.
 

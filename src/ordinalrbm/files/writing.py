@@ -15,7 +15,9 @@ each format can hold:
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from pyreadstat import PyreadstatError, ReadstatError
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.codes import as_number, count_codes, factorise_codes, is_among, plain_code
 from ordinalrbm.files.schema import Code, Column, Schema
-from ordinalrbm.files.source import Source, StrPath, format_of
+from ordinalrbm.files.source import Format, Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey
 from ordinalrbm.whole import written_whole
 
@@ -39,6 +41,10 @@ _SPSS_LABEL = 256
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
+# Where a file says when it was written, and what we put there.
+_LONGEST_HEAD = 1 << 10
+_SPSS_CLOCK = (rb"\A\$FL[23].{88}(.{17})", b"01 Jan 7000:00:00")
+_STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
 
 def write_answers(
@@ -79,16 +85,30 @@ def write_answers(
     ...     print(file.read_text().splitlines())
     ['sex,Q1', 'f,1', 'm,2', 'f,2']
     """
+    with answers_written(path, answers, source, schema):
+        pass
+
+
+@contextmanager
+def answers_written(
+    path: StrPath, answers: Survey | pd.DataFrame, source: Source, schema: Schema
+) -> Iterator[None]:
+    """As `write_answers`, but the file takes its place only when the block ends without an error.
+
+    Of several files that belong together, then, all are there or none.
+    """
     target = Path(path)
     kind = format_of(target)
     table = answers.answers if isinstance(answers, Survey) else answers
     frame, filled = _filled(table, source, schema)
     if kind in ("sav", "zsav"):
-        _write_spss(target, frame, source, schema)
+        write = _spss_writer(target, frame, source, schema)
     elif kind == "dta":
-        _write_stata(target, frame, source, schema, filled)
+        write = _stata_writer(frame, source, schema, filled)
     else:
-        write_table(target, _with_dates(frame, source))
+        write = _table_writer(target, _with_dates(frame, source))
+    with _written(target, write):
+        yield
 
 
 def write_table(path: StrPath, frame: pd.DataFrame) -> None:
@@ -106,19 +126,34 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
     ['item\trating', 'a\t4', 'b\t']
     """
     target = Path(path)
-    kind = format_of(target)
+    with _written(target, _table_writer(target, frame)):
+        pass
+
+
+def _table_writer(target: Path, frame: pd.DataFrame) -> Callable[[Path], None]:
+    kind = check_table_format(target)
     if kind == "parquet":
-        _write(target, lambda file: frame.to_parquet(file, index=False))
-        return
-    if kind not in ("csv", "tsv"):
-        raise DataError(
-            f"File '{target}' cannot hold a plain table; write to .csv, .tsv (with or without .gz) "
-            "or .parquet."
-        )
+        return lambda file: frame.to_parquet(file, index=False)
     separator = "\t" if kind == "tsv" else ","
     plain = pd.DataFrame({name: _whole(frame[name]) for name in frame.columns}, index=frame.index)
+    return lambda file: _write_text(plain, file, separator, _is_packed(target))
 
-    _write(target, lambda file: _write_text(plain, file, separator, _is_packed(target)))
+
+def check_table_format(path: Path) -> Format:
+    """The format that a plain table would get there; a DataError when it has none.
+
+    Examples
+    --------
+    >>> check_table_format(Path("best.csv.gz"))
+    'csv'
+    """
+    kind = format_of(path)
+    if kind not in ("csv", "tsv", "parquet"):
+        raise DataError(
+            f"File '{path}' cannot hold a plain table; write to .csv, .tsv (with or without .gz) "
+            "or .parquet."
+        )
+    return kind
 
 
 def _write_text(frame: pd.DataFrame, file: Path, separator: str, packed: bool) -> None:
@@ -242,39 +277,40 @@ def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
 # ---- SPSS and Stata ---------------------------------------------------------------------------
 
 
-def _write_spss(target: Path, frame: pd.DataFrame, source: Source, schema: Schema) -> None:
+def _spss_writer(
+    target: Path, frame: pd.DataFrame, source: Source, schema: Schema
+) -> Callable[[Path], None]:
     is_spss = source.format in ("sav", "zsav")
+    is_packed = target.name.lower().endswith(".zsav")
     plain = _plain(frame if is_spss else _with_dates(frame, source))
     labels: dict[str, Any] = {
         name: {code: text for code, text in by_code.items() if not _is_tag(code, source)}
         for name, by_code in _value_labels(plain, source, schema).items()
     }
-    _write(
-        target,
-        lambda file: pyreadstat.write_sav(
+
+    def write(file: Path) -> None:
+        pyreadstat.write_sav(
             plain,
             file,
             file_label=source.file_label,
             column_labels=_questions(source, schema, _SPSS_LABEL),
-            compress=target.name.lower().endswith(".zsav"),
-            row_compress=not target.name.lower().endswith(".zsav"),
+            compress=is_packed,
+            row_compress=not is_packed,
             note=list(source.file_notes) or None,
             variable_value_labels=labels,
             missing_ranges=_missing_ranges(plain, source, schema),
             variable_display_width=source.display_widths if is_spss else None,
             variable_measure=_measures(source, schema),
             variable_format=source.variable_formats if is_spss else None,
-        ),
-    )
+        )
+        _without_clock(file, _SPSS_CLOCK)
+
+    return write
 
 
-def _write_stata(
-    target: Path,
-    frame: pd.DataFrame,
-    source: Source,
-    schema: Schema,
-    filled: dict[str, np.ndarray],
-) -> None:
+def _stata_writer(
+    frame: pd.DataFrame, source: Source, schema: Schema, filled: dict[str, np.ndarray]
+) -> Callable[[Path], None]:
     is_stata = source.format == "dta"
     plain = _plain(frame if is_stata else _with_dates(frame, source))
     labels = _value_labels(plain, source, schema)
@@ -290,9 +326,9 @@ def _write_stata(
         if declared:
             letters[name] = sorted(declared)
     labelled: dict[str, Any] = {name: by_code for name, by_code in labels.items() if by_code}
-    _write(
-        target,
-        lambda file: pyreadstat.write_dta(
+
+    def write(file: Path) -> None:
+        pyreadstat.write_dta(
             plain,
             file,
             file_label=source.file_label[:_STATA_LABEL],
@@ -300,8 +336,20 @@ def _write_stata(
             variable_value_labels=labelled,
             missing_user_values=letters or None,
             variable_format=source.variable_formats if is_stata else None,
-        ),
-    )
+        )
+        _without_clock(file, _STATA_CLOCK)
+
+    return write
+
+
+def _without_clock(file: Path, clock: tuple[bytes, bytes]) -> None:
+    """Put a fixed time where the file says when it was written: equal answers are equal files."""
+    pattern, time = clock
+    with file.open("r+b") as opened:
+        found = re.search(pattern, opened.read(_LONGEST_HEAD), re.DOTALL)
+        if found is not None:
+            opened.seek(found.start(1))
+            opened.write(time)
 
 
 def _stata_tags(
@@ -414,14 +462,24 @@ def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict
 # ---- never half a file ------------------------------------------------------------------------
 
 
-def _write(target: Path, write: Callable[[Path], None]) -> None:
-    try:
-        with written_whole(target) as file:
+@contextmanager
+def _written(target: Path, write: Callable[[Path], None]) -> Iterator[None]:
+    """A file written beside its place, which it takes when the block ends without an error."""
+    with written_whole(target) as file:
+        try:
             write(file)
-    except DataError:
-        raise
-    except (PyreadstatError, ReadstatError, pa.ArrowException, ValueError, TypeError) as error:
-        problem = " ".join(str(error).split()).rstrip(".")
-        raise DataError(
-            f"File '{target}' cannot be written ({problem}); choose another format or rename."
-        ) from error
+        except DataError:
+            raise
+        except (PyreadstatError, ReadstatError, pa.ArrowException, ValueError, TypeError) as error:
+            _refuse_if_full(file)
+            problem = " ".join(str(error).split()).rstrip(".")
+            raise DataError(
+                f"File '{target}' cannot be written ({problem}); choose another format or rename."
+            ) from error
+        yield
+
+
+def _refuse_if_full(file: Path) -> None:
+    """An OSError if no more can be written: libraries in C do not say that this was the reason."""
+    with file.open("ab") as opened:
+        opened.write(bytes(1 << 16))

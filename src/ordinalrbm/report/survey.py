@@ -325,9 +325,11 @@ def learning_figure(model: Any) -> Drawing | None:
     return Drawing(as_svg(figure, "learning"), "learning-curve")
 
 
-def learning_seconds(model: Any) -> float:
-    """How long learning took."""
-    return float(model.history_["seconds"].max()) if len(model.history_) else 0.0
+def learning_seconds(model: Any) -> float | None:
+    """How long learning took; None where the model does not say."""
+    if "seconds" not in model.history_ or model.history_.empty:
+        return None
+    return float(model.history_["seconds"].max())
 
 
 # 3. Hidden answers

@@ -1,0 +1,27 @@
+"""Files and fitted models that all tests of the command line share."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from program import succeed
+from small_files import write_all
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files, and what `ordinalrbm fit` makes of them."""
+    folder = tmp_path_factory.mktemp("originals")
+    write_all(folder)
+    succeed("fit", "survey.sav", "--out", "survey.orbm", "--epochs", 3, cwd=folder)
+    succeed("fit", "ratings.csv", "--out", "films.orbm", "--epochs", 4, cwd=folder)
+    succeed("fit", "survey.sav", "--write-schema", "schema.toml", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def files(originals: Path, tmp_path: Path) -> Path:
+    """Copies of all files in a folder of their own."""
+    return Path(shutil.copytree(originals, tmp_path / "work"))

@@ -1,0 +1,49 @@
+"""What the program says of itself: doctor, completion, and terminals that know little."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from program import run, succeed
+from typer.testing import CliRunner
+
+from ordinalrbm import cli
+from ordinalrbm.infer import posterior
+
+
+def test_doctor(tmp_path):
+    done = succeed("doctor", cwd=tmp_path)
+    assert "right" in done.stdout and done.stdout.endswith("All is well.\n")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_doctor_finds_wrong_kernels(monkeypatch):
+    sampled = posterior.sampled
+    monkeypatch.setattr(posterior, "sampled", lambda *args: 1 - np.asarray(sampled(*args)))
+    done = CliRunner().invoke(cli.app, ["doctor", "--json"])
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["well"] is False
+
+
+def test_completion_is_shown(tmp_path):
+    done = succeed("--show-completion", "bash", cwd=tmp_path, SHELL="/bin/bash")
+    assert "_ORDINALRBM_COMPLETE" in done.stdout
+
+
+def test_completion_of_commands_and_options(tmp_path):
+    def complete(words: str, place: int) -> list[str]:
+        asked = {
+            "_ORDINALRBM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place),
+        }  # fmt: skip
+        return run(cwd=tmp_path, **asked).stdout.split()
+
+    assert complete("ordinalrbm re", 1) == ["recommend", "report"]
+    assert "--write-schema" in complete("ordinalrbm fit --wr", 2)
+
+
+def test_a_terminal_without_unicode(files):
+    done = succeed("info", "survey.orbm", cwd=files, PYTHONIOENCODING="ascii")
+    assert "gar nicht" in done.stdout
+    done = succeed("info", "survey.orbm", "--json", cwd=files, PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout)["scales"]["q4"][0] == "gar nicht"

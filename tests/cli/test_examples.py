@@ -1,0 +1,75 @@
+"""Examples in help texts and on the page of the documentation do what they say, as they stand."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from program import succeed_here
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMANDS = ["demo", "fit", "predict", "impute", "recommend", "evaluate", "report", "info", "doctor"]
+
+
+def _help(*command: str) -> str:
+    return succeed_here(*command, "--help", cwd=Path.cwd()).stdout
+
+
+def _in_help(text: str) -> list[str]:
+    return re.findall(r"^    (ordinalrbm .*)$", text, re.MULTILINE)
+
+
+def _in_page(page: Path) -> list[str]:
+    blocks = re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.M)
+    return [line for block in blocks for line in re.findall(r"^\$ (ordinalrbm .*)$", block, re.M)]
+
+
+PAGES = sorted(page for page in DOCS.glob("*.md") if _in_page(page))
+
+
+def _lines() -> list[str]:
+    """Every example once, in an order in which what one makes is there for the next."""
+    lines = [line for command in COMMANDS for line in _in_help(_help(command))]
+    lines += _in_help(_help())
+    lines += [line for page in PAGES for line in _in_page(page)]
+    commands = {" ".join(shlex.split(line, comments=True)[1:]): None for line in lines}
+    del commands["demo"]  # the same as with --out, and the slowest
+    return sorted(commands, key=lambda line: "--write-schema" not in line)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_has_an_example_that_fits(command):
+    text = _help(command)
+    assert _in_help(text)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_list_of_commands_is_not_cut():
+    assert "..." not in _help().split("Commands:")[1].split("Examples:")[0]
+
+
+def test_every_command_is_on_the_page():
+    text = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## ([a-z]+)$", text, re.MULTILINE) == COMMANDS
+    for command in COMMANDS:
+        assert f"$ ordinalrbm {command}" in text
+
+
+@pytest.fixture(scope="module")
+def workplace(originals, tmp_path_factory):
+    folder = Path(shutil.copytree(originals, tmp_path_factory.mktemp("examples") / "work"))
+    for name in ("ratings.orbm", "model.orbm"):
+        shutil.copy(folder / "films.orbm", folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("line", _lines())
+def test_example(line, workplace):
+    done = succeed_here(*shlex.split(line), cwd=workplace)
+    out = re.search(r"--out (\S+)", line)
+    if out is not None and "--draws" not in line:
+        assert (workplace / out[1]).exists()
+    assert done.stdout

@@ -1,0 +1,145 @@
+"""Full disks, Ctrl-C and closed pipes: one sentence, the right status, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import pty
+import resource
+import select
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from program import PATIENCE, PROGRAM, environment, names_in, run, started
+
+ROOM = 4096  # bytes that a file may have
+
+
+def _small_disk() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit ratings.csv --epochs 1 --out old.orbm",
+        "impute survey.orbm survey.sav --out old.sav",
+        "impute survey.orbm survey.sav --draws 2 --out old.dta",
+        "predict survey.orbm survey.sav --probabilities --out old.csv",
+        "recommend films.orbm --out old.parquet",
+        "report films.orbm --out old.html",
+    ],
+)
+def test_disk_full(line, files):
+    out = files / line.split()[-1]
+    out.write_text("mine")
+    for number in (1, 2):
+        out.with_name(f"{out.stem}-{number}{out.suffix}").write_text("mine")
+    before = names_in(files)
+    done = run(*line.split(), "--quiet", cwd=files, prepare=_small_disk)
+    assert "cannot be written (File too large); make room" in done.stderr
+    assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+    assert (done.returncode, done.stdout) == (1, "")
+    assert names_in(files) == before
+    assert out.read_text() == "mine"
+    assert out.with_name(f"{out.stem}-1{out.suffix}").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_output_full(files):
+    with open("/dev/full", "w") as full:
+        done = run("info", "survey.orbm", "--json", cwd=files, stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
+
+
+def test_output_closed_early(files):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = run("info", "survey.orbm", cwd=files, stdout=writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def _wait_for(process: subprocess.Popen[str], words: str) -> str:
+    """What standard error says up to and with these words."""
+    assert process.stderr is not None
+    told, end = b"", time.monotonic() + PATIENCE
+    while words.encode() not in told:
+        assert select.select([process.stderr], [], [], end - time.monotonic())[0], told
+        part = os.read(process.stderr.fileno(), 65536)
+        assert part, told
+        told += part
+    return told.decode()
+
+
+def _write_big_survey(path: Path) -> None:
+    """Enough to learn from for a while, on whatever machine."""
+    answers = np.random.default_rng(0).integers(1, 6, (20_000, 20))
+    pd.DataFrame(answers).add_prefix("q").to_csv(path, index=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "sign", "delay"),
+    [
+        ("fit big.csv --epochs 100000 --out old.orbm", "answered.", 2.0),
+        ("fit big.csv --epochs 100000 --out old.orbm", "answered.", 0.0),
+        ("evaluate big.csv --epochs 100000", "answered.", 1.0),
+        ("report big.csv --epochs 100000 --out old.html", "Learning from", 1.0),
+        ("demo --out new", "", 1.0),
+    ],
+)
+def test_ctrl_c(line, sign, delay, files):
+    _write_big_survey(files / "big.csv")
+    for name in ("old.orbm", "old.html"):
+        (files / name).write_text("mine")
+    before = names_in(files)
+    with started(*line.split(), cwd=files) as process:
+        _wait_for(process, sign)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+    assert rest.splitlines()[-1] == "Stopped."
+    assert "Traceback" not in rest and "Error" not in rest
+    assert names_in(files) == before
+    assert (files / "old.orbm").read_text() == (files / "old.html").read_text() == "mine"
+
+
+def test_ctrl_c_while_the_program_is_loaded(tmp_path):
+    with started("fit", "--help", cwd=tmp_path) as process:
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=PATIENCE)
+    # Before Python has begun with our code there is nobody who could say a word.
+    assert process.returncode in (130, -signal.SIGINT, 1, 0)
+    assert process.returncode != 130 or "Traceback" not in rest
+
+
+def test_progress_only_on_terminals(files):
+    """A bar where standard error is a terminal; no escape sequences where it is not."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    process = subprocess.Popen(
+        [*PROGRAM, "fit", "survey.sav", "--epochs", "2", "--out", "bar.orbm"],
+        cwd=files, env=environment(), stderr=theirs, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(theirs)
+    told = b""
+    try:
+        while part := os.read(ours, 65536):
+            told += part
+    except OSError:  # the terminal is gone with the process
+        pass
+    os.close(ours)
+    assert process.wait(PATIENCE) == 0
+    assert b"learning" in told and b"2/2" in told
+    quiet = run("fit", "survey.sav", "--epochs", "2", "--out", "none.orbm", cwd=files)
+    assert "learning" not in quiet.stderr and "\x1b" not in quiet.stderr
+    assert (files / "bar.orbm").read_bytes() == (files / "none.orbm").read_bytes()

@@ -1,0 +1,93 @@
+"""Ratings from their file to a model, recommendations, scores and a page."""
+
+from __future__ import annotations
+
+import pandas as pd
+from program import found, succeed, succeed_here
+
+
+def test_info(files):
+    about = found("info", "films.orbm", cwd=files)
+    assert about["model"] == "MatrixCumulativeRBM" and about["learnt_from"] == "ratings"
+    assert (about["users"], about["items"]) == (45, 36)
+    assert about["scale"] == "1 < 2 < 3 < 4 < 5"
+
+
+def test_same_seed_same_bytes(files):
+    arguments = ["fit", "ratings.csv", "--epochs", 2, "--seed", 7]
+    found(*arguments, "--out", "a.orbm", cwd=files)
+    done = succeed(*arguments, "--out", "b.orbm", "--quiet", "--threads", 1, cwd=files)
+    assert done.stderr == ""
+    assert (files / "a.orbm").read_bytes() == (files / "b.orbm").read_bytes()
+
+
+def test_predict_pairs(files):
+    predict = ["predict", "films.orbm", "pairs.csv", "--probabilities"]
+    assert found(*predict, "--out", "a.csv", cwd=files)["lines"] == 4
+    table = pd.read_csv(files / "a.csv")
+    assert table["user"].tolist() == [1, 2, 99_999, 1]
+    assert table["prediction"].isin([1, 2, 3, 4, 5]).all()
+    assert table.filter(like="p_").sum(axis=1).round(6).eq(1).all()
+
+
+def test_recommend_to_files(files):
+    everybody = ["recommend", "films.orbm", "--users", "all", "-n", 3]
+    assert found(*everybody, "--out", "best.csv", cwd=files)["lines"] <= 45 * 3
+    done = succeed_here(*everybody, "--out", "best.parquet", cwd=files)
+    assert done.stdout.endswith("recommendations are in best.parquet.\n")
+    table = pd.read_csv(files / "best.csv")
+    pd.testing.assert_frame_equal(
+        table, pd.read_parquet(files / "best.parquet"), check_dtype=False, rtol=1e-5
+    )
+    rated = pd.read_csv(files / "ratings.csv").set_index(["userId", "movieId"]).index
+    assert not table.set_index(["user", "item"]).index.isin(rated).any()
+
+
+def test_recommend_on_the_terminal(files):
+    done = succeed_here("recommend", "films.orbm", "--users", "17,42,777", "-n", 2, cwd=files)
+    assert done.stderr.startswith("Not known, so they get what the average user would like: 777.")
+    assert len(done.stdout.splitlines()) == 2 + 6
+    some = ["recommend", "films.orbm", "--users", "1", "-n", 36, "--seen"]
+    assert len(found(*some, cwd=files)["recommendations"]) == 36
+
+
+def test_recommend_to_new_users(files):
+    arguments = ["recommend", "films.orbm", "--users", "9001", "--ratings", "new.csv"]
+    done = succeed_here(*arguments, cwd=files)
+    assert done.stderr == "Placed 1 new user and 0 new items.\n"
+    best = found(*arguments, cwd=files)["recommendations"]
+    assert len(best) == 10
+    assert not {line["item"] for line in best} & {101, 102, 103, 104}
+
+
+def test_ids_that_are_text_with_brackets(files):
+    fit = ["fit", "names.csv", "--model", "vector", "--out", "names.orbm", "--epochs", 2]
+    found(*fit, cwd=files)
+    assert found("info", "names.orbm", cwd=files)["parameters"]["n_item_factors"] == 0
+    done = succeed_here("recommend", "names.orbm", "--users", "[b]Zoë 40", "-n", 2, cwd=files)
+    assert done.stdout.count("[b]Zoë 40") == 2 and done.stdout.count("[/b]") == 2
+
+
+def test_evaluate(files):
+    done = succeed_here("evaluate", "ratings.csv", "--epochs", 2, cwd=files)
+    assert "Hidden are the last ratings of each user" in done.stderr
+    assert "root mean square error" in done.stdout
+    arguments = ["evaluate", "ratings.csv", "--epochs", 2, "--protocol", "random"]
+    scores = found(*arguments, "--min-ratings", 16, cwd=files)
+    assert scores["hidden"] == 450
+    assert scores == found(*arguments, "--min-ratings", 16, cwd=files)
+
+
+def test_a_model_on_later_ratings(files):
+    scores = found("evaluate", "films.orbm", "--data", "later.csv", cwd=files)
+    assert scores["hidden"] == 90
+    assert scores["model"]["rmse"] < scores["marginal"]["rmse"]
+
+
+def test_report(files):
+    arguments = ["report", "ratings.csv", "--epochs", 2, "--user", 17, "--title", "<b>Films</b>"]
+    found(*arguments, "--out", "a.html", cwd=files)
+    page = (files / "a.html").read_text(encoding="utf-8")
+    assert "&lt;b&gt;Films" in page and "<b>Films" not in page
+    succeed_here("report", "films.orbm", "--data", "later.csv", "--out", "b.html", cwd=files)
+    assert "<html" in (files / "b.html").read_text(encoding="utf-8")

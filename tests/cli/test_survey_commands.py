@@ -1,0 +1,165 @@
+"""A survey from its file to a model, a completed file, scores and a page."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+import pandas as pd
+import pyreadstat
+import pytest
+from program import found, names_in, succeed, succeed_here
+from small_files import LABELS, LEVELS, MISSING, QUESTIONS, SCRIPT, TITLE, survey_frame
+
+CODES = {name: set(range(1, n + 1)) for name, n in LEVELS.items()} | {"q5": {0, 1}}
+N_GAPS = sum((~survey_frame()[name].isin(codes)).sum() for name, codes in CODES.items())
+
+
+def test_proposal_then_corrected_schema(files):
+    done = succeed_here("fit", "survey.sav", "--write-schema", "mine.toml", cwd=files)
+    assert re.search(r"q1 … q3.*ordinal.*1 Strongly.*8 Weiß nicht", done.stderr)
+    assert "300 respondents, 6 questions" in done.stderr
+    assert "mine.toml" in done.stdout
+    text = (files / "mine.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(text)["columns"]["q1"]["levels"] == [1, 2, 3, 4, 5]
+    (files / "mine.toml").write_text(
+        '[columns.q5]\nrole = "ignored"\n[columns.q1]\nlevels = [5, 4, 3, 2, 1]\n'
+        '[columns.region]\nrole = "ordinal"\nlevels = [1, 2, 3]\n'
+    )
+    arguments = ["fit", "survey.sav", "--schema", "mine.toml", "--epochs", 2]
+    about = found(*arguments, "--out", "a.orbm", cwd=files)
+    assert about["model"] == "a.orbm" and about["epochs"] == 2
+    # Said or not, watched or not: the same model to the byte.
+    done = succeed(*arguments, "--out", "b.orbm", "--quiet", "--threads", 1, cwd=files)
+    assert done.stderr == "" and done.stdout.startswith("The model is in b.orbm")
+    assert (files / "a.orbm").read_bytes() == (files / "b.orbm").read_bytes()
+    scales = found("info", "a.orbm", cwd=files)["scales"]
+    assert list(scales) == ["region", "q1", "q2", "q3", "q4", "q6"]
+    assert scales["q1"][0] == "Strongly agree" and scales["q2"][-1] == "Strongly agree"
+    assert scales["region"] == ["North", "Middle", "South"]
+
+
+def test_info(files):
+    shown = succeed_here("info", "survey.orbm", cwd=files)
+    assert shown.stderr == ""
+    assert "CumulativeRBM" in shown.stdout and "Never < Rarely < Sometimes < Often" in shown.stdout
+    assert all(len(line) <= 80 for line in shown.stdout.splitlines())
+
+
+def _given(frame: pd.DataFrame, name: str) -> pd.Series:
+    return frame[name].isin(CODES[name])
+
+
+def _check_filled(before: pd.DataFrame, after: pd.DataFrame) -> None:
+    for name, codes in CODES.items():
+        assert set(after[name]) <= codes
+        given = _given(before, name)
+        assert (after.loc[given, name] == before.loc[given, name]).all()
+    others = [name for name in before if name not in CODES]
+    pd.testing.assert_frame_equal(after[others], before[others])
+
+
+def test_impute_spss(files):
+    about = found("impute", "survey.orbm", "survey.sav", "--out", "full.sav", cwd=files)
+    assert about == {"out": ["full.sav"], "filled": N_GAPS}
+    before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
+    after, says = pyreadstat.read_sav(files / "full.sav", user_missing=True)
+    assert list(after) == list(before)
+    _check_filled(before, after)
+    assert says.variable_value_labels == said.variable_value_labels
+    assert says.variable_value_labels["country"] == LABELS["country"]
+    assert says.missing_ranges == said.missing_ranges and set(says.missing_ranges) == set(MISSING)
+    assert says.column_names_to_labels == said.column_names_to_labels
+    assert says.column_names_to_labels["q2"] == QUESTIONS["q2"]
+    assert says.variable_measure == said.variable_measure
+
+
+def test_draws(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1]
+    about = found(*arguments, "--out", "d.sav", cwd=files)
+    assert about["out"] == ["d-1.sav", "d-2.sav"]
+    one, two = (pyreadstat.read_sav(files / name, user_missing=True)[0] for name in about["out"])
+    before, _ = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
+    for after in (one, two):
+        _check_filled(before, after)
+    assert not one[list(CODES)].equals(two[list(CODES)])
+    succeed(*arguments, "--out", "e.sav", cwd=files)
+    assert (files / "d-1.sav").read_bytes() == (files / "e-1.sav").read_bytes()
+
+
+def test_stata(files):
+    done = succeed_here("fit", "survey.dta", "--out", "stata.orbm", "--epochs", 2, cwd=files)
+    assert ".a missing a" in done.stderr
+    succeed_here("impute", "stata.orbm", "survey.dta", "--out", "full.dta", "--quiet", cwd=files)
+    before, said = pyreadstat.read_dta(files / "survey.dta", user_missing=True)
+    after, says = pyreadstat.read_dta(files / "full.dta", user_missing=True)
+    assert list(after) == list(before)
+    _check_filled(before, after)
+    assert says.variable_value_labels == said.variable_value_labels
+    assert says.column_names_to_labels == said.column_names_to_labels
+
+
+def test_predict(files):
+    predict = ["predict", "survey.orbm", "survey.sav"]
+    about = found(*predict, "--out", "gaps.csv", "--probabilities", cwd=files)
+    assert about == {"out": "gaps.csv", "lines": N_GAPS}
+    table = pd.read_csv(files / "gaps.csv")
+    assert list(table)[:4] == ["row", "respondent", "question", "prediction"]
+    assert (table["respondent"] == table["row"] + 1000).all()
+    q6 = table[table["question"] == "q6"]
+    assert set(q6["prediction"]) <= {"Never", "Rarely", "Sometimes", "Often"}
+    assert q6.filter(like="p_").sum(axis=1).tolist() == pytest.approx([1.0] * len(q6))
+    succeed_here(*predict, "--out", "means.parquet", "--rule", "mean", cwd=files)
+    assert pd.read_parquet(files / "means.parquet")["prediction"].between(1, 7).all()
+
+
+def test_evaluate(files):
+    done = succeed_here("evaluate", "survey.sav", "--epochs", 3, cwd=files)
+    assert "hidden answers" in done.stdout and "exactly right" in done.stdout
+    again = found("evaluate", "survey.sav", "--epochs", 3, cwd=files)
+    assert f"{again['model']['nll']:.4f}" in done.stdout  # the same seed, the same split
+    assert again["model"]["nll"] < again["marginal"]["nll"]
+    assert set(again["by_question"]) == set(LEVELS)
+
+
+def test_a_model_tested_on_its_own_data_is_told(files):
+    done = succeed("evaluate", "survey.orbm", "--data", "survey.sav", "--quiet", cwd=files)
+    assert re.fullmatch(r"Warning: .*learnt from.*\n", done.stderr)
+
+
+def test_report(files):
+    arguments = ["report", "survey.sav", "--group", "country", "--epochs", 2]
+    about = found(*arguments, "--out", "a.html", cwd=files)
+    page = (files / "a.html").read_text(encoding="utf-8")
+    assert about["bytes"] == len(page.encode())
+    assert "I like my neighbours" in page and "Häuser sind schön" in page and "España" in page
+    assert SCRIPT not in page
+    assert page.count(TITLE) == page.count("<title>")  # only those of the page and its figures
+    assert f"read? {TITLE}" not in page
+    done = succeed(*arguments, "--out", "b.html", "--quiet", cwd=files)
+    assert done.stderr == "" and done.stdout.startswith("The page is in b.html")
+    assert (files / "b.html").read_bytes() == (files / "a.html").read_bytes()
+
+
+def test_report_of_a_model(files):
+    succeed_here("report", "survey.orbm", "--out", "model.html", cwd=files)
+    done = succeed_here(
+        "report", "survey.orbm", "--data", "survey.sav", "--out", "p.html", cwd=files
+    )
+    assert done.stdout.startswith("The page is in p.html")
+    assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")
+    assert not [name for name in names_in(files) if name.startswith(".")]
+
+
+def test_survey_as_matrix(files):
+    fit = ["fit", "survey.sav", "--model", "matrix", "--epochs", 2, "--factors", 3]
+    found(*fit, "--out", "matrix.orbm", cwd=files)
+    assert found("info", "matrix.orbm", cwd=files)["items"] == 6
+    predict = ["predict", "matrix.orbm", "survey.sav", "--out", "gaps.csv"]
+    assert found(*predict, cwd=files)["lines"] == N_GAPS
+    table = pd.read_csv(files / "gaps.csv")
+    assert set(table.loc[table["item"] == "q5", "prediction"]) <= {"no", "yes"}
+    best = found("recommend", "matrix.orbm", "--users", "1001", "--seen", cwd=files)
+    assert {line["item"] for line in best["recommendations"]} == set(LEVELS)
+    scores = found("evaluate", "survey.sav", "--model", "matrix", "--epochs", 2, cwd=files)
+    assert scores["model"]["nll"] < 2

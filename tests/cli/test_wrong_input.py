@@ -1,0 +1,134 @@
+"""Wrong files, columns and options: one sentence, the right exit status, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from program import names_in, run
+from small_files import survey_frame, write_spss
+
+OUT = "kept.csv"
+# The arguments, and words of the sentence. Where it is not said, --out goes to a file that exists.
+CASES: dict[str, tuple[str, str]] = {
+    "file missing": ("fit nope.csv --out m.orbm", "'nope.csv' does not exist"),
+    "model missing": ("info nope.orbm", "'nope.orbm' does not exist"),
+    "data missing": ("evaluate nope.orbm --data survey.sav", "'nope.orbm' does not exist"),
+    "folder as data": ("fit folder --out m.orbm", "holds no Parquet file"),
+    "folder as model": ("info folder", "'folder' is a folder"),
+    "empty file": ("fit empty.csv --out m.orbm", "'empty.csv' is empty"),
+    "junk csv": ("fit junk.csv --out m.orbm", "'junk.csv' is no text"),
+    "junk sav": ("fit junk.sav --out m.orbm", "'junk.sav' cannot be read"),
+    "junk parquet": ("fit junk.parquet --out m.orbm", "'junk.parquet' cannot be read"),
+    "truncated sav": ("fit cut.sav --out m.orbm", "'cut.sav' cannot be read"),
+    "truncated model": ("info cut.orbm", "'cut.orbm' is not a model file"),
+    "truncated model shown": ("report cut.orbm --out p.html", "'cut.orbm' is not a model file"),
+    "unknown ending": ("fit survey.xyz --out m.orbm", "ending that is not known"),
+    "no such format": ("fit notes.txt --out m.orbm", "ending that is not known"),
+    "data as model": ("info survey.sav", "'survey.sav' is not a model file"),
+    "model as data": ("fit survey.orbm --out m.orbm", "'survey.orbm' is a model, not data"),
+    "ratings for survey model": (f"predict survey.orbm ratings.csv --out {OUT}", "holds ratings"),
+    "survey for ratings model": (f"predict films.orbm survey.sav --out {OUT}", "no column 'user'"),
+    "survey tests ratings": ("evaluate films.orbm --data survey.sav", "holds no ratings"),
+    "model without data": ("evaluate films.orbm", "give what to test it on with --data"),
+    "data without model": ("evaluate ratings.csv --data later.csv", "--data goes with a model"),
+    "ratings model imputes": (f"impute films.orbm survey.sav --out {OUT}", "learnt from a survey"),
+    "survey model recommends": ("recommend survey.orbm", "learnt from ratings"),
+    "question lacking": (f"impute survey.orbm lacks.sav --out {OUT}", "lacks the column 'q3'"),
+    "unknown code": (f"impute survey.orbm code.sav --out {OUT}", "column 'q1', row 3"),
+    "schema column": ("fit survey.sav --schema column.toml --out m.orbm", "mean 'region'?"),
+    "schema no toml": ("fit survey.sav --schema bad.toml --out m.orbm", "is not TOML"),
+    "schema not utf-8": ("fit survey.sav --schema latin.toml --out m.orbm", "is not UTF-8"),
+    "schema missing": ("fit survey.sav --schema no.toml --out m.orbm", "'no.toml' does not exist"),
+    "schema of ratings": ("fit ratings.csv --write-schema s.toml", "need no schema"),
+    "schema and model": ("fit survey.sav --write-schema s.toml --out m.orbm", "leave out --out"),
+    "no out": ("fit survey.sav", "--out model.orbm"),
+    "unknown group": ("report survey.sav --out p.html --group land", "take one of: country"),
+    "group of ratings": ("report films.orbm --out p.html --group land", "--group changes nothing"),
+    "unknown user": ("report films.orbm --out p.html --user 777", "--user '777' is not known"),
+    "user in words": ("recommend films.orbm --users Zoë", "'Zoë' is no number"),
+    "nobody": ("recommend films.orbm --users ,", "--users names nobody"),
+    "no weights in ratings": ("fit ratings.csv --out m.orbm --weighted", "--weighted changes"),
+    "too few ratings": ("evaluate ratings.csv --min-ratings 500", "lower --min-ratings"),
+    "no times": ("evaluate names.csv --protocol chronological", "'timestamp'"),
+    "zero factors": ("fit survey.sav --out m.orbm --factors 0", "'--factors'"),
+    "unknown option": ("fit survey.sav --out m.orbm --fctors 3", "No such option: --fctors"),
+    "unknown command": ("ft survey.sav", "No such command 'ft'"),
+    "unknown kind": ("fit survey.sav --out m.orbm --model cube", "'--model'"),
+    "mean is no level": (f"impute survey.orbm survey.sav --out {OUT} --rule mean", "no level"),
+    "out folder missing": ("fit survey.sav --out no/m.orbm", "Folder 'no' does not exist"),
+    "out is a folder": ("fit survey.sav --out folder", "'folder' is a folder"),
+    "out is a pipe": ("fit survey.sav --out pipe", "no ordinary file"),
+    "out is the data": ("impute survey.orbm survey.sav --out survey.sav", "would be written over"),
+    "out ending": ("predict films.orbm pairs.csv --out a.xyz", "ending that is not known"),
+    "out no table": ("recommend films.orbm --out best.sav", "cannot hold a plain table"),
+    "no permission": ("fit survey.sav --out {forbidden}/m.orbm", "cannot be written"),
+    "no permission to read": ("fit {secret} --out m.orbm", "may not be read"),
+}  # fmt: skip
+AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def _add_wrong_files(folder: Path) -> None:
+    (folder / "folder").mkdir()
+    (folder / "empty.csv").touch()
+    os.mkfifo(folder / "pipe")  # never a real device: as root, a mistake would destroy it
+    junk = np.random.default_rng(0).bytes(5000)
+    for ending in ("csv", "sav", "parquet"):
+        (folder / f"junk.{ending}").write_bytes(b"\0" + junk)
+    for name in ("survey.sav", "survey.orbm"):
+        whole = (folder / name).read_bytes()
+        (folder / name.replace("survey", "cut")).write_bytes(whole[: len(whole) // 2])
+    for name in ("survey.xyz", "notes.txt"):
+        shutil.copy(folder / "survey.sav", folder / name)
+    frame = survey_frame()
+    write_spss(folder / "lacks.sav", frame.drop(columns="q3"))
+    frame.loc[3, "q1"] = 7.0
+    write_spss(folder / "code.sav", frame)
+    (folder / "column.toml").write_text('[columns.regoin]\nrole = "ordinal"\n')
+    (folder / "bad.toml").write_text("[columns.q1\n")
+    (folder / "latin.toml").write_bytes("# Österreich\n".encode("latin-1"))
+    (folder / OUT).write_text("mine")
+    (folder / "secret.csv").write_text("a,b\n1,2\n")
+    (folder / "secret.csv").chmod(0)
+    (folder / "forbidden").mkdir(mode=0o500)
+
+
+@pytest.fixture(scope="module")
+def failures(originals, tmp_path_factory):
+    """All cases at once, as every process takes a second or two to start."""
+    folder = Path(shutil.copytree(originals, tmp_path_factory.mktemp("wrong") / "work"))
+    _add_wrong_files(folder)
+    before = names_in(folder)
+    places = {"forbidden": "/proc" if AS_ROOT else "forbidden", "secret": "secret.csv"}
+
+    def fail(line: str) -> subprocess.CompletedProcess[str]:
+        return run(*line.format(**places).split(" "), cwd=folder)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = dict(zip(CASES, pool.map(fail, (line for line, _ in CASES.values())), strict=True))
+    done["left behind"] = names_in(folder) - before
+    done["existing file"] = (folder / OUT).read_text()
+    return done
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_sentence_and_status_2(case, failures):
+    if case == "no permission to read" and AS_ROOT:
+        pytest.skip("nothing is forbidden to root")
+    done, words = failures[case], CASES[case][1]
+    assert words in done.stderr
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+    assert done.stderr.endswith((".\n", "?\n"))
+    assert "unforeseen" not in done.stderr
+
+
+def test_nothing_is_left_behind(failures):
+    assert failures["left behind"] == set()
+    assert failures["existing file"] == "mine"
