@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student_t
 
 FEWEST_GROUPS, MOST_GROUPS = 2, 30
-_NORMAL_95 = 1.959964
+_COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class GroupMeans:
         Share of each factor's variance that lies between the groups.
     table : DataFrame
         One line per factor and group: ``factor``, ``group``, ``count``, ``mean`` (of the factor's
-        posterior), ``standard_error``; ``difference`` from everybody's mean in standard deviations
-        of the factor, and its 95 % interval from ``low`` to ``high``.
+        posterior), ``standard_error``; ``difference`` from the mean of all who are in a group, in
+        standard deviations of the factor, and its 95 % interval from ``low`` to ``high``.
     """
 
     variable: str
@@ -79,10 +80,7 @@ def group_means(
     """
     known = groups.notna().to_numpy()
     values = np.asarray(factors, dtype=np.float64)[known]
-    weights = np.ones(known.sum()) if weight is None else np.asarray(weight, dtype=float)[known]
-    weights = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
-    if not weights.any():  # who all count nothing, count the same
-        weights = np.ones_like(weights)
+    weights = _counting(weight, known)
     kinds = groups[known].astype("category").cat.remove_unused_categories().cat
     everybody = np.average(values, axis=0, weights=weights)
     variance = np.average((values - everybody) ** 2, axis=0, weights=weights)
@@ -92,26 +90,52 @@ def group_means(
         own = (kinds.codes == code).to_numpy() & (weights > 0)
         if not own.any():
             continue
-        mean, error = _mean(values[own], weights[own])
-        between += weights[own].sum() * (mean - everybody) ** 2
-        difference, reach = (mean - everybody) / spread, _NORMAL_95 * error / spread
-        parts.append(
-            pd.DataFrame(
-                {
-                    "factor": np.arange(values.shape[1]),
-                    "group": str(label),
-                    "count": int(own.sum()),
-                    "mean": mean,
-                    "standard_error": error,
-                    "difference": difference,
-                    "low": difference - reach,
-                    "high": difference + reach,
-                }
-            )
-        )
+        part = _against_the_rest(values, weights, own)
+        between += weights[own].sum() * (part["mean"] - everybody) ** 2
+        for name in ("difference", "low", "high"):
+            part[name] = part[name] / spread
+        parts.append(part.assign(group=str(label), count=int(own.sum())))
     share = between / weights.sum() / np.where(variance > 0, variance, 1.0)
     table = pd.concat(parts).sort_values(["factor"], kind="stable").reset_index(drop=True)
-    return GroupMeans(str(groups.name), share, table)
+    return GroupMeans(str(groups.name), share, table[_COLUMNS])
+
+
+def _counting(weight: np.ndarray | None, known: np.ndarray) -> np.ndarray:
+    """How much each of those known counts; who has no weight counts nothing."""
+    weights = np.ones(known.sum()) if weight is None else np.asarray(weight, dtype=float)[known]
+    weights = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
+    # Who all count nothing, count the same.
+    return weights if weights.any() else np.ones_like(weights)
+
+
+def _against_the_rest(values: np.ndarray, weights: np.ndarray, own: np.ndarray) -> pd.DataFrame:
+    """A group's means, and how far they are from everybody's, with 95 % intervals.
+
+    Everybody includes the group, so that the difference is (1 − p) times that from the rest, p being
+    the group's share of the weights; so is its standard error. Few people know it less well:
+    Student's t with Welch's degrees of freedom.
+    """
+    rest = ~own & (weights > 0)
+    mean, error = _mean(values[own], weights[own])
+    other, other_error = _mean(values[rest], weights[rest])
+    share = weights[own].sum() / weights.sum()
+    difference = (1.0 - share) * (mean - other)
+    variances = np.stack([error**2, other_error**2])
+    freedom = np.array([own.sum() - 1, rest.sum() - 1])[:, None]
+    with np.errstate(invalid="ignore", divide="ignore"):  # nobody differs: no error, no freedom
+        welch = variances.sum(axis=0) ** 2 / (variances**2 / freedom).sum(axis=0)
+    reach = student_t.ppf(0.975, np.where(welch > 0, welch, np.inf))
+    reach = reach * (1.0 - share) * np.sqrt(variances.sum(axis=0))
+    return pd.DataFrame(
+        {
+            "factor": np.arange(values.shape[1]),
+            "mean": mean,
+            "standard_error": error,
+            "difference": difference,
+            "low": difference - reach,
+            "high": difference + reach,
+        }
+    )
 
 
 def _mean(values: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
