@@ -78,6 +78,7 @@ def write_answers(
     >>> from ordinalrbm.files.proposal import propose
     >>> source = from_frame(pd.DataFrame({"sex": ["f", "m", "f"], "Q1": [1, None, 2]}))
     >>> filled = pd.DataFrame({"Q1": ["1", "2", "2"]})
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "filled.csv"
     ...     write_answers(file, filled, source, propose(source))
@@ -117,6 +118,7 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "table.tsv"
     ...     write_table(file, pd.DataFrame({"item": ["a", "b"], "rating": [4.0, None]}))
