@@ -440,10 +440,19 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with threads(self.n_jobs):
             levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
-        like = np.zeros(levels.shape)
-        return tables.decode(
-            levels, self.scales_, like if names is None else pd.DataFrame(like, columns=list(names))
-        )
+        if names is None:
+            return tables.decode(levels, self.scales_, np.zeros(levels.shape))
+        return tables.decode(levels, self.scales_, self._blank(len(levels), list(names)))
+
+    def _blank(self, n: int, names: list[str]) -> pd.DataFrame:
+        """A frame of the kind that answers are given in; text in order, as it may look like numbers."""
+        columns = {
+            name: np.zeros(n)
+            if scale.is_numeric
+            else pd.Categorical([None] * n, list(scale.labels), ordered=True)
+            for name, scale in zip(names, self.scales_, strict=True)
+        }
+        return pd.DataFrame(columns)
 
     def sample_factors(
         self, X: Any, *, n_chains: int = 4, n_draws: int = 500, random_state: Any = None

@@ -944,3 +944,12 @@ def test_equal_runs_write_equal_parameters(table, tmp_path):
         model.save(tmp_path / name)
         digests.add(hashlib.sha256((tmp_path / name).read_bytes()).hexdigest())
     assert len(digests) == 1
+
+
+def test_samples_of_text_that_looks_like_numbers_can_be_read_again():
+    levels = pd.CategoricalDtype(["1", "2", "10"], ordered=True)
+    answers = pd.DataFrame({"a": ["1", "2", "10"] * 20, "b": ["10", "2", "1"] * 20}).astype(levels)
+    model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(answers)
+    made_up = model.sample(5, random_state=0)
+    assert made_up["a"].dtype == levels
+    assert model.transform(made_up).shape == (5, 2)

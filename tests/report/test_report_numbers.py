@@ -6,6 +6,7 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student_t
 from small_pages import answers, background, fitted, rater, ratings, survey
 
 from ordinalrbm import evaluate, report
@@ -71,18 +72,37 @@ def test_scores_of_hidden_answers_are_those_of_evaluate():
 
 
 def test_intervals_by_hand():
-    factor = np.array([[1.0], [3.0], [5.0], [7.0], [9.0]])
-    groups = pd.Series(["a", "a", "a", "b", None], name="g")
+    factor = np.array([[1.0], [3.0], [5.0], [6.0], [10.0], [9.0]])
+    groups = pd.Series(["a", "a", "a", "b", "b", None], name="g")
     found = group_means(factor, groups).table.set_index("group")
-    # Everybody with a group: mean 4, variance 5; group a: mean 3, variance 4 of 3 people.
+    # Those with a group: mean 5, variance 46 / 5. Group a: mean 3, squared error of it 4 / 3, three
+    # people of five. Group b: mean 8, squared error 8 / 2.
+    spread = np.sqrt(46 / 5)
     assert found.loc["a", "mean"] == 3.0
     assert found.loc["a", "standard_error"] == pytest.approx(2 / np.sqrt(3))
-    assert found.loc["a", "difference"] == pytest.approx(-1 / np.sqrt(5))
-    reach = 1.959964 * 2 / np.sqrt(3) / np.sqrt(5)
-    assert found.loc["a", "low"] == pytest.approx(-1 / np.sqrt(5) - reach)
-    assert found.loc["a", "high"] == pytest.approx(-1 / np.sqrt(5) + reach)
+    assert found.loc["a", "difference"] == pytest.approx(-2 / spread)
+    freedom = (4 / 3 + 4) ** 2 / ((4 / 3) ** 2 / 2 + 4**2 / 1)
+    reach = student_t.ppf(0.975, freedom) * 2 / 5 * np.sqrt(4 / 3 + 4) / spread
+    assert found.loc["a", "low"] == pytest.approx(-2 / spread - reach)
+    assert found.loc["a", "high"] == pytest.approx(-2 / spread + reach)
+    assert found.loc["b", "mean"] == 8.0
+
+
+def test_a_single_person_has_no_interval():
+    factor, groups = np.array([[1.0], [3.0], [7.0]]), pd.Series(["a", "a", "b"], name="g")
+    found = group_means(factor, groups).table.set_index("group")
     assert found.loc["b", "mean"] == 7.0
-    assert np.isnan(found.loc["b", "low"])
+    assert np.isnan(found["low"]).all()
+
+
+@pytest.mark.parametrize("sizes", [(50, 50), (90, 10), (5, 95)])
+def test_intervals_miss_in_one_of_twenty_cases(sizes):
+    """People of one kind, put into groups by chance: zero is outside of 5 % of the intervals."""
+    rng = np.random.default_rng(0)
+    groups = pd.Series(np.repeat(["a", "b"], sizes), name="g")
+    table = group_means(rng.normal(size=(100, 4000)), groups).table
+    misses = ((table["low"] > 0) | (table["high"] < 0)).mean()
+    assert 0.035 < misses < 0.065
 
 
 def test_weights_count():
@@ -205,3 +225,11 @@ def test_scores_of_ratings_are_those_of_evaluate():
         usual.append(counts / counts.sum())
     judged = evaluate.score(np.array(usual), test["rating"].to_numpy())
     assert section.usual["nll"] == pytest.approx(judged["nll"])
+
+
+def test_ratings_that_were_learnt_from_are_no_test():
+    table = ratings()
+    model = rater(table)
+    html = report.ratings_page(model, test=table)
+    assert f"{len(table):,} more ratings" not in html  # nothing is left to score
+    assert "that it has not learnt from" not in html

@@ -138,11 +138,9 @@ def _of_survey(
 
 
 def _check_group(survey: Any, group: str | None) -> None:
-    if group is not None and group not in survey.background:
-        known = ", ".join(map(str, survey.background.columns[:12])) or "none"
-        raise DataError(
-            f"--group {group!r} is no background variable of {survey.name!r}; take one of: {known}."
-        )
+    from ordinalrbm.report.survey import check_group
+
+    check_group(survey.background, group)
 
 
 def _of_ratings(

@@ -21,7 +21,7 @@ def group_differences(
     means: pd.DataFrame,
     *,
     middle: float = 0.0,
-    measure: str = "standard deviations from everybody's mean",
+    measure: str = "standard deviations from the mean of all",
     title: str = "",
     note: str = "",
 ) -> Figure:

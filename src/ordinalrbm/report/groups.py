@@ -111,7 +111,7 @@ def _counting(weight: np.ndarray | None, known: np.ndarray) -> np.ndarray:
 def _against_the_rest(values: np.ndarray, weights: np.ndarray, own: np.ndarray) -> pd.DataFrame:
     """A group's means, and how far they are from everybody's, with 95 % intervals.
 
-    Everybody includes the group, so that the difference is (1 − p) times that from the rest, p being
+    Everybody includes the group, so that the difference is (1 − p) times that from the rest, with p
     the group's share of the weights; so is its standard error. Few people know it less well:
     Student's t with Welch's degrees of freedom.
     """

@@ -114,20 +114,31 @@ def as_svg(figure: Figure, name: str) -> Markup:
     return Markup(_compact(buffer.getvalue(), name))
 
 
+_TAG = re.compile(r"<[^>]*>")
+
+
 def _compact(svg: str, name: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', svg)[:2]
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    used = set(re.findall(r'(?:url\(#|href="#)([^)"]+)', svg))
-    svg = re.sub(r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", svg)
-    # The page has a font of its own, which the list of matplotlib's would override.
-    svg = re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", svg)
+    used = {
+        one for tag in _TAG.findall(svg) for one in re.findall(r'(?:url\(#|href="#)([^)"]+)', tag)
+    }
+    # In tags only: text may look like anything.
+    svg = _TAG.sub(lambda tag: _own_names(tag[0], name, used), svg)
     svg = re.sub(r"\n\s*", "\n", svg)
     size = f'style="width:{float(width) * 4 / 3:.0f}px" data-ratio="{float(height):.0f}"'
     return svg.replace("<svg", f'<svg role="img" {size}', 1)
+
+
+def _own_names(tag: str, name: str, used: set[str]) -> str:
+    """A tag with ids that no other figure has, those that nobody asks for left out."""
+    tag = re.sub(r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", tag)
+    tag = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", tag)
+    # The page has a font of its own, which the list of matplotlib's would override.
+    return re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", tag)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
-from ordinalrbm.data.ratings import Ratings, encode
+from ordinalrbm.data.ratings import Encoded, Ratings, encode
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate import reliability, score
@@ -58,7 +58,7 @@ def ratings_page(
     model: MatrixCumulativeRBM,
     *,
     test: pd.DataFrame | None = None,
-    left_out: Iterable[LeftOut] = (),
+    left_out: Iterable[LeftOut] | None = None,
     title: str | None = None,
     example_user: Any = None,
     progress: Progress | None = None,
@@ -70,10 +70,10 @@ def ratings_page(
     model : MatrixCumulativeRBM, fitted
         The ratings that it was fitted on are in it.
     test : DataFrame with the columns user, item, rating, optional
-        Ratings that the model has not learnt from. Without them, the page cannot say how good
-        predictions are.
+        Ratings that the model has not learnt from; pairs that it has are left out, and counted.
+        Without them, the page cannot say how good predictions are.
     left_out : iterable of LeftOut, optional
-        What of the file was not used.
+        What of the file was not used; None when no file was read.
     title : str, optional
     example_user : id, optional
         Whose recommendations to explain; by default somebody with a usual number of ratings.
@@ -113,7 +113,7 @@ def ratings_page(
         known=known,
         density=known.observations.density,
         levels=_levels_figure(known),
-        left_out=left_out_table(tuple(left_out)),
+        left_out=None if left_out is None else left_out_table(tuple(left_out)),
         learning=learning_figure(model),
         scores=scores,
         example=example,
@@ -168,6 +168,7 @@ class ScoreSection:
     n_ratings: int
     n_given: int
     n_strangers: int
+    n_learnt: int
     model: dict[str, float]
     usual: dict[str, float]
     table: Table
@@ -179,7 +180,8 @@ class ScoreSection:
 def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | None:
     known = model.ratings_
     given = encode(known, test)
-    usable = np.flatnonzero(given.level >= 0)
+    learnt = _learnt(known, given)
+    usable = np.flatnonzero((given.level >= 0) & ~learnt)
     n_given = len(usable)
     if not n_given:
         return None
@@ -197,6 +199,7 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
         len(usable),
         n_given,
         int(((given.user[usable] < 0) | (column < 0)).sum()),
+        int(learnt.sum()),
         own,
         others,
         _scores_table(own, others),
@@ -204,6 +207,15 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
         items,
         fewest,
     )
+
+
+def _learnt(known: Ratings, given: Encoded) -> np.ndarray:
+    """Which of some ratings are of pairs that the model has learnt from."""
+    seen = known.observations
+    rows = np.repeat(np.arange(seen.n_rows, dtype=np.int64), np.diff(seen.row_start))
+    pairs = given.user.astype(np.int64) * known.n_items + given.item
+    both_known = (given.user >= 0) & (given.item >= 0)
+    return both_known & np.isin(pairs, rows * known.n_items + seen.column)
 
 
 def _usual(known: Ratings) -> np.ndarray:

@@ -157,6 +157,8 @@ def survey_page(
         seconds=learning_seconds(model),
         unanswered=model.unanswered,
         weighted_note="" if survey.weight is None else ", people counting by their weights",
+        weighted_learning=bool(model.about_.get("weighted")),
+        not_compared=_not_compared(survey, groups),
         seed=random_state,
     )
 
@@ -181,11 +183,12 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> pd.Data
                 f"The levels of '{name}' in the survey are not those of the model; give the survey "
                 "that it has learnt from."
             )
-    _check_group(survey.background, group)
+    check_group(survey.background, group)
     return answers.reset_index(drop=True)
 
 
-def _check_group(background: pd.DataFrame, group: str | None) -> None:
+def check_group(background: pd.DataFrame, group: str | None) -> None:
+    """Refuse a variable that makes no groups, or too many."""
     if group is None:
         return
     if group not in background:
@@ -545,6 +548,7 @@ class GroupSection:
     table: Table
     strongest: list[tuple[str, float]]
     n_groups: int
+    n_people: int
 
 
 def _groups(
@@ -563,6 +567,12 @@ def _groups(
         _group_section(means[name], names_of_factors, number)
         for number, name in enumerate(order[:_MOST_GROUPINGS])
     ]
+
+
+def _not_compared(survey: Survey, groups: list[GroupSection]) -> list[str]:
+    """Background variables that make no groups, too many, or are beyond the number shown."""
+    shown = {section.variable for section in groups}
+    return [str(name) for name in survey.background if str(name) not in shown]
 
 
 def _adjusted_share(means: GroupMeans) -> float:
@@ -591,6 +601,7 @@ def _group_section(
         _group_table(lines),
         [(names_of_factors[k], float(means.share[k])) for k in strongest],
         means.n_groups,
+        int(means.table.loc[means.table["factor"] == 0, "count"].sum()),
     )
 
 

@@ -45,7 +45,10 @@
 
   function textOf(variable, code) {
     if (code === UNKNOWN) return "not known";
-    return variable.kind === "number" ? numberText(variable, code) : variable.labels[code];
+    if (variable.kind !== "number") return variable.labels[code];
+    // Values are kept in 255 steps: where these are wide, they are not the numbers themselves.
+    const wide = (variable.high - variable.low) / 254 > 10 ** -variable.digits;
+    return (wide ? "about " : "") + numberText(variable, code);
   }
 
   // Classes of a number: equally wide between the values that leave out 1 % at either end.
