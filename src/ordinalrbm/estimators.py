@@ -445,7 +445,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tables.decode(levels, self.scales_, self._blank(len(levels), list(names)))
 
     def _blank(self, n: int, names: list[str]) -> pd.DataFrame:
-        """A frame of the kind that answers are given in; text in order, as it may look like numbers."""
+        """A frame as answers are given in; text in order, because it may look like numbers."""
         columns = {
             name: np.zeros(n)
             if scale.is_numeric

@@ -228,8 +228,8 @@ def test_scores_of_ratings_are_those_of_evaluate():
 
 
 def test_ratings_that_were_learnt_from_are_no_test():
-    table = ratings()
-    model = rater(table)
-    html = report.ratings_page(model, test=table)
-    assert f"{len(table):,} more ratings" not in html  # nothing is left to score
-    assert "that it has not learnt from" not in html
+    learnt, others = ratings().iloc[::2], ratings().iloc[1::2]
+    html = report.ratings_page(rater(), test=ratings())
+    assert f"On {len(others):,} ratings that it has not learnt from" in html
+    assert f"{len(learnt):,} more ratings were given to test it on" in html
+    assert "that it has not learnt from" not in report.ratings_page(rater(), test=learnt)
