@@ -10,8 +10,9 @@ import pytest
 from made_up_files import AGREEMENT, SCRIPT, write_spss, write_stata
 
 from ordinalrbm.files.formats import Source, from_frame, read
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Column
+from ordinalrbm.files.proposal import propose, unique_names
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import apply
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -172,6 +173,40 @@ def test_labelled_levels_that_never_occur_stay() -> None:
 def test_labels_that_are_alike_get_their_code() -> None:
     column = proposed([1, 2, 3] * 3, labels={1: "a", 2: "a", 3: "b"}, measure="ordinal")
     assert column.names == ("1 a", "2 a", "b")
+
+
+@pytest.mark.parametrize(
+    ("values", "levels", "note"),
+    [
+        ([1, "1", 2, 3, "2"], (1, 2, 3), "'1' counts as 1, '2' counts as 2"),
+        (["01", "1", "1", "2", "3"], ("1", "2", "3"), "'01' counts as '1'"),
+        (["Agree", "agree", "Agree", "DISAGREE "], ("DISAGREE", "Agree"), "'agree' counts as"),
+        (["very  good", "Very good", "bad", "very good"], ("bad", "very  good"), "counts as"),
+    ],
+)
+def test_spellings_of_one_answer_are_one_level(values: list, levels: tuple, note: str) -> None:
+    source = from_frame(pd.DataFrame({"q": values * 10}))
+    column = propose(source).column("q")
+    assert (column.role, column.levels) == ("ordinal", levels)
+    assert note in column.reason
+    answers = apply(source, Schema((column,))).answers["q"]
+    assert not answers.isna().any() and answers.nunique() == len(levels)
+
+
+def test_labelled_codes_differ_however_spelt() -> None:
+    labels = {"a": "Never", "A": "Sometimes", "b": "Often"}
+    assert proposed(["a", "A", "b", "B"] * 5, labels=labels).levels == ("a", "A", "b")
+
+
+def test_names_become_unique_in_the_end() -> None:
+    assert unique_names(["1", 1], {}) == ("1 1", "1 1 (2)")
+    assert unique_names([1, 2, 3], {1: "a", 2: "a", 3: "1 a"}) == ("1 a", "2 a", "1 a (3)")
+    assert len(unique_names(range(16_000), dict.fromkeys(range(16_000), "x"))) == 16_000
+
+
+def test_ids_that_differ_in_case_or_late_digits_stay_ids() -> None:
+    assert proposed([f"{k}{letter}" for k in range(40) for letter in "xX"], "who").role == "id"
+    assert proposed([str(9007199254740992 + k) for k in range(60)], "nr").role == "id"
 
 
 def test_ordered_categorical_keeps_its_order() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.files.codes import as_number, count_codes, is_among
+from ordinalrbm.files.codes import alike, as_number, count_codes, is_among
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
 from ordinalrbm.files.vocabulary import (
@@ -179,11 +180,46 @@ def _is_short_code(code: Code) -> bool:
 
 def _propose_column(look: _Look) -> Column:
     """The first rule that fits."""
-    for rule in (_unusable, _weight, _id, _constant, _ordered_category, _by_words, _numbers, _text):
+    for rule in (_unusable, _weight, _id):
         column = rule(look)
         if column is not None:
             return column
-    return _column(look, "background", "text without a known order", _seen(look))
+    look, merged = _merge_spellings(look)  # not of ids, where each letter counts
+    for rule in (_constant, _ordered_category, _by_words, _numbers, _text):
+        column = rule(look)
+        if column is not None:
+            break
+    else:
+        column = _column(look, "background", "text without a known order", _seen(look))
+    return replace(column, reason=column.reason + _taken_as(merged)) if merged else column
+
+
+def _merge_spellings(look: _Look) -> tuple[_Look, dict[Code, Code]]:
+    """The column with "agree" counted as "Agree" and "01" as "1", and what was merged into what.
+
+    The spelling with a label is kept, or else the one that stands there most often.
+    """
+    if look.order is not None:
+        return look, {}
+    kept: dict[Code, Code] = {}
+    by_use = sorted(look.counts, key=lambda code: (code not in look.labels, -look.counts[code]))
+    for code in [*by_use, *look.labels]:
+        kept.setdefault(alike(code), code)
+    counts: dict[Code, int] = {}
+    merged: dict[Code, Code] = {}
+    for code, count in look.counts.items():
+        # Codes that have labels of their own differ, however they are spelt.
+        target = code if code in look.labels else kept[alike(code)]
+        counts[target] = counts.get(target, 0) + count
+        if target != code:
+            merged[code] = target
+    return (replace(look, counts=counts), merged) if merged else (look, {})
+
+
+def _taken_as(merged: dict[Code, Code]) -> str:
+    shown = [f"{code!r} counts as {target!r}" for code, target in list(merged.items())[:3]]
+    more = len(merged) - len(shown)
+    return "; " + ", ".join(shown) + (f", and {more} more" if more > 0 else "")
 
 
 def _column(
@@ -216,11 +252,16 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
     """
     codes = list(levels)
     names = [labels.get(code) or str(code) for code in codes]
-    alike = {name for name in names if names.count(name) > 1}
-    names = [f"{c} {n}" if n in alike else n for c, n in zip(codes, names, strict=True)]
-    while len(set(names)) < len(names):  # a label that happens to be "1 agree"
-        names = [f"{c} {n}" for c, n in zip(codes, names, strict=True)]
-    return tuple(names)
+    times = Counter(names)
+    unique: dict[str, None] = {}
+    for position, (code, name) in enumerate(zip(codes, names, strict=True), start=1):
+        name = f"{code} {name}" if times[name] > 1 else name
+        spelt = name
+        while spelt in unique:  # a label that happens to be "1 agree"
+            spelt = f"{name} ({position})"
+            position += 1
+        unique[spelt] = None
+    return tuple(unique)
 
 
 def _unusable(look: _Look) -> Column | None:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import as_number, factorise_codes, is_among, plain_code
+from ordinalrbm.files.codes import factorise_codes, is_among, position_finder
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean, override
@@ -249,8 +249,7 @@ class _Notes:
 
 def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
     position, codes = factorise_codes(source.frame[column.name])
-    levels = {code: k for k, code in enumerate(column.levels)}
-    level_of = [_find(code, levels) for code in codes]
+    level_of = [*map(position_finder(column.levels), codes)]
     missing = _missing(source, column, codes, level_of)
     for k, code in enumerate(codes):
         if level_of[k] is None and code not in missing:
@@ -262,26 +261,15 @@ def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
     return pd.Categorical.from_codes(of_code[position], list(column.names), ordered=True)
 
 
-def _find(code: Code, levels: dict[Code, int]) -> int | None:
-    """A code's level; where files differ in whether codes are text, 1 and "1" are the same."""
-    if code in levels:
-        return levels[code]
-    if isinstance(code, str):
-        number = as_number(code)
-        code_of_number = None if number is None else plain_code(number)
-        return None if code_of_number is None else levels.get(code_of_number)
-    return levels.get(str(code))
-
-
 def _missing(
     source: Source, column: Column, codes: list[Code], level_of: list[int | None]
 ) -> set[Code]:
     declared = source.missing.get(column.name, ())
-    stated = {code: k for k, code in enumerate(column.missing)}
+    find_stated = position_finder(column.missing)
     return {
         code
         for code, level in zip(codes, level_of, strict=True)
-        if level is None and (_find(code, stated) is not None or is_among(code, declared))
+        if level is None and (find_stated(code) is not None or is_among(code, declared))
     }
 
 
@@ -303,11 +291,11 @@ def _background(source: Source, column: Column, notes: _Notes) -> Any:
     if list(column.names) == [str(code) for code in column.levels]:
         is_missing = np.array([code in missing for code in codes] + [False])
         return values.mask(is_missing[position])
-    levels = {code: k for k, code in enumerate(column.levels)}
+    find_level = position_finder(column.levels)
     names = list(column.names)
     category_of = []
     for code in codes:
-        k = -1 if code in missing else _find(code, levels)
+        k = -1 if code in missing else find_level(code)
         if k is None:  # a category without a name is called by its code
             k = len(names)
             names.append(str(code) if str(code) not in names else f"code {code}")
