@@ -90,6 +90,26 @@ def test_from_stata_to_spss(tmp_path: Path) -> None:
     assert again.dates == {"when": "date"}
 
 
+MOMENTS = ["1899-12-31 23:59:58", "1970-01-01 00:00:00", "2024-02-29 13:14:15", None]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize(("first", "second"), [("sav", "dta"), ("dta", "sav")])
+def test_moments_stay_between_spss_and_stata(
+    tmp_path: Path, first: str, second: str, unit: str
+) -> None:
+    moments = pd.Series(pd.to_datetime(MOMENTS)).astype(f"datetime64[{unit}]")
+    source = from_frame(pd.DataFrame({"q": [1, 2, 3, 1], "t": moments}))
+    for ending in (first, second, first, "csv"):
+        schema = propose(source)
+        path = tmp_path / f"a.{ending}"
+        write_answers(path, apply(source, schema), source, schema)
+        source = read(path)
+        assert ending == "csv" or source.dates == {"t": "datetime"}
+    text = source.frame["t"]
+    assert [None if pd.isna(moment) else str(moment) for moment in text] == MOMENTS
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "tsv.gz", "parquet"])
 def test_from_spss_to_plain_codes(tmp_path: Path, ending: str) -> None:
     source = read(write_spss(tmp_path / "survey.sav"))

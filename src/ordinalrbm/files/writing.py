@@ -233,9 +233,13 @@ def _with_dates(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
 
 
 def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
+    """Moments in microseconds: pyreadstat writes those in seconds as 1970."""
     known = seconds.notna().to_numpy()
-    moments = np.full(len(seconds), np.datetime64("NaT", "s"))
-    moments[known] = epoch + seconds.to_numpy()[known].astype("int64").astype("m8[s]")
+    numbers = seconds.to_numpy("float64", na_value=np.nan)[known]
+    whole = np.floor(numbers)
+    parts = np.round((numbers - whole) * 1e6).astype("int64").astype("m8[us]")
+    moments = np.full(len(seconds), np.datetime64("NaT", "us"))
+    moments[known] = epoch + whole.astype("int64").astype("m8[s]") + parts
     return pd.Series(moments, index=seconds.index)
 
 
@@ -353,6 +357,8 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
         is_number = pd.api.types.is_numeric_dtype(values.dtype)  # booleans too
         if is_number and (values.dtype.kind == "b" or not isinstance(values.dtype, np.dtype)):
             values = values.astype("float64")
+        if values.dtype.kind == "M" and isinstance(values.dtype, np.dtype):
+            values = values.astype("datetime64[us]")  # pyreadstat misreads seconds
         columns[name] = values
     return pd.DataFrame(columns, index=frame.index)
 
