@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,14 @@ import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import as_number, count_codes, factorise_codes, is_among, plain_code
+from ordinalrbm.files.codes import (
+    as_number,
+    count_codes,
+    factorise_codes,
+    is_among,
+    plain_code,
+    position_finder,
+)
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey
@@ -41,13 +49,43 @@ _MOST_DISCRETE = 3  # user-missing codes that an SPSS column can have
 _MOST_MISSING_LETTERS = 8  # of a text that is user-missing in SPSS
 
 
+@dataclass(frozen=True)
+class FilledCells:
+    """What became of the cells without an answer for which there was a level.
+
+    Attributes
+    ----------
+    empty_filled : int
+        Empty cells that got a level.
+    codes_filled : int
+        Codes that are no answer ("refused", "not applicable", ...) that a level replaced.
+    codes_kept : int
+        Such codes that stayed.
+    """
+
+    empty_filled: int = 0
+    codes_filled: int = 0
+    codes_kept: int = 0
+
+    def __add__(self, other: FilledCells) -> FilledCells:
+        return FilledCells(
+            self.empty_filled + other.empty_filled,
+            self.codes_filled + other.codes_filled,
+            self.codes_kept + other.codes_kept,
+        )
+
+
 def write_answers(
-    path: StrPath, answers: Survey | pd.DataFrame, source: Source, schema: Schema
-) -> None:
+    path: StrPath,
+    answers: Survey | pd.DataFrame,
+    source: Source,
+    schema: Schema,
+    fill_no_answer: bool = False,
+) -> FilledCells:
     r"""Write the original file with answers in place of its gaps, as codes.
 
-    Cells where `answers` holds a level get that level's code; all other cells stay as they were,
-    codes that are no answer too.
+    Empty cells, and cells that hold another level, get the code of the level that `answers` holds.
+    All other cells stay as they were; so do codes that are no answer, unless asked otherwise.
 
     Parameters
     ----------
@@ -59,6 +97,14 @@ def write_answers(
         The file as it was read.
     schema : Schema
         What its columns are.
+    fill_no_answer : bool
+        Whether levels also take the place of codes that are no answer, such as "refused" and
+        "not applicable", user-missing ones and Stata's .a to .z.
+
+    Returns
+    -------
+    FilledCells
+        How many gaps were filled, and how many codes that are no answer.
 
     Raises
     ------
@@ -75,20 +121,23 @@ def write_answers(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "filled.csv"
-    ...     write_answers(file, filled, source, propose(source))
+    ...     counts = write_answers(file, filled, source, propose(source))
     ...     print(file.read_text().splitlines())
     ['sex,Q1', 'f,1', 'm,2', 'f,2']
+    >>> counts
+    FilledCells(empty_filled=1, codes_filled=0, codes_kept=0)
     """
     target = Path(path)
     kind = format_of(target)
     table = answers.answers if isinstance(answers, Survey) else answers
-    frame, filled = _filled(table, source, schema)
+    frame, filled, cells = _filled(table, source, schema, fill_no_answer)
     if kind in ("sav", "zsav"):
         _write_spss(target, frame, source, schema)
     elif kind == "dta":
         _write_stata(target, frame, source, schema, filled)
     else:
         write_table(target, _with_dates(frame, source))
+    return cells
 
 
 def write_table(path: StrPath, frame: pd.DataFrame) -> None:
@@ -146,15 +195,15 @@ def _whole(values: pd.Series) -> pd.Series:
 
 
 def _filled(
-    answers: pd.DataFrame, source: Source, schema: Schema
-) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
-    """The source's table with answers as codes, and which cells of a column were filled."""
+    answers: pd.DataFrame, source: Source, schema: Schema, fill_no_answer: bool
+) -> tuple[pd.DataFrame, dict[str, np.ndarray], FilledCells]:
+    """The source's table with answers as codes, which cells of a column were filled, and counts."""
     if len(answers) != len(source.frame):
         raise DataError(
             f"There are {len(answers)} rows of answers for the {len(source.frame)} rows of "
             f"{source.name!r}; give one for each."
         )
-    frame, filled = source.frame.copy(), {}
+    frame, filled, cells = source.frame.copy(), {}, FilledCells()
     known = set(schema.names("ordinal"))
     for name in answers.columns:
         if name not in known or name not in frame:
@@ -162,27 +211,46 @@ def _filled(
                 f"The answers have a column {name!r}, which is no ordinal question of "
                 f"{source.name!r}; leave it out."
             )
-        frame[name], filled[name] = _fill(frame[name], answers[name], schema.column(name))
-    return frame, filled
+        column = schema.column(name)
+        level = _levels(answers[name], column)
+        filled[name], counted = _to_fill(level, source, column, fill_no_answer)
+        cells += counted
+        if filled[name].any():  # else even the column's type stays
+            codes = np.array([*_like(frame[name], column.levels), None], dtype=object)
+            frame[name] = _put(frame[name], filled[name], codes[level])
+    return frame, filled, cells
 
 
-def _fill(values: pd.Series, answers: pd.Series, column: Column) -> tuple[pd.Series, np.ndarray]:
+def _levels(answers: pd.Series, column: Column) -> np.ndarray:
+    """For each row the position of its level, -1 where there is none."""
     level = pd.Index(column.names, dtype=object).get_indexer(pd.Index(answers, dtype=object))
-    given = ~answers.isna().to_numpy()
-    if (given & (level < 0)).any():
-        row = int((given & (level < 0)).argmax())
+    strange = ~answers.isna().to_numpy() & (level < 0)
+    if strange.any():
+        row = int(strange.argmax())
         raise DataError(
             f"Column {column.name!r}, row {row} (counted from 0): {answers.iloc[row]!r} is not "
             f"the name of a level; give one of {list(column.names)}."
         )
-    # Cells that hold the code already stay untouched, and so does the column's type with them.
-    position, codes = factorise_codes(values)
-    current = np.array([*codes, None], dtype=object)[position]
-    wanted = np.array([*_like(values, column.levels), None], dtype=object)[level]
-    to_fill = given & (current != wanted)
-    if not to_fill.any():
-        return values, to_fill
-    return _put(values, to_fill, wanted), to_fill
+    return level
+
+
+def _to_fill(
+    level: np.ndarray, source: Source, column: Column, fill_no_answer: bool
+) -> tuple[np.ndarray, FilledCells]:
+    """Which cells get their level, and how many of them had no answer."""
+    position, codes = factorise_codes(source.frame[column.name])
+    found = [*map(position_finder(column.levels), codes)]
+    # One more entry than codes, so that position -1 finds "empty".
+    current = np.array([-1 if k is None else k for k in found] + [-1])[position]
+    is_code = (position >= 0) & (current < 0)
+    if column.name in source.tags:  # Stata's .a to .z are empty in the frame
+        is_code |= (source.tags[column.name] != "") & (current < 0)
+    given = level >= 0
+    is_empty = given & (current < 0) & ~is_code
+    n_codes = int((given & is_code).sum())
+    to_fill = given & (current != level) & (~is_code | fill_no_answer)
+    n_filled = n_codes if fill_no_answer else 0
+    return to_fill, FilledCells(int(is_empty.sum()), n_filled, n_codes - n_filled)
 
 
 def _like(values: pd.Series, levels: tuple[Code, ...]) -> list[Code | None]:
