@@ -269,6 +269,10 @@ def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
         filled = values.astype(object)
         filled[where] = [original.get(code, code) for code in codes[where]]
         return filled.astype(values.dtype)
+    if pd.api.types.is_integer_dtype(values.dtype) and all(type(c) is int for c in codes[where]):
+        filled = values.copy()  # never by way of floats, in which long numbers change
+        filled[where] = codes[where].astype("int64")
+        return filled
     is_text = any(isinstance(code, str) for code in codes[where])
     if pd.api.types.is_numeric_dtype(values.dtype) and not is_text:  # booleans too
         filled = values.astype("float64")
