@@ -154,11 +154,41 @@ def test_short_codes_of_countries_are_no_missing_answers() -> None:
         ["nunca", "a veces", "siempre"],
         ["18-29", "30-44", "45-60", "> 60"],
         ["under 5 hours", "5 to 10 hours", "more than 10 hours"],
+        ["Less than 30 minutes", "30-60 minutes", "1-2 hours", "More than 2 hours"],
+        ["6 months", "1 year", "2 years", "5 years"],
+        ["30 min – 1 hour", "1 hour to 1 day", "2 days or more"],
+        ["under 100k", "100k - 500k", "500k - 1m", "1m - 5m", "over 5 million"],
+        ["0-10k", "10-50k", "50-100k", "100k+"],
+        ["500-1k", "1k-5k", "5k or more"],
+        ["-10 to -5", "-5 to 0", "0 to 5"],
+        ["-10--5", "-5 - 0", "0-5", "5 -10"],
+        ["0.125-0.25", "0.25-0.5", "0.5-1.000", "2-3"],
+        ["0,5 bis 1 Stunde", "1 bis 2 Stunden", "mehr als 2 Stunden"],
+        ["$0 - $24,999", "$25,000 - $49,999", "$100,000 - $149,999", "$150,000+"],
+        ["1.000-1.999 €", "2.000-9.999 €", "10.000 € und mehr"],
+        ["up to 5", "5 to 10", "more than 10"],
+        ["1 time a month", "1 time per week", "2-3 times a day"],
+        ["10% - 20%", "20% - 50%", "more than 50%"],
+        ["0", "1-30 minutes", "1-2 hours"],
     ],
 )
 def test_known_words_are_put_in_order(levels: list[str]) -> None:
     column = proposed(sorted(levels) * 3)
     assert column.role == "ordinal" and column.levels == tuple(levels)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1-2 kg", "3-4 hours", "5-6 hours"],
+        ["10-30", "30-60 minutes", "1-2 hours"],
+        ["30m", "1 hour", "2 hours"],
+        ["5-10 dollars", "5-10 euros", "20 dollars"],
+    ],
+)
+def test_units_that_cannot_be_compared_give_no_order(texts: list[str]) -> None:
+    column = proposed(texts * 3)
+    assert column.role == "background" and "units cannot be compared" in column.reason
 
 
 def test_labels_keep_the_order_of_numbers() -> None:
@@ -256,6 +286,7 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         ([1, 2, 3] * 5, "v1", {"labels": {1: "bus", 2: "car", 3: "Other, namely"}}, "categories"),
         (list(range(18, 90)) * 2, "v1", {}, "a measurement: 72 different numbers from 18 to 89"),
         ([0.5, 1.5, 2.25] * 5, "v1", {}, "a measurement"),
+        (["a1", "a2", "h3"] * 5, "v1", {}, "text without a known order"),
         (["red", "pink", "blue"] * 5, "v1", {}, "text without a known order"),
         ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "too many"),
     ],

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.files.codes import alike, as_number, count_codes, is_among
+from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
 from ordinalrbm.files.vocabulary import (
@@ -28,7 +29,6 @@ from ordinalrbm.files.vocabulary import (
     means_no_answer,
     named_after,
     names_categories,
-    range_start,
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
@@ -472,11 +472,14 @@ def _measurement(seen: list[Code]) -> str:
 
 def _text(look: _Look) -> Column | None:
     texts = list(look.counts)
-    starts = {code: range_start(look.label(code)) for code in texts}
-    known = [start for start in starts.values() if start is not None]
-    if 3 <= len(known) == len(starts) <= _MOST_RANGES and len(set(known)) == len(known):
-        levels = sorted(texts, key=lambda code: starts[code] or 0.0)
-        return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
+    if 3 <= len(texts) <= _MOST_RANGES:
+        spelt = {look.label(code): code for code in texts}
+        ordered, why_not = ranges_in_order(spelt)
+        if ordered is not None and len(ordered) == len(texts):
+            levels = [spelt[text] for text in ordered]
+            return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
+        if why_not:
+            return _column(look, "background", why_not, _seen(look))
     if look.labels:
         return None
     many = len(texts) > _MOST_CATEGORIES or (

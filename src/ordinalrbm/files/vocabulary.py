@@ -516,44 +516,6 @@ def known_order(texts: Iterable[str]) -> list[str] | None:
     return None
 
 
-# ---- ranges of numbers in words ---------------------------------------------------------------
-
-_RANGE_WORDS = frozenset(
-    plain_words(
-        "less than under below up to over more than or and above older younger years year old to "
-        "between from at least most hours hour minutes days weeks months times per day week month "
-        "usd eur euro euros dollars k m thousand million percent kg cm "
-        "unter bis über mehr als weniger und älter jünger jahre jahr von stunden mindestens "
-        "moins de plus ans et à menos de más años y hasta entre o"
-    ).split()
-)
-_BELOW = frozenset(["less", "under", "below", "younger", "unter", "weniger", "moins", "menos"])
-_ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
-
-
-def range_start(text: str) -> float | None:
-    """Where a range of numbers in words begins, for putting ranges in order; None if it is none.
-
-    Examples
-    --------
-    >>> range_start("18-29"), range_start("> 60"), range_start("$25,000 - $49,999")
-    (18.0, 60.5, 25000.0)
-    >>> range_start("under 18"), range_start("about noon") is None
-    (17.5, True)
-    """
-    joined = re.sub(r"(?<=\d)[,. ](?=\d{3}\b)", "", text)
-    numbers = re.findall(r"\d+(?:\.\d+)?", joined)
-    words = set(re.findall(r"[a-z]+", plain_words(joined)))
-    if not 1 <= len(numbers) <= 2 or not words <= _RANGE_WORDS:
-        return None
-    start = float(numbers[0])
-    if len(numbers) == 2:
-        return start
-    if "<" in text or words & _BELOW:
-        return start - 0.5
-    return start + 0.5 if ">" in text or "+" in text or words & _ABOVE else start
-
-
 # ---- what names of columns say ----------------------------------------------------------------
 
 # Categories without an order.
