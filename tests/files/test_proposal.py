@@ -80,7 +80,8 @@ def test_real_files(file: str, n_questions: int, background: set[str]) -> None:
     ["Don't know", "DON’T KNOW", "refused", "No answer", "Not applicable", "missing", "n/a", "DK",
      "NA", "Prefer not to say", "not asked", "inap", "weiß nicht", "Weiss nicht", "Keine Angabe",
      "verweigert", "ne sait pas", "sans reponse", "No sabe", "no contesta", "99 - Refused",
-     "Does not know (spontaneous)"],
+     "Does not know (spontaneous)", "Don't know / refused", "I don't know", "Don't know/not sure",
+     "Refused to answer", "Prefer not to say", "Don't know, no answer", "DK / Refused"],
 )  # fmt: skip
 def test_labels_that_mean_no_answer(label: str) -> None:
     column = proposed([1, 2, 3, 99] * 5, labels={**AGREEMENT, 99: label})
@@ -90,7 +91,9 @@ def test_labels_that_mean_no_answer(label: str) -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["No", "None", "Did not apply to me at all", "I know nothing", "Not at all", "Nation",
+    ["Declined", "Would prefer not to", "Don't know it at all", "Refused the offer",
+     "Do not know any of them", "No", "None", "Did not apply to me at all", "I know nothing",
+     "Not at all", "Nation",
      "Neither agree nor disagree / don't know / not sure"],
 )  # fmt: skip
 def test_labels_that_are_answers(label: str) -> None:
@@ -128,6 +131,23 @@ def test_ranges_and_codes_that_the_file_declares() -> None:
 def test_short_codes_of_countries_are_no_missing_answers() -> None:
     assert proposed(["DE", "DK", "NA", "US", "FR"] * 3, "where").missing == ()
     assert proposed(["1", "2", "3", "DK"] * 3).missing == ("DK",)
+
+
+def test_declined_is_an_answer() -> None:
+    labels = {1: "Declined", 2: "Stayed the same", 3: "Improved"}
+    column = proposed([1, 2, 3] * 5, labels=labels)
+    assert (column.role, column.levels, column.missing) == ("ordinal", (1, 2, 3), ())
+
+
+def test_none_among_numbers_is_no_gap(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("children,q,r\nNone,1,NA\n1,2,1\n2,NA,NA\n3,3,2\n")
+    source = read(tmp_path / "a.csv")
+    assert source.frame["children"].tolist() == ["None", "1", "2", "3"]
+    assert source.remarks == (
+        "Cells such as NA among numbers were read as empty, in 'q' (1), 'r' (2).",
+    )
+    column = propose(source).column("children")
+    assert column.role == "background" and "beside the text 'None'" in column.reason
 
 
 # ---- levels -----------------------------------------------------------------------------------

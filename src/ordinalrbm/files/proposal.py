@@ -480,8 +480,12 @@ def _text(look: _Look) -> Column | None:
             return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
         if why_not:
             return _column(look, "background", why_not, _seen(look))
+    words = [code for code in texts if as_number(code) is None]
     if look.labels:
         return None
+    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1:
+        reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"
+        return _column(look, "background", reason)
     many = len(texts) > _MOST_CATEGORIES or (
         len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
     )

@@ -38,8 +38,9 @@ _MAGNITUDES = {"k": 1e3, "thousand": 1e3, "tausend": 1e3, "mille": 1e3, "mil": 1
                "m": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6, "millionen": 1e6}  # fmt: skip
 _PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
 _BELOW = frozenset(
-    ["less", "under", "below", "younger", "up", "most", "unter", "bis", "weniger", "hochstens"]
-    + ["moins", "menos", "hasta"]
+    plain_words(
+        "less under below younger up most unter bis weniger höchstens moins menos hasta"
+    ).split()
 )
 _ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
 _OTHER_WORDS = frozenset(
