@@ -123,6 +123,15 @@ def test_unlabelled_code_beyond_labels() -> None:
     assert "9 stands apart" in column.reason
 
 
+def test_unlabelled_code_next_to_a_full_scale() -> None:
+    for labels in (AGREEMENT, {k: f"item {k}" for k in range(1, 6)}):
+        column = proposed([1, 2, 3, 4, 5, 6] * 3, labels=labels)
+        assert column.levels == (1, 2, 3, 4, 5, 6)
+        assert "6 stands apart" in column.reason and "look at it" in column.reason
+    some = proposed([1, 2, 3, 4, 5, 6] * 3, labels={1: "low", 5: "high"})
+    assert "look at" not in some.reason
+
+
 def test_ranges_and_codes_that_the_file_declares() -> None:
     column = proposed([1, 2, 3, -7, 99] * 3, missing=((-9.0, -1.0), 99))
     assert column.missing == (99, -7) and column.levels == (1, 2, 3)
@@ -214,6 +223,15 @@ def test_units_that_cannot_be_compared_give_no_order(texts: list[str]) -> None:
 def test_labels_keep_the_order_of_numbers() -> None:
     column = proposed([1, 2, 3] * 3, labels={1: "agree", 2: "neutral", 3: "disagree"})
     assert column.names == ("agree", "neutral", "disagree")
+
+
+def test_reason_tells_the_levels_as_they_are() -> None:
+    backwards = dict(enumerate(reversed(AGREEMENT.values()), start=1))
+    column = proposed([1, 2, 3, 4, 5] * 3, labels=backwards)
+    assert column.reason == "known answers, Strongly agree to Strongly disagree"
+    column = proposed([1, 2] * 3, labels={1: "Yes", 2: "No"})
+    assert (column.names, column.reason) == (("Yes", "No"), "known answers, Yes to No")
+    assert proposed(["yes", "no"] * 3).reason == "known answers, no to yes"
 
 
 def test_labelled_levels_that_never_occur_stay() -> None:
@@ -366,3 +384,24 @@ def test_one_weight_and_one_id() -> None:
     schema = propose(from_frame(frame))
     assert [column.role for column in schema.columns] == ["weight", "ignored", "background"]
     assert schema.column("wgt2").reason == "another weight; 'wgt' is used"
+
+
+@pytest.mark.parametrize(
+    ("values", "role", "reason"),
+    [
+        ([1, 2, 3, 4, 5, 6], "weight", "they are whole"),
+        ([0.5, 1.5, 1.0, 2.0], "weight", "its numbers are positive"),
+        ([-1, 1, 2, 3], "background", "not all numbers are positive"),
+        ([np.inf, 1, 2, 3], "background", "not all numbers are positive"),
+        (["1", "2", "3"], "background", "its numbers are text"),
+    ],
+)
+def test_weights_are_never_learnt_from(values: list, role: str, reason: str) -> None:
+    column = proposed(values * 5, "weight")
+    assert column.role == role and reason in column.reason
+
+
+def test_questions_about_weight_in_words_stay_questions() -> None:
+    assert proposed(["low", "medium", "high"] * 5, "weight").role == "ordinal"
+    labels = {1: "too low", 2: "right", 3: "too high"}
+    assert proposed([1, 2, 3] * 5, "weight", labels=labels).role == "ordinal"

@@ -281,12 +281,21 @@ def _is_date_text(code: Code) -> bool:
 
 
 def _weight(look: _Look) -> Column | None:
-    if look.is_text or look.labels or not looks_like_weight(look.name, look.question):
+    """Columns that are named weight are never learnt from, unless words say that they are asked."""
+    if look.labels or look.order or not looks_like_weight(look.name, look.question):
         return None
-    numbers = [float(code) for code in look.counts]
-    if min(numbers) < 0 or all(number.is_integer() for number in numbers):
+    numbers = [as_number(code) for code in look.counts]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
         return None
-    return _column(look, "weight", "its name says weight and its numbers are positive")
+    if look.is_text:
+        return _column(look, "background", "its name says weight, but its numbers are text")
+    if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
+        return _column(look, "background", "its name says weight, but not all numbers are positive")
+    reason = "its name says weight and its numbers are positive"
+    if all(number.is_integer() for number in known):
+        reason += "; they are whole: if they are kilograms, make it background"
+    return _column(look, "weight", reason)
 
 
 def _id(look: _Look) -> Column | None:
@@ -331,7 +340,8 @@ def _by_words(look: _Look) -> Column | None:
         ordered = known_order(texts.values()) if all_named else None
         if ordered is not None:
             levels = _numeric_order(texts) or _text_order(texts, ordered)
-            return _column(look, "ordinal", f"known answers, {ordered[0]} to {ordered[-1]}", levels)
+            lowest, highest = texts[levels[0]], texts[levels[-1]]
+            return _column(look, "ordinal", f"known answers, {lowest} to {highest}", levels)
         if names_categories(texts.values()):
             return _column(look, "background", "its answers are categories", _seen(look))
     for known in (NOMINAL_WORDS, MEASURED_WORDS):
@@ -406,7 +416,10 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     if high - low < MOST_LEVELS and all(_is_whole(code) for code in labelled):
         codes |= set(_grid(int(low), int(high), like=[*labelled, *seen]))
     outside = [code for code in seen if not low <= _number(code) <= high]
-    odd = [code for code in outside if not low - 1 <= _number(code) <= high + 1]
+    # Where only some levels have labels, the next number may well be one more level.
+    all_labelled = len(labelled) >= 3 and high - low == len(labelled) - 1
+    near = 0 if all_labelled else 1
+    odd = [code for code in outside if not low - near <= _number(code) <= high + near]
     odd += [code for code in outside if code not in odd and low >= 0 > _number(code)]
     return _numeric_order(codes) or [], _numeric_order(odd) or []
 
