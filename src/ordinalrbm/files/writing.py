@@ -37,7 +37,7 @@ from ordinalrbm.files.codes import (
 )
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Source, StrPath, format_of
-from ordinalrbm.files.survey import Survey
+from ordinalrbm.files.survey import Survey, as_whole
 from ordinalrbm.whole import written_whole
 
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
@@ -165,7 +165,7 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
             "or .parquet."
         )
     separator = "\t" if kind == "tsv" else ","
-    plain = pd.DataFrame({name: _whole(frame[name]) for name in frame.columns}, index=frame.index)
+    plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
 
     _write(target, lambda file: _write_text(plain, file, separator, _is_packed(target)))
 
@@ -180,15 +180,6 @@ def _write_text(frame: pd.DataFrame, file: Path, separator: str, packed: bool) -
 
 def _is_packed(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
-
-
-def _whole(values: pd.Series) -> pd.Series:
-    """Floats that are all whole as whole numbers, which 4.0 then is written as."""
-    if values.dtype.kind != "f":
-        return values
-    known = values.dropna()
-    is_whole = bool(np.isfinite(known).all() and (known == np.round(known)).all())
-    return values.astype("Int64") if is_whole and (known.abs() < 2**53).all() else values
 
 
 # ---- filling ----------------------------------------------------------------------------------
