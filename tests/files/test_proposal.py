@@ -261,6 +261,13 @@ def test_spellings_of_one_answer_are_one_level(values: list, levels: tuple, note
     assert not answers.isna().any() and answers.nunique() == len(levels)
 
 
+def test_spellings_of_categories_are_not_said_to_be_merged() -> None:
+    column = proposed(["Ulm", "ulm", "Rom", "Bonn"] * 5)
+    assert (column.role, column.reason) == ("background", "text without a known order")
+    column = proposed(["Yes", "yes", "Yes"])
+    assert column.reason == "has only the one answer Yes; 'yes' counts as 'Yes'"
+
+
 def test_labelled_codes_differ_however_spelt() -> None:
     labels = {"a": "Never", "A": "Sometimes", "b": "Often"}
     assert proposed(["a", "A", "b", "B"] * 5, labels=labels).levels == ("a", "A", "b")
@@ -325,6 +332,7 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         (list(range(18, 90)) * 2, "v1", {}, "a measurement: 72 different numbers from 18 to 89"),
         ([0.5, 1.5, 2.25] * 5, "v1", {}, "a measurement"),
         (["a1", "a2", "h3"] * 5, "v1", {}, "text without a known order"),
+        (["1/2", "2", "3 or more"] * 5, "v1", {}, "text without a known order"),
         (["red", "pink", "blue"] * 5, "v1", {}, "text without a known order"),
         ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "too many"),
     ],

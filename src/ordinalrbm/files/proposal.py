@@ -191,7 +191,9 @@ def _propose_column(look: _Look) -> Column:
             break
     else:
         column = _column(look, "background", "text without a known order", _seen(look))
-    return replace(column, reason=column.reason + _taken_as(merged)) if merged else column
+    if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
+        return replace(column, reason=column.reason + _taken_as(merged))
+    return column
 
 
 def _merge_spellings(look: _Look) -> tuple[_Look, dict[Code, Code]]:

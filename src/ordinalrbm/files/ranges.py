@@ -139,8 +139,9 @@ def _range(text: str) -> _Range | None:
     words = [token for token, _ in tokens]
     at = [k for k, word in enumerate(words) if word[-1].isdigit()]
     letters = frozenset(word for word in words if word.isalpha())
-    is_name = re.search(r"[a-z]\d", text)  # a1, a2 and h3 are names of something
-    if is_name or not 1 <= len(at) <= 2 or not letters <= _KNOWN:
+    # a1 and h3 are names of something, and of 1/2 neither number is meant.
+    is_other = re.search(r"[a-z]\d|\d\s*/\s*\d", text)
+    if is_other or not 1 <= len(at) <= 2 or not letters <= _KNOWN:
         return None
     numbers = [float(words[k]) * (-1 if _is_negative(tokens, k, first=at[0]) else 1) for k in at]
     sizes = [_MAGNITUDES.get(words[k + 1], 1.0) if k + 1 < len(words) else 1.0 for k in at]
