@@ -50,19 +50,21 @@ def _given(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name].isin(CODES[name])
 
 
-def _check_filled(before: pd.DataFrame, after: pd.DataFrame) -> None:
+def _check_filled(before: pd.DataFrame, after: pd.DataFrame, *, codes_too: bool = False) -> None:
     for name, codes in CODES.items():
-        assert set(after[name]) <= codes
-        given = _given(before, name)
-        assert (after.loc[given, name] == before.loc[given, name]).all()
+        stay = _given(before, name) if codes_too else before[name].notna()
+        assert set(after.loc[~stay, name]) <= codes
+        assert (after.loc[stay, name] == before.loc[stay, name]).all()
     others = [name for name in before if name not in CODES]
     pd.testing.assert_frame_equal(after[others], before[others])
 
 
 def test_impute_spss(files):
     about = found("impute", "survey.orbm", "survey.sav", "--out", "full.sav", cwd=files)
-    assert about == {"out": ["full.sav"], "filled": N_GAPS}
     before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
+    empty = int(before[list(CODES)].isna().to_numpy().sum())
+    counts = {"empty_filled": empty, "codes_filled": 0, "codes_kept": N_GAPS - empty}
+    assert about == {"out": ["full.sav"], **counts} and 0 < empty < N_GAPS
     after, says = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     assert list(after) == list(before)
     _check_filled(before, after)
@@ -72,6 +74,15 @@ def test_impute_spss(files):
     assert says.column_names_to_labels == said.column_names_to_labels
     assert says.column_names_to_labels["q2"] == QUESTIONS["q2"]
     assert says.variable_measure == said.variable_measure
+
+
+def test_impute_codes_too(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--fill-no-answer", "--out", "all.sav"]
+    about = found(*arguments, cwd=files)
+    assert about["codes_kept"] == 0 and about["empty_filled"] + about["codes_filled"] == N_GAPS
+    before, _ = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
+    after, _ = pyreadstat.read_sav(files / "all.sav", user_missing=True)
+    _check_filled(before, after, codes_too=True)
 
 
 def test_draws(files):

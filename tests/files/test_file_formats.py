@@ -16,6 +16,10 @@ from made_up_files import LABELS, QUESTIONS, SCRIPT, survey_frame, write_spss, w
 
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files.formats import from_frame, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.ratings import ratings_of
+from ordinalrbm.files.survey import apply
+from ordinalrbm.files.writing import write_answers
 
 TABLE = pd.DataFrame({"user": [1, 2], "answer": [4, 5]})
 
@@ -89,6 +93,23 @@ def test_numbers_and_text_in_csv(tmp_path: Path) -> None:
     assert frame["big"].tolist() == [3308895255, 1]
 
 
+def test_long_ids_stay_apart_beside_a_gap(tmp_path: Path) -> None:
+    text = "id,q\n9007199254740993,1\n9007199254740992,2\n,1\n"
+    frame = read(written(tmp_path / "a.csv", text)).frame
+    assert frame["id"].tolist()[:2] == [9007199254740993, 9007199254740992]
+    assert frame["id"].isna().tolist() == [False, False, True]
+    longer = read(written(tmp_path / "b.csv", "id\n92233720368547758070\n92233720368547758071\n"))
+    assert longer.frame["id"].nunique() == 2
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_empty_lines_of_one_column_are_rows(tmp_path: Path, end: str) -> None:
+    frame = read(written(tmp_path / "a.csv", end.join(["", "q", "1", "", "2", "", ""]))).frame
+    assert frame["q"].isna().tolist() == [False, True, False, True]
+    two = read(written(tmp_path / "b.csv", end.join(["", "q,r", "1,2", "", "2,1", "", ""]))).frame
+    assert len(two) == 2
+
+
 def test_windows_text_is_read_and_said(tmp_path: Path) -> None:
     source = read(written(tmp_path / "a.csv", "größe,x\nklein,1\n".encode("cp1252")))
     assert list(source.frame.columns) == ["größe", "x"]
@@ -111,6 +132,41 @@ def test_parquet_file_and_folders(tmp_path: Path) -> None:
     for k in (1, 2):
         TABLE.to_parquet(tmp_path / "plain" / f"{k}.parquet")
     assert len(read(tmp_path / "plain").frame) == 4
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8()])
+def test_whole_numbers_with_gaps_stay_whole(tmp_path: Path, kind: pa.DataType) -> None:
+    table = pa.table({"q": pa.array([1, None, 2], kind), "r": pa.array([1, 2, 3], kind)})
+    pq.write_table(table, tmp_path / "a.parquet")
+    source = read(tmp_path / "a.parquet")
+    schema = propose(source)
+    write_answers(tmp_path / "b.parquet", apply(source, schema), source, schema)
+    assert pq.read_table(tmp_path / "b.parquet").cast(table.schema).equals(table)
+    assert pq.read_schema(tmp_path / "b.parquet").types == table.schema.types
+    filled = pd.DataFrame({"q": ["1", "2", "2"]})
+    write_answers(tmp_path / "c.parquet", filled, source, schema)
+    assert pq.read_table(tmp_path / "c.parquet")["q"].equals(pa.chunked_array([[1, 2, 2]], kind))
+
+
+def test_polars_whole_numbers_with_gaps_stay_whole() -> None:
+    frame = from_frame(pl.DataFrame({"id": [9007199254740993, None]})).frame
+    assert frame["id"][0] == 9007199254740993 and frame["id"].dtype == "Int64"
+
+
+def test_long_numbers_round_trip_through_csv(tmp_path: Path) -> None:
+    text = "id,q\n9007199254740993,1\n9007199254740992,2\n,\n"
+    source = read(written(tmp_path / "a.csv", text))
+    schema = propose(source)
+    write_answers(tmp_path / "b.csv", apply(source, schema), source, schema)
+    assert (tmp_path / "b.csv").read_text() == text
+    survey = apply(source, schema)
+    assert survey.ids is not None and survey.ids.nunique() == 2
+
+
+def test_ratings_with_gaps_are_read(tmp_path: Path) -> None:
+    text = "user,item,rating\n1,1,3\n1,2,\n2,1,4\n,2,4\n"
+    frame = ratings_of(read(written(tmp_path / "a.csv", text)))
+    assert frame["rating"].isna().tolist() == [False, True, False, False]
 
 
 def test_frames_keep_their_order() -> None:
@@ -205,7 +261,9 @@ def test_delimiter_that_excel_names(tmp_path: Path) -> None:
 
 def test_cells_that_programs_leave_empty_are_counted(tmp_path: Path) -> None:
     source = read(written(tmp_path / "a.csv", "x,y\nNA,1\n2,\n3,.\n"))
-    assert source.remarks == ("2 cells such as NA in columns of numbers were read as empty.",)
+    assert source.remarks == (
+        "Cells such as NA among numbers were read as empty, in 'x' (1), 'y' (1).",
+    )
 
 
 def test_folder_with_other_things_in_it(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ import pytest
 from made_up_files import AGREEMENT, SCRIPT, write_spss, write_stata
 
 from ordinalrbm.files.formats import Source, from_frame, read
-from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Column
+from ordinalrbm.files.proposal import propose, unique_names
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import apply
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -79,7 +80,8 @@ def test_real_files(file: str, n_questions: int, background: set[str]) -> None:
     ["Don't know", "DON’T KNOW", "refused", "No answer", "Not applicable", "missing", "n/a", "DK",
      "NA", "Prefer not to say", "not asked", "inap", "weiß nicht", "Weiss nicht", "Keine Angabe",
      "verweigert", "ne sait pas", "sans reponse", "No sabe", "no contesta", "99 - Refused",
-     "Does not know (spontaneous)"],
+     "Does not know (spontaneous)", "Don't know / refused", "I don't know", "Don't know/not sure",
+     "Refused to answer", "Prefer not to say", "Don't know, no answer", "DK / Refused"],
 )  # fmt: skip
 def test_labels_that_mean_no_answer(label: str) -> None:
     column = proposed([1, 2, 3, 99] * 5, labels={**AGREEMENT, 99: label})
@@ -89,7 +91,9 @@ def test_labels_that_mean_no_answer(label: str) -> None:
 
 @pytest.mark.parametrize(
     "label",
-    ["No", "None", "Did not apply to me at all", "I know nothing", "Not at all", "Nation",
+    ["Declined", "Would prefer not to", "Don't know it at all", "Refused the offer",
+     "Do not know any of them", "No", "None", "Did not apply to me at all", "I know nothing",
+     "Not at all", "Nation",
      "Neither agree nor disagree / don't know / not sure"],
 )  # fmt: skip
 def test_labels_that_are_answers(label: str) -> None:
@@ -119,6 +123,15 @@ def test_unlabelled_code_beyond_labels() -> None:
     assert "9 stands apart" in column.reason
 
 
+def test_unlabelled_code_next_to_a_full_scale() -> None:
+    for labels in (AGREEMENT, {k: f"item {k}" for k in range(1, 6)}):
+        column = proposed([1, 2, 3, 4, 5, 6] * 3, labels=labels)
+        assert column.levels == (1, 2, 3, 4, 5, 6)
+        assert "6 stands apart" in column.reason and "look at it" in column.reason
+    some = proposed([1, 2, 3, 4, 5, 6] * 3, labels={1: "low", 5: "high"})
+    assert "look at" not in some.reason
+
+
 def test_ranges_and_codes_that_the_file_declares() -> None:
     column = proposed([1, 2, 3, -7, 99] * 3, missing=((-9.0, -1.0), 99))
     assert column.missing == (99, -7) and column.levels == (1, 2, 3)
@@ -127,6 +140,23 @@ def test_ranges_and_codes_that_the_file_declares() -> None:
 def test_short_codes_of_countries_are_no_missing_answers() -> None:
     assert proposed(["DE", "DK", "NA", "US", "FR"] * 3, "where").missing == ()
     assert proposed(["1", "2", "3", "DK"] * 3).missing == ("DK",)
+
+
+def test_declined_is_an_answer() -> None:
+    labels = {1: "Declined", 2: "Stayed the same", 3: "Improved"}
+    column = proposed([1, 2, 3] * 5, labels=labels)
+    assert (column.role, column.levels, column.missing) == ("ordinal", (1, 2, 3), ())
+
+
+def test_none_among_numbers_is_no_gap(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("children,q,r\nNone,1,NA\n1,2,1\n2,NA,NA\n3,3,2\n")
+    source = read(tmp_path / "a.csv")
+    assert source.frame["children"].tolist() == ["None", "1", "2", "3"]
+    assert source.remarks == (
+        "Cells such as NA among numbers were read as empty, in 'q' (1), 'r' (2).",
+    )
+    column = propose(source).column("children")
+    assert column.role == "background" and "beside the text 'None'" in column.reason
 
 
 # ---- levels -----------------------------------------------------------------------------------
@@ -153,6 +183,22 @@ def test_short_codes_of_countries_are_no_missing_answers() -> None:
         ["nunca", "a veces", "siempre"],
         ["18-29", "30-44", "45-60", "> 60"],
         ["under 5 hours", "5 to 10 hours", "more than 10 hours"],
+        ["Less than 30 minutes", "30-60 minutes", "1-2 hours", "More than 2 hours"],
+        ["6 months", "1 year", "2 years", "5 years"],
+        ["30 min – 1 hour", "1 hour to 1 day", "2 days or more"],
+        ["under 100k", "100k - 500k", "500k - 1m", "1m - 5m", "over 5 million"],
+        ["0-10k", "10-50k", "50-100k", "100k+"],
+        ["500-1k", "1k-5k", "5k or more"],
+        ["-10 to -5", "-5 to 0", "0 to 5"],
+        ["-10--5", "-5 - 0", "0-5", "5 -10"],
+        ["0.125-0.25", "0.25-0.5", "0.5-1.000", "2-3"],
+        ["0,5 bis 1 Stunde", "1 bis 2 Stunden", "mehr als 2 Stunden"],
+        ["$0 - $24,999", "$25,000 - $49,999", "$100,000 - $149,999", "$150,000+"],
+        ["1.000-1.999 €", "2.000-9.999 €", "10.000 € und mehr"],
+        ["up to 5", "5 to 10", "more than 10"],
+        ["1 time a month", "1 time per week", "2-3 times a day"],
+        ["10% - 20%", "20% - 50%", "more than 50%"],
+        ["0", "1-30 minutes", "1-2 hours"],
     ],
 )
 def test_known_words_are_put_in_order(levels: list[str]) -> None:
@@ -160,9 +206,32 @@ def test_known_words_are_put_in_order(levels: list[str]) -> None:
     assert column.role == "ordinal" and column.levels == tuple(levels)
 
 
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1-2 kg", "3-4 hours", "5-6 hours"],
+        ["10-30", "30-60 minutes", "1-2 hours"],
+        ["30m", "1 hour", "2 hours"],
+        ["5-10 dollars", "5-10 euros", "20 dollars"],
+    ],
+)
+def test_units_that_cannot_be_compared_give_no_order(texts: list[str]) -> None:
+    column = proposed(texts * 3)
+    assert column.role == "background" and "units cannot be compared" in column.reason
+
+
 def test_labels_keep_the_order_of_numbers() -> None:
     column = proposed([1, 2, 3] * 3, labels={1: "agree", 2: "neutral", 3: "disagree"})
     assert column.names == ("agree", "neutral", "disagree")
+
+
+def test_reason_tells_the_levels_as_they_are() -> None:
+    backwards = dict(enumerate(reversed(AGREEMENT.values()), start=1))
+    column = proposed([1, 2, 3, 4, 5] * 3, labels=backwards)
+    assert column.reason == "known answers, Strongly agree to Strongly disagree"
+    column = proposed([1, 2] * 3, labels={1: "Yes", 2: "No"})
+    assert (column.names, column.reason) == (("Yes", "No"), "known answers, Yes to No")
+    assert proposed(["yes", "no"] * 3).reason == "known answers, no to yes"
 
 
 def test_labelled_levels_that_never_occur_stay() -> None:
@@ -172,6 +241,47 @@ def test_labelled_levels_that_never_occur_stay() -> None:
 def test_labels_that_are_alike_get_their_code() -> None:
     column = proposed([1, 2, 3] * 3, labels={1: "a", 2: "a", 3: "b"}, measure="ordinal")
     assert column.names == ("1 a", "2 a", "b")
+
+
+@pytest.mark.parametrize(
+    ("values", "levels", "note"),
+    [
+        ([1, "1", 2, 3, "2"], (1, 2, 3), "'1' counts as 1, '2' counts as 2"),
+        (["01", "1", "1", "2", "3"], ("1", "2", "3"), "'01' counts as '1'"),
+        (["Agree", "agree", "Agree", "DISAGREE "], ("DISAGREE", "Agree"), "'agree' counts as"),
+        (["very  good", "Very good", "bad", "very good"], ("bad", "very  good"), "counts as"),
+    ],
+)
+def test_spellings_of_one_answer_are_one_level(values: list, levels: tuple, note: str) -> None:
+    source = from_frame(pd.DataFrame({"q": values * 10}))
+    column = propose(source).column("q")
+    assert (column.role, column.levels) == ("ordinal", levels)
+    assert note in column.reason
+    answers = apply(source, Schema((column,))).answers["q"]
+    assert not answers.isna().any() and answers.nunique() == len(levels)
+
+
+def test_spellings_of_categories_are_not_said_to_be_merged() -> None:
+    column = proposed(["Ulm", "ulm", "Rom", "Bonn"] * 5)
+    assert (column.role, column.reason) == ("background", "text without a known order")
+    column = proposed(["Yes", "yes", "Yes"])
+    assert column.reason == "has only the one answer Yes; 'yes' counts as 'Yes'"
+
+
+def test_labelled_codes_differ_however_spelt() -> None:
+    labels = {"a": "Never", "A": "Sometimes", "b": "Often"}
+    assert proposed(["a", "A", "b", "B"] * 5, labels=labels).levels == ("a", "A", "b")
+
+
+def test_names_become_unique_in_the_end() -> None:
+    assert unique_names(["1", 1], {}) == ("1 1", "1 1 (2)")
+    assert unique_names([1, 2, 3], {1: "a", 2: "a", 3: "1 a"}) == ("1 a", "2 a", "1 a (3)")
+    assert len(unique_names(range(16_000), dict.fromkeys(range(16_000), "x"))) == 16_000
+
+
+def test_ids_that_differ_in_case_or_late_digits_stay_ids() -> None:
+    assert proposed([f"{k}{letter}" for k in range(40) for letter in "xX"], "who").role == "id"
+    assert proposed([str(9007199254740992 + k) for k in range(60)], "nr").role == "id"
 
 
 def test_ordered_categorical_keeps_its_order() -> None:
@@ -221,6 +331,8 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         ([1, 2, 3] * 5, "v1", {"labels": {1: "bus", 2: "car", 3: "Other, namely"}}, "categories"),
         (list(range(18, 90)) * 2, "v1", {}, "a measurement: 72 different numbers from 18 to 89"),
         ([0.5, 1.5, 2.25] * 5, "v1", {}, "a measurement"),
+        (["a1", "a2", "h3"] * 5, "v1", {}, "text without a known order"),
+        (["1/2", "2", "3 or more"] * 5, "v1", {}, "text without a known order"),
         (["red", "pink", "blue"] * 5, "v1", {}, "text without a known order"),
         ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "too many"),
     ],
@@ -280,3 +392,24 @@ def test_one_weight_and_one_id() -> None:
     schema = propose(from_frame(frame))
     assert [column.role for column in schema.columns] == ["weight", "ignored", "background"]
     assert schema.column("wgt2").reason == "another weight; 'wgt' is used"
+
+
+@pytest.mark.parametrize(
+    ("values", "role", "reason"),
+    [
+        ([1, 2, 3, 4, 5, 6], "weight", "they are whole"),
+        ([0.5, 1.5, 1.0, 2.0], "weight", "its numbers are positive"),
+        ([-1, 1, 2, 3], "background", "not all numbers are positive"),
+        ([np.inf, 1, 2, 3], "background", "not all numbers are positive"),
+        (["1", "2", "3"], "background", "its numbers are text"),
+    ],
+)
+def test_weights_are_never_learnt_from(values: list, role: str, reason: str) -> None:
+    column = proposed(values * 5, "weight")
+    assert column.role == role and reason in column.reason
+
+
+def test_questions_about_weight_in_words_stay_questions() -> None:
+    assert proposed(["low", "medium", "high"] * 5, "weight").role == "ordinal"
+    labels = {1: "too low", 2: "right", 3: "too high"}
+    assert proposed([1, 2, 3] * 5, "weight", labels=labels).role == "ordinal"

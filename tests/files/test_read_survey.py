@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyreadstat
 import pytest
 from made_up_files import AGREEMENT, SCRIPT, survey_frame, write_spss, write_stata
 
@@ -129,3 +130,45 @@ def test_bad_schema_files(tmp_path: Path) -> None:
         read_survey(FRAME, tmp_path / "a.toml")
     with pytest.raises(DataError, match="cannot be read"):
         read_survey(FRAME, tmp_path)
+
+
+def test_blank_text_is_no_group(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"q": [1.0, 2, 3, 1], "town": ["Ulm", "", "Rom", "  "]})
+    pyreadstat.write_sav(frame, tmp_path / "a.sav")
+    town = read_survey(tmp_path / "a.sav").background["town"]
+    assert town.isna().tolist() == [False, True, False, True] and town.nunique() == 2
+
+
+def test_whole_numbers_of_spss_are_integers(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "caseid": [1001.0, 1002, 1003, np.nan],
+            "country": [1.0, 2, 1, 2],
+            "region": [1.0, 2, np.nan, 9],
+            "age": [20.5, 30, 40, 50],
+            "q": [1.0, 2, 3, 1],
+        }
+    )
+    pyreadstat.write_sav(frame, tmp_path / "a.sav", missing_ranges={"region": [9]})
+    survey = read_survey(tmp_path / "a.sav")
+    assert survey.ids is not None and survey.ids.astype(str).tolist()[:2] == ["1001", "1002"]
+    assert survey.ids.isna().tolist() == [False, False, False, True]
+    assert survey.background["country"].astype(str).tolist() == ["1", "2", "1", "2"]
+    assert survey.background["region"].dropna().astype(str).tolist() == ["1", "2"]
+    assert survey.background["age"].tolist() == [20.5, 30, 40, 50]
+
+
+def test_long_numbers_of_the_background_stay_exact() -> None:
+    numbers = [9007199254740993, 9007199254740992, 9, 9]
+    column = Column("land", "background", missing=(9,), missing_names=("DK",))
+    schema = Schema((SCHEMA.columns[0], column))
+    land = applied(schema, land=numbers).background["land"]
+    assert land.tolist()[:2] == numbers[:2] and land.isna().sum() == 2
+
+
+def test_weights_that_count_nothing_are_told() -> None:
+    survey = applied(w=[0.5, None, 0.0, -1.0])
+    why = "these people do not count where people count by weight"
+    assert left_out(survey)["Column 'w', missing weights"] == (why, 1)
+    assert left_out(survey)["Column 'w', weights of 0 or less"] == (why, 2)
+    assert not any("weight" in what for what in left_out(applied()))

@@ -13,7 +13,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.survey import apply
-from ordinalrbm.files.writing import write_answers, write_table
+from ordinalrbm.files.writing import FilledCells, write_answers, write_table
 
 SAID = ("value_labels", "questions", "missing", "measure", "dates", "variable_formats",
         "display_widths", "file_label", "file_notes")  # fmt: skip
@@ -49,7 +49,7 @@ def test_gaps_are_filled_with_codes(tmp_path: Path, ending: str) -> None:
     source = read((write_stata if ending == "dta" else write_spss)(path))
     schema = propose(source)
     filled = without_gaps(apply(source, schema).answers)
-    write_answers(path, filled, source, schema)
+    write_answers(path, filled, source, schema, fill_no_answer=True)
     again = read(path)
     assert again.frame["q1"].tolist()[:2] == [1, 1]
     assert again.frame["q3"].tolist()[5] == 0
@@ -58,6 +58,38 @@ def test_gaps_are_filled_with_codes(tmp_path: Path, ending: str) -> None:
     assert again.questions == source.questions
     assert again.value_labels["land"] == source.value_labels["land"]
     assert not apply(again, schema).answers.isna().any(axis=None)
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_codes_that_are_no_answer_stay(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"survey.{ending}"
+    source = read((write_stata if ending == "dta" else write_spss)(path))
+    schema = propose(source)
+    survey = apply(source, schema)
+    filled = without_gaps(survey.answers)
+    counts = write_answers(path, filled, source, schema)
+    again = read(path)
+    gaps = int(survey.answers.isna().to_numpy().sum())
+    no_answer = sum(left.count for left in survey.left_out if left.why == "is no answer")
+    assert counts == FilledCells(gaps - no_answer, 0, no_answer)
+    if ending == "sav":
+        assert again.frame["q1"].tolist()[:2] == [98, 99]
+        assert again.frame["q2"].tolist()[2:5] == [-9, -5, 1]
+        assert again.missing == source.missing
+    else:
+        assert again.tags["q1"][:3].tolist() == [".a", ".b", ""]
+        assert again.frame["q1"][2] == 1
+    counts = write_answers(path, filled, source, schema, fill_no_answer=True)
+    assert counts == FilledCells(gaps - no_answer, no_answer, 0)
+
+
+def test_other_spellings_stay_and_other_answers_are_written(tmp_path: Path) -> None:
+    source = from_frame(pd.DataFrame({"q": ["agree", "Agree", "Disagree", "Agree", "n/a", None]}))
+    answers = pd.DataFrame({"q": ["Agree", "Disagree", "Disagree", "Agree", "Agree", "Agree"]})
+    counts = write_answers(tmp_path / "a.csv", answers, source, propose(source))
+    written = read(tmp_path / "a.csv").frame["q"].tolist()
+    assert written == ["agree", "Disagree", "Disagree", "Agree", "n/a", "Agree"]
+    assert counts == FilledCells(1, 0, 1)
 
 
 def test_from_spss_to_stata(tmp_path: Path) -> None:
@@ -90,6 +122,26 @@ def test_from_stata_to_spss(tmp_path: Path) -> None:
     assert again.dates == {"when": "date"}
 
 
+MOMENTS = ["1899-12-31 23:59:58", "1970-01-01 00:00:00", "2024-02-29 13:14:15", None]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize(("first", "second"), [("sav", "dta"), ("dta", "sav")])
+def test_moments_stay_between_spss_and_stata(
+    tmp_path: Path, first: str, second: str, unit: str
+) -> None:
+    moments = pd.Series(pd.to_datetime(MOMENTS)).astype(f"datetime64[{unit}]")
+    source = from_frame(pd.DataFrame({"q": [1, 2, 3, 1], "t": moments}))
+    for ending in (first, second, first, "csv"):
+        schema = propose(source)
+        path = tmp_path / f"a.{ending}"
+        write_answers(path, apply(source, schema), source, schema)
+        source = read(path)
+        assert ending == "csv" or source.dates == {"t": "datetime"}
+    text = source.frame["t"]
+    assert [None if pd.isna(moment) else str(moment) for moment in text] == MOMENTS
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "tsv.gz", "parquet"])
 def test_from_spss_to_plain_codes(tmp_path: Path, ending: str) -> None:
     source = read(write_spss(tmp_path / "survey.sav"))
@@ -107,7 +159,8 @@ def test_from_csv_to_spss(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("q,r\nnever,1\nn/a,2\nalways,\n")
     source = read(tmp_path / "a.csv")
     schema = propose(source)
-    write_answers(tmp_path / "a.sav", without_gaps(apply(source, schema).answers), source, schema)
+    filled = without_gaps(apply(source, schema).answers)
+    write_answers(tmp_path / "a.sav", filled, source, schema, fill_no_answer=True)
     again = read(tmp_path / "a.sav")
     assert again.frame["q"].tolist() == ["never", "never", "always"]
     assert again.frame["r"].tolist() == [1, 2, 1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -149,6 +150,12 @@ def impute(
             min=1, metavar="M", help="Multiple imputation: write so many files with random draws."
         ),
     ] = None,
+    fill_no_answer: Annotated[
+        bool,
+        typer.Option(
+            "--fill-no-answer", help="Also fill codes such as refused, which otherwise stay."
+        ),
+    ] = False,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
     json: JsonOption = False,
@@ -157,7 +164,8 @@ def impute(
     """Fill the gaps of a survey file.
 
     The file is written back with all its labels. Answers that were given stay, as do all other
-    columns. With --draws 5 and --out a.sav, the files are a-1.sav to a-5.sav.
+    columns, and codes that are no answer unless you ask to fill these too. With --draws 5 and
+    --out a.sav, the files are a-1.sav to a-5.sav.
     """
     if rule is Rule.MEAN:
         raise DataError("The mean is no level to fill in; take --rule mode or median.")
@@ -180,12 +188,15 @@ def impute(
     tables = [filled] if draws is None else filled
     with ExitStack() as all_or_none:
         for path, table in zip(paths, tables, strict=True):
-            all_or_none.enter_context(answers_written(path, table, material.source, survey.schema))
-    gaps = int(survey.answers.isna().to_numpy().sum())
-    talk.result(
-        {"out": [str(path) for path in paths], "filled": gaps},
-        text=f"{gaps:,} gaps are filled in {', '.join(map(str, paths))}.",
-    )
+            cells = all_or_none.enter_context(
+                answers_written(path, table, material.source, survey.schema, fill_no_answer)
+            )
+    told = f"{cells.empty_filled:,} gaps are filled in {', '.join(map(str, paths))}."
+    if cells.codes_filled:
+        told += f" So are {cells.codes_filled:,} codes that are no answer."
+    if cells.codes_kept:
+        told += f" {cells.codes_kept:,} codes that are no answer stay; --fill-no-answer fills them."
+    talk.result({"out": [str(path) for path in paths], **asdict(cells)}, text=told)
 
 
 def _names(out: Path, count: int) -> list[Path]:

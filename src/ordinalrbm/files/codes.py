@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -82,6 +82,45 @@ def as_number(code: Code) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def alike(code: Code) -> Code:
+    """What spellings of one code share: the number, or the text without case and extra blanks.
+
+    Examples
+    --------
+    >>> alike("01") == alike(1) == alike("1.0"), alike("Very  good") == alike("very good")
+    (True, True)
+    """
+    if not isinstance(code, str):
+        return code
+    try:
+        return int(code)  # exact where ids are longer than a float can hold
+    except ValueError:
+        number = as_number(code)
+    return " ".join(code.casefold().split()) if number is None else number
+
+
+def position_finder(codes: Iterable[Code]) -> Callable[[Code], int | None]:
+    """Finds where a code stands in a list: as it is written, or else in another spelling.
+
+    Examples
+    --------
+    >>> find = position_finder(["never", "1"])
+    >>> find("Never"), find(1), find("often")
+    (0, 1, None)
+    """
+    written: dict[Code, int] = {}
+    spelt: dict[Code, int] = {}
+    for position, code in enumerate(codes):
+        written.setdefault(code, position)
+        spelt.setdefault(alike(code), position)
+
+    def find(code: Code) -> int | None:
+        position = written.get(code)
+        return spelt.get(alike(code)) if position is None else position
+
+    return find
 
 
 def is_among(code: Code, missing: Iterable[Missing]) -> bool:

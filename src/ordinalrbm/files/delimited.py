@@ -15,15 +15,20 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.files.arrow import column_to_pandas
 from ordinalrbm.files.source import Format, Source, name_of, unreadable
 
-# What programs write for an empty cell among numbers. Among text, each could be an answer.
-EMPTY_NUMBERS = ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "<NA>", ".", "-"]
+# What programs write for an empty cell among numbers. Among text, each could be an answer; "None"
+# is one among numbers too: no children.
+EMPTY_NUMBERS = ["NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "<NA>", ".", "-"]
+_MOST_NAMED = 5  # columns in a remark
 
 _DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 24  # a row must fit into a block
 # Text such as 007 is a name made of digits: as a number it would be another one.
 _LEADING_ZERO = r"^[+-]?0\d"
+# Ids with too many digits for an integer would merge as floats, so they stay text.
+_DIGITS_ONLY = r"^[+-]?\d+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
 
 
@@ -34,18 +39,29 @@ def read(path: Path, kind: Format) -> Source:
     delimiter = said or ("\t" if kind == "tsv" else _delimiter(content))
     table = _table(path, content, delimiter)
     columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
-    emptied = sum(column.null_count for column in columns) - _n_empty(table)
-    if emptied:
-        remarks += (f"{emptied:,} cells such as NA in columns of numbers were read as empty.",)
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
+    remarks += _emptied(names, table.columns, columns)
     # By position, because names need not differ yet.
-    frame = pd.DataFrame({k: column.to_pandas() for k, column in enumerate(columns)})
+    frame = pd.DataFrame({k: column_to_pandas(column) for k, column in enumerate(columns)})
     frame.columns = names
     return Source(path, kind, name_of(path), frame, remarks=remarks)
 
 
-def _n_empty(table: pa.Table) -> int:
-    return sum(column.null_count for column in table.columns)
+def _emptied(
+    names: list[str], texts: list[pa.ChunkedArray], columns: list[pa.ChunkedArray]
+) -> tuple[str, ...]:
+    """A sentence that names the columns where NA and the like were read as empty."""
+    found = {
+        name: column.null_count - text.null_count
+        for name, text, column in zip(names, texts, columns, strict=True)
+        if column.null_count > text.null_count
+    }
+    if not found:
+        return ()
+    shown = [f"{name!r} ({count:,})" for name, count in list(found.items())[:_MOST_NAMED]]
+    more = len(found) - len(shown)
+    where = ", ".join(shown) + (f" and {more:,} columns more" if more else "")
+    return (f"Cells such as NA among numbers were read as empty, in {where}.",)
 
 
 def _unpacked(path: Path) -> bytes:
@@ -114,7 +130,8 @@ def _delimiter(content: bytes) -> str:
 
 def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
     """Every column as text, without blanks around it, null where empty; names from line one."""
-    first = io.StringIO(content[:_BLOCK].decode("utf-8", "replace").lstrip("\r\n"), newline="")
+    content = content.lstrip(b"\r\n")
+    first = io.StringIO(content[:_BLOCK].decode("utf-8", "replace"), newline="")
     n_columns = len(next(csv.reader(first, delimiter=delimiter)))
     try:
         table = _parsed(content, delimiter, n_columns)
@@ -135,7 +152,12 @@ def _parsed(content: bytes, delimiter: str, n_columns: int, use_threads: bool = 
         arrow_csv.ReadOptions(
             autogenerate_column_names=True, block_size=_BLOCK, use_threads=use_threads
         ),
-        arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        arrow_csv.ParseOptions(
+            delimiter=delimiter,
+            newlines_in_values=True,
+            # Where there is one column, an empty line is somebody who did not answer.
+            ignore_empty_lines=n_columns > 1,
+        ),
         arrow_csv.ConvertOptions(
             column_types={f"f{k}": pa.string() for k in range(n_columns)},
             null_values=[""],
@@ -175,7 +197,8 @@ def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray
         try:
             return text.cast(kind)
         except pa.ArrowInvalid:
-            continue
+            if pc.all(pc.match_substring_regex(text, _DIGITS_ONLY)).as_py():
+                break
     return column
 
 

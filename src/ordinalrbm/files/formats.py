@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files import delimited, statistical
+from ordinalrbm.files.arrow import with_exact_integers
 from ordinalrbm.files.codes import plain_code
 from ordinalrbm.files.source import Format, Source, StrPath, format_of, name_of, unreadable, what
 
@@ -148,7 +149,7 @@ def _refuse_twice(names: list[str], where: str) -> None:
 def _read_parquet(path: Path) -> Source:
     try:
         table = _folder_table(path) if path.is_dir() else _file_table(path)
-        frame = table.to_pandas()
+        frame = with_exact_integers(table.to_pandas(), table)
     except DataError:
         raise
     except (pa.ArrowException, ValueError) as error:
@@ -191,7 +192,7 @@ def _from_polars(frame: Any, name: str) -> Any:
         raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
     if type(frame).__name__ != "DataFrame":
         return frame
-    plain = frame.to_pandas()
+    plain = with_exact_integers(frame.to_pandas(), frame.to_arrow())
     for column, kind in zip(frame.columns, frame.dtypes, strict=True):
         if type(kind).__name__ == "Enum":
             categories = kind.categories.to_list()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.files.codes import as_number, count_codes, is_among
+from ordinalrbm.files.codes import alike, as_number, count_codes, is_among
+from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
 from ordinalrbm.files.vocabulary import (
@@ -27,7 +29,6 @@ from ordinalrbm.files.vocabulary import (
     means_no_answer,
     named_after,
     names_categories,
-    range_start,
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
@@ -179,11 +180,48 @@ def _is_short_code(code: Code) -> bool:
 
 def _propose_column(look: _Look) -> Column:
     """The first rule that fits."""
-    for rule in (_unusable, _weight, _id, _constant, _ordered_category, _by_words, _numbers, _text):
+    for rule in (_unusable, _weight, _id):
         column = rule(look)
         if column is not None:
             return column
-    return _column(look, "background", "text without a known order", _seen(look))
+    look, merged = _merge_spellings(look)  # not of ids, where each letter counts
+    for rule in (_constant, _ordered_category, _by_words, _numbers, _text):
+        column = rule(look)
+        if column is not None:
+            break
+    else:
+        column = _column(look, "background", "text without a known order", _seen(look))
+    if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
+        return replace(column, reason=column.reason + _taken_as(merged))
+    return column
+
+
+def _merge_spellings(look: _Look) -> tuple[_Look, dict[Code, Code]]:
+    """The column with "agree" counted as "Agree" and "01" as "1", and what was merged into what.
+
+    The spelling with a label is kept, or else the one that stands there most often.
+    """
+    if look.order is not None:
+        return look, {}
+    kept: dict[Code, Code] = {}
+    by_use = sorted(look.counts, key=lambda code: (code not in look.labels, -look.counts[code]))
+    for code in [*by_use, *look.labels]:
+        kept.setdefault(alike(code), code)
+    counts: dict[Code, int] = {}
+    merged: dict[Code, Code] = {}
+    for code, count in look.counts.items():
+        # Codes that have labels of their own differ, however they are spelt.
+        target = code if code in look.labels else kept[alike(code)]
+        counts[target] = counts.get(target, 0) + count
+        if target != code:
+            merged[code] = target
+    return (replace(look, counts=counts), merged) if merged else (look, {})
+
+
+def _taken_as(merged: dict[Code, Code]) -> str:
+    shown = [f"{code!r} counts as {target!r}" for code, target in list(merged.items())[:3]]
+    more = len(merged) - len(shown)
+    return "; " + ", ".join(shown) + (f", and {more} more" if more > 0 else "")
 
 
 def _column(
@@ -216,11 +254,16 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
     """
     codes = list(levels)
     names = [labels.get(code) or str(code) for code in codes]
-    alike = {name for name in names if names.count(name) > 1}
-    names = [f"{c} {n}" if n in alike else n for c, n in zip(codes, names, strict=True)]
-    while len(set(names)) < len(names):  # a label that happens to be "1 agree"
-        names = [f"{c} {n}" for c, n in zip(codes, names, strict=True)]
-    return tuple(names)
+    times = Counter(names)
+    unique: dict[str, None] = {}
+    for position, (code, name) in enumerate(zip(codes, names, strict=True), start=1):
+        name = f"{code} {name}" if times[name] > 1 else name
+        spelt = name
+        while spelt in unique:  # a label that happens to be "1 agree"
+            spelt = f"{name} ({position})"
+            position += 1
+        unique[spelt] = None
+    return tuple(unique)
 
 
 def _unusable(look: _Look) -> Column | None:
@@ -240,12 +283,21 @@ def _is_date_text(code: Code) -> bool:
 
 
 def _weight(look: _Look) -> Column | None:
-    if look.is_text or look.labels or not looks_like_weight(look.name, look.question):
+    """Columns that are named weight are never learnt from, unless words say that they are asked."""
+    if look.labels or look.order or not looks_like_weight(look.name, look.question):
         return None
-    numbers = [float(code) for code in look.counts]
-    if min(numbers) < 0 or all(number.is_integer() for number in numbers):
+    numbers = [as_number(code) for code in look.counts]
+    known = [number for number in numbers if number is not None]
+    if len(known) < len(numbers):
         return None
-    return _column(look, "weight", "its name says weight and its numbers are positive")
+    if look.is_text:
+        return _column(look, "background", "its name says weight, but its numbers are text")
+    if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
+        return _column(look, "background", "its name says weight, but not all numbers are positive")
+    reason = "its name says weight and its numbers are positive"
+    if all(number.is_integer() for number in known):
+        reason += "; they are whole: if they are kilograms, make it background"
+    return _column(look, "weight", reason)
 
 
 def _id(look: _Look) -> Column | None:
@@ -290,7 +342,8 @@ def _by_words(look: _Look) -> Column | None:
         ordered = known_order(texts.values()) if all_named else None
         if ordered is not None:
             levels = _numeric_order(texts) or _text_order(texts, ordered)
-            return _column(look, "ordinal", f"known answers, {ordered[0]} to {ordered[-1]}", levels)
+            lowest, highest = texts[levels[0]], texts[levels[-1]]
+            return _column(look, "ordinal", f"known answers, {lowest} to {highest}", levels)
         if names_categories(texts.values()):
             return _column(look, "background", "its answers are categories", _seen(look))
     for known in (NOMINAL_WORDS, MEASURED_WORDS):
@@ -365,7 +418,10 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     if high - low < MOST_LEVELS and all(_is_whole(code) for code in labelled):
         codes |= set(_grid(int(low), int(high), like=[*labelled, *seen]))
     outside = [code for code in seen if not low <= _number(code) <= high]
-    odd = [code for code in outside if not low - 1 <= _number(code) <= high + 1]
+    # Where only some levels have labels, the next number may well be one more level.
+    all_labelled = len(labelled) >= 3 and high - low == len(labelled) - 1
+    near = 0 if all_labelled else 1
+    odd = [code for code in outside if not low - near <= _number(code) <= high + near]
     odd += [code for code in outside if code not in odd and low >= 0 > _number(code)]
     return _numeric_order(codes) or [], _numeric_order(odd) or []
 
@@ -431,13 +487,20 @@ def _measurement(seen: list[Code]) -> str:
 
 def _text(look: _Look) -> Column | None:
     texts = list(look.counts)
-    starts = {code: range_start(look.label(code)) for code in texts}
-    known = [start for start in starts.values() if start is not None]
-    if 3 <= len(known) == len(starts) <= _MOST_RANGES and len(set(known)) == len(known):
-        levels = sorted(texts, key=lambda code: starts[code] or 0.0)
-        return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
+    if 3 <= len(texts) <= _MOST_RANGES:
+        spelt = {look.label(code): code for code in texts}
+        ordered, why_not = ranges_in_order(spelt)
+        if ordered is not None and len(ordered) == len(texts):
+            levels = [spelt[text] for text in ordered]
+            return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
+        if why_not:
+            return _column(look, "background", why_not, _seen(look))
+    words = [code for code in texts if as_number(code) is None]
     if look.labels:
         return None
+    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1:
+        reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"
+        return _column(look, "background", reason)
     many = len(texts) > _MOST_CATEGORIES or (
         len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
     )

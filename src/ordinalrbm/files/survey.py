@@ -12,11 +12,13 @@ import pandas as pd
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import as_number, factorise_codes, is_among, plain_code
+from ordinalrbm.files.codes import factorise_codes, is_among, position_finder
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean, override
 from ordinalrbm.files.source import Source, StrPath, unreadable
+
+_EXACT = 2**53  # from here on, floats skip whole numbers
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,10 @@ class Survey:
         One ordered ``Categorical`` of level names per ordinal question; missing = unanswered.
     background : DataFrame
         Of the same rows: country, sex, age, ...; labels where the file has labels, else numbers or
-        text.
+        text. Whole numbers are integers, and blank text is missing.
     weight : Series or None
-        Weights of the respondents. They are carried along, learning does not use them.
+        Weights of the respondents. They are carried along, learning does not use them. Missing
+        ones and those of 0 or less are told in `left_out`.
     ids : Series or None
         What the respondents are called.
     schema : Schema
@@ -159,8 +162,8 @@ def apply(source: Source, schema: Schema) -> Survey:
     here = [column for column in schema.columns if notes.is_used(column)]
     answers = {c.name: _answers(source, c, notes) for c in here if c.role == "ordinal"}
     background = {c.name: _background(source, c, notes) for c in here if c.role == "background"}
-    weight = next((_weights(source, c) for c in here if c.role == "weight"), None)
-    ids = next((source.frame[c.name] for c in here if c.role == "id"), None)
+    weight = next((_weights(source, c, notes) for c in here if c.role == "weight"), None)
+    ids = next((as_whole(source.frame[c.name]) for c in here if c.role == "id"), None)
     notes.add_strangers(schema)
     table = pd.DataFrame(answers, index=source.frame.index)
     notes.add_silent_rows(table)
@@ -249,8 +252,7 @@ class _Notes:
 
 def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
     position, codes = factorise_codes(source.frame[column.name])
-    levels = {code: k for k, code in enumerate(column.levels)}
-    level_of = [_find(code, levels) for code in codes]
+    level_of = [*map(position_finder(column.levels), codes)]
     missing = _missing(source, column, codes, level_of)
     for k, code in enumerate(codes):
         if level_of[k] is None and code not in missing:
@@ -262,26 +264,15 @@ def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
     return pd.Categorical.from_codes(of_code[position], list(column.names), ordered=True)
 
 
-def _find(code: Code, levels: dict[Code, int]) -> int | None:
-    """A code's level; where files differ in whether codes are text, 1 and "1" are the same."""
-    if code in levels:
-        return levels[code]
-    if isinstance(code, str):
-        number = as_number(code)
-        code_of_number = None if number is None else plain_code(number)
-        return None if code_of_number is None else levels.get(code_of_number)
-    return levels.get(str(code))
-
-
 def _missing(
     source: Source, column: Column, codes: list[Code], level_of: list[int | None]
 ) -> set[Code]:
     declared = source.missing.get(column.name, ())
-    stated = {code: k for k, code in enumerate(column.missing)}
+    find_stated = position_finder(column.missing)
     return {
         code
         for code, level in zip(codes, level_of, strict=True)
-        if level is None and (_find(code, stated) is not None or is_among(code, declared))
+        if level is None and (find_stated(code) is not None or is_among(code, declared))
     }
 
 
@@ -301,13 +292,20 @@ def _background(source: Source, column: Column, notes: _Notes) -> Any:
     times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
     notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
     if list(column.names) == [str(code) for code in column.levels]:
-        is_missing = np.array([code in missing for code in codes] + [False])
-        return values.mask(is_missing[position])
-    levels = {code: k for k, code in enumerate(column.levels)}
+        is_missing = np.array([code in missing for code in codes] + [False])[position]
+        if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype) or values.dtype == object:
+            # SPSS has "" where a text is missing; that is no group of people.
+            is_missing |= np.array([isinstance(v, str) and not v.strip() for v in values])
+        if not is_missing.any():
+            return as_whole(values)
+        if values.dtype.kind in "iu":
+            values = values.astype("Int64")  # never by way of floats, in which long ids merge
+        return as_whole(values.mask(is_missing))
+    find_level = position_finder(column.levels)
     names = list(column.names)
     category_of = []
     for code in codes:
-        k = -1 if code in missing else _find(code, levels)
+        k = -1 if code in missing else find_level(code)
         if k is None:  # a category without a name is called by its code
             k = len(names)
             names.append(str(code) if str(code) not in names else f"code {code}")
@@ -315,11 +313,36 @@ def _background(source: Source, column: Column, notes: _Notes) -> Any:
     return pd.Categorical.from_codes(np.array([*category_of, -1])[position], names)
 
 
-def _weights(source: Source, column: Column) -> pd.Series:
+def as_whole(values: pd.Series) -> pd.Series:
+    """Floats that are all whole as integers, nullable ones where there are gaps.
+
+    SPSS and Stata have floats only; as a name of people, 1001.0 looks wrong.
+
+    Examples
+    --------
+    >>> as_whole(pd.Series([1001.0, None])).tolist(), as_whole(pd.Series([0.5, 1.0])).tolist()
+    ([1001, <NA>], [0.5, 1.0])
+    """
+    if values.dtype.kind != "f":
+        return values
+    known = values.dropna()
+    is_whole = bool(((known % 1 == 0) & (known.abs() < _EXACT)).all())
+    if known.empty or not is_whole:
+        return values
+    return values.astype("int64" if len(known) == len(values) else "Int64")
+
+
+def _weights(source: Source, column: Column, notes: _Notes) -> pd.Series:
     values = source.frame[column.name]
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise DataError(
             f"{source.where}, column {column.name!r}: weights must be numbers, but there is "
             f"{values.dropna().iloc[0]!r}; correct them or give the column another role."
         )
-    return values.astype("float64")
+    weights = values.astype("float64")
+    missing, zero = ~np.isfinite(weights), weights <= 0
+    for what, which in (("missing weights", missing), ("weights of 0 or less", zero & ~missing)):
+        if which.any():
+            why = "these people do not count where people count by weight"
+            notes.add(f"Column {column.name!r}, {what}", why, int(which.sum()))
+    return weights

@@ -50,32 +50,49 @@ _NO_ANSWER_ALONE = frozenset(
         "na|n/a|n.a.|dk|d/k|dk/na|dk/ref|nr|ns|nc|ns/nc|nsp|ref|rf|kA|k.A.|wn|w.n.|tnz|missing|"
         "system missing|missing data|missing value|invalid|invalid response|unknown|none given|"
         "blank|inap|iap|inapplicable|not available|unspecified|"
-        "skipped|skip|declined|does not apply|doesn't apply|refus|no sé|"
+        "skipped|skip|does not apply|doesn't apply|refus|no sé|"
         "no reply|no response|nonresponse|non-response|no data|other missing|nan|null|"
         "fehlend|ungültig|unbekannt|entfällt|inconnu|manquant|desconocido|sin dato|perdido"
     )
 )
-# The label must hold one of these and not many words more.
+# The label must hold one of these and not many words more: they can hardly be an answer.
 _NO_ANSWER_WITHIN = tuple(
     _alternatives(
-        "don't know|do not know|dont know|doesn't know|does not know|didn't know|don't remember|"
-        "can't remember|do not remember|refused|refusal|refuse to answer|no answer|"
+        "refuse to answer|refused to answer|no answer|"
         "not answered|did not answer|unanswered|not applicable|declined to answer|"
         "not asked|question not asked|not ascertained|legitimate skip|"
-        "prefer not|rather not say|rather not answer|no opinion|can't choose|cannot choose|"
-        "can't say|cannot say|not stated|not reported|not administered|not reached|"
+        "prefer not to say|prefer not to answer|prefer not to disclose|prefer not to respond|"
+        "rather not say|rather not answer|not stated|not reported|not administered|not reached|"
         "item missing|"
-        "weiß nicht|weiß ich nicht|keine Angabe|keine Antwort|verweigert|Antwort verweigert|"
-        "nicht anwendbar|nicht erhoben|nicht gefragt|"
-        "möchte ich nicht sagen|kann ich nicht sagen|kann nicht sagen|"
-        "ne sait pas|ne sais pas|sans réponse|pas de réponse|refusé|sans opinion|"
-        "non concerné|non applicable|sans objet|non réponse|"
-        "no sabe|no contesta|no responde|sin respuesta|no procede|no aplica|"
-        "prefiero no|no recuerda|rehúsa|"
-        "non so|non risponde|weet niet|geen antwoord|não sabe|não responde"
+        "keine Angabe|keine Antwort|Antwort verweigert|"
+        "nicht anwendbar|nicht erhoben|nicht gefragt|möchte ich nicht sagen|"
+        "sans réponse|pas de réponse|non concerné|non applicable|sans objet|non réponse|"
+        "no contesta|no responde|sin respuesta|no procede|no aplica|"
+        "prefiero no contestar|prefiero no responder|prefiero no decir|prefiero no decirlo|"
+        "non risponde|geen antwoord|não responde"
     )
 )
-_MOST_WORDS_AROUND = 4  # "neither agree nor disagree / don't know" is an answer
+_MOST_WORDS_AROUND = 4
+# With other words these are answers: "don't know it at all", "refused the offer".
+_NO_ANSWER_NEARLY_ALONE = tuple(
+    _alternatives(
+        "don't know|do not know|dont know|doesn't know|does not know|didn't know|don't remember|"
+        "can't remember|do not remember|refused|refusal|refuse|prefer not|no opinion|"
+        "can't choose|cannot choose|can't say|cannot say|"
+        "weiß nicht|weiß ich nicht|verweigert|kann ich nicht sagen|kann nicht sagen|"
+        "ne sait pas|ne sais pas|refusé|sans opinion|"
+        "no sabe|no lo sé|prefiero no|no recuerda|rehúsa|non so|weet niet|não sabe"
+    )
+)
+# What may stand beside these without making an answer of it.
+_ASIDE = frozenset(
+    plain_words(
+        "i the or and to answer dk na nr ref rf missing spontaneous spontan spontané spontanément "
+        "volunteered vol unprompted do not read out not sure unsure undecided uncertain other none "
+        "respondent respondents interviewer question this code card web inapplicable item no "
+        "oder und nicht sicher ka ich je ou et y o nsp ns nc"
+    ).split()
+)
 
 
 def means_no_answer(label: str) -> bool:
@@ -85,16 +102,21 @@ def means_no_answer(label: str) -> bool:
     --------
     >>> [means_no_answer(text) for text in ("Don’t know", "N/A", "Refused (spontaneous)", "No")]
     [True, True, True, False]
+    >>> means_no_answer("Don't know it at all")
+    False
     """
     words = _without_number(plain_words(label))
     if words in _NO_ANSWER_ALONE:
         return True
     padded = f" {words} "
     n_words = len(words.split())
-    return any(
-        f" {phrase} " in padded and n_words - len(phrase.split()) <= _MOST_WORDS_AROUND
-        for phrase in _NO_ANSWER_WITHIN
-    )
+    for phrase in _NO_ANSWER_WITHIN:
+        if f" {phrase} " in padded and n_words - len(phrase.split()) <= _MOST_WORDS_AROUND:
+            return True
+    rest = padded
+    for phrase in _NO_ANSWER_NEARLY_ALONE:
+        rest = rest.replace(f" {phrase} ", " ")
+    return rest != padded and (set(rest.split()) <= _ASIDE or rest.strip() in _NO_ANSWER_ALONE)
 
 
 def _without_number(words: str) -> str:
@@ -514,44 +536,6 @@ def known_order(texts: Iterable[str]) -> list[str] | None:
         if len(places) == len(found) >= 2 and len(set(places)) == len(places):
             return sorted(found, key=lambda text: found[text] or 0)
     return None
-
-
-# ---- ranges of numbers in words ---------------------------------------------------------------
-
-_RANGE_WORDS = frozenset(
-    plain_words(
-        "less than under below up to over more than or and above older younger years year old to "
-        "between from at least most hours hour minutes days weeks months times per day week month "
-        "usd eur euro euros dollars k m thousand million percent kg cm "
-        "unter bis über mehr als weniger und älter jünger jahre jahr von stunden mindestens "
-        "moins de plus ans et à menos de más años y hasta entre o"
-    ).split()
-)
-_BELOW = frozenset(["less", "under", "below", "younger", "unter", "weniger", "moins", "menos"])
-_ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
-
-
-def range_start(text: str) -> float | None:
-    """Where a range of numbers in words begins, for putting ranges in order; None if it is none.
-
-    Examples
-    --------
-    >>> range_start("18-29"), range_start("> 60"), range_start("$25,000 - $49,999")
-    (18.0, 60.5, 25000.0)
-    >>> range_start("under 18"), range_start("about noon") is None
-    (17.5, True)
-    """
-    joined = re.sub(r"(?<=\d)[,. ](?=\d{3}\b)", "", text)
-    numbers = re.findall(r"\d+(?:\.\d+)?", joined)
-    words = set(re.findall(r"[a-z]+", plain_words(joined)))
-    if not 1 <= len(numbers) <= 2 or not words <= _RANGE_WORDS:
-        return None
-    start = float(numbers[0])
-    if len(numbers) == 2:
-        return start
-    if "<" in text or words & _BELOW:
-        return start - 0.5
-    return start + 0.5 if ">" in text or "+" in text or words & _ABOVE else start
 
 
 # ---- what names of columns say ----------------------------------------------------------------

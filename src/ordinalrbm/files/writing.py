@@ -18,6 +18,7 @@ import gzip
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,17 @@ import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import as_number, count_codes, factorise_codes, is_among, plain_code
+from ordinalrbm.files.codes import (
+    as_number,
+    count_codes,
+    factorise_codes,
+    is_among,
+    plain_code,
+    position_finder,
+)
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Format, Source, StrPath, format_of
-from ordinalrbm.files.survey import Survey
+from ordinalrbm.files.survey import Survey, as_whole
 from ordinalrbm.whole import written_whole
 
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
@@ -47,13 +55,43 @@ _SPSS_CLOCK = (rb"\A\$FL[23].{88}(.{17})", b"01 Jan 7000:00:00")
 _STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
 
+@dataclass(frozen=True)
+class FilledCells:
+    """What became of the cells without an answer for which there was a level.
+
+    Attributes
+    ----------
+    empty_filled : int
+        Empty cells that got a level.
+    codes_filled : int
+        Codes that are no answer ("refused", "not applicable", ...) that a level replaced.
+    codes_kept : int
+        Such codes that stayed.
+    """
+
+    empty_filled: int = 0
+    codes_filled: int = 0
+    codes_kept: int = 0
+
+    def __add__(self, other: FilledCells) -> FilledCells:
+        return FilledCells(
+            self.empty_filled + other.empty_filled,
+            self.codes_filled + other.codes_filled,
+            self.codes_kept + other.codes_kept,
+        )
+
+
 def write_answers(
-    path: StrPath, answers: Survey | pd.DataFrame, source: Source, schema: Schema
-) -> None:
+    path: StrPath,
+    answers: Survey | pd.DataFrame,
+    source: Source,
+    schema: Schema,
+    fill_no_answer: bool = False,
+) -> FilledCells:
     r"""Write the original file with answers in place of its gaps, as codes.
 
-    Cells where `answers` holds a level get that level's code; all other cells stay as they were,
-    codes that are no answer too.
+    Empty cells, and cells that hold another level, get the code of the level that `answers` holds.
+    All other cells stay as they were; so do codes that are no answer, unless asked otherwise.
 
     Parameters
     ----------
@@ -65,6 +103,14 @@ def write_answers(
         The file as it was read.
     schema : Schema
         What its columns are.
+    fill_no_answer : bool
+        Whether levels also take the place of codes that are no answer, such as "refused" and
+        "not applicable", user-missing ones and Stata's .a to .z.
+
+    Returns
+    -------
+    FilledCells
+        How many gaps were filled, and how many codes that are no answer.
 
     Raises
     ------
@@ -81,18 +127,24 @@ def write_answers(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "filled.csv"
-    ...     write_answers(file, filled, source, propose(source))
+    ...     counts = write_answers(file, filled, source, propose(source))
     ...     print(file.read_text().splitlines())
     ['sex,Q1', 'f,1', 'm,2', 'f,2']
+    >>> counts
+    FilledCells(empty_filled=1, codes_filled=0, codes_kept=0)
     """
-    with answers_written(path, answers, source, schema):
-        pass
+    with answers_written(path, answers, source, schema, fill_no_answer) as cells:
+        return cells
 
 
 @contextmanager
 def answers_written(
-    path: StrPath, answers: Survey | pd.DataFrame, source: Source, schema: Schema
-) -> Iterator[None]:
+    path: StrPath,
+    answers: Survey | pd.DataFrame,
+    source: Source,
+    schema: Schema,
+    fill_no_answer: bool = False,
+) -> Iterator[FilledCells]:
     """As `write_answers`, but the file takes its place only when the block ends without an error.
 
     Of several files that belong together, then, all are there or none.
@@ -100,7 +152,7 @@ def answers_written(
     target = Path(path)
     kind = format_of(target)
     table = answers.answers if isinstance(answers, Survey) else answers
-    frame, filled = _filled(table, source, schema)
+    frame, filled, cells = _filled(table, source, schema, fill_no_answer)
     if kind in ("sav", "zsav"):
         write = _spss_writer(target, frame, source, schema)
     elif kind == "dta":
@@ -108,7 +160,7 @@ def answers_written(
     else:
         write = _table_writer(target, _with_dates(frame, source))
     with _written(target, write):
-        yield
+        yield cells
 
 
 def write_table(path: StrPath, frame: pd.DataFrame) -> None:
@@ -135,7 +187,7 @@ def _table_writer(target: Path, frame: pd.DataFrame) -> Callable[[Path], None]:
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
     separator = "\t" if kind == "tsv" else ","
-    plain = pd.DataFrame({name: _whole(frame[name]) for name in frame.columns}, index=frame.index)
+    plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
     return lambda file: _write_text(plain, file, separator, _is_packed(target))
 
 
@@ -168,28 +220,19 @@ def _is_packed(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def _whole(values: pd.Series) -> pd.Series:
-    """Floats that are all whole as whole numbers, which 4.0 then is written as."""
-    if values.dtype.kind != "f":
-        return values
-    known = values.dropna()
-    is_whole = bool(np.isfinite(known).all() and (known == np.round(known)).all())
-    return values.astype("Int64") if is_whole and (known.abs() < 2**53).all() else values
-
-
 # ---- filling ----------------------------------------------------------------------------------
 
 
 def _filled(
-    answers: pd.DataFrame, source: Source, schema: Schema
-) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
-    """The source's table with answers as codes, and which cells of a column were filled."""
+    answers: pd.DataFrame, source: Source, schema: Schema, fill_no_answer: bool
+) -> tuple[pd.DataFrame, dict[str, np.ndarray], FilledCells]:
+    """The source's table with answers as codes, which cells of a column were filled, and counts."""
     if len(answers) != len(source.frame):
         raise DataError(
             f"There are {len(answers)} rows of answers for the {len(source.frame)} rows of "
             f"{source.name!r}; give one for each."
         )
-    frame, filled = source.frame.copy(), {}
+    frame, filled, cells = source.frame.copy(), {}, FilledCells()
     known = set(schema.names("ordinal"))
     for name in answers.columns:
         if name not in known or name not in frame:
@@ -197,27 +240,46 @@ def _filled(
                 f"The answers have a column {name!r}, which is no ordinal question of "
                 f"{source.name!r}; leave it out."
             )
-        frame[name], filled[name] = _fill(frame[name], answers[name], schema.column(name))
-    return frame, filled
+        column = schema.column(name)
+        level = _levels(answers[name], column)
+        filled[name], counted = _to_fill(level, source, column, fill_no_answer)
+        cells += counted
+        if filled[name].any():  # else even the column's type stays
+            codes = np.array([*_like(frame[name], column.levels), None], dtype=object)
+            frame[name] = _put(frame[name], filled[name], codes[level])
+    return frame, filled, cells
 
 
-def _fill(values: pd.Series, answers: pd.Series, column: Column) -> tuple[pd.Series, np.ndarray]:
+def _levels(answers: pd.Series, column: Column) -> np.ndarray:
+    """For each row the position of its level, -1 where there is none."""
     level = pd.Index(column.names, dtype=object).get_indexer(pd.Index(answers, dtype=object))
-    given = ~answers.isna().to_numpy()
-    if (given & (level < 0)).any():
-        row = int((given & (level < 0)).argmax())
+    strange = ~answers.isna().to_numpy() & (level < 0)
+    if strange.any():
+        row = int(strange.argmax())
         raise DataError(
             f"Column {column.name!r}, row {row} (counted from 0): {answers.iloc[row]!r} is not "
             f"the name of a level; give one of {list(column.names)}."
         )
-    # Cells that hold the code already stay untouched, and so does the column's type with them.
-    position, codes = factorise_codes(values)
-    current = np.array([*codes, None], dtype=object)[position]
-    wanted = np.array([*_like(values, column.levels), None], dtype=object)[level]
-    to_fill = given & (current != wanted)
-    if not to_fill.any():
-        return values, to_fill
-    return _put(values, to_fill, wanted), to_fill
+    return level
+
+
+def _to_fill(
+    level: np.ndarray, source: Source, column: Column, fill_no_answer: bool
+) -> tuple[np.ndarray, FilledCells]:
+    """Which cells get their level, and how many of them had no answer."""
+    position, codes = factorise_codes(source.frame[column.name])
+    found = [*map(position_finder(column.levels), codes)]
+    # One more entry than codes, so that position -1 finds "empty".
+    current = np.array([-1 if k is None else k for k in found] + [-1])[position]
+    is_code = (position >= 0) & (current < 0)
+    if column.name in source.tags:  # Stata's .a to .z are empty in the frame
+        is_code |= (source.tags[column.name] != "") & (current < 0)
+    given = level >= 0
+    is_empty = given & (current < 0) & ~is_code
+    n_codes = int((given & is_code).sum())
+    to_fill = given & (current != level) & (~is_code | fill_no_answer)
+    n_filled = n_codes if fill_no_answer else 0
+    return to_fill, FilledCells(int(is_empty.sum()), n_filled, n_codes - n_filled)
 
 
 def _like(values: pd.Series, levels: tuple[Code, ...]) -> list[Code | None]:
@@ -236,6 +298,10 @@ def _put(values: pd.Series, where: np.ndarray, codes: np.ndarray) -> pd.Series:
         filled = values.astype(object)
         filled[where] = [original.get(code, code) for code in codes[where]]
         return filled.astype(values.dtype)
+    if pd.api.types.is_integer_dtype(values.dtype) and all(type(c) is int for c in codes[where]):
+        filled = values.copy()  # never by way of floats, in which long numbers change
+        filled[where] = codes[where].astype("int64")
+        return filled
     is_text = any(isinstance(code, str) for code in codes[where])
     if pd.api.types.is_numeric_dtype(values.dtype) and not is_text:  # booleans too
         filled = values.astype("float64")
@@ -268,9 +334,13 @@ def _with_dates(frame: pd.DataFrame, source: Source) -> pd.DataFrame:
 
 
 def _moments(seconds: pd.Series, epoch: np.datetime64) -> pd.Series:
+    """Moments in microseconds: pyreadstat writes those in seconds as 1970."""
     known = seconds.notna().to_numpy()
-    moments = np.full(len(seconds), np.datetime64("NaT", "s"))
-    moments[known] = epoch + seconds.to_numpy()[known].astype("int64").astype("m8[s]")
+    numbers = seconds.to_numpy("float64", na_value=np.nan)[known]
+    whole = np.floor(numbers)
+    parts = np.round((numbers - whole) * 1e6).astype("int64").astype("m8[us]")
+    moments = np.full(len(seconds), np.datetime64("NaT", "us"))
+    moments[known] = epoch + whole.astype("int64").astype("m8[s]") + parts
     return pd.Series(moments, index=seconds.index)
 
 
@@ -401,6 +471,8 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
         is_number = pd.api.types.is_numeric_dtype(values.dtype)  # booleans too
         if is_number and (values.dtype.kind == "b" or not isinstance(values.dtype, np.dtype)):
             values = values.astype("float64")
+        if values.dtype.kind == "M" and isinstance(values.dtype, np.dtype):
+            values = values.astype("datetime64[us]")  # pyreadstat misreads seconds
         columns[name] = values
     return pd.DataFrame(columns, index=frame.index)
 
