@@ -325,9 +325,10 @@ def learning_figure(model: Any) -> Drawing | None:
     return Drawing(as_svg(figure, "learning"), "learning-curve")
 
 
-def learning_seconds(model: Any) -> float:
-    """How long learning took."""
-    return float(model.history_["seconds"].max()) if len(model.history_) else 0.0
+def learning_seconds(model: Any) -> float | None:
+    """How long learning took; model files do not say."""
+    history = model.history_
+    return float(history["seconds"].max()) if "seconds" in history and len(history) else None
 
 
 # 3. Hidden answers
