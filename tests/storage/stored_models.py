@@ -59,7 +59,8 @@ MAKERS = {
 def said(model):
     """All that a model says when asked this and that, as arrays."""
     if isinstance(model, orbm.CumulativeRBM):
-        rows = answers().to_numpy() if not hasattr(model, "feature_names_in_") else answers()
+        rows = answers().set_axis(getattr(model, "feature_names_in_", range(4)), axis=1)
+        rows = rows if hasattr(model, "feature_names_in_") else rows.to_numpy()
         return [model.transform(rows), *model.predict_proba(rows), model.sample(5, random_state=0)]
     users, items = model.users_.labels, model.items_.labels
     strangers = ["nobody"] if model.users_.is_text else [-7]
@@ -76,7 +77,8 @@ def said(model):
 def same(one, other):
     """Whether two models say the same."""
     return type(one) is type(other) and all(
-        np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(said(one), said(other))
+        np.array_equal(np.asarray(a), np.asarray(b))
+        for a, b in zip(said(one), said(other), strict=True)
     )
 
 

@@ -478,6 +478,8 @@ def _not_an_answer(value: Any, where: str) -> DataError:
 
 
 def _plain_label(label: Any, where: str) -> Label:
+    if type(label) is int or (type(label) is float and math.isfinite(label)):
+        return label  # most are, and the questions below take a while
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bool | np.bool_):
