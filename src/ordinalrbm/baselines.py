@@ -163,6 +163,7 @@ class _Baseline(BaseEstimator):
     @classmethod
     def _from_file(cls, stored: Stored) -> Self:
         estimator, catalogue = restored(cls, stored, check_baseline_parameters)
+        estimator._more_to_fit(catalogue)  # which refuses scales that the model cannot have
         n_levels = catalogue.level_counts(has_stranger=not isinstance(catalogue.scales, Scale))
         parts = stored.under("model.")
         if not np.array_equal(parts.array("n_levels", np.int32, n_levels.shape), n_levels):

@@ -16,6 +16,8 @@ from ordinalrbm.errors import DataError
 Estimator = TypeVar("Estimator")
 
 _LARGEST = float(np.finfo(np.float64).max)
+# Utilities have a standard deviation of one: nothing that was learnt is anywhere near this.
+LARGEST_PARAMETER = 1e6
 # Settings that are no more than yes or no, which no other check looks at.
 _SWITCHES = ("verbose", "calibrate")
 
@@ -83,6 +85,17 @@ class Stored:
         if array.size and not (low <= array.min().item() and array.max().item() <= high):
             raise wrong(full, f"has numbers that are not between {low:g} and {high:g}")
         return array
+
+    def parameter(
+        self,
+        name: str,
+        kind: type,
+        shape: Sequence[int | None],
+        low: float = -LARGEST_PARAMETER,
+        high: float = LARGEST_PARAMETER,
+    ) -> np.ndarray:
+        """An array of what was learnt, none of it so large that sums of squares overflow."""
+        return self.array(name, kind, shape, low, high)
 
     def entry(self, name: str, *kinds: type | None) -> Any:
         """An entry of the header, of one of these types; None among them allows None."""

@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from stored_models import FILES, parts, rewritten, said, sealed
+from stored_models import FILES, exercise, parts, rewritten, said, sealed
 
 import ordinalrbm as orbm
 from ordinalrbm import container
@@ -214,6 +214,7 @@ def attempt(path):
             # Scales may be such that the questions of `said` are not on them.
             with contextlib.suppress(orbm.DataError):
                 said(model)
+                exercise(model)
     return refusal, seconds, memory
 
 

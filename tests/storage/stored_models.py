@@ -74,6 +74,27 @@ def said(model):
     return found
 
 
+def exercise(model):
+    """Everything else that runs kernels over what was in the file; results do not matter."""
+    if isinstance(model, orbm.CumulativeRBM):
+        rows = answers().to_numpy()
+        model.__dict__.pop("feature_names_in_", None)
+        for inference in ("linear_response", "mcmc"):
+            model.set_params(inference=inference, n_draws=3).predict_proba(rows)
+        model.set_params(inference="mean_field", unanswered="latent").impute(rows)
+        model.response_style(rows)
+        model.log_likelihood(rows, "ais", n_temperatures=5, n_chains=2, random_state=0)
+    elif isinstance(model, orbm.MatrixCumulativeRBM):
+        text = model.users_.is_text, model.items_.is_text
+        user, item = ("new" if is_text else -9 for is_text in text)
+        known_user, known_item = model.users_.labels[0], model.items_.labels[1]
+        model.explain(known_user, known_item)
+        label = model.ratings_.scale_of(1).labels[0]
+        wider = model.fold_in(([user], [known_item], [label]))
+        wider.predict(user, model.items_.labels)
+        model.fold_in(([user, known_user], [item, item], [label, label])).recommend(user)
+
+
 def same(one, other):
     """Whether two models say the same."""
     return type(one) is type(other) and all(

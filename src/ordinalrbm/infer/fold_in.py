@@ -70,9 +70,9 @@ class Usual(NamedTuple):
         most = thresholds.LARGEST_STEP
         precisions = zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
         return cls(
-            stored.array("factors", np.float64, (n_factors,)),
-            stored.array("bias", np.float64, (1,)),
-            stored.array("steps", np.float64, (width + 2, width), high=most),
+            stored.parameter("factors", np.float64, (n_factors,)),
+            stored.parameter("bias", np.float64, (1,)),
+            stored.parameter("steps", np.float64, (width + 2, width), high=most),
             *(
                 stored.array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
                 for name, size in precisions

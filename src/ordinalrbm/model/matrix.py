@@ -60,18 +60,20 @@ class Half(NamedTuple):
     @classmethod
     def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
         """The process of a file; of its variances all are there, or none."""
-        weights = stored.array("weights", np.float32, (n_columns, None))
+        weights = stored.parameter("weights", np.float32, (n_columns, None))
         n_factors = weights.shape[1]
         known = stored.array("bias_variance", np.float32, (None,), low=0.0)
         shapes = [(n_columns, n_factors), (n_columns,), (n_rows, n_factors)]
         return cls(
             weights,
-            stored.array("bias", np.float32, (n_columns,)),
-            stored.array("steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP),
-            stored.array("factor_bias", np.float32, (n_factors,)),
-            stored.array("factors", np.float32, (n_rows, n_factors)),
+            stored.parameter("bias", np.float32, (n_columns,)),
+            stored.parameter("steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP),
+            stored.parameter("factor_bias", np.float32, (n_factors,)),
+            stored.parameter("factors", np.float32, (n_rows, n_factors)),
             *(
-                stored.array(name, np.float32, shape if known.size else (0,) * len(shape), low=0.0)
+                stored.parameter(
+                    name, np.float32, shape if known.size else (0,) * len(shape), low=0.0
+                )
                 for name, shape in zip(cls._fields[-3:], shapes, strict=True)
             ),
         )
@@ -117,7 +119,7 @@ class MatrixModel(NamedTuple):
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
         if (by_rows.bias_variance.size > 0) != (by_columns.bias_variance.size > 0):
             raise DataError("only one half of it has continuous factors")
-        gains = stored.array("gains", np.float64, (3,), low=_SMALLEST_GAIN)
+        gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
         share = stored.array("share", np.float64, (1,), 0.0, 1.0)
         return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 

@@ -64,15 +64,15 @@ class VectorModel(NamedTuple):
     def from_stored(cls, stored: Stored, n_levels: list[int]) -> VectorModel:
         """The model of a file whose scales have so many levels."""
         n_columns, width = len(n_levels), thresholds.n_steps(np.array(n_levels))
-        weights = stored.array("weights", np.float32, (n_columns, None))
-        stretches = stored.array("stretches", np.float64, (None,), _SMALLEST_STRETCH)
+        weights = stored.parameter("weights", np.float32, (n_columns, None))
+        stretches = stored.parameter("stretches", np.float64, (None,), _SMALLEST_STRETCH)
         if not 1 <= stretches.size <= MOST_STYLES or not weights.size:
             raise DataError("it has no factors, no response styles or too many of them")
         model = cls(
             weights=weights,
-            bias=stored.array("bias", np.float32, (n_columns,)),
-            factor_bias=stored.array("factor_bias", np.float32, weights.shape[1:]),
-            steps=stored.array(
+            bias=stored.parameter("bias", np.float32, (n_columns,)),
+            factor_bias=stored.parameter("factor_bias", np.float32, weights.shape[1:]),
+            steps=stored.parameter(
                 "steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP
             ),
             n_levels=stored.array("n_levels", np.int32, (n_columns,)),

@@ -49,12 +49,14 @@ class Effects(NamedTuple):
     @classmethod
     def from_stored(cls, stored: Stored, n: int, n_factors: int | None = None) -> Effects:
         """What a file says of so many rows, with so many factors where that is known."""
-        mean = stored.array("mean", np.float64, (n, None if n_factors is None else 1 + n_factors))
+        mean = stored.parameter(
+            "mean", np.float64, (n, None if n_factors is None else 1 + n_factors)
+        )
         if not mean.shape[1]:
             raise wrong("mean", "has no biases")
         return cls(
             mean,
-            stored.array("variance", np.float64, mean.shape, low=0.0),
+            stored.parameter("variance", np.float64, mean.shape, low=0.0),
             stored.array("precision", np.float64, mean.shape[1:], SMALLEST_PRECISION),
         )
 

@@ -100,14 +100,14 @@ class MultinomialRBM(NamedTuple):
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MultinomialRBM:
         """The model of a file whose columns are on scales of so many levels."""
         n_columns, most = n_levels.size, int(n_levels.max())
-        weights = stored.array("weights", f32, (n_columns, most, None))
+        weights = stored.parameter("weights", f32, (n_columns, most, None))
         n_factors = weights.shape[2]
         return cls(
             weights=weights,
-            bias=stored.array("bias", f32, (n_columns, most)),
-            factor_bias=stored.array("factor_bias", f32, (n_factors,)),
+            bias=stored.parameter("bias", f32, (n_columns, most)),
+            factor_bias=stored.parameter("factor_bias", f32, (n_factors,)),
             n_levels=n_levels,
-            factors=stored.array("factors", f32, (n_rows, n_factors)),
+            factors=stored.parameter("factors", f32, (n_rows, n_factors)),
         )
 
 

@@ -107,8 +107,8 @@ class Widths(NamedTuple):
         """What a file says of so many rows."""
         most = thresholds.LARGEST_STEP
         return cls(
-            stored.array("step", np.float64, (n, width), high=most),
-            stored.array("centre", np.float64, (n, width), high=most),
+            stored.parameter("step", np.float64, (n, width), high=most),
+            stored.parameter("centre", np.float64, (n, width), high=most),
             stored.array("precision", np.float64, (width,), SMALLEST_PRECISION),
         )
 
