@@ -73,3 +73,11 @@ def test_a_file_of_another_kind(tmp_path):
     storage.write(path, {"x": np.zeros(1)}, {"model": "matrix"})
     with pytest.raises(orbm.DataError, match="lacks a part of the model"):
         orbm.load(path)
+
+
+def test_an_unknown_item_is_on_no_longer_scale_than_the_known_ones():
+    """Nothing is learnt of levels that no item has; kernels have no room for them."""
+    ratings = simulated(n_users=20, n_items=8)
+    own = {item: [1, 2, 3, 4, 5] for item in ratings["item"].unique()}
+    model = small(scale=list(range(1, 10)), item_scales=own, n_epochs=2).fit(ratings)
+    assert model.predict_proba("u1", ["i1", "new"]).shape == (2, 5)
