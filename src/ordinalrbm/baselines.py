@@ -29,14 +29,7 @@ from ordinalrbm.model.baselines.learning import Cells, Record
 from ordinalrbm.model.baselines.ordinal_mf import Widths
 from ordinalrbm.parameters import check_baseline_parameters, check_choice
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
-
-# Parts of a model that are tuples of arrays themselves.
-_PARTS: dict[str, Any] = {
-    "rows": Effects,
-    "columns": Effects,
-    "row_widths": Widths,
-    "column_widths": Widths,
-}
+from ordinalrbm.stored import Stored
 
 
 class _Baseline(BaseEstimator):
@@ -161,16 +154,22 @@ class _Baseline(BaseEstimator):
         True
         """
         check_is_fitted(self, "model_")
+        check_baseline_parameters(self)
         arrays, header = written(self, self._catalogue)
         of_model, numbers = _model_parts(self.model_)
         header |= {"model": self._kind, "numbers": numbers}
         storage.write(path, arrays | of_model, header)
 
     @classmethod
-    def _from_file(cls, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Self:
-        estimator, catalogue = restored(cls, arrays, header)
+    def _from_file(cls, stored: Stored) -> Self:
+        estimator, catalogue = restored(cls, stored, check_baseline_parameters)
+        estimator._more_to_fit(catalogue)  # which refuses scales that the model cannot have
+        n_levels = catalogue.level_counts(has_stranger=not isinstance(catalogue.scales, Scale))
+        parts = stored.under("model.")
+        if not np.array_equal(parts.array("n_levels", np.int32, n_levels.shape), n_levels):
+            raise DataError("its items have other numbers of levels than their scales")
         kind = getattr(cls._core, cls.__name__)
-        estimator._keep(_read_model(kind, arrays, header["numbers"]), catalogue)
+        estimator._keep(kind.from_stored(parts, len(catalogue.users), n_levels), catalogue)
         return estimator
 
     # Inside
@@ -261,7 +260,7 @@ class GaussianMF(_Baseline):
     default_scale_ : Scale
         The scale of unknown items.
     history_ : DataFrame
-        Per epoch: log-likelihood of the held-out ratings, seconds.
+        Per epoch: log-likelihood of the held-out ratings, seconds (which files do not keep).
     best_epoch_, n_iter_ : int
         The epoch whose parameters were kept, and how many were run.
 
@@ -378,7 +377,7 @@ class OrdinalMF(_Baseline):
     default_scale_ : Scale or None
         The scale of unknown items; None when each item has a scale of its own.
     history_ : DataFrame
-        Per epoch: log-likelihood of the held-out ratings, seconds.
+        Per epoch: log-likelihood of the held-out ratings, seconds (which files do not keep).
     best_epoch_, n_iter_ : int
         The epoch whose parameters were kept, and how many were run.
 
@@ -482,7 +481,7 @@ class MultinomialRBM(_Baseline):
     default_scale_ : Scale or None
         The scale of unknown items; None when each item has a scale of its own.
     history_ : DataFrame
-        Per epoch: log-likelihood of the held-out ratings, seconds.
+        Per epoch: log-likelihood of the held-out ratings, seconds (which files do not keep).
     best_epoch_, n_iter_ : int
         The epoch whose parameters were kept, and how many were run.
 
@@ -595,22 +594,8 @@ def _model_parts(model: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     for name, part in model._asdict().items():
         if isinstance(part, np.ndarray):
             arrays[f"model.{name}"] = part
-        elif name in _PARTS:
+        elif isinstance(part, Effects | Widths):
             arrays |= {f"model.{name}.{field}": array for field, array in part._asdict().items()}
         else:
             numbers[name] = part
     return arrays, numbers
-
-
-def _read_model(kind: Any, arrays: dict[str, np.ndarray], numbers: dict[str, Any]) -> Any:
-    """The model of this kind that `_model_parts` took apart."""
-
-    def part(name: str) -> Any:
-        if name in numbers:
-            return numbers[name]
-        if name in _PARTS:
-            fields = _PARTS[name]._fields
-            return _PARTS[name](*(arrays[f"model.{name}.{field}"] for field in fields))
-        return arrays[f"model.{name}"]
-
-    return kind(**{name: part(name) for name in kind._fields})

@@ -6,6 +6,7 @@ it is written to model files and read from them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -17,6 +18,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.infer.predict import Rule, point
 from ordinalrbm.storage import plain_number
+from ordinalrbm.stored import Stored, columns_kept
 
 RULES: tuple[str, ...] = get_args(Rule)
 Estimator = TypeVar("Estimator")
@@ -46,10 +48,18 @@ class Catalogue(NamedTuple):
         return [one] * len(self.items) if isinstance(one, Scale) else list(one)
 
     def stranger_scale(self) -> Scale:
-        """The scale that ratings of an unknown item would be on."""
-        if self.default_scale is not None:
-            return self.default_scale
-        return max(self.item_scales(), key=lambda scale: scale.n_levels)
+        """The scale that ratings of an unknown item would be on.
+
+        Of a scale that is longer than any item's, nothing could be learnt.
+        """
+        longest = max(self.item_scales(), key=lambda scale: scale.n_levels)
+        common = self.default_scale
+        return longest if common is None or common.n_levels > longest.n_levels else common
+
+    def level_counts(self, has_stranger: bool = False) -> np.ndarray:
+        """(items,) number of levels of each item and, at the end, of the unknown one if wanted."""
+        scales = [*self.item_scales(), *([self.stranger_scale()] if has_stranger else [])]
+        return np.array([scale.n_levels for scale in scales], dtype=np.int32)
 
     def lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
         """Positions of a single id or of many, −1 for the unknown."""
@@ -130,7 +140,7 @@ def written(
     for name in ("users", "items"):
         parts = getattr(catalogue, name).to_arrays()
         arrays |= {f"{name}.{part}": array for part, array in parts.items()}
-    for column in estimator.history_.columns:
+    for column in columns_kept(estimator.history_):
         arrays[f"history.{column}"] = estimator.history_[column].to_numpy()
     default = catalogue.default_scale
     header = {
@@ -139,7 +149,7 @@ def written(
         "scales": [scale.to_json() for scale in distinct],
         "one_scale": isinstance(catalogue.scales, Scale),
         "default_scale": None if default is None else default.to_json(),
-        "history": list(estimator.history_.columns),
+        "history": columns_kept(estimator.history_),
         "best_epoch": estimator.best_epoch_,
         "about": estimator.about_,
     }
@@ -147,34 +157,44 @@ def written(
 
 
 def restored(
-    kind: type[Estimator], arrays: dict[str, np.ndarray], header: dict[str, Any]
+    kind: type[Estimator], stored: Stored, check: Callable[[Any], None]
 ) -> tuple[Estimator, Catalogue]:
     """An estimator with its parameters and history, and what it knows."""
-    estimator: Any = kind(**header["parameters"])
-    if header["item_scales"] is not None:
-        estimator.item_scales = dict(header["item_scales"])
-    estimator.best_epoch_ = header["best_epoch"]
-    estimator.about_ = header.get("about", {})
-    estimator.history_ = pd.DataFrame(
-        {name: arrays[f"history.{name}"] for name in header["history"]}
-    )
+    estimator: Any = stored.estimator(kind, check)
+    if estimator.scale is not None:
+        estimator.scale = Scale.from_json(estimator.scale).to_json()
+    estimator.item_scales = _read_item_scales(stored)
+    estimator.best_epoch_ = stored.whole("best_epoch", 0)
+    estimator.about_ = stored.notes()
+    estimator.history_ = pd.DataFrame(stored.history())
     estimator.n_iter_ = len(estimator.history_)
-    return estimator, _read_catalogue(arrays, header)
+    return estimator, _read_catalogue(stored)
 
 
-def _read_catalogue(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Catalogue:
-    distinct = [Scale.from_json(labels) for labels in header["scales"]]
-    default = header["default_scale"]
-    users, items = (
-        Ids.from_arrays(
-            {key.split(".")[1]: part for key, part in arrays.items() if key.startswith(f"{name}.")}
-        )
-        for name in ("users", "items")
-    )
+def _read_item_scales(stored: Stored) -> dict[Any, Any] | None:
+    pairs = stored.entry("item_scales", list, None)
+    if pairs is None:
+        return None
+    scales = {}
+    for pair in pairs:
+        if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str | int)):
+            raise DataError(f"its header has {pair!r:.80} among the item_scales")
+        scales[pair[0]] = Scale.from_json(pair[1]).to_json()
+    return scales
+
+
+def _read_catalogue(stored: Stored) -> Catalogue:
+    distinct = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
+    default = stored.entry("default_scale", list, None)
+    users, items = (Ids.from_stored(stored.under(f"{name}.")) for name in ("users", "items"))
+    which = stored.array("scale_of_item", np.int64, (len(items),), 0, len(distinct) - 1)
+    one_scale = stored.entry("one_scale", bool)
+    if one_scale and len(distinct) != 1:
+        raise DataError(f"it has {len(distinct)} scales where there should be one")
     return Catalogue(
         users,
         items,
-        distinct[0] if header["one_scale"] else tuple(distinct[k] for k in arrays["scale_of_item"]),
+        distinct[0] if one_scale else tuple(distinct[k] for k in which),
         None if default is None else Scale.from_json(default),
     )
 

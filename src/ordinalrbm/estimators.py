@@ -28,6 +28,7 @@ from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import plain_number
+from ordinalrbm.stored import Stored, columns_kept
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
@@ -102,7 +103,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Levels of each column.
     history_ : DataFrame
         Per epoch: pseudo-likelihood (mean log P(answer | other answers) of a sample of the training
-        answers), held-out log-likelihood, learning rate, seconds.
+        answers), held-out log-likelihood, learning rate, seconds (which files do not keep).
     best_epoch_ : int
         The epoch whose parameters were kept.
     n_iter_ : int
@@ -480,9 +481,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`."""
         check_is_fitted(self, "model_")
+        check_parameters(self)
         model = self.model_
         arrays = {name: getattr(model, name) for name in ARRAYS}
-        for column in self.history_.columns:
+        for column in columns_kept(self.history_):
             arrays[f"history.{column}"] = self.history_[column].to_numpy()
         names = getattr(self, "feature_names_in_", None)
         header = {
@@ -492,30 +494,32 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             "scales": [scale.to_json() for scale in self.scales_],
             "columns": None if names is None else [str(name) for name in names],
             "scales_given": self.scales is not None,
-            "history": list(self.history_.columns),
+            "history": columns_kept(self.history_),
             "best_epoch": self.best_epoch_,
             "about": self.about_,
         }
         storage.write(path, arrays, header)
 
     @classmethod
-    def _from_file(cls, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> CumulativeRBM:
-        estimator = cls(**header["parameters"])
-        parts = {name: arrays[name] for name in ARRAYS}
-        estimator.model_ = VectorModel(**parts, units=header["units"])
-        estimator.scales_ = [Scale.from_json(labels) for labels in header["scales"]]
+    def _from_file(cls, stored: Stored) -> CumulativeRBM:
+        estimator = stored.estimator(cls, check_parameters)
+        estimator.scales_ = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
         estimator.n_features_in_ = len(estimator.scales_)
-        if header["columns"] is not None:
-            estimator.feature_names_in_ = np.array(header["columns"], dtype=object)
-        if header["scales_given"]:  # so that a clone can learn again
-            names = header["columns"] or range(estimator.n_features_in_)
-            labels = [scale.to_json() for scale in estimator.scales_]
-            estimator.scales = dict(zip(names, labels, strict=True))
-        estimator.best_epoch_ = header["best_epoch"]
-        estimator.about_ = header.get("about", {})
-        estimator.history_ = pd.DataFrame(
-            {name: arrays[f"history.{name}"] for name in header["history"]}
+        if not estimator.n_features_in_:
+            raise DataError("it has no columns")
+        estimator.model_ = VectorModel.from_stored(
+            stored, [scale.n_levels for scale in estimator.scales_]
         )
+        names = _read_names(stored, estimator.n_features_in_)
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        estimator.scales = None
+        if stored.entry("scales_given", bool):  # so that a clone can learn again
+            labels = [scale.to_json() for scale in estimator.scales_]
+            estimator.scales = dict(zip(names or range(len(labels)), labels, strict=True))
+        estimator.best_epoch_ = stored.whole("best_epoch", 0)
+        estimator.about_ = stored.notes()
+        estimator.history_ = pd.DataFrame(stored.history())
         estimator.n_iter_ = len(estimator.history_)
         return estimator
 
@@ -576,6 +580,17 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
+
+
+def _read_names(stored: Stored, n_columns: int) -> list[str] | None:
+    names = stored.entry("columns", list, None)
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != n_columns:
+        raise DataError("its columns do not have a name each")
+    if len(names) != n_columns:
+        raise DataError(f"it has {len(names)} names for {n_columns} columns")
+    return names
 
 
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:

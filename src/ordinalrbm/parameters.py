@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.model.vector import MOST_STYLES, MOST_UNITS
 
 _WHOLE = {
     "n_factors": (1, None),
-    "units_per_factor": (1, 10_000),
-    "response_styles": (1, 100),
+    "units_per_factor": (1, MOST_UNITS),
+    "response_styles": (1, MOST_STYLES),
     "n_epochs": (1, None),
     "gibbs_steps": (1, 2**16),
     # Sums over a batch are float32: beyond this they lose digits, and nothing is gained.

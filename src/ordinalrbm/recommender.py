@@ -26,12 +26,14 @@ from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
 from ordinalrbm.infer.predict import Rule
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
-from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.model.matrix import MatrixModel
 from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_whole
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
+from ordinalrbm.stored import Stored
 
 _HALVES = ("by_rows", "by_columns")
 _SEEN = ("row_start", "column", "level")
+_ROUNDING = 1e-3
 
 
 class MatrixCumulativeRBM(BaseEstimator):
@@ -122,8 +124,8 @@ class MatrixCumulativeRBM(BaseEstimator):
     usual_ : list
         For each model, what items and users are like on the whole: where :meth:`fold_in` starts.
     history_ : DataFrame
-        Per epoch: log-likelihood of the held-out ratings, seconds; of binary factors also the
-        learning rate and precisions.
+        Per epoch: log-likelihood of the held-out ratings, seconds (which files do not keep); of
+        binary factors also the learning rate and precisions.
     best_epoch_ : int
         The epoch whose parameters were kept.
     n_iter_ : int
@@ -531,6 +533,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         True
         """
         check_is_fitted(self, "models_")
+        check_matrix_parameters(self)
         arrays, header = written(self, self._catalogue)
         arrays |= {f"seen.{part}": getattr(self.ratings_.observations, part) for part in _SEEN}
         for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
@@ -539,15 +542,25 @@ class MatrixCumulativeRBM(BaseEstimator):
         storage.write(path, arrays, header)
 
     @classmethod
-    def _from_file(
-        cls, arrays: dict[str, np.ndarray], header: dict[str, Any]
-    ) -> MatrixCumulativeRBM:
-        estimator, catalogue = restored(cls, arrays, header)
-        numbers = range(header["n_models"])
-        estimator.models_ = [_read_model(arrays, number) for number in numbers]
-        estimator.usual_ = [_read_usual(arrays, number) for number in numbers]
-        row_start, column, level = (arrays[f"seen.{part}"] for part in _SEEN)
-        seen = Observations(row_start, column, level, arrays["n_levels"])
+    def _from_file(cls, stored: Stored) -> MatrixCumulativeRBM:
+        estimator, catalogue = restored(cls, stored, check_matrix_parameters)
+        n_users, n_levels = len(catalogue.users), catalogue.level_counts()
+        if not np.array_equal(stored.array("n_levels", np.int32, n_levels.shape), n_levels):
+            raise DataError("its items have other numbers of levels than their scales")
+        estimator.models_, estimator.usual_ = [], []
+        for number in range(stored.whole("n_models", 1)):
+            part = stored.under(f"{number}.")
+            model = MatrixModel.from_stored(part, n_users, n_levels)
+            estimator.models_.append(model)
+            estimator.usual_.append(
+                [
+                    Usual.from_stored(part.under(f"{name}.usual."), half)
+                    for name, half in zip(_HALVES, model[:2], strict=True)
+                ]
+            )
+        if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:
+            raise DataError("the shares of its models do not add up to one")
+        seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
         estimator._set_ratings(Ratings(seen, *catalogue))
         return estimator
 
@@ -617,18 +630,3 @@ def _model_arrays(number: int, model: MatrixModel, usual: list[Usual]) -> dict[s
         for field, array in about._asdict().items():
             arrays[f"{number}.{name}.usual.{field}"] = array
     return arrays
-
-
-def _read_model(arrays: dict[str, np.ndarray], number: int) -> MatrixModel:
-    by_rows, by_columns = (
-        Half(*(arrays[f"{number}.{name}.{field}"] for field in Half._fields)) for name in _HALVES
-    )
-    gains, share = arrays[f"{number}.gains"], float(arrays[f"{number}.share"][0])
-    return MatrixModel(by_rows, by_columns, arrays["n_levels"], gains, share)
-
-
-def _read_usual(arrays: dict[str, np.ndarray], number: int) -> list[Usual]:
-    return [
-        Usual(*(arrays[f"{number}.{name}.usual.{field}"] for field in Usual._fields))
-        for name in _HALVES
-    ]

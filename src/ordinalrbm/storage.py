@@ -1,22 +1,38 @@
-"""Model files: safetensors with a JSON header. Nothing in them can be executed."""
+"""Model files: arrays and a JSON header that can be trusted. Nothing in them can be executed.
+
+The container is safetensors (:mod:`ordinalrbm.container`). Its first text, ``ordinalrbm``, is the
+header of the model with format, version, release and a checksum of every array; its second,
+``checksum``, is over all that stands before the arrays, itself written as zeros. So every bit of a
+file is covered, and equal models make equal files.
+
+Versions are major.minor. A new minor adds what older releases can do without: they ignore it. A
+new major is refused by them. What is needed stays as it is within a major.
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
 
+from ordinalrbm import __version__, container
+from ordinalrbm.container import BrokenFileError, Front
 from ordinalrbm.errors import DataError
+from ordinalrbm.stored import Stored
 from ordinalrbm.whole import written_whole
 
 FORMAT = "ordinalrbm"
-VERSION = 1
+MAJOR, MINOR = 1, 0
+# How every model file goes on after its first eight bytes.
+MAGIC = b'{"__metadata__":{"ordinalrbm":"'
+_CHECKSUM = "checksum"
+_ZEROS = "0" * 32
+_MOST_SAID = 300  # letters of what is wrong; values from a file may be of any length
 # Where the estimator behind each kind of file is; looked up only when such a file is read, because
 # estimators in turn write files.
 _KINDS = {
@@ -31,6 +47,9 @@ _KINDS = {
 def load(path: str | os.PathLike) -> Any:
     """Read a model that was written with ``save``; no training data is needed.
 
+    A file that is damaged, or that fits together in no way, is refused with a ``DataError``; files
+    of strangers can be read without danger.
+
     Examples
     --------
     >>> import tempfile, os, numpy as np, ordinalrbm as orbm
@@ -44,68 +63,133 @@ def load(path: str | os.PathLike) -> Any:
     True
     """
     arrays, header = read(path)
-    if header.get("model") not in _KINDS:
+    kind = header.get("model")
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise DataError(
             f"File '{path}' holds a model of a kind this ordinalrbm does not know "
-            f"({header.get('model')!r}); use the release that wrote it."
+            f"({kind!r:.80}); {_which_release(header)}."
         )
-    module, name = _KINDS[header["model"]]
+    module, name = _KINDS[kind]
+    stored = Stored(arrays, header, is_newer=_version(header)[1] > MINOR)
     try:
-        return getattr(importlib.import_module(module), name)._from_file(arrays, header)
-    except (KeyError, TypeError) as error:
+        return getattr(importlib.import_module(module), name)._from_file(stored)
+    except (ValueError, TypeError, OverflowError) as error:  # DataError is a ValueError
+        said = str(error).rstrip(".")
+        said = said if len(said) <= _MOST_SAID else said[:_MOST_SAID] + "..."
         raise DataError(
-            f"File '{path}' lacks a part of the model ({error}); save it again."
+            f"File '{path}' holds a model that cannot be used ({said}); save it again, or take "
+            "another copy of the file."
         ) from error
 
 
 def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
-    """Write a model file."""
-    about = {"format": FORMAT, "version": VERSION, **header}
-    content = save(
-        {name: np.ascontiguousarray(array) for name, array in arrays.items()},
-        metadata={FORMAT: json.dumps(about, ensure_ascii=False, allow_nan=False)},
-    )
+    """Write a model file; equal arrays and headers make equal files."""
+    places = container.layout(arrays)
+    plain = {name: container.plain(name, arrays[name]) for name in places}
+    about = {
+        "format": FORMAT,
+        "version": f"{MAJOR}.{MINOR}",
+        "release": __version__,
+        **header,
+        "checksums": {name: container.digest([container.as_bytes(plain[name])]) for name in places},
+    }
+    text = json.dumps(about, ensure_ascii=False, allow_nan=False)
+    open_front = container.front_bytes({FORMAT: text, _CHECKSUM: _ZEROS}, places)
+    checksum = container.digest([open_front])
+    front = container.front_bytes({FORMAT: text, _CHECKSUM: checksum}, places)
     with written_whole(path) as file:
-        file.write_bytes(content)
+        container.write(file, front, plain.values())
+
+
+def _checksum_text(checksum: str) -> bytes:
+    # Quotes inside the header are escaped, so that this stands nowhere else.
+    return f'","{_CHECKSUM}":"{checksum}"}}'.encode()
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and header of a model file."""
+    """Arrays and header of a model file, all checksums verified."""
     target = Path(path)
     if target.is_dir():
         raise DataError(f"'{target}' is a folder; give a model file.")
     if not target.exists():
         raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
     try:
-        with safe_open(target, framework="numpy") as file:
-            header = json.loads((file.metadata() or {}).get(FORMAT, "null"))
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, json.JSONDecodeError, OSError) as error:
+        with target.open("rb", buffering=0) as raw:
+            if not container.begins_with(raw, MAGIC):
+                raise BrokenFileError("it does not begin like one")
+            front = container.read_front(raw)
+            header = container.parse(front.texts.get(FORMAT, ""))
+            _check_header(target, front, header)
+            return _arrays(target, raw, front, header["checksums"]), header
+    except (BrokenFileError, OSError) as error:
         raise DataError(
             f"File '{target}' is not a model file of ordinalrbm ({error}); "
             "give a file written by save()."
         ) from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise DataError(
-            f"File '{target}' is not a model file of ordinalrbm; give a file written by save()."
-        )
-    if header.get("version") != VERSION:
-        raise DataError(
-            f"File '{target}' has format version {header.get('version')}, this ordinalrbm reads "
-            f"version {VERSION}; use the release that wrote it, or fit again."
-        )
-    return arrays, header
 
 
 def is_model(path: str | os.PathLike) -> bool:
     """Whether a file is one of ours, whatever is in it."""
     try:
-        with safe_open(path, framework="numpy") as file:
-            return FORMAT in (file.metadata() or {})
-    except (SafetensorError, OSError):
+        # What is no file, such as a pipe, would let us wait for ever.
+        if not Path(path).is_file():
+            return False
+        with open(path, "rb", buffering=0) as file:
+            return container.begins_with(file, MAGIC)
+    except (OSError, ValueError):
         return False
 
 
 def plain_number(value: Any) -> Any:
     """A NumPy number as one of Python's, which JSON can hold; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+# Reading
+
+
+def _check_header(path: Path, front: Front, header: dict[str, Any]) -> None:
+    if header.get("format") != FORMAT:
+        raise BrokenFileError("its header is of another format")
+    if _version(header)[0] != MAJOR:  # before the checksum, which may then be another one
+        raise DataError(
+            f"File '{path}' has format version {header.get('version')!s:.20}, this ordinalrbm "
+            f"reads version {MAJOR}; {_which_release(header)}, or fit again."
+        )
+    checksum = front.texts.get(_CHECKSUM, "")
+    written, blank = _checksum_text(checksum), _checksum_text(_ZEROS)
+    if container.digest([front.content.replace(written, blank, 1)]) != checksum:
+        _damaged(path, "its header")
+    sums = header.get("checksums")
+    if not isinstance(sums, dict) or set(sums) != {place.name for place in front.places}:
+        raise BrokenFileError("its header lacks the checksums of some arrays")
+
+
+def _version(header: dict[str, Any]) -> tuple[int, int]:
+    """Major and minor; (-1, -1) for what is no version."""
+    said = header.get("version")
+    found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", said) if isinstance(said, str) else None
+    return (int(found[1]), int(found[2])) if found else (-1, -1)
+
+
+def _which_release(header: dict[str, Any]) -> str:
+    release = header.get("release")
+    if isinstance(release, str) and re.fullmatch(r"[0-9][0-9A-Za-z.+-]{0,30}", release):
+        return f"use the release that wrote it, ordinalrbm {release}"
+    return "use the release that wrote it"
+
+
+def _arrays(path: Path, file: Any, front: Front, checksums: dict[str, Any]) -> dict[str, Any]:
+    arrays = {}
+    for place in front.places:
+        arrays[place.name], checksum = container.read_array(file, front, place)
+        if checksum != checksums[place.name]:
+            _damaged(path, f"its array '{place.name:.80}'")
+    return arrays
+
+
+def _damaged(path: Path, where: str) -> NoReturn:
+    raise DataError(
+        f"File '{path}' is damaged: {where} is not what was written (its checksum differs); take "
+        "another copy of the file, or save the model again."
+    )

@@ -840,7 +840,7 @@ def test_what_is_saved_is_what_is_loaded(case, tmp_path):
     assert_same_model(again, model)
     assert [s.labels for s in again.scales_] == [s.labels for s in model.scales_]
     assert [type(s.labels[0]) for s in again.scales_] == [type(s.labels[0]) for s in model.scales_]
-    pd.testing.assert_frame_equal(again.history_, model.history_)
+    pd.testing.assert_frame_equal(again.history_, model.history_.drop(columns="seconds"))
     assert again.n_iter_ == model.n_iter_
     assert again.n_features_in_ == model.n_features_in_
     assert hasattr(again, "feature_names_in_") == hasattr(model, "feature_names_in_")
@@ -936,11 +936,10 @@ def test_a_loaded_model_can_learn_again(tmp_path):
     assert_same_model(clone(again).fit(X), again)
 
 
-def test_equal_runs_write_equal_parameters(table, tmp_path):
+def test_equal_runs_write_equal_files(table, tmp_path):
     digests = set()
     for name in ("one", "two"):
         model = small().fit(table)
-        model.history_["seconds"] = 0.0
         model.save(tmp_path / name)
         digests.add(hashlib.sha256((tmp_path / name).read_bytes()).hexdigest())
     assert len(digests) == 1

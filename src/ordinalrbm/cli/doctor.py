@@ -18,7 +18,7 @@ from ordinalrbm.cli.options import JsonOption
 from ordinalrbm.cli.talking import Talk, listing
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
-             "safetensors", "polars", "arviz", "torch")  # fmt: skip
+             "polars", "arviz", "torch")  # fmt: skip
 
 
 @app.command(epilog="\b\nExample:\n  ordinalrbm doctor --json")

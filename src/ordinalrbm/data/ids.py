@@ -7,7 +7,7 @@ once per distinct value; nothing wider than 8 bytes per rating is made on the wa
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from ordinalrbm.data import columns
 from ordinalrbm.data.columns import as_column, blocks, factorise, shown
 from ordinalrbm.data.scales import plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.stored import Stored
 
 Place = Callable[[int], str]  # where a row is, to begin an error message with
 
@@ -103,20 +104,33 @@ class Ids:
         return {"text": np.frombuffer(b"".join(encoded), dtype=np.uint8), "end": end}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Ids:
-        """The ids that `to_arrays` wrote."""
-        if "number" in arrays:
-            return cls(arrays["number"])
-        text, end = arrays["text"].tobytes(), arrays["end"].tolist()
-        labels = np.empty(len(end), dtype=object)
-        for k, (start, stop) in enumerate(zip([0, *end], end, strict=False)):
-            labels[k] = text[start:stop].decode("utf-8", "surrogatepass")
+    def from_stored(cls, stored: Stored) -> Ids:
+        """The ids whose arrays `to_arrays` made, from a model file; at least one, all distinct."""
+        labels = (
+            stored.array("number", np.int64, (None,)) if "number" in stored else _read_text(stored)
+        )
+        if not len(labels) or len(pd.unique(labels)) < len(labels):
+            raise DataError("its lists of users and items are empty or name somebody twice")
         return cls(labels)
 
     def _lazy_index(self) -> pd.Index:
         if self._index is None:
             object.__setattr__(self, "_index", _index_of(self.labels))
         return self._index
+
+
+def _read_text(stored: Stored) -> np.ndarray:
+    """Texts that stand one after the other, by their ends."""
+    text = stored.array("text", np.uint8, (None,)).tobytes()
+    end = stored.array("end", np.int64, (None,), 0, len(text))
+    if not end.size or end[-1] != len(text) or (np.diff(end) < 0).any():
+        raise DataError("the ends of its ids are not in order")
+    labels = np.empty(end.size, dtype=object)
+    start = 0
+    for k, stop in enumerate(end.tolist()):
+        labels[k] = text[start:stop].decode("utf-8", "surrogatepass")
+        start = stop
+    return labels
 
 
 def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tuple[np.ndarray, Ids]:
@@ -267,7 +281,8 @@ def find(column: Any, known: Ids, what: str, place: Place) -> tuple[np.ndarray, 
 def _index_of(labels: np.ndarray) -> pd.Index:
     if labels.dtype.kind == "i" and len(labels) > 1:
         first, last = int(labels[0]), int(labels[-1])
-        if last - first == len(labels) - 1:  # looked up by arithmetic, without a hash table
+        # Looked up by arithmetic, without a hash table. Ids that came later need not be in order.
+        if last - first == len(labels) - 1 and (np.diff(labels) == 1).all():
             return pd.RangeIndex(first, last + 1)
     return pd.Index(labels, dtype=labels.dtype)
 

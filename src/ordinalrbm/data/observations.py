@@ -18,6 +18,7 @@ import numba
 import numpy as np
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.stored import Stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,6 +277,20 @@ class Observations:
         _refuse_duplicates(row_start, column)
         return cls(row_start, column, level, n_levels)
 
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Observations:
+        """From the arrays of a model file, with everything checked that kernels rely on."""
+        row_start = stored.array("row_start", np.int64, (n_rows + 1,), low=0)
+        column = stored.array("column", np.int32, (None,), 0, len(n_levels) - 1)
+        level = stored.array("level", (np.int8, np.int16), column.shape)
+        if row_start[0] or row_start[-1] != len(column) or (np.diff(row_start) < 0).any():
+            raise DataError("the rows of its answers do not follow each other")
+        if _first_off_scale(column, level, n_levels) >= 0:
+            raise DataError("one of its answers is not on its scale")
+        if _first_out_of_order(row_start, column) >= 0:
+            raise DataError("its answers are out of order, or there are two for one cell")
+        return cls(row_start, column, level, n_levels)
+
 
 # ---- checks -----------------------------------------------------------------------------------
 
@@ -511,5 +526,14 @@ def _first_duplicate(row_start: np.ndarray, column: np.ndarray) -> int:
     for d in range(len(row_start) - 1):
         for e in range(row_start[d] + 1, row_start[d + 1]):
             if column[e] == column[e - 1]:
+                return e
+    return -1
+
+
+@numba.njit(cache=True)
+def _first_out_of_order(row_start: np.ndarray, column: np.ndarray) -> int:
+    for d in range(len(row_start) - 1):
+        for e in range(row_start[d] + 1, row_start[d + 1]):
+            if column[e] <= column[e - 1]:
                 return e
     return -1

@@ -140,8 +140,13 @@ class Scale:
 
     @classmethod
     def from_json(cls, labels: Iterable[Label]) -> Scale:
-        """The scale that `to_json` wrote."""
-        return cls(tuple(labels))
+        """The scale that `to_json` wrote; a file may hold anything instead."""
+        if not isinstance(labels, list):
+            raise DataError(f"a scale is a list of labels, not {labels!r:.80}")
+        scale = cls(tuple(labels))
+        if any(isinstance(label, int) and abs(label) >= 2**63 for label in scale.labels):
+            raise DataError(f"the scale {shorten(scale.labels)} has numbers of more than 64 bits")
+        return scale
 
     def _refuse_strangers(
         self, levels: np.ndarray, answers: _Answers, column: Name, rows: np.ndarray | None
@@ -301,7 +306,8 @@ def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
             "bin the values or drop the column."
         )
     if len(set(plain)) < len(plain):
-        twice = next(label for k, label in enumerate(plain) if label in plain[:k])
+        seen: set[Label] = set()
+        twice = next(label for label in plain if label in seen or seen.add(label))  # type: ignore[func-returns-value]
         raise DataError(f"{where} names the label {twice!r} twice; remove one of them.")
     return plain
 
@@ -472,6 +478,8 @@ def _not_an_answer(value: Any, where: str) -> DataError:
 
 
 def _plain_label(label: Any, where: str) -> Label:
+    if type(label) is int or (type(label) is float and math.isfinite(label)):
+        return label  # most are, and the questions below take a while
     if isinstance(label, str):
         return str(label)
     if isinstance(label, bool | np.bool_):

@@ -22,8 +22,10 @@ from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.regress import Prior
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.infer.place import placed
+from ordinalrbm.model import thresholds
 from ordinalrbm.model.continuous import facing
 from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.stored import Stored
 
 # Turns at most, and the change of a mean utility at which to stop before.
 _MOST_TURNS = 8
@@ -36,6 +38,7 @@ _NEW_CURVATURES = 3
 # A width changes by this factor (as a logarithm) at most in one turn.
 _LARGEST_STEP = 0.5
 _LEAST_INFORMATION = 1e-3
+_SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
 _INFINITE = 1e6  # ends of levels this far out are as good as infinite
 
 
@@ -59,6 +62,22 @@ class Usual(NamedTuple):
     weights_precision: np.ndarray  # (factors,)
     bias_precision: np.ndarray  # (1,)
     steps_precision: np.ndarray  # (1,)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, half: Half) -> Usual:
+        """What a file says of the columns of this half."""
+        n_factors, width = half.n_factors, half.steps.shape[1]
+        most = thresholds.LARGEST_STEP
+        precisions = zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
+        return cls(
+            stored.parameter("factors", np.float64, (n_factors,)),
+            stored.parameter("bias", np.float64, (1,)),
+            stored.parameter("steps", np.float64, (width + 2, width), high=most),
+            *(
+                stored.array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
+                for name, size in precisions
+            ),
+        )
 
 
 def usual(half: Half, n_levels: np.ndarray, prior: OfWeights | None) -> Usual:

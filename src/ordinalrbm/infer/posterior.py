@@ -141,7 +141,8 @@ def draws(
     """
     start = mean_field(model, this)
     rng = np.random.default_rng(seed)
-    share = np.clip(start.factors / model.units, 0.0, 1.0)
+    # Parameters far out leave mean-field without an answer; a chain can start anywhere.
+    share = np.nan_to_num(np.clip(start.factors / model.units, 0.0, 1.0), nan=0.5)
     factors = rng.binomial(model.units, share).astype(factor_type(model.units))
     if has_styles(model):
         this = this._replace(stretch=drawn(model, start.style_weights, 0, seed, 0))

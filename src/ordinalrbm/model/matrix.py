@@ -19,10 +19,14 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError
 from ordinalrbm.model import thresholds
+from ordinalrbm.stored import Stored
 
 # Two levels of a threshold table are no levels, see :mod:`ordinalrbm.model.thresholds`.
 _EXTRA_ENDS = 3
+# Distributions are divided by a gain.
+_SMALLEST_GAIN = 1e-9
 
 
 class Half(NamedTuple):
@@ -52,6 +56,27 @@ class Half(NamedTuple):
     def n_factors(self) -> int:
         """Number of binary factors of a row."""
         return self.weights.shape[1]
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
+        """The process of a file; of its variances all are there, or none."""
+        weights = stored.parameter("weights", np.float32, (n_columns, None))
+        n_factors = weights.shape[1]
+        known = stored.array("bias_variance", np.float32, (None,), low=0.0)
+        shapes = [(n_columns, n_factors), (n_columns,), (n_rows, n_factors)]
+        return cls(
+            weights,
+            stored.parameter("bias", np.float32, (n_columns,)),
+            stored.parameter("steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP),
+            stored.parameter("factor_bias", np.float32, (n_factors,)),
+            stored.parameter("factors", np.float32, (n_rows, n_factors)),
+            *(
+                stored.parameter(
+                    name, np.float32, shape if known.size else (0,) * len(shape), low=0.0
+                )
+                for name, shape in zip(cls._fields[-3:], shapes, strict=True)
+            ),
+        )
 
 
 class MatrixModel(NamedTuple):
@@ -85,6 +110,18 @@ class MatrixModel(NamedTuple):
     def n_columns(self) -> int:
         """Number of columns."""
         return self.by_rows.bias.size
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MatrixModel:
+        """The model of a file whose columns are on scales of so many levels."""
+        n_columns, width = n_levels.size, thresholds.n_steps(n_levels)
+        by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
+        by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
+        if (by_rows.bias_variance.size > 0) != (by_columns.bias_variance.size > 0):
+            raise DataError("only one half of it has continuous factors")
+        gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
+        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 
     def copy(self) -> MatrixModel:
         """A model with arrays of its own."""

@@ -13,6 +13,8 @@ from scipy.special import ndtri
 _PSEUDO_COUNT = 0.5
 # Two levels of the table are no levels: the interval between them is the whole line.
 _UNKNOWN_ENDS = (-np.inf, np.inf)
+# Logarithms of widths beyond this have no exponential.
+LARGEST_STEP = 700.0
 
 
 def unknown_level(table: np.ndarray) -> int:
@@ -42,6 +44,11 @@ def table(steps: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 def unused(n_levels: np.ndarray, width: int) -> np.ndarray:
     """Where a column has no threshold, because its scale is shorter than the longest."""
     return np.arange(width) >= np.asarray(n_levels)[:, None] - 1
+
+
+def n_steps(n_levels: np.ndarray) -> int:
+    """How many steps a column has in a model whose columns have so many levels."""
+    return max(int(n_levels.max()) - 1, 1)
 
 
 def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:

@@ -8,12 +8,19 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError
 from ordinalrbm.model import thresholds
+from ordinalrbm.stored import Stored
 
 # The parameters of a model that are arrays, in the order of its fields.
 ARRAYS = (
     "weights", "bias", "factor_bias", "steps", "n_levels", "stretches", "style_weights",
 )  # fmt: skip
+
+MOST_UNITS = 10_000  # of a factor
+MOST_STYLES = 100
+_SMALLEST_STRETCH = 1e-9
+_ROUNDING = 1e-3
 
 Unanswered = Literal["absent", "latent"]
 
@@ -52,6 +59,32 @@ class VectorModel(NamedTuple):
     def thresholds(self) -> np.ndarray:
         """Ends of all levels, (N, L + 3); see :func:`ordinalrbm.model.thresholds.table`."""
         return thresholds.table(self.steps, self.n_levels)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_levels: list[int]) -> VectorModel:
+        """The model of a file whose scales have so many levels."""
+        n_columns, width = len(n_levels), thresholds.n_steps(np.array(n_levels))
+        weights = stored.parameter("weights", np.float32, (n_columns, None))
+        stretches = stored.parameter("stretches", np.float64, (None,), _SMALLEST_STRETCH)
+        if not 1 <= stretches.size <= MOST_STYLES or not weights.size:
+            raise DataError("it has no factors, no response styles or too many of them")
+        model = cls(
+            weights=weights,
+            bias=stored.parameter("bias", np.float32, (n_columns,)),
+            factor_bias=stored.parameter("factor_bias", np.float32, weights.shape[1:]),
+            steps=stored.parameter(
+                "steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP
+            ),
+            n_levels=stored.array("n_levels", np.int32, (n_columns,)),
+            units=stored.whole("units", 1, MOST_UNITS),
+            stretches=stretches,
+            style_weights=stored.array("style_weights", np.float64, stretches.shape, 0.0, 1.0),
+        )
+        if model.n_levels.tolist() != n_levels:
+            raise DataError("its columns have other numbers of levels than their scales")
+        if abs(model.style_weights.sum() - 1.0) > _ROUNDING:
+            raise DataError("the shares of its response styles do not add up to one")
+        return model
 
     def copy(self) -> VectorModel:
         """A model with arrays of its own."""

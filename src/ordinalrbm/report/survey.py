@@ -329,10 +329,9 @@ def learning_figure(model: Any) -> Drawing | None:
 
 
 def learning_seconds(model: Any) -> float | None:
-    """How long learning took; None where the model does not say."""
-    if "seconds" not in model.history_ or model.history_.empty:
-        return None
-    return float(model.history_["seconds"].max())
+    """How long learning took; model files do not say."""
+    history = model.history_
+    return float(history["seconds"].max()) if "seconds" in history and len(history) else None
 
 
 # 3. Hidden answers

@@ -20,6 +20,7 @@ from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.compiled import compiled, inlined, inlined_sum
+from ordinalrbm.stored import Stored, wrong
 
 Posterior = Literal["variational", "point"]
 
@@ -28,6 +29,7 @@ _BLOCK = 4
 # Expected square of a row that is not there, see learnt_precision; small beside one, the variance
 # of what is explained.
 _SIZE_OF_ONE_MORE = 0.1
+SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
 
 
 class Effects(NamedTuple):
@@ -43,6 +45,25 @@ class Effects(NamedTuple):
     mean: np.ndarray
     variance: np.ndarray
     precision: np.ndarray
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n: int, n_factors: int | None = None) -> Effects:
+        """What a file says of so many rows, with so many factors where that is known."""
+        mean = stored.parameter(
+            "mean", np.float64, (n, None if n_factors is None else 1 + n_factors)
+        )
+        if not mean.shape[1]:
+            raise wrong("mean", "has no biases")
+        return cls(
+            mean,
+            stored.parameter("variance", np.float64, mean.shape, low=0.0),
+            stored.array("precision", np.float64, mean.shape[1:], SMALLEST_PRECISION),
+        )
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return self.mean.shape[1] - 1
 
 
 class View(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from scipy.special import ndtr
@@ -28,6 +28,7 @@ from ordinalrbm.model.baselines.factors import (
     with_unknown,
 )
 from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
+from ordinalrbm.stored import Stored, wrong
 
 # Precision of a factor's prior: where learning begins, and where it is fixed. Weak at the start,
 # or factors would be given up before they have learnt anything.
@@ -35,6 +36,7 @@ _FACTOR_PRECISION: dict[Posterior, float] = {"variational": 1.0, "point": 40.0}
 # Noise is never less than this share of the values' variance, so that a table which is fitted
 # exactly (one cell, one level) still gives distributions.
 _LEAST_NOISE = 1e-3
+_SMALLEST = 1e-300  # of a file, of what is divided by
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,25 @@ class GaussianMF(NamedTuple):
     values: np.ndarray
     n_levels: np.ndarray
     posterior: Posterior
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> GaussianMF:
+        """The model of a file whose columns are on scales of so many levels."""
+        rows = Effects.from_stored(stored.under("rows."), n_rows)
+        columns = Effects.from_stored(stored.under("columns."), n_levels.size, rows.n_factors)
+        values = stored.array("values", np.float64, (int(n_levels.max()),))
+        if (np.diff(values) <= 0).any():
+            raise wrong("model.values", "does not ascend")
+        return cls(
+            rows=rows,
+            columns=columns,
+            mean=stored.number("mean"),
+            scale=stored.number("scale", _SMALLEST),
+            noise=stored.number("noise", _SMALLEST),
+            values=values,
+            n_levels=n_levels,
+            posterior=stored.choice("posterior", get_args(Posterior)),
+        )
 
 
 class _Values(NamedTuple):

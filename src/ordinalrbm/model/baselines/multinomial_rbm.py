@@ -27,6 +27,7 @@ from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.rng import split_seed
 from ordinalrbm.engine.sums import dot
 from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
+from ordinalrbm.stored import Stored
 
 f32 = np.float32
 _ZERO, _HALF, _ONE = f32(0.0), f32(0.5), f32(1.0)
@@ -94,6 +95,20 @@ class MultinomialRBM(NamedTuple):
     factor_bias: np.ndarray
     n_levels: np.ndarray
     factors: np.ndarray
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MultinomialRBM:
+        """The model of a file whose columns are on scales of so many levels."""
+        n_columns, most = n_levels.size, int(n_levels.max())
+        weights = stored.parameter("weights", f32, (n_columns, most, None))
+        n_factors = weights.shape[2]
+        return cls(
+            weights=weights,
+            bias=stored.parameter("bias", f32, (n_columns, most)),
+            factor_bias=stored.parameter("factor_bias", f32, (n_factors,)),
+            n_levels=n_levels,
+            factors=stored.parameter("factors", f32, (n_rows, n_factors)),
+        )
 
 
 class Parameters(NamedTuple):

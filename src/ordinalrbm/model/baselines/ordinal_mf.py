@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numba
 import numpy as np
@@ -29,6 +29,7 @@ from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.baselines.factors import (
+    SMALLEST_PRECISION,
     Effects,
     Posterior,
     View,
@@ -45,6 +46,7 @@ from ordinalrbm.model.baselines.factors import (
     with_unknown,
 )
 from ordinalrbm.model.baselines.learning import Cells, Record, index_of, learn
+from ordinalrbm.stored import Stored
 
 # Precision of a factor's prior: where learning begins, and where it is fixed. Weak at the start,
 # or factors would be given up before they have learnt anything.
@@ -100,6 +102,16 @@ class Widths(NamedTuple):
     centre: np.ndarray
     precision: np.ndarray
 
+    @classmethod
+    def from_stored(cls, stored: Stored, n: int, width: int) -> Widths:
+        """What a file says of so many rows."""
+        most = thresholds.LARGEST_STEP
+        return cls(
+            stored.parameter("step", np.float64, (n, width), high=most),
+            stored.parameter("centre", np.float64, (n, width), high=most),
+            stored.array("precision", np.float64, (width,), SMALLEST_PRECISION),
+        )
+
 
 class OrdinalMF(NamedTuple):
     """Parameters.
@@ -122,6 +134,20 @@ class OrdinalMF(NamedTuple):
     column_widths: Widths
     n_levels: np.ndarray
     posterior: Posterior
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> OrdinalMF:
+        """The model of a file whose columns are on scales of so many levels."""
+        width = thresholds.n_steps(n_levels)
+        rows = Effects.from_stored(stored.under("rows."), n_rows)
+        return cls(
+            rows=rows,
+            columns=Effects.from_stored(stored.under("columns."), n_levels.size, rows.n_factors),
+            row_widths=Widths.from_stored(stored.under("row_widths."), n_rows, width),
+            column_widths=Widths.from_stored(stored.under("column_widths."), n_levels.size, width),
+            n_levels=n_levels,
+            posterior=stored.choice("posterior", get_args(Posterior)),
+        )
 
 
 class Answers(NamedTuple):

@@ -1,0 +1,187 @@
+"""What a model file holds, handed out part by part and checked on the way.
+
+Checksums tell damage, but anybody can compute them. Kernels read arrays without looking at bounds,
+so each array must have the type, shape and range that they rely on before they see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ordinalrbm.errors import DataError
+
+Estimator = TypeVar("Estimator")
+
+_LARGEST = float(np.finfo(np.float64).max)
+# Utilities have a standard deviation of one: nothing that was learnt is anywhere near this.
+LARGEST_PARAMETER = 1e6
+# Settings that are no more than yes or no, which no other check looks at.
+_SWITCHES = ("verbose", "calibrate")
+
+
+class Stored:
+    """Arrays and header of a model file; `under` looks at those whose names begin alike.
+
+    Examples
+    --------
+    >>> stored = Stored({"half.bias": np.zeros(3)}, {"units": 1})
+    >>> stored.under("half.").array("bias", np.float64, (3,)).size
+    3
+    >>> stored.array("half.bias", np.float64, (4,))
+    Traceback (most recent call last):
+    ordinalrbm.errors.DataError: its array 'half.bias' has shape (3,) instead of (4,)
+    """
+
+    def __init__(
+        self,
+        arrays: Mapping[str, np.ndarray],
+        header: Mapping[str, Any],
+        prefix: str = "",
+        *,
+        is_newer: bool = False,
+    ) -> None:
+        self._arrays, self._header, self._prefix = arrays, header, prefix
+        self._is_newer = is_newer
+
+    def under(self, prefix: str) -> Stored:
+        """The arrays whose names go on with this."""
+        return Stored(
+            self._arrays, self._header, self._prefix + prefix, is_newer=self._is_newer
+        )  # fmt: skip
+
+    def __contains__(self, name: str) -> bool:
+        return self._prefix + name in self._arrays
+
+    def array(
+        self,
+        name: str,
+        kinds: type | tuple[type, ...],
+        shape: Sequence[int | None],
+        low: float = -_LARGEST,
+        high: float = _LARGEST,
+    ) -> np.ndarray:
+        """An array of one of these types; None stands for any length, and bounds are within.
+
+        NaN is never within; infinity only where a bound is infinite.
+        """
+        full = self._prefix + name
+        if full not in self._arrays:
+            raise lacking(full)
+        array = self._arrays[full]
+        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        if array.dtype not in kinds:
+            raise wrong(full, f"is of type {array.dtype}")
+        fits = array.ndim == len(shape) and all(
+            wanted in (None, length) for wanted, length in zip(shape, array.shape, strict=True)
+        )
+        if not fits:
+            wanted = ", ".join("any" if one is None else str(one) for one in shape)
+            wanted += "," if len(shape) == 1 else ""
+            raise wrong(full, f"has shape {array.shape} instead of ({wanted})")
+        # Smallest and largest are NaN where anything is; no array of truths is made on the way.
+        if array.size and not (low <= array.min().item() and array.max().item() <= high):
+            raise wrong(full, f"has numbers that are not between {low:g} and {high:g}")
+        return array
+
+    def parameter(
+        self,
+        name: str,
+        kind: type,
+        shape: Sequence[int | None],
+        low: float = -LARGEST_PARAMETER,
+        high: float = LARGEST_PARAMETER,
+    ) -> np.ndarray:
+        """An array of what was learnt, none of it so large that sums of squares overflow."""
+        return self.array(name, kind, shape, low, high)
+
+    def entry(self, name: str, *kinds: type | None) -> Any:
+        """An entry of the header, of one of these types; None among them allows None."""
+        if name not in self._header:
+            raise lacking(name)
+        value = self._header[name]
+        if type(value) not in [type(None) if kind is None else kind for kind in kinds]:
+            raise DataError(f"its header has a {type(value).__name__} as '{name}'")
+        return value
+
+    def whole(self, name: str, low: int, high: int | None = None) -> int:
+        """An entry of the header that is a whole number in a range."""
+        value = self.entry(name, int)
+        if value < low or (high is not None and value > high):
+            raise DataError(f"its header has {value!r:.40} as '{name}'")
+        return value
+
+    def number(self, name: str, low: float = -_LARGEST) -> float:
+        """One of the model's numbers that are in no array."""
+        value = self._number(name)
+        if type(value) not in (int, float) or not low <= value <= _LARGEST:
+            raise DataError(f"its header has {value!r:.40} as '{name}'")
+        return float(value)
+
+    def choice(self, name: str, choices: Sequence[str]) -> Any:
+        """The same where it is a word."""
+        value = self._number(name)
+        if value not in list(choices):
+            raise DataError(f"its header has {value!r:.40} as '{name}'")
+        return value
+
+    def _number(self, name: str) -> Any:
+        numbers = self.entry("numbers", dict)
+        if name not in numbers:
+            raise lacking(name)
+        return numbers[name]
+
+    def notes(self) -> dict[str, Any]:
+        """Whatever somebody noted about the model."""
+        return self.entry("about", dict) if "about" in self._header else {}
+
+    def estimator(
+        self, kind: Callable[..., Estimator], check: Callable[[Any], None]
+    ) -> Estimator:  # fmt: skip
+        """An estimator with the settings in the header, which ``check`` looks at."""
+        given = self.entry("parameters", dict)
+        known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]
+        unknown = sorted(set(given) - set(known))
+        if unknown and not self._is_newer:
+            raise DataError(f"{kind.__name__} has no parameter {unknown[0]!r:.80}")
+        estimator = kind(**{name: given[name] for name in known if name in given})
+        check(estimator)
+        for name in _SWITCHES:
+            if not isinstance(getattr(estimator, name, False), bool | int):
+                raise DataError(f"its parameter '{name}' is neither true nor false")
+        return estimator
+
+    def history(self) -> dict[str, np.ndarray]:
+        """The columns of the learning history, all of one length."""
+        names = self.entry("history", list)
+        kinds = (np.float64, np.float32, np.int64, np.bool_)
+        columns: dict[str, np.ndarray] = {}
+        length = None
+        for name in names:
+            if not isinstance(name, str) or name in columns:
+                raise DataError(f"its header has {name!r:.80} as a column of the history")
+            full = f"{self._prefix}history.{name}"
+            if full not in self._arrays:
+                raise lacking(full)
+            array = self._arrays[full]
+            if array.dtype not in kinds or array.ndim != 1 or length not in (None, array.size):
+                raise wrong(full, "is no column like the others")
+            columns[name], length = array, array.size
+        return columns
+
+
+def columns_kept(history: Any) -> list[str]:
+    """Columns of a learning history that go into a file: how long it took is not of the model."""
+    return [str(name) for name in history.columns if name != "seconds"]
+
+
+def lacking(name: str) -> DataError:
+    """What to say when a part is not there."""
+    return DataError(f"it lacks a part of the model, '{name:.80}'")
+
+
+def wrong(name: str, what: str) -> DataError:
+    """What to say of an array."""
+    return DataError(f"its array '{name:.80}' {what}")

@@ -1,0 +1,131 @@
+"""Tiny models of every kind, and ways to change their files with and without valid checksums."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import ordinalrbm as orbm
+from ordinalrbm import container, storage
+
+FILES = Path(__file__).parent / "files"
+
+
+def answers():
+    """Twelve people, four questions on scales of different lengths, some gaps."""
+    rng = np.random.default_rng(0)
+    table = np.column_stack([rng.integers(1, 1 + n, 12) for n in (2, 3, 5, 4)]).astype(float)
+    table[:4] = [[1, 1, 1, 1], [2, 2, 2, 2], [1, 3, 5, 4], [2, 1, 4, 3]]
+    table[[5, 7, 8], [0, 2, 3]] = np.nan
+    return pd.DataFrame(table, columns=["smokes", "Stadt", "größe", "mood"])
+
+
+def ratings(*, text=True):
+    """Eight people, six items, some not rated."""
+    rng = np.random.default_rng(1)
+    user, item = np.divmod(np.arange(48), 6)
+    kept = rng.random(48) < 0.8
+    kept[:6] = True
+    frame = pd.DataFrame({"user": user, "item": item, "rating": 1 + (user + item) % 4})[kept]
+    if text:
+        frame["user"] = "u" + frame["user"].astype(str)
+        frame["item"] = "ü" + frame["item"].astype(str)
+    return frame
+
+
+OWN = {"ü0": [1, 2, 3, 4, 5], "ü3": [4, 3, 2, 1]}
+FEW = {"n_epochs": 2, "random_state": 0}
+
+
+def _matrix(factors, **changes):
+    return orbm.MatrixCumulativeRBM(2, 2, factors=factors, batch_size=4, **{**FEW, **changes})
+
+
+# How each model is made; two have scales per item, two have ids that are numbers.
+MAKERS = {
+    "vector": lambda: orbm.CumulativeRBM(
+        2, response_styles=3, units_per_factor=4, **FEW
+    ).fit(answers()),
+    "continuous": lambda: _matrix("continuous", item_scales=OWN).fit(ratings()),
+    "binary": lambda: _matrix("binary", n_averaged=2).fit(ratings(text=False)),
+    "mixed": lambda: _matrix("mixed").fit(ratings()),
+    "gaussian_mf": lambda: orbm.GaussianMF(2, **FEW).fit(ratings(text=False)),
+    "ordinal_mf": lambda: orbm.OrdinalMF(2, item_scales=OWN, **FEW).fit(ratings()),
+    "multinomial_rbm": lambda: orbm.MultinomialRBM(2, item_scales=OWN, **FEW).fit(ratings()),
+}  # fmt: skip
+
+
+def said(model):
+    """All that a model says when asked this and that, as arrays."""
+    if isinstance(model, orbm.CumulativeRBM):
+        rows = answers().set_axis(getattr(model, "feature_names_in_", range(4)), axis=1)
+        rows = rows if hasattr(model, "feature_names_in_") else rows.to_numpy()
+        return [model.transform(rows), *model.predict_proba(rows), model.sample(5, random_state=0)]
+    users, items = model.users_.labels, model.items_.labels
+    strangers = ["nobody"] if model.users_.is_text else [-7]
+    asked = [*items, *(["nothing"] if model.items_.is_text else [-7])]
+    found = [model.predict_proba(user, asked) for user in [*users, *strangers]]
+    found += [np.asarray(model.predict(users[0], asked, rule=rule)) for rule in ("mean", "mode")]
+    if isinstance(model, orbm.MatrixCumulativeRBM):
+        found.append(model.recommend("all", n=3)["score"].to_numpy())
+        found.append(model.recommend("all", n=3, exclude_seen=False)["score"].to_numpy())
+        found.append(model.ratings_.observations.column_view.row)
+    return found
+
+
+def exercise(model):
+    """Everything else that runs kernels over what was in the file; results do not matter."""
+    if isinstance(model, orbm.CumulativeRBM):
+        rows = answers().to_numpy()
+        model.__dict__.pop("feature_names_in_", None)
+        for inference in ("linear_response", "mcmc"):
+            model.set_params(inference=inference, n_draws=3).predict_proba(rows)
+        model.set_params(inference="mean_field", unanswered="latent").impute(rows)
+        model.response_style(rows)
+        model.log_likelihood(rows, "ais", n_temperatures=5, n_chains=2, random_state=0)
+    elif isinstance(model, orbm.MatrixCumulativeRBM):
+        text = model.users_.is_text, model.items_.is_text
+        user, item = ("new" if is_text else -9 for is_text in text)
+        known_user, known_item = model.users_.labels[0], model.items_.labels[1]
+        model.explain(known_user, known_item)
+        label = model.ratings_.scale_of(1).labels[0]
+        wider = model.fold_in(([user], [known_item], [label]))
+        wider.predict(user, model.items_.labels)
+        model.fold_in(([user, known_user], [item, item], [label, label])).recommend(user)
+
+
+def same(one, other):
+    """Whether two models say the same."""
+    return type(one) is type(other) and all(
+        np.array_equal(np.asarray(a), np.asarray(b))
+        for a, b in zip(said(one), said(other), strict=True)
+    )
+
+
+def rewritten(source, target, change):
+    """The file with arrays and header changed by ``change(arrays, header)``, checksums valid."""
+    arrays, header = storage.read(source)
+    change(arrays, header)
+    storage.write(target, arrays, header)
+
+
+def sealed(front, data):
+    """Bytes of a file with this (possibly absurd) JSON before its arrays, checksum valid.
+
+    ``front`` is the parsed JSON of a file; its checksum is computed as a writer would.
+    """
+
+    def written(checksum):
+        front["__metadata__"]["checksum"] = checksum
+        text = json.dumps(front, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        return len(text).to_bytes(8, "little") + text
+
+    return written(container.digest([written("0" * 32)])) + data
+
+
+def parts(content):
+    """The parsed JSON of a file and the bytes of its arrays."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(content[8:end]), content[end:]

@@ -1,0 +1,162 @@
+"""Model files: what is written is read, versions, and files of earlier releases."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from stored_models import FILES, MAKERS, parts, rewritten, said, same
+
+import ordinalrbm as orbm
+from ordinalrbm import container, storage
+
+every_kind = pytest.mark.parametrize("kind", MAKERS)
+every_file = pytest.mark.parametrize("path", sorted(FILES.glob("*.orbm")), ids=lambda p: p.name)
+
+
+def file_of(kind):
+    return FILES / f"{kind}-1.0.orbm"
+
+
+# ---- files of released versions -----------------------------------------------------------------
+
+
+def test_there_is_a_file_of_every_kind():
+    assert {path.name for path in FILES.glob("*-1.0.orbm")} == {f"{k}-1.0.orbm" for k in MAKERS}
+
+
+@every_file
+def test_stored_files_load_for_ever(path):
+    model = orbm.load(path)
+    assert all(np.isfinite(np.asarray(part, dtype=float)).all() for part in said(model))
+    assert model.n_iter_ >= 2
+
+
+@every_file
+def test_loading_and_saving_again_gives_the_same_bytes(path, tmp_path):
+    orbm.load(path).save(tmp_path / "again.orbm")
+    assert (tmp_path / "again.orbm").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["vector", "gaussian_mf"])
+def test_equal_models_make_equal_files(kind, tmp_path):
+    for name in ("one", "two"):
+        MAKERS[kind]().save(tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+@every_kind
+def test_another_program_reads_the_same_arrays(kind):
+    arrays, _ = storage.read(file_of(kind))
+    others = load_file(file_of(kind))
+    assert set(arrays) == set(others)
+    for name, array in arrays.items():
+        assert array.dtype == others[name].dtype
+        np.testing.assert_array_equal(array, others[name])
+
+
+def test_no_file_holds_a_time():
+    for kind in MAKERS:
+        arrays, header = storage.read(file_of(kind))
+        assert not [name for name in [*arrays, *header] if "seconds" in name or "date" in name]
+
+
+# ---- versions -----------------------------------------------------------------------------------
+
+
+@every_kind
+def test_a_newer_minor_version_loads(kind, tmp_path):
+    def newer(arrays, header):
+        header.update(version="1.7", release="9.1", mood="new")
+        header["parameters"]["colour"] = "red"
+        arrays["new.array"] = np.zeros((2, 2))
+
+    rewritten(file_of(kind), tmp_path / "m.orbm", newer)
+    assert same(orbm.load(tmp_path / "m.orbm"), orbm.load(file_of(kind)))
+
+
+@pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", 1, 1.0, "1", "1.x", "", None, [1, 0]])
+def test_another_major_version_is_refused(version, tmp_path):
+    path = tmp_path / "m.orbm"
+    rewritten(
+        file_of("vector"),
+        path,
+        lambda arrays, header: header.update(version=version, release="7.8"),
+    )
+    with pytest.raises(orbm.DataError, match="reads version 1; use the release that wrote it, ord"):
+        orbm.load(path)
+
+
+def test_a_setting_that_is_missing_has_its_default(tmp_path):
+    def older(arrays, header):
+        del header["parameters"]["n_draws"]
+
+    rewritten(file_of("vector"), tmp_path / "m.orbm", older)
+    assert orbm.load(tmp_path / "m.orbm").n_draws == 100
+
+
+# ---- the container ------------------------------------------------------------------------------
+
+
+def test_arrays_of_all_types_survive(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        f"{kind}{shape}": rng.integers(0, 2, shape).astype(kind)
+        for kind in container.TYPES.values()
+        for shape in [(), (0,), (3,), (2, 0, 5), (2, 3, 4)]
+    }
+    arrays["turned"] = np.arange(12.0).reshape(3, 4).T
+    arrays["big"] = np.arange(5, dtype=">i4")
+    storage.write(tmp_path / "a", arrays, {"text": 'ä "quoted" \\ \ud800', "none": None})
+    again, header = storage.read(tmp_path / "a")
+    assert header["text"] == 'ä "quoted" \\ \ud800'
+    assert set(again) == set(arrays)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(again[name], array)
+        assert again[name].shape == array.shape
+        assert again[name].flags.writeable
+
+
+def test_what_is_no_number_is_not_written(tmp_path):
+    with pytest.raises(TypeError, match="files hold numbers only"):
+        storage.write(tmp_path / "a", {"x": np.array(["a"], dtype=object)}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_order_of_arrays_does_not_matter(tmp_path):
+    arrays = {"b": np.zeros(3), "a": np.ones(2, np.int8), "c": np.ones(2)}
+    storage.write(tmp_path / "one", arrays, {})
+    storage.write(tmp_path / "two", dict(reversed(arrays.items())), {})
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_how_a_file_begins():
+    content = file_of("vector").read_bytes()
+    assert content[8:].startswith(storage.MAGIC)
+    front, _ = parts(content)
+    header = json.loads(front["__metadata__"]["ordinalrbm"])
+    assert list(header)[:3] == ["format", "version", "release"]
+
+
+def test_what_is_a_model(tmp_path):
+    assert storage.is_model(file_of("mixed"))
+    (tmp_path / "text").write_text("hello")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "text", tmp_path / "gone", tmp_path / "pipe", "\0"):
+        assert not storage.is_model(path)
+
+
+def test_reading_takes_memory_once(tmp_path):
+    """A model of 64 MB is read into 64 MB and a little."""
+    import tracemalloc
+
+    storage.write(tmp_path / "large", {"x": np.zeros(2**23), "y": np.zeros(2**10)}, {})
+    tracemalloc.start()
+    try:
+        arrays, _ = storage.read(tmp_path / "large")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert arrays["x"].nbytes == 2**26
+    assert most < 2**26 + 2**20
