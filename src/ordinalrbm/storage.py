@@ -111,7 +111,7 @@ def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
     target = Path(path)
     if target.is_dir():
         raise DataError(f"'{target}' is a folder; give a model file.")
-    if not target.exists():
+    if not target.is_file():
         raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
     try:
         with target.open("rb", buffering=0) as raw:
