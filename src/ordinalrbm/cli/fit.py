@@ -10,8 +10,10 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
+    CheckpointOption,
     DataFile,
     EpochsOption,
+    EveryOption,
     Factors,
     FactorsOption,
     ItemFactorsOption,
@@ -19,6 +21,7 @@ from ordinalrbm.cli.options import (
     KindOfFactorsOption,
     KindOption,
     QuietOption,
+    ResumeOption,
     SchemaOption,
     SeedOption,
     ThreadsOption,
@@ -31,7 +34,8 @@ Examples:
   ordinalrbm fit survey.sav --out survey.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm --factors 20
-  ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed"""
+  ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed
+  ordinalrbm fit ratings.csv --out films.orbm --checkpoint films.checkpoints --resume"""
 
 
 @app.command(epilog=_EXAMPLES)
@@ -57,6 +61,9 @@ def fit(
         ),
     ] = None,
     weighted: WeightedOption = False,
+    checkpoint: CheckpointOption = None,
+    every: EveryOption = "5 min",
+    resume: ResumeOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -72,14 +79,17 @@ def fit(
     talk = Talk(as_json=json, quiet=quiet)
     place = _place(out, write_schema)
     check_place(place)
+    if resume and checkpoint is None:
+        raise typer.BadParameter("say where the checkpoints are, with --checkpoint FOLDER")
     material = read_material(data, model, schema)
     tell_material(material, talk)
     if write_schema is not None:
         _write_schema(material, write_schema, talk)
         return
     settings = Settings(
-        factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress
-    )
+        factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress,
+        {"checkpoint": checkpoint, "every": every, "resume": resume},
+    )  # fmt: skip
     begun = time.perf_counter()
     fitted = learn(material, model, settings)
     fitted.save(place)

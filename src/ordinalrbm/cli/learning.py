@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -34,6 +34,8 @@ class Settings:
     threads: int | None = None
     weighted: bool = False
     progress: bool = False
+    checkpoints: dict[str, Any] = field(default_factory=dict)
+    """Where and how often to write them, and whether to go on from them, as ``fit`` takes it."""
 
     @property
     def common(self) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
     elif n_rows > _MANY_ROWS:
         others["n_epochs"] = _FEW_EPOCHS
     model = CumulativeRBM.recommended(settings.factors or min(MOST_FACTORS, n_questions), **others)
-    model.fit(survey.answers, sample_weight=_weights(survey, settings))
+    model.fit(survey.answers, sample_weight=_weights(survey, settings), **settings.checkpoints)
     model.about_ = {
         "data": survey.name,
         "rows": n_rows,
@@ -103,7 +105,7 @@ def learn_ratings(
         item_scales=item_scales,
         **settings.common,
     )
-    return model.fit(ratings, validation=validation)
+    return model.fit(ratings, validation=validation, **settings.checkpoints)
 
 
 def left_out_of(model: Any) -> tuple[LeftOut, ...]:
