@@ -27,6 +27,7 @@ from ordinalrbm.learn.checkpoint import (
     NO_CHECKPOINTS,
     Checkpoints,
     State,
+    began,
     flat,
     flat_history,
     packed,
@@ -34,7 +35,7 @@ from ordinalrbm.learn.checkpoint import (
     taken_history,
     unpack_into,
 )
-from ordinalrbm.learn.loop import learn
+from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model import thresholds
@@ -197,6 +198,7 @@ class _Learner:
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
             _pass(process, half, side, priors, epoch, rate, self.settings)
+            refuse_divergence(half.weights, half)
             found = updated(priors, half, process.n_answers, process.observations.n_levels)
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)
@@ -204,6 +206,7 @@ class _Learner:
         value = np.nan
         if self.validation is not None:
             value = float(log_probability([self.model], self.validation).mean())
+        refuse_nonsense(value, int(self.model.n_levels.max()))
         decay = [priors.weights for priors in self.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
@@ -234,7 +237,7 @@ class _Learner:
         self.kept = taken("kept", state, [self.model] * taken("n_kept", state, 0))
         vars(self.schedule).update(taken("schedule", state, vars(self.schedule)))
         self.history = taken_history(state, Record)
-        self.started = time.perf_counter() - self.history[-1].seconds
+        self.started = began(self.history)
         for number, process in enumerate(self.processes):
             sums = taken(f"sums.{number}", state, process.sums)
             self.processes[number] = process._replace(sums=sums)

@@ -115,6 +115,11 @@ def taken_history(state: State, record: Any) -> list[Any]:
     return [record(*line) for line in zip(*columns, strict=True)]
 
 
+def began(history: list[Any]) -> float:
+    """When learning would have begun, had it not been stopped, by the clock of this process."""
+    return time.perf_counter() - (history[-1].seconds if history else 0.0)
+
+
 def packed(factors: np.ndarray, units: int = 1) -> np.ndarray:
     """Chains as they are stored: a bit for each binary factor; larger counts as they are."""
     return np.packbits(factors) if units == 1 else factors.copy()
@@ -401,12 +406,17 @@ class Trail:
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
 
-    def after(self, learner: Any) -> None:
-        """Take note of the end of an epoch; write a checkpoint if it is time."""
-        if self._checkpoints.folder is None:
+    @property
+    def is_kept(self) -> bool:
+        """Whether checkpoints are written at all."""
+        return self._checkpoints.folder is not None
+
+    def after(self, learner: Any, state: State) -> None:
+        """Take note of the end of an epoch and the state then; write it if it is time."""
+        if not self.is_kept:
             return
         epoch, is_last = len(learner.history), not learner.goes_on()
-        self._pending = epoch, learner.state(), is_last
+        self._pending = epoch, state, is_last
         due = self._checkpoints.interval
         waited = time.monotonic() - self._written_at >= due.seconds
         if is_last or waited or epoch - self._written_epoch >= due.epochs:

@@ -23,6 +23,7 @@ from ordinalrbm.learn.checkpoint import (
     NO_CHECKPOINTS,
     Checkpoints,
     State,
+    began,
     flat,
     flat_history,
     taken,
@@ -57,6 +58,8 @@ class Record(NamedTuple):
 
 class _Learner:
     """State of learning: rows and columns, the best of them so far, and when to stop."""
+
+    schedule = None  # there is no learning rate
 
     def __init__(
         self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
@@ -122,7 +125,7 @@ class _Learner:
         self.last = taken("last", state, [one] * taken("n_last", state, 0))
         vars(self).update(taken("progress", state, self._progress()))
         self.history = taken_history(state, Record)
-        self.started = time.perf_counter() - self.history[-1].seconds
+        self.started = began(self.history)
 
     def _progress(self) -> dict[str, float]:
         """Numbers that decide what is best, and when to stop."""

@@ -10,12 +10,12 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.errors import DataError
 from ordinalrbm.learn.chains import FreePhase, gradient, start_chains
 from ordinalrbm.learn.checkpoint import (
     NO_CHECKPOINTS,
     Checkpoints,
     State,
+    began,
     flat,
     flat_history,
     packed,
@@ -23,7 +23,7 @@ from ordinalrbm.learn.checkpoint import (
     taken_history,
     unpack_into,
 )
-from ordinalrbm.learn.loop import learn
+from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.learn.updates import ascend, zero_moments
@@ -121,14 +121,17 @@ class _Learner:
         """One pass over the data, then a look at the held-out answers."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
         _epoch(self, self.this, epoch, rate, self.settings)
-        _refuse_divergence(self.model, epoch, self.settings)
+        model = self.model
+        # Many units with the same weights are, together, as one with a larger one.
+        refuse_divergence(np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS))
         held_out = seen = float("nan")
         if self.monitor is not None:
-            held_out, seen = self.monitor.measure(self.model, self.settings.unanswered)
+            held_out, seen = self.monitor.measure(model, self.settings.unanswered)
+        refuse_nonsense(held_out, int(model.n_levels.max()))
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, held_out, rate, seconds))
         if self.schedule.after(held_out):
-            self.best, self.best_epoch = self.model.copy(), epoch
+            self.best, self.best_epoch = model.copy(), epoch
 
     def state(self) -> State:
         """All that is needed to go on from here."""
@@ -155,7 +158,7 @@ class _Learner:
         self.moments = taken("moments", state, self.moments)
         vars(self.schedule).update(taken("schedule", state, vars(self.schedule)))
         self.history = taken_history(state, Record)
-        self.started = time.perf_counter() - self.history[-1].seconds
+        self.started = began(self.history)
         unpack_into(chains.clamped, state["clamped"], units)
         if not chains.contrastive:
             unpack_into(chains.free, state["free"], units)
@@ -181,14 +184,6 @@ def fit(
     if not interrupted and _is_kept(learner.model, best, learner.monitor, settings):
         best, best_epoch = learner.model, len(learner.history)
     return Fitted(best, best_epoch, learner.history, interrupted)
-
-
-def _refuse_divergence(model: VectorModel, epoch: int, settings: Settings) -> None:
-    if not all(np.isfinite(getattr(model, name)).all() for name in ARRAYS):
-        raise DataError(
-            f"Learning diverged in epoch {epoch}, parameters are no longer finite; "
-            f"lower learning_rate (now {settings.learning_rate:g})."
-        )
 
 
 def _is_kept(
