@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -83,7 +83,7 @@ def learn(learner: Learner, trail: Trail, n_epochs: int, *, verbose: bool, watch
     return False
 
 
-def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterable[State]:
+def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
     """Learn epoch after epoch; gives the state after each that has gone well."""
     schedule = learner.schedule
     state_is_wanted = state_is_wanted or schedule is not None
