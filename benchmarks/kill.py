@@ -2,10 +2,10 @@
 
     python benchmarks/kill.py [--data ml-100k] [--factors mixed] [--kills 100] [--minutes 5]
 
-Kills are SIGKILL, at moments that are drawn from the length of an undisturbed fit, those of writing
-included. When a fit comes to its end before all kills are done, it is done again from the beginning
-in a new folder. Hashes of the model files are printed; the seconds in the history, which are never
-the same, are set to zero.
+Kills are SIGKILL, at moments that are drawn from the length of an undisturbed fit; every other one
+then waits for a checkpoint that is being written. When a fit comes to its end before all kills are
+done, it is done again from the beginning in a new folder. Hashes of the model files are printed;
+the seconds in the history, which are never the same, are set to zero.
 """
 
 from __future__ import annotations
@@ -37,18 +37,34 @@ def fit(data: str, factors: str, folder: str, out: str) -> None:
     model.save(out)
 
 
-def run(data: str, factors: str, folder: Path | str, out: Path, limit: float | None) -> bool:
+def run(
+    given: argparse.Namespace, folder: Path | str, out: Path, limit: float | None, at_writing: bool
+) -> bool:
     """Whether the fit has come to its end before it was killed."""
-    command = [sys.executable, __file__, CHILD, data, factors, str(folder), str(out)]
+    command = [sys.executable, __file__, CHILD, given.data, given.factors, str(folder), str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
     try:
         process.wait(limit)
     except subprocess.TimeoutExpired:
+        while at_writing and process.poll() is None and not half_written(folder):
+            time.sleep(0.0005)
         process.kill()
     process.stdout.close()
     return process.wait() == 0
+
+
+def half_written(folder: Path | str) -> bool:
+    return any(Path(folder).glob(".*"))
+
+
+def epochs_in(folder: Path) -> str:
+    """The newest checkpoint of each part."""
+    newest = {
+        path.stem.split("-")[0]: int(path.stem[-6:]) for path in sorted(folder.glob("*.checkpoint"))
+    }
+    return ", ".join(f"{part} {epoch}" for part, epoch in newest.items()) or "none"
 
 
 def hash_of(path: Path) -> str:
@@ -58,25 +74,28 @@ def hash_of(path: Path) -> str:
 def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
     whole, pieces, folder = home / "whole.orbm", home / "pieces.orbm", home / "kept"
     begun = time.monotonic()
-    assert run(given.data, given.factors, "", whole, None)
+    assert run(given, "", whole, None, False)
     length = time.monotonic() - begun
     print(f"never stopped        {hash_of(whole)}  ({length:.1f} s)", flush=True)
     rng = np.random.default_rng(given.seed)
-    n_kills = n_since = n_halves = 0
+    n_kills = n_halves = 0
+    left: list[str] = []
     while True:
         is_enough = n_kills >= given.kills or time.monotonic() - begun > 60 * given.minutes
         limit = None if is_enough else float(rng.uniform(0.0, given.share * length))
-        done = run(given.data, given.factors, folder, pieces, limit)
-        n_halves += folder.exists() and any(folder.glob(".*"))  # killed while it was writing
-        if done:
-            same = "the same" if hash_of(pieces) == hash_of(whole) else "ANOTHER"
-            print(f"killed {n_since:3d} times      {hash_of(pieces)}  {same}", flush=True)
-            shutil.rmtree(folder)
-            n_since = 0
-            if is_enough:
-                break
-        else:
-            n_kills, n_since = n_kills + 1, n_since + 1
+        done = run(given, folder, pieces, limit, n_kills % 2 == 1)
+        if not done:
+            n_kills += 1
+            n_halves += half_written(folder)
+            left.append(epochs_in(folder))
+            continue
+        same = "the same" if hash_of(pieces) == hash_of(whole) else "ANOTHER"
+        print(f"killed {len(left):3d} times     {hash_of(pieces)}  {same}", flush=True)
+        print(f"  checkpoints left by the kills: {'; '.join(left)}", flush=True)
+        shutil.rmtree(folder)
+        left.clear()
+        if is_enough:
+            break
     print(f"{n_kills} kills, {n_halves} of them while a checkpoint was being written")
 
 
