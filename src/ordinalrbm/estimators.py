@@ -23,6 +23,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.infer import diagnose, likelihood, posterior
 from ordinalrbm.infer import predict as prediction
 from ordinalrbm.infer import sample as sampling
+from ordinalrbm.learn.checkpoint import Checkpoints, Identity, identity_of
 from ordinalrbm.learn.fit import Settings, fit
 from ordinalrbm.model.vector import ARRAYS, VectorModel, side
 from ordinalrbm.parameters import check_choice, check_parameters, check_weights, check_whole
@@ -195,7 +196,16 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         }
         return cls(n_factors, **(own | others))
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CumulativeRBM:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        every: str | int = "5 min",
+        resume: bool = True,
+    ) -> CumulativeRBM:
         """Learn the parameters from a table of answers.
 
         Parameters
@@ -205,25 +215,50 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         y : ignored
         sample_weight : array-like, one non-negative number per row, optional
             How much each row counts, for instance a survey's design weight.
+        checkpoint : path of a folder, optional
+            Where to keep what has been learnt so far; the folder is made if needed. A fit that was
+            killed goes on from there when it is called again with the same data and settings, and
+            ends with the same bits as one that was never stopped. A fit that has ended says so in
+            its last checkpoint, and then gives its model at once. When ``random_state`` is None,
+            the seed is that of the checkpoint.
+        every : str or int, default="5 min"
+            How often a checkpoint is written, at the end of an epoch: a time such as "30 s",
+            "5 min" or "1 h", or a number of epochs.
+        resume : bool, default=True
+            Whether to go on from a checkpoint that is there. False refuses a folder with
+            checkpoints, so that none is written over.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, ordinalrbm as orbm
+        >>> X = np.array([[1, 1], [2, 2], [3, 3]] * 20)
+        >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first = model.fit(X, checkpoint=folder, every=1).transform(X)
+        ...     again = model.fit(X, checkpoint=folder).transform(X)  # at once
+        >>> bool(np.array_equal(first, again))
+        True
         """
         check_parameters(self)
+        checkpoints = Checkpoints(checkpoint, every, resume)
         table = tables.as_table(X)
         weight = check_weights(sample_weight, table.n_rows)
         scales = resolve_scales(table.columns(), table.names, self.scales)
-        seed = seed_from(self.random_state)
+        seed = seed_from(self.random_state, known=checkpoints.seed)
         # Batches are neighbouring rows, and files are often sorted.
         order = np.random.default_rng(seed).permutation(table.n_rows)
         if weight is not None:
             order = order[weight[order] > 0]  # a row without weight is as one that is not there
         observations = tables.encode(table, scales, row_order=order)
+        row_weight = None if weight is None else weight[order]
+        if checkpoint is not None:
+            checkpoints.belong_to(self._identity(observations, scales, row_weight, seed))
         with threads(self.n_jobs):
-            fitted = fit(
-                observations, None if weight is None else weight[order], self._settings(seed)
-            )
+            fitted = fit(observations, row_weight, self._settings(seed), checkpoints)
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = table.n_columns
         self.scales_ = scales
@@ -243,6 +278,13 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             if name not in ("units", "seed")
         }
         return Settings(**same, units=self.units_per_factor, seed=seed)
+
+    def _identity(
+        self, observations: Observations, scales: list[Scale], weight: Any, seed: int
+    ) -> Identity:
+        return identity_of(
+            self, seed, observations, scales, ("sample_weight", () if weight is None else (weight,))
+        )
 
     # What the model says about rows
 

@@ -15,7 +15,7 @@ from ordinalrbm import storage
 from ordinalrbm.catalogue import RULES, Catalogue, as_list, restored, written
 from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Ratings, encode, read_ratings
+from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer import fold_in as folding
@@ -26,6 +26,7 @@ from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
 from ordinalrbm.infer.predict import Rule
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
+from ordinalrbm.learn.checkpoint import Checkpoints, Identity, identity_of
 from ordinalrbm.model.matrix import MatrixModel
 from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_whole
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
@@ -219,7 +220,15 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     # Learning
 
-    def fit(self, ratings: Any, validation: Any = None) -> MatrixCumulativeRBM:
+    def fit(
+        self,
+        ratings: Any,
+        validation: Any = None,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        every: str | int = "5 min",
+        resume: bool = True,
+    ) -> MatrixCumulativeRBM:
         """Learn from ratings.
 
         Parameters
@@ -231,6 +240,18 @@ class MatrixCumulativeRBM(BaseEstimator):
         validation : of the same kinds, optional
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
             like any stranger. Without it, a few of the ratings are held out.
+        checkpoint : path of a folder, optional
+            Where to keep what has been learnt so far; the folder is made if needed. A fit that was
+            killed goes on from there when it is called again with the same data and settings, and
+            ends with the same bits as one that was never stopped. A fit that has ended says so in
+            its last checkpoint, and then gives its model at once. When ``random_state`` is None,
+            the seed is that of the checkpoint.
+        every : str or int, default="5 min"
+            How often a checkpoint is written, at the end of an epoch: a time such as "30 s",
+            "5 min" or "1 h", or a number of epochs.
+        resume : bool, default=True
+            Whether to go on from a checkpoint that is there. False refuses a folder with
+            checkpoints, so that none is written over.
 
         Returns
         -------
@@ -245,12 +266,15 @@ class MatrixCumulativeRBM(BaseEstimator):
         2
         """
         check_matrix_parameters(self)
+        checkpoints = Checkpoints(checkpoint, every, resume)
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
-        seed = seed_from(self.random_state)
+        seed = seed_from(self.random_state, known=checkpoints.seed)
+        if checkpoint is not None:
+            checkpoints.belong_to(self._identity(known, given, seed))
         with threads(self.n_jobs):
             task = arrange(known, given, self.validation_fraction, seed)
-            fitted = learn(task, self._settings(seed))
+            fitted = learn(task, self._settings(seed), checkpoints)
         self._keep(known, task, fitted)
         if fitted.interrupted:
             tell_of_interruption(self.n_iter_, self.best_epoch_)
@@ -265,6 +289,11 @@ class MatrixCumulativeRBM(BaseEstimator):
         names = set(MatrixSettings.__dataclass_fields__) - set(own)
         same: dict[str, Any] = {name: getattr(self, name) for name in names}
         return MatrixSettings(**own, **same)
+
+    def _identity(self, known: Ratings, given: Encoded | None, seed: int) -> Identity:
+        scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
+        held_out = () if given is None else (given.user, given.item, given.level)
+        return identity_of(self, seed, known.observations, scales, ("validation ratings", held_out))
 
     def _keep(self, known: Ratings, task: Task, fitted: FittedMatrix) -> None:
         self.models_ = [in_order(model, task) for model in fitted.models]

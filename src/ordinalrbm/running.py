@@ -13,14 +13,18 @@ from sklearn.utils import check_random_state
 _MAX_THREADS = numba.get_num_threads()
 
 
-def seed_from(random_state: Any) -> int:
+def seed_from(random_state: Any, known: int | None = None) -> int:
     """Seed of all that a call draws; a generator that is given moves on by one number.
+
+    ``known`` is a seed to take when any will do.
 
     Examples
     --------
     >>> seed_from(0) == seed_from(0)
     True
     """
+    if random_state is None and known is not None:
+        return known
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 

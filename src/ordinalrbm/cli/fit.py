@@ -10,8 +10,10 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
+    CheckpointOption,
     DataFile,
     EpochsOption,
+    EveryOption,
     Factors,
     FactorsOption,
     ItemFactorsOption,
@@ -19,6 +21,7 @@ from ordinalrbm.cli.options import (
     KindOfFactorsOption,
     KindOption,
     QuietOption,
+    ResumeOption,
     SchemaOption,
     SeedOption,
     Settings,
@@ -35,7 +38,8 @@ Examples:
   ordinalrbm fit survey.sav --out survey.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
-  ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed"""
+  ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed
+  ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume"""
 
 
 @app.command(epilog=_EXAMPLES)
@@ -62,6 +66,9 @@ def fit(
         ),
     ] = None,
     weighted: WeightedOption = False,
+    checkpoint: CheckpointOption = None,
+    every: EveryOption = "5 min",
+    resume: ResumeOption = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -75,6 +82,8 @@ def fit(
     from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
 
     talk = Talk(as_json=json, quiet=quiet)
+    if resume and checkpoint is None:
+        raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
     material = read_material(data, model, schema)
     refuse_unused(ctx, material, model)
     if material.survey is None:
@@ -86,8 +95,9 @@ def fit(
     from ordinalrbm.cli.learning import learn
 
     settings = Settings(
-        factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress
-    )
+        factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress,
+        {"checkpoint": checkpoint, "every": every, "resume": resume},
+    )  # fmt: skip
     begun = time.perf_counter()
     fitted = learn(material, model, settings)
     fitted.save(place)

@@ -63,7 +63,7 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
     elif n_rows > _MANY_ROWS:
         others["n_epochs"] = _FEW_EPOCHS
     model = CumulativeRBM.recommended(settings.factors or min(MOST_FACTORS, n_questions), **others)
-    model.fit(survey.answers, sample_weight=_weights(survey, settings))
+    model.fit(survey.answers, sample_weight=_weights(survey, settings), **settings.checkpoints)
     _forget_the_run(model)
     model.about_ = {
         "data": survey.name,
@@ -107,7 +107,7 @@ def learn_ratings(
         item_scales=item_scales,
         **settings.common,
     )
-    model.fit(ratings, validation=validation)
+    model.fit(ratings, validation=validation, **settings.checkpoints)
     _forget_the_run(model)
     return model
 

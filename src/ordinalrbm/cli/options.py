@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -101,6 +101,31 @@ SchemaOption = Annotated[
 WeightedOption = Annotated[
     bool, typer.Option("--weighted", help="Survey: let its weights count in learning.")
 ]
+CheckpointOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Keep what has been learnt so far in a folder, so that a long fit can go on if it "
+        "is stopped.",
+    ),
+]
+EveryOption = Annotated[
+    str,
+    typer.Option(
+        "--every",
+        metavar="TIME",
+        help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of "
+        "epochs.",
+    ),
+]
+ResumeOption = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on from the checkpoint if there is one; the result is as if never stopped.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
@@ -119,6 +144,8 @@ class Settings:
     threads: int | None = None
     weighted: bool = False
     progress: bool = False
+    checkpoints: dict[str, Any] = field(default_factory=dict)
+    """Where and how often to write them, and whether to go on from them, as ``fit`` takes it."""
 
     @property
     def common(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ are :func:`_pass`, called with the roles swapped.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numba import prange
-from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu
@@ -25,6 +23,19 @@ from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs, log_probability
 from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.learn.chains import FreePhase
+from ordinalrbm.learn.checkpoint import (
+    NO_CHECKPOINTS,
+    Checkpoints,
+    State,
+    began,
+    flat,
+    flat_history,
+    packed,
+    taken,
+    taken_history,
+    unpack_into,
+)
+from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model import thresholds
@@ -107,27 +118,18 @@ class _Process(NamedTuple):
 
 
 def fit(
-    observations: Observations, validation: Pairs | None, settings: MatrixSettings
+    observations: Observations,
+    validation: Pairs | None,
+    settings: MatrixSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> FittedMatrix:
     """Learn a model; rows and columns must already be in random order."""
     model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
     learner = _Learner(model, observations, validation, settings)
-    bar = tqdm(
-        total=_n_epochs(observations.n_rows, settings), desc="learning", unit="epoch",
-        disable=not settings.verbose, file=sys.stderr,
+    interrupted = learn(
+        learner, checkpoints.of("binary"), _n_epochs(observations.n_rows, settings),
+        verbose=settings.verbose, watched="validation",
     )  # fmt: skip
-    interrupted = False
-    try:
-        while learner.goes_on():
-            learner.epoch()
-            bar.update()
-            bar.set_postfix_str(f"validation {learner.history[-1].validation:.4f}")
-    except KeyboardInterrupt:
-        if not learner.kept:
-            raise
-        interrupted = True
-    finally:
-        bar.close()
     found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.priors]
     by_rows, by_columns = [*found, None][:2]
     models = evenly_shared(learner.models())
@@ -180,6 +182,11 @@ class _Learner:
     def _halves(self) -> list[Half]:
         return [self.model.by_rows, self.model.by_columns][: len(self.processes)]
 
+    @property
+    def has_model(self) -> bool:
+        """Whether an epoch has ended."""
+        return bool(self.kept)
+
     def goes_on(self) -> bool:
         """Whether there is another epoch to learn."""
         return self.schedule.rate() > 0.0
@@ -191,6 +198,7 @@ class _Learner:
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
             _pass(process, half, side, priors, epoch, rate, self.settings)
+            refuse_divergence(half.weights, half)
             found = updated(priors, half, process.n_answers, process.observations.n_levels)
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)
@@ -198,11 +206,44 @@ class _Learner:
         value = np.nan
         if self.validation is not None:
             value = float(log_probability([self.model], self.validation).mean())
+        refuse_nonsense(value, int(self.model.n_levels.max()))
         decay = [priors.weights for priors in self.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
         if self.schedule.after(value) or self.settings.n_averaged > 1:
             self.kept = [*self.kept, self.model.copy()][-self.settings.n_averaged :]
+
+    def state(self) -> State:
+        """All that is needed to go on from here."""
+        state = {
+            **flat("model", self.model),
+            **flat("priors", self.priors),
+            **flat("n_kept", len(self.kept)),
+            **flat("kept", self.kept),
+            **flat("schedule", vars(self.schedule)),
+            **flat_history(self.history),
+        }
+        for number, process in enumerate(self.processes):
+            state |= flat(f"sums.{number}", process.sums)
+            state[f"clamped.{number}"] = packed(process.clamped)
+            if self.settings.free_phase != "contrastive":  # else they start anew at every update
+                state[f"free.{number}"] = packed(process.free)
+        return state
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        self.model = taken("model", state, self.model)
+        self.priors = taken("priors", state, self.priors)
+        self.kept = taken("kept", state, [self.model] * taken("n_kept", state, 0))
+        vars(self.schedule).update(taken("schedule", state, vars(self.schedule)))
+        self.history = taken_history(state, Record)
+        self.started = began(self.history)
+        for number, process in enumerate(self.processes):
+            sums = taken(f"sums.{number}", state, process.sums)
+            self.processes[number] = process._replace(sums=sums)
+            unpack_into(process.clamped, state[f"clamped.{number}"])
+            if self.settings.free_phase != "contrastive":
+                unpack_into(process.free, state[f"free.{number}"])
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""

@@ -15,6 +15,7 @@ from ordinalrbm.data.ratings import Encoded, Ratings
 from ordinalrbm.infer.pairs import Pairs, with_strangers
 from ordinalrbm.learn import alternate, continuous, mixed
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
+from ordinalrbm.learn.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.model import matrix
 from ordinalrbm.model.matrix import Half, MatrixModel
 
@@ -112,11 +113,13 @@ def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) 
     return Observations(turned.row_start, turned.column, turned.level, observations.n_levels[items])
 
 
-def learn(task: Task, settings: MatrixSettings) -> FittedMatrix:
+def learn(
+    task: Task, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
+) -> FittedMatrix:
     """Learn it, if there is anything to learn."""
     if task.observations.n_entries:
         learner = _LEARNERS[settings.factors]
-        return learner.fit(task.observations, task.validation, settings)
+        return learner.fit(task.observations, task.validation, settings, checkpoints)
     nothing = Observations(
         np.zeros(1, dtype=np.int64), task.observations.column, task.observations.level,
         np.zeros(0, dtype=np.int32),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
-from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.regress import Party, Prior
@@ -21,6 +19,17 @@ from ordinalrbm.learn.alternate import (
     evenly_shared,
 )
 from ordinalrbm.learn.calibrate import calibrated
+from ordinalrbm.learn.checkpoint import (
+    NO_CHECKPOINTS,
+    Checkpoints,
+    State,
+    began,
+    flat,
+    flat_history,
+    taken,
+    taken_history,
+)
+from ordinalrbm.learn.loop import learn
 from ordinalrbm.model.continuous import (
     Parties,
     dealt,
@@ -50,6 +59,8 @@ class Record(NamedTuple):
 class _Learner:
     """State of learning: rows and columns, the best of them so far, and when to stop."""
 
+    schedule = None  # there is no learning rate
+
     def __init__(
         self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
     ) -> None:
@@ -67,6 +78,11 @@ class _Learner:
         self.goal, self.waited = -np.inf, 0
         self.history: list[Record] = []
         self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether an epoch has ended."""
+        return self.best_epoch > 0
 
     def goes_on(self) -> bool:
         """Whether another epoch is allowed, and worth its time."""
@@ -90,6 +106,32 @@ class _Learner:
         self.waited = self.waited + 1 if value < self.goal else 0
         self.goal = self.goal if value < self.goal else value + _WORTHWHILE
 
+    def state(self) -> State:
+        """All that is needed to go on from here."""
+        return {
+            **flat("parties", self.parties),
+            **flat("best", self.best),
+            **flat("n_last", len(self.last)),
+            **flat("last", self.last),
+            **flat("progress", self._progress()),
+            **flat_history(self.history),
+        }
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        self.parties = taken("parties", state, self.parties)
+        self.best = taken("best", state, self.parties)
+        one = to_matrix(self.parties, *self.n_factors)
+        self.last = taken("last", state, [one] * taken("n_last", state, 0))
+        vars(self).update(taken("progress", state, self._progress()))
+        self.history = taken_history(state, Record)
+        self.started = began(self.history)
+
+    def _progress(self) -> dict[str, float]:
+        """Numbers that decide what is best, and when to stop."""
+        names = ("best_epoch", "best_value", "goal", "waited")
+        return {name: getattr(self, name) for name in names}
+
     def models(self) -> list[MatrixModel]:
         """The models to average over, calibrated."""
         models = self.last or [to_matrix(self.best, *self.n_factors)]
@@ -99,29 +141,20 @@ class _Learner:
 
 
 def fit(
-    observations: Observations, validation: Pairs | None, settings: MatrixSettings
+    observations: Observations,
+    validation: Pairs | None,
+    settings: MatrixSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
-    bar = tqdm(
-        total=_n_epochs(settings), desc="learning", unit="epoch", disable=not settings.verbose,
-        file=sys.stderr,
-    )  # fmt: skip
-    interrupted = False
-    try:
-        # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
-        # for a while after each, in the way of the kernels' own.
-        with threadpool_limits(limits=1, user_api="blas"):
-            while learner.goes_on():
-                learner.epoch()
-                bar.update()
-                bar.set_postfix_str(f"validation {learner.history[-1].validation:.4f}")
-    except KeyboardInterrupt:
-        if learner.best_epoch == 0:
-            raise
-        interrupted = True
-    finally:
-        bar.close()
+    # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
+    # for a while after each, in the way of the kernels' own.
+    with threadpool_limits(limits=1, user_api="blas"):
+        interrupted = learn(
+            learner, checkpoints.of("continuous"), _n_epochs(settings), verbose=settings.verbose,
+            watched="validation",
+        )  # fmt: skip
     models = evenly_shared(learner.models())
     priors = [_priors(learner.best, *learner.n_factors)] * len(models)
     return FittedMatrix(models, learner.best_epoch, learner.history, interrupted, priors)

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.errors import DataError
-from ordinalrbm.learn.chains import Chains, FreePhase, gradient, start_chains
+from ordinalrbm.learn.chains import FreePhase, gradient, start_chains
+from ordinalrbm.learn.checkpoint import (
+    NO_CHECKPOINTS,
+    Checkpoints,
+    State,
+    began,
+    flat,
+    flat_history,
+    packed,
+    taken,
+    taken_history,
+    unpack_into,
+)
+from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.schedule import Schedule
-from ordinalrbm.learn.updates import Moments, ascend, zero_moments
+from ordinalrbm.learn.updates import ascend, zero_moments
 from ordinalrbm.model.start import initial_model
 from ordinalrbm.model.styles import draw_styles, has_styles, with_styles
 from ordinalrbm.model.vector import (
@@ -71,68 +81,109 @@ class Fitted(NamedTuple):
     interrupted: bool
 
 
-class _Learner(NamedTuple):
-    """Everything that changes while learning."""
+class _Learner:
+    """Everything that changes while learning; rows must already be in random order."""
 
-    model: VectorModel
-    moments: Moments
-    chains: Chains
+    def __init__(
+        self, observations: Observations, row_weight: np.ndarray | None, settings: Settings
+    ) -> None:
+        self.settings = settings
+        learnt, self.monitor = set_aside(observations, settings.validation_fraction, settings.seed)
+        self.model = with_styles(
+            initial_model(learnt, settings.n_factors, settings.units, settings.seed),
+            settings.response_styles,
+        )
+        self.this = side(self.model, learnt, settings.unanswered, row_weight)
+        if has_styles(self.model):
+            self.this = self.this._replace(stretch=np.ones(self.this.n_rows, dtype=np.float32))
+        self.chains = start_chains(
+            self.model, self.this, settings.free_phase, settings.n_chains, settings.seed
+        )
+        self.moments = zero_moments(self.model)
+        self.best, self.best_epoch = self.model, 0
+        self.history: list[Record] = []
+        self.schedule = Schedule(
+            settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience,
+            fall=_FALL,
+        )  # fmt: skip
+        self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether an epoch has ended."""
+        return self.best_epoch > 0
+
+    def goes_on(self) -> bool:
+        """Whether there is another epoch to learn."""
+        return self.schedule.rate() > 0.0
+
+    def epoch(self) -> None:
+        """One pass over the data, then a look at the held-out answers."""
+        epoch, rate = len(self.history) + 1, self.schedule.rate()
+        _epoch(self, self.this, epoch, rate, self.settings)
+        model = self.model
+        # Many units with the same weights are, together, as one with a larger one.
+        refuse_divergence(np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS))
+        held_out = seen = float("nan")
+        if self.monitor is not None:
+            held_out, seen = self.monitor.measure(model, self.settings.unanswered)
+        refuse_nonsense(held_out, int(model.n_levels.max()))
+        seconds = time.perf_counter() - self.started
+        self.history.append(Record(epoch, seen, held_out, rate, seconds))
+        if self.schedule.after(held_out):
+            self.best, self.best_epoch = model.copy(), epoch
+
+    def state(self) -> State:
+        """All that is needed to go on from here."""
+        chains, units = self.chains, self.settings.units
+        state = {
+            **flat("model", self.model),
+            **flat("best", self.best),
+            **flat("best_epoch", self.best_epoch),
+            **flat("moments", self.moments),
+            **flat("schedule", vars(self.schedule)),
+            **flat_history(self.history),
+            "clamped": packed(chains.clamped, units),
+        }
+        if not chains.contrastive:  # else they start anew at every update
+            state["free"] = packed(chains.free, units)
+        return state
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        chains, units = self.chains, self.settings.units
+        self.model = taken("model", state, self.model)
+        self.best = taken("best", state, self.model)
+        self.best_epoch = taken("best_epoch", state, 0)
+        self.moments = taken("moments", state, self.moments)
+        vars(self.schedule).update(taken("schedule", state, vars(self.schedule)))
+        self.history = taken_history(state, Record)
+        self.started = began(self.history)
+        unpack_into(chains.clamped, state["clamped"], units)
+        if not chains.contrastive:
+            unpack_into(chains.free, state["free"], units)
 
 
-def fit(observations: Observations, row_weight: np.ndarray | None, settings: Settings) -> Fitted:
+def fit(
+    observations: Observations,
+    row_weight: np.ndarray | None,
+    settings: Settings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> Fitted:
     """Learn a model; rows must already be in random order.
 
     Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
     none, and the interruption goes through.
     """
-    learnt, monitor = set_aside(observations, settings.validation_fraction, settings.seed)
-    model = with_styles(
-        initial_model(learnt, settings.n_factors, settings.units, settings.seed),
-        settings.response_styles,
-    )
-    this = side(model, learnt, settings.unanswered, row_weight)
-    if has_styles(model):
-        this = this._replace(stretch=np.ones(this.n_rows, dtype=np.float32))
-    chains = start_chains(model, this, settings.free_phase, settings.n_chains, settings.seed)
-    learner = _Learner(model, zero_moments(model), chains)
-    best, best_epoch = model, 0
-    history: list[Record] = []
-    interrupted = False
-    started = time.perf_counter()
-    bar = tqdm(
-        total=settings.n_epochs, desc="learning", unit="epoch", disable=not settings.verbose,
-        file=sys.stderr,
+    learner = _Learner(observations, row_weight, settings)
+    interrupted = learn(
+        learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose,
+        watched="held-out",
     )  # fmt: skip
-    schedule = Schedule(
-        settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience, fall=_FALL
-    )
-    try:
-        while (rate := schedule.rate()) > 0.0:
-            epoch = len(history) + 1
-            _epoch(learner, this, epoch, rate, settings)
-            _refuse_divergence(learner.model, epoch, settings)
-            history.append(_record(model, monitor, epoch, rate, started, settings))
-            if schedule.after(history[-1].validation):
-                best, best_epoch = model.copy(), epoch
-            bar.update()
-            bar.set_postfix_str(f"held-out {history[-1].validation:.4f}")
-    except KeyboardInterrupt:
-        if best_epoch == 0:
-            raise
-        interrupted = True
-    finally:
-        bar.close()
-    if not interrupted and _is_kept(model, best, monitor, settings):
-        best, best_epoch = model, len(history)
-    return Fitted(best, best_epoch, history, interrupted)
-
-
-def _refuse_divergence(model: VectorModel, epoch: int, settings: Settings) -> None:
-    if not all(np.isfinite(getattr(model, name)).all() for name in ARRAYS):
-        raise DataError(
-            f"Learning diverged in epoch {epoch}, parameters are no longer finite; "
-            f"lower learning_rate (now {settings.learning_rate:g})."
-        )
+    best, best_epoch = learner.best, learner.best_epoch
+    if not interrupted and _is_kept(learner.model, best, learner.monitor, settings):
+        best, best_epoch = learner.model, len(learner.history)
+    return Fitted(best, best_epoch, learner.history, interrupted)
 
 
 def _is_kept(
@@ -163,13 +214,3 @@ def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Set
         n_steps = (epoch - 1) * starts.size + count + 1
         ascend(model, uphill, learner.moments, n_steps, rate)
     model.style_weights[:] = styles / styles.sum()
-
-
-def _record(
-    model: VectorModel, monitor: Monitor | None, epoch: int, rate: float, started: float,
-    settings: Settings,
-) -> Record:  # fmt: skip
-    held_out = seen = float("nan")
-    if monitor is not None:
-        held_out, seen = monitor.measure(model, settings.unanswered)
-    return Record(epoch, seen, held_out, rate, time.perf_counter() - started)

@@ -15,6 +15,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.infer.pairs import Pairs, log_probability
 from ordinalrbm.learn import alternate, continuous
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
+from ordinalrbm.learn.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.model.matrix import MatrixModel
 
 # Shares are drawn towards equal ones as if by so many ratings that speak for each side.
@@ -33,14 +34,20 @@ class Record(NamedTuple):
 
 
 def fit(
-    observations: Observations, validation: Pairs | None, settings: MatrixSettings
+    observations: Observations,
+    validation: Pairs | None,
+    settings: MatrixSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> FittedMatrix:
-    """Learn both; Ctrl-C ends learning and gives what there is."""
-    first = continuous.fit(observations, validation, settings)
+    """Learn both; Ctrl-C ends learning and gives what there is.
+
+    Each has checkpoints of its own: the last one of the first says that it is done.
+    """
+    first = continuous.fit(observations, validation, settings, checkpoints)
     if first.interrupted:
         return first._replace(history=_told(first))
     try:
-        second = alternate.fit(observations, validation, settings)
+        second = alternate.fit(observations, validation, settings, checkpoints)
     except KeyboardInterrupt:
         return first._replace(history=_told(first), interrupted=True)
     shares = _shares(second.models, first.models, validation)

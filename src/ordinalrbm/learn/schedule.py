@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+# When learning diverges the rate falls to a tenth, and again, so often at most.
+_SMALLER, _MOST_OFTEN = 0.1, 6
+
 
 class Schedule:
     """Full rate until held-out answers are no longer predicted better, then a fall to zero.
@@ -25,6 +28,7 @@ class Schedule:
 
     def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
         self.learning_rate, self.patience = learning_rate, patience
+        self.first_rate, self.n_slowed, self.has_given_up = learning_rate, 0, False
         self.length = max(1, round(fall * n_epochs))
         self.fall_begins = n_epochs - self.length
         self.done, self.best_epoch = 0, 0
@@ -48,3 +52,11 @@ class Schedule:
         if self.done - self.best_epoch >= self.patience:
             self.fall_begins = min(self.fall_begins, self.done)
         return self.best_epoch == self.done
+
+    def slow_down(self) -> bool:
+        """Go on with a smaller rate, after learning has diverged; False if that has not helped."""
+        self.has_given_up = self.n_slowed == _MOST_OFTEN
+        if not self.has_given_up:
+            self.n_slowed += 1
+            self.learning_rate *= _SMALLER
+        return not self.has_given_up

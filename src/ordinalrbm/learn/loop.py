@@ -1,0 +1,138 @@
+"""The loop that all learners share: epoch after epoch, with checkpoints, until Ctrl-C at most.
+
+Learning that diverges goes back to the end of the epoch before, and on with smaller steps.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from tqdm.auto import tqdm
+
+from ordinalrbm.errors import DataError
+from ordinalrbm.learn.checkpoint import State, Trail
+from ordinalrbm.learn.schedule import Schedule
+
+# A utility has standard deviation one: no factor that has learnt something moves it so far.
+_LARGEST_WEIGHT = 20.0
+# Nats by which held-out answers may be less likely than by a guess among all levels.
+_WORST = 5.0
+
+
+class DivergenceError(ArithmeticError):
+    """The steps of an epoch were too large."""
+
+
+class Learner(Protocol):
+    """What is learnt epoch by epoch."""
+
+    @property
+    def history(self) -> Sequence[Any]:
+        """A line for each epoch, with the log probability of what is held out."""
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The learning rate, for those that have one and may therefore diverge."""
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there is a model to give, should learning stop now."""
+
+    def goes_on(self) -> bool:
+        """Whether there is another epoch to learn."""
+
+    def epoch(self) -> None:
+        """Learn for one more epoch."""
+
+    def state(self) -> State:
+        """All that is needed to go on from here, in copies."""
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+
+
+def learn(learner: Learner, trail: Trail, n_epochs: int, *, verbose: bool, watched: str) -> bool:
+    """Learn to the end; returns whether Ctrl-C has come before it.
+
+    Ctrl-C before there is a model goes through. Whatever ends learning early, the last epoch that
+    has ended is written to a checkpoint if these were asked for.
+    """
+    trail.restore(learner)
+    bar = tqdm(
+        total=n_epochs, initial=len(learner.history), desc="learning", unit="epoch",
+        disable=not verbose, file=sys.stderr,
+    )  # fmt: skip
+    try:
+        for state in _good_epochs(learner, trail.is_kept):
+            trail.after(learner, state)
+            bar.update()
+            bar.set_postfix_str(f"{watched} {learner.history[-1].validation:.4f}")
+    except BaseException as reason:
+        trail.flush()
+        if not isinstance(reason, KeyboardInterrupt) or not learner.has_model:
+            raise
+        return True
+    finally:
+        bar.close()
+    _tell_of_divergence(learner)
+    return False
+
+
+def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
+    """Learn epoch after epoch; gives the state after each that has gone well."""
+    schedule = learner.schedule
+    state_is_wanted = state_is_wanted or schedule is not None
+    state = learner.state() if state_is_wanted else {}
+    while learner.goes_on():
+        try:
+            # What overflows is noticed at the end of the epoch.
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                learner.epoch()
+        except DivergenceError:
+            assert schedule is not None, "only those with a learning rate diverge"
+            learner.restore(state)
+            if not schedule.slow_down():
+                return
+            state = learner.state()
+            continue
+        state = learner.state() if state_is_wanted else {}
+        yield state
+
+
+def refuse_divergence(weights: np.ndarray, others: Iterable[np.ndarray]) -> None:
+    """Raise DivergenceError if parameters are not finite, or weights out of all bounds."""
+    bounded = np.abs(weights).max(initial=0.0) <= _LARGEST_WEIGHT  # which NaN is not
+    if not bounded or not all(np.isfinite(part).all() for part in others):
+        raise DivergenceError
+
+
+def refuse_nonsense(held_out: float, n_levels: int) -> None:
+    """Raise DivergenceError if held-out answers are much less likely than by a guess.
+
+    ``held_out`` is the mean of their log probabilities, NaN when nothing is held out.
+    """
+    if held_out < -np.log(n_levels) - _WORST:
+        raise DivergenceError
+
+
+def _tell_of_divergence(learner: Learner) -> None:
+    schedule = learner.schedule
+    if schedule is None or not schedule.n_slowed:
+        return
+    diverged = f"Learning diverged with learning_rate={schedule.first_rate:g}"
+    now = f"{schedule.learning_rate:g}"
+    if not schedule.has_given_up:
+        told = f"{diverged} and went on with {now}; set learning_rate to {now} or less."
+    elif learner.has_model:
+        told = (
+            f"{diverged} and still with {now} after epoch {len(learner.history)}, where it has "
+            "ended; the best model so far is kept, set learning_rate much lower."
+        )
+    else:
+        raise DataError(f"{diverged} and still with {now}; set learning_rate much lower.")
+    warnings.warn(told, ConvergenceWarning, stacklevel=5)

@@ -1,0 +1,480 @@
+"""Checkpoints: a fit that was stopped goes on with the same bits; what is damaged or of others."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ordinalrbm as orbm
+from ordinalrbm.errors import DataError
+from ordinalrbm.learn import checkpoint as checkpoints
+from ordinalrbm.learn.checkpoint import Checkpoints, Trail, interval
+
+FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimator", "matrix")]
+sys.path[:0] = FOLDERS
+
+import small_matrices  # noqa: E402
+import small_surveys  # noqa: E402
+
+SURVEY = small_surveys.numbers(small_surveys.levels())
+RATINGS = small_matrices.simulated(60, 30)
+WEIGHT = np.linspace(0, 2, len(SURVEY))
+
+VECTORS = {
+    "contrastive": {},
+    "persistent": {"free_phase": "persistent"},
+    "units": {"units_per_factor": 5, "free_phase": "persistent"},
+    "many units": {"units_per_factor": 300},
+    "styles": {"response_styles": 5},
+    "latent": {"unanswered": "latent"},
+    "nothing held out": {"validation_fraction": 0.0},
+}
+MATRICES = {
+    "continuous": {},
+    "continuous averaged": {"n_averaged": 3},
+    "binary": {"factors": "binary"},
+    "binary persistent": {"factors": "binary", "free_phase": "persistent", "weight_decay": 50},
+    "binary averaged": {"factors": "binary", "n_averaged": 3, "validation_fraction": 0.0},
+    "one process": {"factors": "binary", "n_item_factors": 0},
+    "mixed": {"factors": "mixed", "n_averaged": 2},
+}
+
+
+class StoppedError(Exception):
+    """As good as a crash."""
+
+
+def survey_model(**changes):
+    return small_surveys.small(**changes)
+
+
+def ratings_model(**changes):
+    return small_matrices.small(**{"n_epochs": 4, **changes})
+
+
+def stop_after(n_epochs, monkeypatch):
+    """Crash when so many epochs of a fit have ended, the checkpoint of the last one written."""
+    after, done = Trail.after, []
+
+    def and_stop(self, learner, state):
+        after(self, learner, state)
+        done.append(1)
+        if len(done) == n_epochs:
+            raise StoppedError
+
+    monkeypatch.setattr(Trail, "after", and_stop)
+
+
+def file_hash(model, folder):
+    """Of the model's file; seconds are never the same."""
+    if "seconds" in model.history_:
+        model.history_["seconds"] = 0.0
+    model.save(Path(folder) / "model.orbm")
+    return hashlib.sha256((Path(folder) / "model.orbm").read_bytes()).hexdigest()
+
+
+def learnt_in_pieces(make, fit, folder, monkeypatch):
+    """StoppedError after every epoch and go on, until it is done."""
+    for n_stops in range(100):
+        try:
+            with monkeypatch.context() as patch:
+                stop_after(1, patch)
+                return fit(make(), checkpoint=folder, every=1), n_stops
+        except StoppedError:
+            pass
+    raise AssertionError("it never ends")
+
+
+# The same bits
+
+
+@pytest.mark.parametrize("changes", VECTORS.values(), ids=VECTORS)
+def test_a_survey_learnt_in_pieces_is_the_same(changes, tmp_path, monkeypatch):
+    def fit(model, **how):
+        return model.fit(SURVEY, sample_weight=WEIGHT, **how)
+
+    whole = fit(survey_model(**changes))
+    pieces, n_stops = learnt_in_pieces(
+        lambda: survey_model(**changes), fit, tmp_path / "kept", monkeypatch
+    )
+    assert n_stops == whole.n_iter_ == 4
+    small_surveys.assert_same_model(pieces, whole)
+    assert file_hash(pieces, tmp_path) == file_hash(whole, tmp_path)
+
+
+@pytest.mark.parametrize("changes", MATRICES.values(), ids=MATRICES)
+def test_ratings_learnt_in_pieces_are_the_same(changes, tmp_path, monkeypatch):
+    def fit(model, **how):
+        return model.fit(RATINGS, **how)
+
+    whole = fit(ratings_model(**changes))
+    pieces, n_stops = learnt_in_pieces(
+        lambda: ratings_model(**changes), fit, tmp_path / "kept", monkeypatch
+    )
+    assert n_stops == whole.n_iter_
+    small_matrices.assert_same_models(pieces, whole)
+    pd.testing.assert_frame_equal(
+        pieces.history_.drop(columns="seconds"), whole.history_.drop(columns="seconds")
+    )
+    assert file_hash(pieces, tmp_path) == file_hash(whole, tmp_path)
+
+
+ON_OTHER_THREADS = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import small_matrices, small_surveys
+from ordinalrbm.learn.checkpoint import Trail
+folder, n_jobs, n_epochs = sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
+after, done = Trail.after, []
+def spy(self, learner, state):
+    after(self, learner, state)
+    done.append(1)
+    if len(done) == n_epochs:
+        raise KeyboardInterrupt
+Trail.after = spy
+X = small_surveys.numbers(small_surveys.levels())
+survey = small_surveys.small(response_styles=3, n_jobs=n_jobs)
+survey.fit(X, checkpoint=folder + "/survey", every=1)
+done.clear()
+ratings = small_matrices.small(factors="mixed", n_epochs=4, n_jobs=n_jobs)
+ratings.fit(small_matrices.simulated(60, 30), checkpoint=folder + "/ratings", every=1)
+for name, model in (("survey", survey), ("ratings", ratings)):
+    model.history_["seconds"] = 0.0
+    model.n_jobs = None
+    model.save(f"{folder}/{name}.orbm")
+"""
+
+
+def test_another_number_of_threads_may_go_on(tmp_path):
+    hashes = []
+    for name, plan in (("one", [(1, 2), (4, 99)]), ("two", [(4, 1), (1, 2), (2, 99)])):
+        folder = tmp_path / name
+        folder.mkdir()
+        for n_jobs, n_epochs in plan:
+            given = [*FOLDERS, str(folder), str(n_jobs), str(n_epochs)]
+            subprocess.run(
+                [sys.executable, "-c", ON_OTHER_THREADS, *given],
+                env={**os.environ, "NUMBA_NUM_THREADS": "4"},
+                check=True,
+            )
+        hashes.append([hash_of(folder / f"{each}.orbm") for each in ("survey", "ratings")])
+    assert hashes[0] == hashes[1]
+
+
+def hash_of(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+# Ctrl-C, the end, and how often
+
+
+def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, capsys):
+    whole = survey_model().fit(SURVEY)
+    epoch, done = sys.modules["ordinalrbm.learn.fit"]._epoch, []
+
+    def stopped(*args):
+        epoch(*args)
+        done.append(1)
+        if len(done) == 3:  # in the middle of the third: all is moved, nothing is in order
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["ordinalrbm.learn.fit"], "_epoch", stopped)
+        model = survey_model().fit(SURVEY, checkpoint=tmp_path, every="1 h")
+    assert "stopped after epoch 2" in capsys.readouterr().err
+    assert model.n_iter_ == 2
+    assert names(tmp_path) == ["vector-000002.checkpoint"]
+    small_surveys.assert_same_model(survey_model().fit(SURVEY, checkpoint=tmp_path), whole)
+
+
+def names(folder):
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def test_a_fit_that_has_ended_gives_its_model_at_once(tmp_path, monkeypatch):
+    first = ratings_model(factors="mixed").fit(RATINGS, checkpoint=tmp_path)
+    assert names(tmp_path) == ["binary-000004.checkpoint", "continuous-000004.checkpoint"]
+    stop_after(1, monkeypatch)  # so that there must not be an epoch
+    again = ratings_model(factors="mixed").fit(RATINGS, checkpoint=tmp_path)
+    small_matrices.assert_same_models(again, first)
+
+
+def test_the_last_two_are_kept(tmp_path):
+    survey_model(n_epochs=6).fit(SURVEY, checkpoint=tmp_path, every=2)
+    assert names(tmp_path) == ["vector-000004.checkpoint", "vector-000006.checkpoint"]
+
+
+def test_every_epoch_when_no_time_passes(tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr(checkpoints, "_write", lambda path, *_: written.append(path.name))
+    survey_model().fit(SURVEY, checkpoint=tmp_path, every="0 s")
+    assert len(written) == 4
+    written.clear()
+    survey_model().fit(SURVEY, checkpoint=tmp_path, every="1 h")
+    assert written == ["vector-000004.checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("every", "seconds", "epochs"),
+    [
+        ("30 s", 30, np.inf),
+        ("5 min", 300, np.inf),
+        ("1.5 hours", 5400, np.inf),
+        ("20 seconds", 20, np.inf),
+        (3, np.inf, 3),
+        ("3", np.inf, 3),
+        ("2 epochs", np.inf, 2),
+    ],
+)
+def test_how_often(every, seconds, epochs):
+    assert interval(every) == (seconds, epochs)
+
+
+@pytest.mark.parametrize("every", ["often", "5 weeks", 0, -1, 1.5, True, None, "", "min"])
+def test_how_often_makes_sense(every):
+    with pytest.raises(DataError, match="'every' parameter must be"):
+        interval(every)
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    survey_model().fit(SURVEY)
+    assert names(tmp_path) == []
+
+
+# Damage
+
+
+def damage_by_a_bit(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+
+
+def damage_header(content):
+    return content.replace(b'"epoch', b'"spoch', 1).replace(b'\\"epoch', b'\\"spoch', 1)
+
+
+DAMAGES = {
+    "bit": damage_by_a_bit,
+    "last byte": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    "first byte": lambda content: bytes([content[0] ^ 64]) + content[1:],
+    "cut": lambda content: content[: len(content) // 3],
+    "empty": lambda content: b"",
+    "noise": lambda content: bytes(np.random.default_rng(0).integers(0, 256, 5000, dtype=np.uint8)),
+    "header": damage_header,
+}
+
+
+def two_checkpoints(folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(3, patch)
+        with pytest.raises(StoppedError):
+            survey_model().fit(SURVEY, checkpoint=folder, every=1)
+    assert names(folder) == ["vector-000002.checkpoint", "vector-000003.checkpoint"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path, monkeypatch):
+    two_checkpoints(tmp_path, monkeypatch)
+    newest = tmp_path / "vector-000003.checkpoint"
+    assert damage(newest.read_bytes()) != newest.read_bytes()
+    newest.write_bytes(damage(newest.read_bytes()))
+    with pytest.warns(UserWarning, match=r"vector-000003.*damaged.*goes on from 'vector-000002"):
+        model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=2)
+    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
+    # What is damaged does not take the place of what is not.
+    assert names(tmp_path) == ["vector-000002.checkpoint", "vector-000004.checkpoint"]
+
+
+def test_when_all_are_damaged_learning_begins_anew(tmp_path, monkeypatch):
+    two_checkpoints(tmp_path, monkeypatch)
+    for path in tmp_path.iterdir():
+        path.write_bytes(damage_by_a_bit(path.read_bytes()))
+    with pytest.warns(UserWarning, match="begins anew") as told:
+        model = survey_model().fit(SURVEY, checkpoint=tmp_path)
+    assert len(told) == 2
+    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
+
+
+def test_every_bit_of_a_checkpoint_is_watched(tmp_path, monkeypatch):
+    """Flipped at random places, it is either noticed or as it was (the header has blanks)."""
+    two_checkpoints(tmp_path, monkeypatch)
+    path = tmp_path / "vector-000003.checkpoint"
+    content, rng = path.read_bytes(), np.random.default_rng(0)
+    before = checkpoints._read(path)
+    for place in rng.integers(0, len(content), 300):
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        try:
+            found = checkpoints._read(path)
+        except ValueError:
+            continue
+        assert found.about == before.about
+        for name, part in before.state.items():
+            np.testing.assert_array_equal(found.state[name], part)
+
+
+# Those of others
+
+
+def refused(model, data, folder, **how):
+    with pytest.raises(DataError) as error:
+        model.fit(data, checkpoint=folder, **how)
+    message = str(error.value)
+    assert message.count(". ") == 0
+    assert message.endswith(".")
+    return message
+
+
+def test_other_settings_are_refused(tmp_path):
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    message = refused(survey_model(learning_rate=0.02, n_epochs=5), SURVEY, tmp_path)
+    assert "learning_rate 0.01 (now 0.02), n_epochs 4 (now 5);" in message
+    assert "differs in random_state;" in refused(survey_model(random_state=1), SURVEY, tmp_path)
+    message = refused(ratings_model(), RATINGS, tmp_path)
+    assert "estimator CumulativeRBM (now MatrixCumulativeRBM)" in message
+
+
+def test_settings_that_change_nothing_may_change(tmp_path):
+    first = survey_model().fit(SURVEY, checkpoint=tmp_path)
+    others = {"n_jobs": 1, "inference": "mcmc", "n_draws": 7}
+    small_surveys.assert_same_model(survey_model(**others).fit(SURVEY, checkpoint=tmp_path), first)
+
+
+def test_other_data_are_refused(tmp_path):
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    message = refused(survey_model(), SURVEY[:-1], tmp_path)
+    assert "rows 150 (now 149), answers" in message
+    changed = SURVEY.copy()
+    row = int(np.flatnonzero(changed[:, 3] == 2)[0])
+    changed[row, 3] = 3
+    assert "differs in answers;" in refused(survey_model(), changed, tmp_path)
+    assert "differs in scales;" in refused(survey_model(), SURVEY * 10, tmp_path)
+    message = refused(survey_model(), SURVEY, tmp_path, sample_weight=WEIGHT + 0.1)
+    assert "differs in sample_weight;" in message
+
+
+def test_other_validation_ratings_are_refused(tmp_path):
+    first, second = small_matrices.halves(RATINGS)
+    ratings_model().fit(first, second, checkpoint=tmp_path)
+    message = refused(ratings_model(), first, tmp_path, validation=second[1:])
+    assert "differs in validation ratings;" in message
+
+
+def test_another_release_is_refused(tmp_path):
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    identity = checkpoints.Identity("CumulativeRBM", {"seed": 0}, release="9.9")
+    folder = Checkpoints(tmp_path)
+    with pytest.raises(DataError, match=r"release 0\.1\.0 \(now 9\.9\)"):
+        folder.belong_to(identity)
+
+
+def test_without_a_seed_that_of_the_checkpoint_is_taken(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(2, patch)
+        with pytest.raises(StoppedError):
+            survey_model(random_state=None).fit(SURVEY, checkpoint=tmp_path, every=1)
+    model = survey_model(random_state=None).fit(SURVEY, checkpoint=tmp_path)
+    again = survey_model(random_state=None).fit(SURVEY, checkpoint=tmp_path)
+    small_surveys.assert_same_model(model, again)
+    assert model.n_iter_ == 4
+
+
+def test_checkpoints_are_not_written_over(tmp_path):
+    survey_model().fit(SURVEY, checkpoint=tmp_path, resume=False)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    message = refused(survey_model(), SURVEY, tmp_path, resume=False)
+    assert "holds checkpoints" in message
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_checkpoint_is_no_model(tmp_path):
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    with pytest.raises(DataError, match="checkpoint"):
+        orbm.load(tmp_path / "vector-000004.checkpoint")
+
+
+# Folders
+
+
+def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert "Checkpoints cannot be written to folder" in refused(survey_model(), SURVEY, folder)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_read_only_folder_is_refused_at_once(tmp_path):
+    (tmp_path / "kept").mkdir(mode=0o500)
+    assert "Permission denied" in refused(survey_model(), SURVEY, tmp_path / "kept")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder that nobody writes to")
+def test_a_folder_that_nobody_writes_to_is_refused_at_once():
+    assert "Checkpoints cannot be written" in refused(survey_model(), SURVEY, "/proc/self")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
+def test_a_full_disk_does_not_end_learning(tmp_path, monkeypatch):
+    def write_bytes(self, content):
+        with open("/dev/full", "wb", buffering=0) as full:
+            full.write(content)
+
+    two_checkpoints(tmp_path, monkeypatch)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    with pytest.warns(UserWarning, match="goes on without.*No space left") as told:
+        model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
+    monkeypatch.undo()
+    assert len(told) == 1
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
+
+
+def test_what_a_killed_process_leaves_behind_is_removed(tmp_path):
+    left = tmp_path / ".vector-000003.checkpoint.abc"
+    left.write_bytes(b"half")
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    assert names(tmp_path) == ["vector-000004.checkpoint"]
+
+
+# Divergence
+
+
+def test_the_smaller_rate_is_remembered(tmp_path, monkeypatch):
+    def fit(model, **how):
+        with pytest.warns(
+            UserWarning, match="diverged with learning_rate=150 and went on with 1.5"
+        ):
+            return model.fit(RATINGS, **how)
+
+    changes = {"factors": "binary", "learning_rate": 150}
+    whole = fit(ratings_model(**changes))
+    assert np.isfinite(whole.history_["validation"]).all()
+    with monkeypatch.context() as patch:
+        stop_after(2, patch)
+        with pytest.raises(StoppedError):
+            ratings_model(**changes).fit(RATINGS, checkpoint=tmp_path, every=1)
+    small_matrices.assert_same_models(fit(ratings_model(**changes), checkpoint=tmp_path), whole)
+
+
+def test_the_best_so_far_is_kept_when_nothing_helps(monkeypatch):
+    learning = sys.modules["ordinalrbm.learn.fit"]
+    epoch = learning._epoch
+
+    def explodes(learner, this, number, *args):
+        epoch(learner, this, number, *args)
+        if number == 3:
+            learner.model.weights[0, 0] = np.nan
+
+    monkeypatch.setattr(learning, "_epoch", explodes)
+    with pytest.warns(UserWarning, match=r"still with 1e-08 after epoch 2.*best model so far"):
+        model = survey_model().fit(SURVEY)
+    assert model.n_iter_ == 2
+    assert all(np.isfinite(part).all() for part in model.model_[:-1])

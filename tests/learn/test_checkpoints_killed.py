@@ -1,0 +1,131 @@
+"""Fits that are killed at any moment, and the checkpoints of the program."""
+
+import hashlib
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "matrix"))
+
+import small_matrices
+
+PROGRAM = [sys.executable, "-m", "ordinalrbm", "fit"]
+
+FIT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import small_matrices
+from ordinalrbm import whole
+settle = whole._settle
+def slowly(file):  # so that some are killed while they write
+    time.sleep(0.03)
+    settle(file)
+whole._settle = slowly
+ratings = small_matrices.simulated(60, 30)
+model = small_matrices.small(factors="mixed", n_epochs=10)
+folder = None if sys.argv[3] == "none" else sys.argv[3]
+print("begins", flush=True)
+model.fit(ratings, checkpoint=folder, every=1)
+model.history_["seconds"] = 0.0
+model.save(sys.argv[2])
+"""
+
+
+def run_fit(out, folder, kill_after=None):
+    """Whether the fit has come to its end, rather than being killed so many seconds after start."""
+    given = [str(Path(small_matrices.__file__).parent), str(out), str(folder)]
+    process = subprocess.Popen([sys.executable, "-c", FIT, *given], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        process.wait(kill_after)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    finally:
+        process.stdout.close()
+    return process.wait() == 0
+
+
+def hash_of(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def test_killed_again_and_again(tmp_path):
+    assert run_fit(tmp_path / "whole.orbm", "none")
+    rng, n_kills, done = np.random.default_rng(0), 0, False
+    begun = time.monotonic()
+    while n_kills < 8 and not done:
+        done = run_fit(tmp_path / "pieces.orbm", tmp_path / "kept", rng.uniform(0.2, 0.9))
+        n_kills += not done
+        assert time.monotonic() - begun < 300
+    assert n_kills >= 3
+    assert done or run_fit(tmp_path / "pieces.orbm", tmp_path / "kept")
+    assert hash_of(tmp_path / "pieces.orbm") == hash_of(tmp_path / "whole.orbm")
+    assert all(path.suffix == ".checkpoint" for path in (tmp_path / "kept").iterdir())
+
+
+# The program
+
+
+@pytest.fixture
+def ratings_file(tmp_path):
+    small_matrices.simulated(60, 30).to_csv(tmp_path / "ratings.csv", index=False)
+    return tmp_path / "ratings.csv"
+
+
+def program(*given, **how):
+    return subprocess.run(
+        [*PROGRAM, *map(str, given)], capture_output=True, text=True, check=False, **how
+    )
+
+
+def test_the_program_goes_on(ratings_file, tmp_path):
+    folder = tmp_path / "kept"
+    fit = (ratings_file, "--out", tmp_path / "a.orbm", "--checkpoint", folder, "--epochs", 3)
+    first = program(*fit, "--every", "1", "--resume")  # nothing is there yet
+    assert first.returncode == 0, first.stderr
+    assert len(list(folder.iterdir())) == 2
+    again = program(*fit)
+    assert again.returncode == 2
+    assert again.stderr.splitlines()[-1].startswith(f"Error: Folder '{folder}' holds checkpoints;")
+    assert program(*fit, "--resume").returncode == 0
+    other = program(*fit, "--resume", "--seed", 5)
+    assert other.returncode == 2
+    assert "differs in random_state" in other.stderr.splitlines()[-1]
+    assert program(ratings_file, "--out", tmp_path / "b.orbm", "--resume").returncode == 2
+    bad = program(*fit, "--resume", "--every", "now")
+    assert "'every' parameter must be" in bad.stderr.splitlines()[-1]
+
+
+INTERRUPTED = """
+import signal, sys
+from ordinalrbm.learn import alternate
+epoch = alternate._Learner.epoch
+def stopped(self):
+    epoch(self)
+    if len(self.history) == 3:
+        signal.raise_signal(signal.SIGINT)
+alternate._Learner.epoch = stopped
+from ordinalrbm.cli import app
+app(sys.argv[1:])
+"""
+
+
+def test_ctrl_c_leaves_a_checkpoint_of_the_program(ratings_file, tmp_path):
+    folder = tmp_path / "kept"
+    fit = ["--checkpoint", folder, "--epochs", "6", "--factors-kind", "binary", "--resume"]
+    given = ["fit", ratings_file, "--out", tmp_path / "a.orbm", *fit]
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *given], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 130, run.stderr
+    assert run.stderr.splitlines()[-1] == "Stopped."
+    assert not (tmp_path / "a.orbm").exists()
+    assert [path.name for path in folder.iterdir()] == ["binary-000002.checkpoint"]
+    resumed = program(ratings_file, "--out", tmp_path / "a.orbm", *fit)
+    assert resumed.returncode == 0, resumed.stderr
