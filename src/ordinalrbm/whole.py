@@ -12,6 +12,9 @@ from pathlib import Path
 
 from ordinalrbm.errors import DataError, DiskError
 
+# What files are called that a process has left behind that was killed in writing.
+_UNFINISHED = ".ordinalrbm-"
+LEFT_OVER = f"{_UNFINISHED}*"
 # Trouble of the disk, whatever one writes to it: full, over quota, over a limit, broken.
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
@@ -37,7 +40,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
     check_place(target)
     place = Path(os.path.realpath(target))  # a link stays, what it leads to is replaced
     # The name is known before the file is there, so that Ctrl-C never leaves one behind.
-    file = place.with_name(f".ordinalrbm-{secrets.token_hex(6)}")
+    file = place.with_name(f"{_UNFINISHED}{secrets.token_hex(6)}")
     try:
         try:
             file.touch(exist_ok=False)

@@ -1,5 +1,6 @@
 """Checkpoints: a fit that was stopped goes on with the same bits; what is damaged or of others."""
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -422,13 +423,12 @@ def test_a_folder_that_nobody_writes_to_is_refused_at_once():
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 def test_a_full_disk_does_not_end_learning(tmp_path, monkeypatch):
-    def write_bytes(self, content):
-        with open("/dev/full", "wb", buffering=0) as full:
-            full.write(content)
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     two_checkpoints(tmp_path, monkeypatch)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(Path, "write_bytes", write_bytes)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(UserWarning, match="goes on without.*No space left") as told:
         model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
     monkeypatch.undo()
@@ -438,7 +438,7 @@ def test_a_full_disk_does_not_end_learning(tmp_path, monkeypatch):
 
 
 def test_what_a_killed_process_leaves_behind_is_removed(tmp_path):
-    left = tmp_path / ".vector-000003.checkpoint.abc"
+    left = tmp_path / ".ordinalrbm-abc"
     left.write_bytes(b"half")
     survey_model().fit(SURVEY, checkpoint=tmp_path)
     assert names(tmp_path) == ["vector-000004.checkpoint"]

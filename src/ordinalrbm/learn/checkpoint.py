@@ -29,7 +29,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage import plain_number
-from ordinalrbm.whole import check_place
+from ordinalrbm.whole import LEFT_OVER, check_place
 
 State = dict[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
@@ -355,7 +355,7 @@ def _prepare(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_place(folder / f"any{_SUFFIX}")
-        for left_over in folder.glob(f".*{_SUFFIX}.*"):  # by a process that was killed in writing
+        for left_over in folder.glob(LEFT_OVER):
             left_over.unlink()
     except (OSError, DataError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
