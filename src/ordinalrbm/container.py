@@ -33,6 +33,7 @@ _LENGTH = 8  # bytes of the number that a file begins with
 _ALIGNMENT = 8
 # Parsed JSON takes up to twenty times its own length, and a file may say what it likes.
 MOST_JSON = 16 * 2**20
+_MOST_ARRAYS = 20_000
 _MOST_DIMENSIONS = 8
 _MOST_NUMBERS = 2**40  # of an array; also where a zero among its dimensions hides the others
 _BLOCK = 4 * 2**20  # what is read and summed at a time, so that it stays in the cache
@@ -110,6 +111,11 @@ def front_bytes(texts: dict[str, str], places: dict[str, Any]) -> bytes:
         "ascii"
     )
     text += b" " * (-len(text) % _ALIGNMENT)
+    if len(places) > _MOST_ARRAYS:
+        raise DataError(
+            f"The model has {len(places):,} arrays, more than the {_MOST_ARRAYS:,} that a file can "
+            "have; lower n_averaged."
+        )
     if len(text) > MOST_JSON:
         raise DataError(
             f"The model's header has {len(text):,} bytes, more than the {MOST_JSON:,} that a file "
@@ -147,6 +153,8 @@ def read_front(file: BinaryIO) -> Front:
     texts = parsed.pop(_TEXTS, None)
     if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
         raise BrokenFileError("its header has no texts")
+    if len(parsed) > _MOST_ARRAYS:
+        raise BrokenFileError(f"it has more than {_MOST_ARRAYS:,} arrays")
     places = [_place(name, said) for name, said in parsed.items()]
     _check_order(places, size - _LENGTH - length)
     return Front(first + text, texts, places)
