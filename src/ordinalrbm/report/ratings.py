@@ -23,17 +23,18 @@ from ordinalrbm.report.page import Table, as_svg, render
 from ordinalrbm.report.placing import FEWEST_PEOPLE, place
 from ordinalrbm.report.points import PointMap, Variable, variable_of
 from ordinalrbm.report.survey import (
+    MOST_POINTS,
     Drawing,
     MapSection,
     Progress,
     learning_figure,
     learning_seconds,
     left_out_table,
+    say_nothing,
     settings_table,
 )
 
 _MOST_SCORED = 200_000
-_MOST_POINTS = 100_000
 # An item with few ratings is expected to be rated like all others: so many of theirs are added.
 _BORROWED = 3.0
 _ENOUGH_TEST_RATINGS, _FEW_TEST_RATINGS = 10, 3
@@ -97,7 +98,7 @@ def ratings_page(
     True
     """
     check_is_fitted(model, "models_")
-    say = progress or _nothing
+    say = progress or say_nothing
     known = model.ratings_
     say("scoring test ratings")
     scores = None if test is None else _score(model, test)
@@ -122,10 +123,6 @@ def ratings_page(
         settings=settings_table(model),
         seconds=learning_seconds(model),
     )
-
-
-def _nothing(text: str) -> None:
-    pass
 
 
 # What the data is
@@ -408,8 +405,8 @@ def _map(known: Ratings, items: Items) -> MapSection | None:
     rows = np.arange(known.n_items)
     if known.n_items < FEWEST_PEOPLE or not items.order:
         return None
-    if known.n_items > _MOST_POINTS:
-        rows = np.sort(np.random.default_rng(0).choice(rows, _MOST_POINTS, replace=False))
+    if known.n_items > MOST_POINTS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_POINTS, replace=False))
     places = place(items.vectors[rows])
     variables = _item_variables(known, items, rows)
     names = [shortened(name, 80) for name in known.items.take(rows)]

@@ -42,7 +42,7 @@ from ordinalrbm.report.questions import (
 from ordinalrbm.words import FactorInWords, Wording, describe_factors, factor_effects
 
 _MOST_SCORED_ROWS = 10_000
-_MOST_POINTS = 100_000
+MOST_POINTS = 100_000
 # So many people are enough for means and percentiles of factors.
 _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
@@ -115,7 +115,7 @@ def survey_page(
     >>> page.startswith("<!DOCTYPE html>")
     True
     """
-    say = progress or _nothing
+    say = progress or say_nothing
     answers = _checked(model, survey, group)
     if held_out is not None:
         answers = restored(answers, held_out)
@@ -163,8 +163,8 @@ def survey_page(
     )
 
 
-def _nothing(text: str) -> None:
-    pass
+def say_nothing(text: str) -> None:
+    """For those who do not want to be told what is being done."""
 
 
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> pd.DataFrame:
@@ -446,9 +446,9 @@ def _map(
     n_answered = len(rows)
     if n_answered < FEWEST_PEOPLE:
         return None
-    if n_answered > _MOST_POINTS:
+    if n_answered > MOST_POINTS:
         rng = np.random.default_rng(random_state)
-        rows = np.sort(rng.choice(rows, _MOST_POINTS, replace=False))
+        rows = np.sort(rng.choice(rows, MOST_POINTS, replace=False))
     places = place(people.factors[rows], random_state=random_state)
     points = _points(survey, people, rows, places, names_of_factors, questions)
     return MapSection(
