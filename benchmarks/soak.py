@@ -60,19 +60,25 @@ def made_up_ratings(seed: int, n_users: int, n_items: int) -> pd.DataFrame:
     return pd.DataFrame({"user": user, "item": item, "rating": rating})
 
 
-def cycle(number: int, folder: Path, n_users: int = 600, n_items: int = 200) -> None:
+def cycle(
+    number: int,
+    folder: Path,
+    n_respondents: int | None = None,
+    n_users: int = 600,
+    n_items: int = 200,
+) -> None:
     """All that users do, once, with files in a folder that is empty again afterwards."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         here = Path(name)
         checkpoint = here / "checkpoints" if number % 3 == 2 else None
-        survey(number, here, None if checkpoint is None else checkpoint / "survey")
+        answers = orbm.datasets.load_food_world_cup()[:n_respondents]
+        survey(number, here, answers, None if checkpoint is None else checkpoint / "survey")
         known = made_up_ratings(number, n_users, n_items)
         ratings(number, here, known, None if checkpoint is None else checkpoint / "ratings")
         baseline(number, here, known)
 
 
-def survey(seed: int, folder: Path, checkpoint: Path | None) -> None:
-    answers = orbm.datasets.load_food_world_cup()
+def survey(seed: int, folder: Path, answers: pd.DataFrame, checkpoint: Path | None) -> None:
     model = orbm.CumulativeRBM(5, n_epochs=3, random_state=seed)
     model.fit(answers, checkpoint=checkpoint, every=1)
     model.save(folder / "survey.orbm")
