@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import sys
 import threading
 from collections.abc import Callable
@@ -27,21 +26,22 @@ _COMMON: dict[str, Any] = {"error_model": "numpy"}
 
 
 _ENGINE = Path(__file__).parent
-# No kernel inlines anything of these: a change there need not compile all anew.
-_WITHOUT_KERNELS = ("cli", "files", "plots", "report")
+# Folders with kernels: a change elsewhere need not compile all anew.
+_WITH_KERNELS = ("data", "engine", "infer", "learn", "model")
 
 
-def _fingerprint(folder: Path) -> str:
-    """Hash of every file below a folder: a kernel inlines functions of its neighbours."""
+def _fingerprint(*folders: Path) -> str:
+    """Hash of every file below some folders: a kernel inlines functions of its neighbours."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] not in _WITHOUT_KERNELS:
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
 # The engine inlines nothing but itself; kernels of other folders may inline almost anything.
-_OF_ENGINE, _OF_PACKAGE = _fingerprint(_ENGINE), _fingerprint(_ENGINE.parent)
+_OF_ENGINE = _fingerprint(_ENGINE)
+_OF_PACKAGE = _fingerprint(*(_ENGINE.with_name(name) for name in _WITH_KERNELS))
 
 
 def compiled(*, parallel: bool = False) -> Callable[[Callable], Any]:
@@ -95,12 +95,15 @@ class _Cache(caching.FunctionCache):
         self._cache_file._source_stamp = _OF_ENGINE if inside else _OF_PACKAGE
 
     def load_overload(self, *arguments: Any) -> Any:
-        with suppress(OSError, EOFError, pickle.UnpicklingError):
+        try:
             return super().load_overload(*arguments)
-        return None
+        except Exception:  # whatever a damaged file leads to
+            with suppress(OSError):
+                self.flush()
+            return None
 
     def save_overload(self, *arguments: Any) -> None:
-        with suppress(OSError, EOFError, pickle.UnpicklingError):
+        with suppress(OSError):
             super().save_overload(*arguments)
 
 
