@@ -1,10 +1,11 @@
 """How much memory a fit will take, and whether it is there: known before an hour is spent.
 
-Peaks are sums of a few products. Per answer there are views by rows and by columns (13 bytes, see
-`data/observations.py`) in two or three orders, and one or two numbers that a pass leaves; per row
-and per column there are factors, weights and whatever a learner keeps of them: sums of squares,
-variances, the best epoch so far, the state to go back to. The numbers below are these counts, and
-`benchmarks/memory.py` puts them beside measured peaks.
+A peak is a sum of products. Per answer there are views by rows and by columns, 13 bytes together
+(`data/observations.py`), the same once more in the order of the learner, and what a pass leaves.
+Per row and per column there are factors, weights and what a learner keeps of them: variances or
+sums of squares, the best epoch so far, the state to go back to. How many of these are there at the
+same time is not seen from the code at once, so that the numbers below are those of measured peaks
+(`benchmarks/memory.py` has both, side by side).
 """
 
 from __future__ import annotations
@@ -36,28 +37,35 @@ class Size(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Bytes per answer, per row or column and factor, and per row or column and level.
+    """Bytes per answer; per row or column and factor; per row or column and level.
 
-    ``of_rows`` and ``of_columns`` are multiplied by all factors, those of rows and of columns.
+    ``weight`` is per column, factor and level, for models that have such weights.
     """
 
     answer: float
-    of_rows: float
-    of_columns: float
+    factor: float
     level: float
+    weight: float = 0.0
 
 
-# Of ratings: both views in the order of the learner and in that of the ids, one in between, and
-# (binary) an offset, or (baselines, in float64) a value and a weight per rating and view.
-# Rows and columns: see the arrays of each learner, float32 (baselines float64), in as many copies
-# as there are at the peak: the current and the best, what an epoch makes of them, what is saved.
 COSTS = {
-    "continuous": Cost(45.0, 36.0, 36.0, 120.0),
-    "binary": Cost(45.0, 30.0, 30.0, 120.0),
-    "gaussian_mf": Cost(100.0, 60.0, 60.0, 0.0),
-    "ordinal_mf": Cost(100.0, 60.0, 60.0, 100.0),
-    "multinomial_rbm": Cost(40.0, 8.0, 40.0, 0.0),
+    # Means, variances and the best of both, and what a half-sweep makes of them, in float32;
+    # thresholds and widths in float64.
+    "continuous": Cost(16.0, 19.0, 66.0),
+    # Weights, sums of squares, chains, the best and the state to go back to; an offset per rating.
+    "binary": Cost(28.0, 30.0, 85.0),
+    # Means, variances and what a half-sweep makes of them, in float64; a value and a weight per
+    # rating and view.
+    "gaussian_mf": Cost(60.0, 40.0, 0.0),
+    "ordinal_mf": Cost(60.0, 40.0, 100.0),
+    # Weights per level, their moments, their average, gradients: ten arrays in float32.
+    "multinomial_rbm": Cost(30.0, 8.0, 0.0, 40.0),
 }
+# Reading ratings and putting them into the order of the learner: per rating, before there is a
+# model.
+_ARRANGING = 28.0
+# Blocks of fixed size.
+_FIXED = 4 * 2**20
 
 
 def of_ratings(kind: str, size: Size, n_averaged: int = 1) -> int:
@@ -65,25 +73,57 @@ def of_ratings(kind: str, size: Size, n_averaged: int = 1) -> int:
 
     Examples
     --------
-    >>> films = Size(rows=6_000, columns=4_000, answers=10**6, levels=5, row_factors=50)
-    >>> 30 < of_ratings("continuous", films) / 2**20 < 100
+    >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50, column_factors=50)
+    >>> 30 < of_ratings("continuous", films) / 2**20 < 60
     True
     """
-    if kind == "mixed":  # one after the other; the first leaves its model
-        return max(of_ratings(part, size, n_averaged) for part in ("continuous", "binary"))
-    cost = COSTS[kind]
+    both = size.rows + size.columns
     factors = 1 + size.row_factors + size.column_factors
-    return int(
-        cost.answer * size.answers
-        + factors * (cost.of_rows * size.rows + cost.of_columns * size.columns)
-        + size.levels * cost.level * (size.rows + size.columns)
+    model = both * (4 * factors + 8 * size.levels)
+    if kind == "mixed":  # one after the other: the first leaves its models
+        first, second = (of_ratings(part, size, n_averaged) for part in ("continuous", "binary"))
+        return max(first, second + 2 * n_averaged * model)
+    cost = COSTS[kind]
+    learning = cost.answer * size.answers + both * (
+        cost.factor * factors + cost.level * size.levels
     )
+    learning += cost.weight * size.columns * factors * size.levels
+    # Every averaged epoch is a model more, with variances, and they are put in order at the end.
+    learning += (n_averaged - 1) * 3 * model
+    return int(_FIXED + max(learning, _ARRANGING * size.answers))
+
+
+# Of surveys: both views twice, and what a batch leaves.
+_OF_ANSWER = 18.0
+# A chain per row, and the free one; the second number is for factors of more than 255 units.
+_OF_CHAIN = (4.2, 8.4)
+# Weights, gradients, moments, the best and the state to go back to.
+_OF_WEIGHT = 60.0
+# Learning starts from correlations, unless there are too many columns; half a dozen matrices.
+_OF_CORRELATION, _MOST_CORRELATED = 68.0, 2000
+# What is watched are some thousand rows; tables of counts come in blocks.
+_FIXED_OF_SURVEY = 12 * 2**20
 
 
 def of_survey(size: Size, units: int, *, is_latent: bool) -> int:
-    """Bytes that learning from a survey takes at its peak, beside the table itself."""
+    """Bytes that learning from a survey takes at its peak, beside the table itself.
+
+    Examples
+    --------
+    >>> survey = Size(100_000, 80, 8 * 10**6, levels=5, row_factors=50)
+    >>> 100 < of_survey(survey, 1, is_latent=False) / 2**20 < 300
+    True
+    """
+    # An answer that nobody has given is one all the same when it is integrated over.
     answers = size.rows * size.columns if is_latent else size.answers
-    return int(26 * answers + 4 * size.rows * size.row_factors)
+    correlated = size.columns if size.columns <= _MOST_CORRELATED else 0
+    return int(
+        _FIXED_OF_SURVEY
+        + _OF_ANSWER * answers
+        + _OF_CHAIN[units > 255] * size.rows * size.row_factors
+        + _OF_WEIGHT * size.columns * size.row_factors
+        + _OF_CORRELATION * correlated**2
+    )
 
 
 # What there is
