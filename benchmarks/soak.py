@@ -141,8 +141,8 @@ def tell(n_cycles: int, now: Use) -> None:
 def judged(found: list[Use], minutes: float) -> bool:
     """Whether nothing has grown, said in words."""
     window = min(WINDOW, minutes / 6)
-    first = [one for one in found if window <= one.minute < 2 * window]
-    last = [one for one in found if one.minute >= minutes - window]
+    first = [one for one in found if window <= one.minute < 2 * window] or found[:1]
+    last = [one for one in found if one.minute >= minutes - window] or found[-1:]
     before, after = (float(np.median([one.memory for one in part])) for part in (first, last))
     ratio = after / before
     handles, threads = ((first[0][i], last[-1][i]) for i in (2, 3))

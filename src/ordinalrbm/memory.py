@@ -56,8 +56,8 @@ COSTS = {
     "binary": Cost(28.0, 30.0, 85.0),
     # Means, variances and what a half-sweep makes of them, in float64; a value and a weight per
     # rating and view.
-    "gaussian_mf": Cost(60.0, 40.0, 0.0),
-    "ordinal_mf": Cost(60.0, 40.0, 100.0),
+    "gaussian_mf": Cost(52.0, 76.0, 0.0),
+    "ordinal_mf": Cost(46.0, 76.0, 10.0),
     # Weights per level, their moments, their average, gradients: ten arrays in float32.
     "multinomial_rbm": Cost(30.0, 8.0, 0.0, 40.0),
 }
@@ -95,8 +95,9 @@ def of_ratings(kind: str, size: Size, n_averaged: int = 1) -> int:
 
 # Of surveys: both views twice, and what a batch leaves.
 _OF_ANSWER = 18.0
-# A chain per row, and the free one; the second number is for factors of more than 255 units.
-_OF_CHAIN = (4.2, 8.4)
+# Chains and their state to go back to, which is bits for factors of one unit, and bytes or pairs
+# of bytes for those of many, whose draws need more room too.
+_OF_CHAIN = (4.2, 16.2, 25.0)
 # Weights, gradients, moments, the best and the state to go back to.
 _OF_WEIGHT = 60.0
 # Learning starts from correlations, unless there are too many columns; half a dozen matrices.
@@ -120,7 +121,7 @@ def of_survey(size: Size, units: int, *, is_latent: bool) -> int:
     return int(
         _FIXED_OF_SURVEY
         + _OF_ANSWER * answers
-        + _OF_CHAIN[units > 255] * size.rows * size.row_factors
+        + _OF_CHAIN[(units > 1) + (units > 255)] * size.rows * size.row_factors
         + _OF_WEIGHT * size.columns * size.row_factors
         + _OF_CORRELATION * correlated**2
     )
