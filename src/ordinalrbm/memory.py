@@ -57,9 +57,9 @@ COSTS = {
     # Means, variances and what a half-sweep makes of them, in float64; a value and a weight per
     # rating and view.
     "gaussian_mf": Cost(52.0, 76.0, 0.0),
-    "ordinal_mf": Cost(46.0, 76.0, 10.0),
-    # Weights per level, their moments, their average, gradients: ten arrays in float32.
-    "multinomial_rbm": Cost(30.0, 8.0, 0.0, 40.0),
+    "ordinal_mf": Cost(46.0, 76.0, 25.0),
+    # Weights per level, their moments, their average, gradients: eight arrays in float32.
+    "multinomial_rbm": Cost(27.0, 7.0, 0.0, 30.0),
 }
 # Reading ratings and putting them into the order of the learner: per rating, before there is a
 # model.

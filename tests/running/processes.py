@@ -22,11 +22,11 @@ PATIENCE = 600
 _KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "NUMBA_CACHE_DIR", "COVERAGE_PROCESS_START")
 # Several commands in one process; their exit codes are its last line.
 _COMMANDS = """
-import json, sys
+import json, os, sys
 from ordinalrbm.__main__ import run
 codes = []
 for line in json.loads(sys.argv[1]):
-    sys.argv = ["ordinalrbm", *line]
+    sys.argv = ["ordinalrbm", *(os.fsdecode(word.encode("latin-1")) for word in line)]
     try:
         run()
         codes.append(0)
@@ -64,7 +64,9 @@ def script(
 
 def commands(*lines: list[Any], **how: Any) -> tuple[list[int], bytes, bytes]:
     """Exit codes of commands, and all that they have said."""
-    done = script(_COMMANDS, json.dumps([list(map(os.fsdecode, line)) for line in lines]), **how)
+    # As the bytes that they are: what they mean depends on the locale.
+    words = [[os.fsencode(word).decode("latin-1") for word in line] for line in lines]
+    done = script(_COMMANDS, json.dumps(words), **how)
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
     return json.loads(done.stdout.splitlines()[-1]), done.stdout, done.stderr

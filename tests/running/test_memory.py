@@ -86,12 +86,13 @@ def test_the_limit_of_a_process(tmp_path):
 import numpy as np, resource
 import ordinalrbm as orbm
 from ordinalrbm import memory
+model = orbm.MatrixCumulativeRBM(5000, 5000)
 ratings = (np.arange(4000) % 2000, np.arange(4000) // 2, np.arange(4000) % 3)
 used = 1024 * memory._table(memory.Path("/proc/self/status"))["VmSize"]
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, resource.RLIM_INFINITY))
 assert memory.available() <= 2**28
 try:
-    orbm.MatrixCumulativeRBM(5000, 5000).fit(ratings)
+    model.fit(ratings)
 except orbm.DataError as error:
     print(error)
 """
@@ -105,7 +106,7 @@ except orbm.DataError as error:
 @pytest.mark.parametrize("kind", ["survey", "mixed", *memory.COSTS])
 def test_more_of_anything_needs_more(kind, name):
     size = memory.Size(10_000, 300, 10**6, 5, 20, 20)
-    more = size._replace(**{name: 10 * getattr(size, name)})
+    more = size._replace(**{name: 5 * getattr(size, name)})
     if kind == "survey" and name == "column_factors":
         return
     for latent in (False, True):

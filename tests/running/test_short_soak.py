@@ -18,8 +18,8 @@ from soak import TURNS, cycle, use
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="handles are counted in /proc")
 def test_nothing_is_left_behind(tmp_path):
-    def rounds(first: int, n: int) -> tuple[int, int, int]:
-        for number in range(first, first + n * TURNS):
+    def a_round(first: int) -> tuple[int, int, int]:
+        for number in range(first, first + TURNS):
             cycle(number, tmp_path, n_respondents=100, n_users=40, n_items=20)
         gc.collect()
         now = use()
@@ -27,12 +27,12 @@ def test_nothing_is_left_behind(tmp_path):
 
     tracemalloc.start()
     try:
-        rounds(0, 1)  # imports, compiled code, tables that are made once
-        before = rounds(TURNS, 1)
-        after = rounds(2 * TURNS, 2)
+        a_round(0)  # imports, compiled code, tables that are made once
+        before = a_round(TURNS)
+        after = a_round(2 * TURNS)
     finally:
         tracemalloc.stop()
     assert after[1:] == before[1:]
-    # A table of answers kept per cycle would be 30 kB or more.
+    # A table of answers kept by each of the cycles would be 30 kB each.
     assert after[0] - before[0] < 60_000
     assert list(tmp_path.iterdir()) == []
