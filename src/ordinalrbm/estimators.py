@@ -355,16 +355,17 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             numbers, otherwise of their positions 1..L.
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
-        distributions = self.predict_proba(X)
-        if rule == "mean":
-            return np.column_stack(
-                [
-                    prediction.point(p, "mean", scale.values)
-                    for p, scale in zip(distributions, self.scales_, strict=True)
-                ]
-            )
-        levels = np.column_stack([prediction.point(p, rule) for p in distributions])
-        return tables.decode(levels, self.scales_, X)
+        observations = self._read(X)
+        n_rows, n_columns = observations.n_rows, observations.n_columns
+        cells = prediction.all_cells(n_rows, n_columns)
+        points = np.empty((n_rows, n_columns), dtype=np.float64 if rule == "mean" else np.int16)
+        with threads(self.n_jobs):
+            for rows, flat in self._distributions(self._side(observations), cells):
+                cube = flat.reshape(-1, n_columns, flat.shape[1])
+                for i, scale in enumerate(self.scales_):
+                    own = cube[:, i, : scale.n_levels]
+                    points[rows, i] = prediction.point(own, rule, scale.values)
+        return points if rule == "mean" else tables.decode(points, self.scales_, X)
 
     def impute(
         self,
