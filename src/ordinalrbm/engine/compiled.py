@@ -103,7 +103,7 @@ class _Cache(caching.FunctionCache):
             return None
 
     def save_overload(self, *arguments: Any) -> None:
-        with suppress(OSError):
+        with suppress(Exception):
             super().save_overload(*arguments)
 
 
