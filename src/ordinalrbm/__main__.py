@@ -1,11 +1,13 @@
 """``python -m ordinalrbm`` is the command line."""
 
+import os
 import signal
 import sys
 
 
 def run() -> None:
     """Run the program; Ctrl-C while it is still being loaded ends it like any later one."""
+    _open_standard_streams()
     try:
         from ordinalrbm.cli import app
 
@@ -16,6 +18,22 @@ def run() -> None:
     finally:
         # All is said and written: Ctrl-C while Python tidies up would only show a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _open_standard_streams() -> None:
+    """Put nothing in the place of streams that were closed (``>&-``).
+
+    Else the next file that is opened would get the number of standard output or error, and what is
+    said would be written into it.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:  # something else has taken its place already
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream)
 
 
 if __name__ == "__main__":

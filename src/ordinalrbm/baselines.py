@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm import storage
+from ordinalrbm import memory, storage
 from ordinalrbm.catalogue import RULES, Catalogue, restored, written
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
@@ -69,6 +69,7 @@ class _Baseline(BaseEstimator):
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
         catalogue = Catalogue(known.users, known.items, known.scales, known.default_scale)
+        memory.check_ratings(self._kind, known.observations, self.n_factors)
         seed = seed_from(self.random_state)
         with threads(self.n_jobs):
             table, held_out = _task(known, catalogue, given, self.validation_fraction, seed)

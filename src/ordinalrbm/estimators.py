@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ordinalrbm import storage
+from ordinalrbm import memory, storage
 from ordinalrbm.data import tables
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale, resolve_scales
@@ -33,6 +34,8 @@ from ordinalrbm.stored import Stored, columns_kept
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
+# Probabilities that are held at a time, and rows: what is made of them is smaller.
+_NUMBERS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**14
 
 
 class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -254,6 +257,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if weight is not None:
             order = order[weight[order] > 0]  # a row without weight is as one that is not there
         observations = tables.encode(table, scales, row_order=order)
+        memory.check_survey(
+            observations, self.n_factors, self.units_per_factor,
+            is_latent=self.unanswered == "latent",
+        )  # fmt: skip
         row_weight = None if weight is None else weight[order]
         if checkpoint is not None:
             checkpoints.belong_to(self._identity(observations, scales, row_weight, seed))
@@ -313,9 +320,12 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         True
         """
         observations = self._read(X)
+        stretch = np.log(self.model_.stretches)
+        style = np.zeros(observations.n_rows)
         with threads(self.n_jobs):
-            weights = posterior.mean_field(self.model_, self._side(observations)).style_weights
-        return weights @ np.log(self.model_.stretches)
+            for rows, part in self._blocks(self._side(observations)):
+                style[rows] = posterior.mean_field(self.model_, part).style_weights @ stretch
+        return style
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Distribution of every answer given the row's answers: one (n, L_i) array per column.
@@ -323,14 +333,15 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Given answers are taken into account where they stand, also for their own column.
         """
         observations = self._read(X)
-        cells = prediction.all_cells(observations.n_rows, observations.n_columns)
+        n_rows, n_columns = observations.n_rows, observations.n_columns
+        cells = prediction.all_cells(n_rows, n_columns)
+        found = [np.empty((n_rows, scale.n_levels)) for scale in self.scales_]
         with threads(self.n_jobs):
-            flat = self._distribution(self._side(observations), cells)
-        cube = flat.reshape(observations.n_rows, observations.n_columns, -1)
-        return [
-            np.ascontiguousarray(cube[:, i, : scale.n_levels])
-            for i, scale in enumerate(self.scales_)
-        ]
+            for rows, flat in self._distributions(self._side(observations), cells):
+                cube = flat.reshape(-1, n_columns, flat.shape[1])
+                for i, one in enumerate(found):
+                    one[rows] = cube[:, i, : one.shape[1]]
+        return found
 
     def predict(self, X: Any, rule: prediction.Rule = "median") -> Any:
         """One prediction per cell, in the kind of table that X is.
@@ -344,16 +355,17 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             numbers, otherwise of their positions 1..L.
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
-        distributions = self.predict_proba(X)
-        if rule == "mean":
-            return np.column_stack(
-                [
-                    prediction.point(p, "mean", scale.values)
-                    for p, scale in zip(distributions, self.scales_, strict=True)
-                ]
-            )
-        levels = np.column_stack([prediction.point(p, rule) for p in distributions])
-        return tables.decode(levels, self.scales_, X)
+        observations = self._read(X)
+        n_rows, n_columns = observations.n_rows, observations.n_columns
+        cells = prediction.all_cells(n_rows, n_columns)
+        points = np.empty((n_rows, n_columns), dtype=np.float64 if rule == "mean" else np.int16)
+        with threads(self.n_jobs):
+            for rows, flat in self._distributions(self._side(observations), cells):
+                cube = flat.reshape(-1, n_columns, flat.shape[1])
+                for i, scale in enumerate(self.scales_):
+                    own = cube[:, i, : scale.n_levels]
+                    points[rows, i] = prediction.point(own, rule, scale.values)
+        return points if rule == "mean" else tables.decode(points, self.scales_, X)
 
     def impute(
         self,
@@ -400,7 +412,9 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         this = self._side(observations)
         with threads(self.n_jobs):
             if n_draws is None:
-                return filled(prediction.point(self._distribution(this, cells), rule))
+                found = self._distributions(this, cells)
+                points = [prediction.point(part, rule) for _, part in found]
+                return filled(np.concatenate([np.zeros(0, dtype=np.intp), *points]))
             seed = seed_from(random_state)
             return [filled(v) for v in sampling.gaps(self.model_, this, cells, n_draws, seed)]
 
@@ -421,9 +435,9 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 asked = observations.select(hidden)
                 cells = prediction.Cells(asked.row_start, asked.column, asked.level)
                 shown = self._side(observations.select(~hidden))
-                total += prediction.log_of_level(
-                    self._distribution(shown, cells), asked.level
-                ).sum()
+                for rows, found in self._distributions(shown, cells):
+                    level = cells.of_rows(rows.start, rows.stop).level
+                    total += prediction.log_of_level(found, level).sum()
         return float(total / observations.n_entries)
 
     def log_likelihood(
@@ -599,26 +613,51 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _factors(self, this: Side) -> np.ndarray:
         if self.inference == "mcmc":
             return posterior.sampled(self.model_, this, self.n_draws, self._inference_seed())
-        return self._mean_field(this).factors
+        factors = np.empty((this.n_rows, self.model_.n_factors), dtype=np.float32)
+        for rows, _, found in self._mean_fields(this):
+            factors[rows] = found.factors
+        return factors
 
-    def _mean_field(self, this: Side) -> posterior.Posterior:
-        found = posterior.mean_field(self.model_, this)
-        if found.n_unconverged:
+    def _blocks(self, this: Side) -> Iterator[tuple[slice, Side]]:
+        """Rows in parts, so that what is computed for each cell never fills the memory."""
+        per_row = max(1, self.model_.bias.size * int(self.model_.n_levels.max(initial=1)))
+        size = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // per_row))
+        for start in range(0, this.n_rows, size):
+            stop = min(start + size, this.n_rows)
+            part = this._replace(
+                row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
+            )
+            yield slice(start, stop), part
+
+    def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]:
+        """What mean-field says of each part of the rows, and a word if it has not settled."""
+        n_unconverged, change = 0, 0.0
+        for rows, part in self._blocks(this):
+            found = posterior.mean_field(self.model_, part)
+            yield rows, part, found
+            n_unconverged += found.n_unconverged
+            change = max(change, float(found.change.max(initial=0.0)))
+        if n_unconverged:
             warnings.warn(
                 f"Mean-field did not settle within {posterior.MAX_ITERATIONS} iterations for "
-                f"{found.n_unconverged} of {this.n_rows} rows (largest change of a factor's "
-                f"probability {found.change.max():.2g}); set inference='mcmc' for them.",
+                f"{n_unconverged} of {this.n_rows} rows (largest change of a factor's "
+                f"probability {change:.2g}); set inference='mcmc' for them.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        return found
 
-    def _distribution(self, this: Side, cells: prediction.Cells) -> np.ndarray:
-        if self.inference == "mcmc":
+    def _distributions(
+        self, this: Side, cells: prediction.Cells
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Distributions of cells, for one part of the rows after the other."""
+        if self.inference == "mcmc":  # chains of all rows, whose draws are numbered by row
             draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
-            return prediction.probabilities(self.model_, draws, cells)
+            yield slice(0, this.n_rows), prediction.probabilities(self.model_, draws, cells)
+            return
         widened = self.inference == "linear_response"
-        return prediction.mixed(self.model_, this, self._mean_field(this), cells, widened=widened)
+        for rows, part, found in self._mean_fields(this):
+            asked = cells.of_rows(rows.start, rows.stop)
+            yield rows, prediction.mixed(self.model_, part, found, asked, widened=widened)
 
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm import storage
+from ordinalrbm import memory, storage
 from ordinalrbm.catalogue import RULES, Catalogue, as_list, restored, written
 from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
@@ -269,6 +269,10 @@ class MatrixCumulativeRBM(BaseEstimator):
         checkpoints = Checkpoints(checkpoint, every, resume)
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
+        memory.check_ratings(
+            self.factors, known.observations, self.n_user_factors, self.n_item_factors,
+            self.n_averaged,
+        )  # fmt: skip
         seed = seed_from(self.random_state, known=checkpoints.seed)
         if checkpoint is not None:
             checkpoints.belong_to(self._identity(known, given, seed))

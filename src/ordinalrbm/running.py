@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,7 +9,10 @@ from typing import Any
 import numba
 from sklearn.utils import check_random_state
 
-_MAX_THREADS = numba.get_num_threads()
+from ordinalrbm.engine.compiled import say_aside
+
+# Asking how many there are would start them, and a fork after that costs them.
+_MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
 
 
 def seed_from(random_state: Any, known: int | None = None) -> int:
@@ -42,8 +44,7 @@ def threads(n_jobs: int | None) -> Iterator[None]:
 
 def tell_of_interruption(n_epochs: int, best_epoch: int) -> None:
     """Say which model is kept when learning was stopped by hand."""
-    print(
+    say_aside(
         f"ordinalrbm: learning was stopped after epoch {n_epochs}; "
-        f"the model of epoch {best_epoch}, the best so far, is kept.",
-        file=sys.stderr,
+        f"the model of epoch {best_epoch}, the best so far, is kept."
     )

@@ -21,12 +21,19 @@ _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "py
              "polars", "arviz", "torch")  # fmt: skip
 
 
+_LAYERS = {
+    "tbb": "shared by threads and forked processes",
+    "omp": "shared by threads; a forked process works with one",
+    "workqueue": "threads take turns",
+}
+
+
 @app.command(epilog="\b\nExample:\n  ordinalrbm doctor --json")
 def doctor(json: JsonOption = False) -> None:
     """Check this installation.
 
-    Versions, threads and GPU, and whether the compiled kernels are right: what they sample is
-    compared with a small model that can be enumerated.
+    Versions, threads, memory, encoding and GPU, and whether the compiled kernels are right: what
+    they sample is compared with a small model that can be enumerated.
     """
     from ordinalrbm.cli import selfcheck
 
@@ -38,6 +45,8 @@ def doctor(json: JsonOption = False) -> None:
         **_threads(),
         "gpu": _gpu(),
         "kernel cache": _cache(),
+        "memory free": _memory(),
+        "text": _text(),
     }
     begun = time.perf_counter()
     checks = selfcheck.run()
@@ -64,7 +73,14 @@ def _versions() -> dict[str, str]:
 def _threads() -> dict[str, Any]:
     import numba
 
-    return {"threads": numba.get_num_threads(), "processors": os.cpu_count()}
+    from ordinalrbm.engine.compiled import threading_layer
+
+    layer = threading_layer()
+    return {
+        "threads": numba.get_num_threads(),
+        "threading layer": f"{layer} ({_LAYERS.get(layer, 'unknown')})",
+        "processors": os.cpu_count(),
+    }
 
 
 def _gpu() -> str:
@@ -82,7 +98,23 @@ def _gpu() -> str:
 def _cache() -> str:
     """Where compiled kernels are kept, or why they are not."""
     from ordinalrbm.engine import cpu
+    from ordinalrbm.engine.compiled import cache_folder
 
-    folder = os.environ.get("NUMBA_CACHE_DIR") or os.path.dirname(cpu.__file__)
-    kept = "kept in" if os.access(folder, os.W_OK) else "not writable, compiled anew each time:"
-    return f"{kept} {folder}"
+    folder = cache_folder(cpu._mean_field)
+    if folder is None:
+        return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
+    return f"kept in {folder}"
+
+
+def _memory() -> str:
+    from ordinalrbm.memory import available, in_words
+
+    free = available()
+    return "unknown; fits are not checked" if free is None else in_words(free)
+
+
+def _text() -> str:
+    """How names of files and printed words are encoded, which the locale says."""
+    printed = getattr(sys.stdout, "encoding", None) or "unknown"
+    words = "" if printed.lower().startswith("utf") else "; letters it lacks are shown as '?'"
+    return f"files {sys.getfilesystemencoding()}, output {printed}{words}"

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numba
 import numpy as np
 
+from ordinalrbm.engine.compiled import compiled
 from ordinalrbm.errors import DataError
 from ordinalrbm.stored import Stored
 
@@ -418,20 +418,20 @@ def _by_columns(row_start: np.ndarray, column: np.ndarray, n_columns: int) -> Co
     return ColumnView(column_start, row, entry)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _count_keys(keys: np.ndarray, counts: np.ndarray) -> None:
     for e in range(len(keys)):
         counts[keys[e]] += 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _count_answers(levels: np.ndarray, per_row: np.ndarray) -> None:
     for d in range(len(levels)):
         if levels[d] >= 0:
             per_row[d] += 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill_column(
     levels: np.ndarray, j: int, cursor: np.ndarray, column: np.ndarray, level: np.ndarray
 ) -> None:
@@ -442,7 +442,7 @@ def _fill_column(
             cursor[d] += 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill_column_view(
     row_start: np.ndarray,
     column: np.ndarray,
@@ -458,14 +458,14 @@ def _fill_column_view(
             cursor[column[e]] = slot + 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _gather(values: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
     # NumPy's take would first copy the index to 64 bits.
     for e in range(len(index)):
         out[e] = values[index[e]]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _copy_rows(
     index: np.ndarray,
     row_start: np.ndarray,
@@ -482,21 +482,21 @@ def _copy_rows(
             new_level[e] = level[e + shift]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _count_kept(row_start: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> None:
     for d in range(len(kept)):
         for e in range(row_start[d], row_start[d + 1]):
             kept[d] += mask[e]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _sort_by(keys: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
     for e in range(len(keys)):
         order[starts[keys[e]]] = e
         starts[keys[e]] += 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _place_by_row(
     order: np.ndarray,
     rows: np.ndarray,
@@ -513,7 +513,7 @@ def _place_by_row(
         cursor[rows[e]] = slot + 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _first_off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray) -> int:
     for e in range(len(levels)):
         if levels[e] < 0 or levels[e] >= n_levels[columns[e]]:
@@ -521,7 +521,7 @@ def _first_off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarr
     return -1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _first_duplicate(row_start: np.ndarray, column: np.ndarray) -> int:
     for d in range(len(row_start) - 1):
         for e in range(row_start[d] + 1, row_start[d + 1]):
@@ -530,7 +530,7 @@ def _first_duplicate(row_start: np.ndarray, column: np.ndarray) -> int:
     return -1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _first_out_of_order(row_start: np.ndarray, column: np.ndarray) -> int:
     for d in range(len(row_start) - 1):
         for e in range(row_start[d] + 1, row_start[d + 1]):

@@ -29,7 +29,8 @@ def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     for model in models:
         known = model if _all_known(pairs) else with_strangers(model)
         _add_pairs(*known, pairs.row, pairs.column, total)
-    return total / total.sum(axis=1, keepdims=True)
+    total /= total.sum(axis=1, keepdims=True)
+    return total
 
 
 class Parts(NamedTuple):

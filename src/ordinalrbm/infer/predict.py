@@ -28,6 +28,12 @@ class Cells(NamedTuple):
     column: np.ndarray
     level: np.ndarray
 
+    def of_rows(self, start: int, stop: int) -> Cells:
+        """Those of some rows in a row."""
+        entries = slice(self.row_start[start], self.row_start[stop])
+        starts = self.row_start[start : stop + 1] - self.row_start[start]
+        return Cells(starts, self.column[entries], self.level[entries])
+
 
 def all_cells(n_rows: int, n_columns: int) -> Cells:
     """Every cell of a table."""
@@ -85,7 +91,8 @@ def mixed(
             spread = utility_spread(model, styled, factors, likely)[row, cells.column]
         these = these._replace(stretch=stretch)
         cpu.add_probabilities(these, factors, cells.row_start, cells.column, total, spread, weight)
-    return total / total.sum(axis=1, keepdims=True)
+    total /= total.sum(axis=1, keepdims=True)
+    return total
 
 
 def prior(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
