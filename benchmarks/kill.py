@@ -23,6 +23,7 @@ import numpy as np
 from sources import ratings
 
 import ordinalrbm as orbm
+from ordinalrbm.whole import LEFT_OVER
 
 CHILD = "--child"
 
@@ -56,7 +57,7 @@ def run(
 
 
 def half_written(folder: Path | str) -> bool:
-    return any(Path(folder).glob(".*"))
+    return any(Path(folder).glob(LEFT_OVER))
 
 
 def epochs_in(folder: Path) -> str:
@@ -73,6 +74,7 @@ def hash_of(path: Path) -> str:
 
 def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
     whole, pieces, folder = home / "whole.orbm", home / "pieces.orbm", home / "kept"
+    assert run(given, "", whole, None, False)  # kernels may be compiled, which takes a while
     begun = time.monotonic()
     assert run(given, "", whole, None, False)
     length = time.monotonic() - begun

@@ -194,7 +194,12 @@ def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, caps
 
 
 def names(folder):
-    return sorted(path.name for path in Path(folder).iterdir())
+    """All files but the lock, which is empty and stays."""
+    return sorted(path.name for path in Path(folder).iterdir() if path.name != ".lock")
+
+
+def contents(folder):
+    return {name: (Path(folder) / name).read_bytes() for name in names(folder)}
 
 
 def test_a_fit_that_has_ended_gives_its_model_at_once(tmp_path, monkeypatch):
@@ -294,7 +299,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path, mon
 
 def test_when_all_are_damaged_learning_begins_anew(tmp_path, monkeypatch):
     two_checkpoints(tmp_path, monkeypatch)
-    for path in tmp_path.iterdir():
+    for path in tmp_path.glob("*.checkpoint"):
         path.write_bytes(damage_by_a_bit(path.read_bytes()))
     with pytest.warns(UserWarning, match="begins anew") as told:
         model = survey_model().fit(SURVEY, checkpoint=tmp_path)
@@ -389,10 +394,10 @@ def test_without_a_seed_that_of_the_checkpoint_is_taken(tmp_path, monkeypatch):
 
 def test_checkpoints_are_not_written_over(tmp_path):
     survey_model().fit(SURVEY, checkpoint=tmp_path, resume=False)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     message = refused(survey_model(), SURVEY, tmp_path, resume=False)
     assert "holds checkpoints" in message
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
 
 
 def test_a_checkpoint_is_no_model(tmp_path):
@@ -427,13 +432,13 @@ def test_a_full_disk_does_not_end_learning(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     two_checkpoints(tmp_path, monkeypatch)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(UserWarning, match="goes on without.*No space left") as told:
         model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
     monkeypatch.undo()
     assert len(told) == 1
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
     small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
 
 

@@ -66,7 +66,7 @@ def test_killed_again_and_again(tmp_path):
     assert n_kills >= 3
     assert done or run_fit(tmp_path / "pieces.orbm", tmp_path / "kept")
     assert hash_of(tmp_path / "pieces.orbm") == hash_of(tmp_path / "whole.orbm")
-    assert all(path.suffix == ".checkpoint" for path in (tmp_path / "kept").iterdir())
+    assert not list((tmp_path / "kept").glob(".ordinalrbm-*"))
 
 
 # The program
@@ -89,7 +89,7 @@ def test_the_program_goes_on(ratings_file, tmp_path):
     fit = (ratings_file, "--out", tmp_path / "a.orbm", "--checkpoint", folder, "--epochs", 3)
     first = program(*fit, "--every", "1", "--resume")  # nothing is there yet
     assert first.returncode == 0, first.stderr
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.glob("*.checkpoint"))) == 2
     again = program(*fit)
     assert again.returncode == 2
     assert again.stderr.splitlines()[-1].startswith(f"Error: Folder '{folder}' holds checkpoints;")
@@ -126,6 +126,6 @@ def test_ctrl_c_leaves_a_checkpoint_of_the_program(ratings_file, tmp_path):
     assert run.returncode == 130, run.stderr
     assert run.stderr.splitlines()[-1] == "Stopped."
     assert not (tmp_path / "a.orbm").exists()
-    assert [path.name for path in folder.iterdir()] == ["binary-000002.checkpoint"]
+    assert [path.name for path in folder.glob("[!.]*")] == ["binary-000002.checkpoint"]
     resumed = program(ratings_file, "--out", tmp_path / "a.orbm", *fit)
     assert resumed.returncode == 0, resumed.stderr
