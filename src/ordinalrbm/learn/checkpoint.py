@@ -74,8 +74,7 @@ def taken(
     """What :func:`flat` has put under a name, in the shape and memory order of ``like``.
 
     Whoever can write a file can write anything, and kernels read without looking. So numbers must
-    be between ``low`` and ``high``, infinite only where they are in ``like``, and whole numbers,
-    which are sizes, those of ``like``.
+    be between ``low`` and ``high``, and whole numbers, which are sizes, those of ``like``.
 
     Examples
     --------
@@ -99,13 +98,9 @@ def taken(
 def _checked(
     name: str, state: State, like: np.ndarray, low: float, high: float
 ) -> np.ndarray:  # fmt: skip
-    fixed = np.isinf(like)
-    high = np.inf if fixed.any() else high
     stored = Stored(state, {}).array(name, like.dtype.type, like.shape, low, high)
     if like.dtype.kind in "iub" and not np.array_equal(stored, like):
         raise wrong(name, "is not that of the data and settings")
-    if fixed.any() and not np.array_equal(np.isinf(stored), fixed):
-        raise wrong(name, "is infinite in other places")
     return stored
 
 

@@ -51,8 +51,8 @@ _PATIENCE = 2
 # Epochs at most, if nobody says how many.
 _MOST_EPOCHS = 30
 
-# Of positive numbers in a checkpoint; there are rows enough for precisions beyond all parameters.
-_SMALLEST, _LARGEST = 1e-30, np.finfo(np.float64).max
+# In a checkpoint.
+_SMALLEST_PRECISION = 1e-30
 
 
 class Record(NamedTuple):
@@ -165,7 +165,7 @@ def _taken_party(name: str, state: State, like: Party) -> Party:
         taken(f"{name}.mean", state, like.mean),
         taken(f"{name}.variance", state, like.variance, low=0.0),
         taken(f"{name}.steps", state, like.steps, high=LARGEST_STEP),
-        taken(f"{name}.widths", state, like.widths, high=_LARGEST),
+        taken(f"{name}.widths", state, like.widths, high=np.exp(LARGEST_STEP)),
         taken(f"{name}.n_levels", state, like.n_levels),
     )
     if not np.allclose(party.widths, widths_of(party.steps)):
@@ -175,10 +175,18 @@ def _taken_party(name: str, state: State, like: Party) -> Party:
 
 def _taken_prior(name: str, state: State, like: Prior) -> Prior:
     return Prior(
-        taken(f"{name}.precision", state, like.precision, _SMALLEST, _LARGEST),
+        _taken_precision(f"{name}.precision", state, like.precision),
         taken(f"{name}.steps", state, like.steps, high=LARGEST_STEP),
-        taken(f"{name}.steps_precision", state, like.steps_precision, _SMALLEST, _LARGEST),
+        _taken_precision(f"{name}.steps_precision", state, like.steps_precision),
     )
+
+
+def _taken_precision(name: str, state: State, like: np.ndarray) -> np.ndarray:
+    """Infinite where it is from the start, because something is to stay as it is."""
+    precision = taken(name, state, like, _SMALLEST_PRECISION, np.inf)
+    if not np.array_equal(np.isinf(precision), np.isinf(like)):
+        raise wrong(name, "is infinite in other places")
+    return precision
 
 
 def fit(
