@@ -45,17 +45,19 @@ def run(
 ) -> bool:  # fmt: skip
     """Whether the fit has come to its end before it was killed."""
     process = forks.Process(target=fit, args=(known, factors, folder, out))
+    left_before = half_written(folder)
     process.start()
     process.join(limit)
-    while at_writing and folder and process.is_alive() and not half_written(folder):
+    while at_writing and process.is_alive() and not half_written(folder) - left_before:
         time.sleep(0.0005)
     process.kill()
     process.join()
     return process.exitcode == 0
 
 
-def half_written(folder: Path) -> bool:
-    return any(folder.glob(LEFT_OVER))
+def half_written(folder: Path | None) -> set[Path]:
+    """Also what the one before has left, until the next one removes it."""
+    return set() if folder is None else set(folder.glob(LEFT_OVER))
 
 
 def epochs_in(folder: Path) -> str:
@@ -84,10 +86,11 @@ def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
     while True:
         is_enough = n_kills >= given.kills or time.monotonic() - begun > 60 * given.minutes
         limit = None if is_enough else float(rng.uniform(0.0, given.share * length))
+        left_before = half_written(folder)
         done = fits(folder, pieces, limit, limit is not None and n_kills % 2 == 1)
         if not done:
             n_kills += 1
-            n_halves += half_written(folder)
+            n_halves += bool(half_written(folder) - left_before)
             left.append(epochs_in(folder))
             continue
         same = "the same" if hash_of(pieces) == hash_of(whole) else "ANOTHER"
