@@ -145,12 +145,28 @@ DANGEROUS = {
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
     "variance below zero": ("continuous", put("parties.rows.variance", 0, -1), "rows.variance"),
     "widths of other steps": ("continuous", put("best.rows.widths", (0, 1), 9), "rows.widths"),
+    "widths beyond numbers": ("continuous", put("last.1.by_columns.steps", 0, 41), "steps"),
     "no precision": ("continuous", put("parties.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
     "an epoch below zero": ("continuous", put("history.epoch", 0, -1), "count the epochs"),
     "epochs out of order": ("binary", put("history.epoch", 1, 10**9), "count the epochs"),
     "nothing held out": ("binary", put("history.validation", 0, np.nan), "history.validation"),
 }
+
+
+@pytest.mark.parametrize("size", [-800.0, -20.0, 20.0, 40.0])
+def test_strange_widths_predict_something(size, home, tmp_path):
+    (source,) = kept("continuous", 3, home).glob("*.checkpoint")
+
+    def change(arrays, header):
+        for name in arrays:
+            if name.startswith("last.") and name.endswith(".steps"):
+                arrays[name] = np.full_like(arrays[name], size)
+
+    rewritten(source, tmp_path / source.name, change)
+    words, *_, answers = going_on("continuous", tmp_path)
+    assert not words
+    assert all(np.isfinite(part.astype(float)).all() for part in answers)
 
 
 def changed(name, change):

@@ -200,7 +200,7 @@ class _Learner:
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
             _pass(process, half, side, priors, epoch, rate, self.settings)
-            refuse_divergence(half.weights, half)
+            refuse_divergence(half.weights, half.steps, half)
             found = updated(priors, half, process.n_answers, process.observations.n_levels)
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)

@@ -125,7 +125,8 @@ class _Learner:
         _epoch(self, self.this, epoch, rate, self.settings)
         model = self.model
         # Many units with the same weights are, together, as one with a larger one.
-        refuse_divergence(np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS))
+        weights, arrays = np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS)
+        refuse_divergence(weights, model.steps, arrays)
         held_out = seen = float("nan")
         if self.monitor is not None:
             held_out, seen = self.monitor.measure(model, self.settings.unanswered)

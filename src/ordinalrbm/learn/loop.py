@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn.checkpoint import State, Trail
 from ordinalrbm.learn.schedule import Schedule
+from ordinalrbm.model.thresholds import LARGEST_STEP
 from ordinalrbm.stored import LARGEST_PARAMETER
 
 # A utility has standard deviation one: no factor that has learnt something moves it so far.
@@ -105,11 +106,12 @@ def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
         yield state
 
 
-def refuse_divergence(weights: np.ndarray, others: Iterable[np.ndarray]) -> None:
+def refuse_divergence(
+    weights: np.ndarray, steps: np.ndarray, others: Iterable[np.ndarray]
+) -> None:  # fmt: skip
     """Raise DivergenceError if parameters are such that no file may hold them."""
-    if not _within(weights, LARGEST_WEIGHT):
-        raise DivergenceError
-    if not all(_within(part, LARGEST_PARAMETER) for part in others):
+    bounded = _within(weights, LARGEST_WEIGHT) and steps.max(initial=0.0) <= LARGEST_STEP
+    if not bounded or not all(_within(part, LARGEST_PARAMETER) for part in others):
         raise DivergenceError
 
 
