@@ -12,51 +12,52 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import multiprocessing
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from sources import ratings
 
 import ordinalrbm as orbm
+from ordinalrbm.whole import LEFT_OVER
 
-CHILD = "--child"
+# Each fit is a fork of this process, which has imported and read all that it needs, but has never
+# run a kernel: threads do not survive a fork.
+forks = multiprocessing.get_context("fork")
 
 
-def fit(data: str, factors: str, folder: str, out: str) -> None:
-    """What is killed: says when it begins, so that moments are those of learning."""
-    known = ratings(data)[["user", "item", "rating"]]
+def fit(known: pd.DataFrame, factors: str, folder: Path | None, out: Path) -> None:
+    """What is killed."""
     model = orbm.MatrixCumulativeRBM(30, 30, factors=factors, random_state=0)
-    print("begins", flush=True)
-    model.fit(known, checkpoint=folder or None, every=1)
+    model.fit(known, checkpoint=folder, every=1)
     model.history_["seconds"] = 0.0
     model.save(out)
 
 
 def run(
-    given: argparse.Namespace, folder: Path | str, out: Path, limit: float | None, at_writing: bool
-) -> bool:
+    known: pd.DataFrame, factors: str, folder: Path | None, out: Path,
+    limit: float | None = None, at_writing: bool = False,
+) -> bool:  # fmt: skip
     """Whether the fit has come to its end before it was killed."""
-    command = [sys.executable, __file__, CHILD, given.data, given.factors, str(folder), str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    try:
-        process.wait(limit)
-    except subprocess.TimeoutExpired:
-        while at_writing and process.poll() is None and not half_written(folder):
-            time.sleep(0.0005)
-        process.kill()
-    process.stdout.close()
-    return process.wait() == 0
+    process = forks.Process(target=fit, args=(known, factors, folder, out))
+    left_before = half_written(folder)
+    process.start()
+    process.join(limit)
+    while at_writing and process.is_alive() and not half_written(folder) - left_before:
+        time.sleep(0.0005)
+    process.kill()
+    process.join()
+    return process.exitcode == 0
 
 
-def half_written(folder: Path | str) -> bool:
-    return any(Path(folder).glob(".*"))
+def half_written(folder: Path | None) -> set[Path]:
+    """Also what the one before has left, until the next one removes it."""
+    return set() if folder is None else set(folder.glob(LEFT_OVER))
 
 
 def epochs_in(folder: Path) -> str:
@@ -73,8 +74,10 @@ def hash_of(path: Path) -> str:
 
 def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
     whole, pieces, folder = home / "whole.orbm", home / "pieces.orbm", home / "kept"
+    fits = partial(run, ratings(given.data)[["user", "item", "rating"]], given.factors)
+    assert fits(None, whole)  # kernels may be compiled, which takes a while
     begun = time.monotonic()
-    assert run(given, "", whole, None, False)
+    assert fits(None, whole)
     length = time.monotonic() - begun
     print(f"never stopped        {hash_of(whole)}  ({length:.1f} s)", flush=True)
     rng = np.random.default_rng(given.seed)
@@ -83,10 +86,11 @@ def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
     while True:
         is_enough = n_kills >= given.kills or time.monotonic() - begun > 60 * given.minutes
         limit = None if is_enough else float(rng.uniform(0.0, given.share * length))
-        done = run(given, folder, pieces, limit, n_kills % 2 == 1)
+        left_before = half_written(folder)
+        done = fits(folder, pieces, limit, limit is not None and n_kills % 2 == 1)
         if not done:
             n_kills += 1
-            n_halves += half_written(folder)
+            n_halves += bool(half_written(folder) - left_before)
             left.append(epochs_in(folder))
             continue
         same = "the same" if hash_of(pieces) == hash_of(whole) else "ANOTHER"
@@ -100,9 +104,6 @@ def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:2] == [CHILD]:
-        fit(*sys.argv[2:])
-        return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="ml-100k")
     parser.add_argument("--factors", default="mixed")

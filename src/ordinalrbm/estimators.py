@@ -247,7 +247,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         True
         """
         check_parameters(self)
-        checkpoints = Checkpoints(checkpoint, every, resume)
+        with Checkpoints(checkpoint, every, resume) as checkpoints:
+            return self._fit(X, sample_weight, checkpoints)
+
+    def _fit(self, X: Any, sample_weight: Any, checkpoints: Checkpoints) -> CumulativeRBM:
         table = tables.as_table(X)
         weight = check_weights(sample_weight, table.n_rows)
         scales = resolve_scales(table.columns(), table.names, self.scales)
@@ -262,7 +265,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             is_latent=self.unanswered == "latent",
         )  # fmt: skip
         row_weight = None if weight is None else weight[order]
-        if checkpoint is not None:
+        if checkpoints.are_kept:
             checkpoints.belong_to(self._identity(observations, scales, row_weight, seed))
         with threads(self.n_jobs):
             fitted = fit(observations, row_weight, self._settings(seed), checkpoints)

@@ -266,7 +266,12 @@ class MatrixCumulativeRBM(BaseEstimator):
         2
         """
         check_matrix_parameters(self)
-        checkpoints = Checkpoints(checkpoint, every, resume)
+        with Checkpoints(checkpoint, every, resume) as checkpoints:
+            return self._fit(ratings, validation, checkpoints)
+
+    def _fit(
+        self, ratings: Any, validation: Any, checkpoints: Checkpoints
+    ) -> MatrixCumulativeRBM:  # fmt: skip
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
         memory.check_ratings(
@@ -274,7 +279,7 @@ class MatrixCumulativeRBM(BaseEstimator):
             self.n_averaged,
         )  # fmt: skip
         seed = seed_from(self.random_state, known=checkpoints.seed)
-        if checkpoint is not None:
+        if checkpoints.are_kept:
             checkpoints.belong_to(self._identity(known, given, seed))
         with threads(self.n_jobs):
             task = arrange(known, given, self.validation_fraction, seed)

@@ -15,8 +15,10 @@ import importlib
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +35,8 @@ MAGIC = b'{"__metadata__":{"ordinalrbm":"'
 _CHECKSUM = "checksum"
 _ZEROS = "0" * 32
 _MOST_SAID = 300  # letters of what is wrong; values from a file may be of any length
+# The kind of a file that is no model, but where a learner stands.
+CHECKPOINT = "checkpoint"
 # Where the estimator behind each kind of file is; looked up only when such a file is read, because
 # estimators in turn write files.
 _KINDS = {
@@ -62,17 +66,19 @@ def load(path: str | os.PathLike) -> Any:
     >>> bool(np.array_equal(again.transform(X), model.transform(X)))
     True
     """
-    arrays, header = read(path)
-    kind = header.get("model")
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise DataError(
-            f"File '{path}' holds a model of a kind this ordinalrbm does not know "
-            f"({kind!r:.80}); {_which_release(header)}."
-        )
-    module, name = _KINDS[kind]
+    with _opened(path) as (file, front, header):
+        module, name = estimator_of(path, header)
+        arrays = _arrays(file, front, header)
     stored = Stored(arrays, header, is_newer=_version(header)[1] > MINOR)
-    try:
+    with refused_if_useless(path):
         return getattr(importlib.import_module(module), name)._from_file(stored)
+
+
+@contextmanager
+def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
+    """Say of which file it is that its contents do not fit together."""
+    try:
+        yield
     except (ValueError, TypeError, OverflowError) as error:  # DataError is a ValueError
         said = str(error).rstrip(".")
         said = said if len(said) <= _MOST_SAID else said[:_MOST_SAID] + "..."
@@ -108,6 +114,40 @@ def _checksum_text(checksum: str) -> bytes:
 
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and header of a model file, all checksums verified."""
+    with _opened(path) as (file, front, header):
+        return _arrays(file, front, header), header
+
+
+class Glance(NamedTuple):
+    """What a file says of itself: its header, the shapes of its arrays, and a few small ones."""
+
+    header: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether it is no model, but where a learner stands."""
+        return self.header.get("model") == CHECKPOINT
+
+
+def glance(path: str | os.PathLike, prefix: str = "history.") -> Glance:
+    """Read the header and the arrays whose names begin so; the others may be of any size."""
+    with _opened(path) as (file, front, header):
+        arrays = _arrays(file, front, header, prefix)
+        return Glance(header, {place.name: place.shape for place in front.places}, arrays)
+
+
+class _DamagedFileError(BrokenFileError):
+    """A checksum differs."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} is not what was written (its checksum differs)")
+
+
+@contextmanager
+def _opened(path: str | os.PathLike) -> Iterator[tuple[Any, Front, dict[str, Any]]]:
+    """A model file with what stands before its arrays and its header; trouble is one sentence."""
     target = Path(path)
     if target.is_dir():
         raise DataError(f"'{target}' is a folder; give a model file.")
@@ -120,7 +160,12 @@ def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
             front = container.read_front(raw)
             header = container.parse(front.texts.get(FORMAT, ""))
             _check_header(target, front, header)
-            return _arrays(target, raw, front, header["checksums"]), header
+            yield raw, front, header
+    except _DamagedFileError as error:
+        raise DataError(
+            f"File '{target}' is damaged: {error}; take another copy of the file, or save the "
+            "model again."
+        ) from error
     except (BrokenFileError, OSError) as error:
         raise DataError(
             f"File '{target}' is not a model file of ordinalrbm ({error}); "
@@ -159,7 +204,7 @@ def _check_header(path: Path, front: Front, header: dict[str, Any]) -> None:
     checksum = front.texts.get(_CHECKSUM, "")
     written, blank = _checksum_text(checksum), _checksum_text(_ZEROS)
     if container.digest([front.content.replace(written, blank, 1)]) != checksum:
-        _damaged(path, "its header")
+        raise _DamagedFileError("its header")
     sums = header.get("checksums")
     if not isinstance(sums, dict) or set(sums) != {place.name for place in front.places}:
         raise BrokenFileError("its header lacks the checksums of some arrays")
@@ -179,17 +224,31 @@ def _which_release(header: dict[str, Any]) -> str:
     return "use the release that wrote it"
 
 
-def _arrays(path: Path, file: Any, front: Front, checksums: dict[str, Any]) -> dict[str, Any]:
+def _arrays(
+    file: Any, front: Front, header: dict[str, Any], prefix: str = ""
+) -> dict[str, np.ndarray]:  # fmt: skip
     arrays = {}
     for place in front.places:
+        if not place.name.startswith(prefix):
+            continue
         arrays[place.name], checksum = container.read_array(file, front, place)
-        if checksum != checksums[place.name]:
-            _damaged(path, f"its array '{place.name:.80}'")
+        if checksum != header["checksums"][place.name]:
+            raise _DamagedFileError(f"its array '{place.name:.80}'")
     return arrays
 
 
-def _damaged(path: Path, where: str) -> NoReturn:
-    raise DataError(
-        f"File '{path}' is damaged: {where} is not what was written (its checksum differs); take "
-        "another copy of the file, or save the model again."
-    )
+def estimator_of(path: str | os.PathLike, header: dict[str, Any]) -> tuple[str, str]:
+    """Module and name of the estimator that a file is of."""
+    kind = header.get("model")
+    if kind == CHECKPOINT:
+        raise DataError(
+            f"File '{path}' is a checkpoint, of a fit that may not have ended, and no model; use "
+            f"fit(..., checkpoint='{Path(path).parent}') with the data and settings of that fit to "
+            "go on from it."
+        )
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise DataError(
+            f"File '{path}' holds a model of a kind this ordinalrbm does not know "
+            f"({kind!r:.80}); {_which_release(header)}."
+        )
+    return _KINDS[kind]

@@ -7,7 +7,7 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ordinalrbm.errors import DataError, DiskError
@@ -47,6 +47,7 @@ def written_whole(path: str | os.PathLike) -> Iterator[Path]:
             yield file
             _settle(file)
             os.replace(file, place)
+            _settle_folder(place.parent)
         finally:
             file.unlink(missing_ok=True)
     except OSError as error:
@@ -87,3 +88,15 @@ def unwritable(path: Path, error: OSError) -> DataError:
 def _settle(file: Path) -> None:
     with file.open("rb") as written:
         os.fsync(written.fileno())
+
+
+def _settle_folder(folder: Path) -> None:
+    """Let the new name of a file outlast a power cut, too."""
+    # Windows opens no folders, and some network file systems settle none: there, what is written
+    # is as safe as the system makes it.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -96,6 +96,14 @@ def _write_big_survey(path: Path) -> None:
     ],
 )
 def test_ctrl_c(line, sign, delay, files):
+    _stop(line, sign, delay, files, signal.SIGINT)
+
+
+def test_a_batch_system_may_stop_it(files):
+    _stop("fit big.csv --epochs 100000 --out old.orbm", "answered.", 1.0, files, signal.SIGTERM)
+
+
+def _stop(line: str, sign: str, delay: float, files: Path, number: signal.Signals) -> None:
     _write_big_survey(files / "big.csv")
     for name in ("old.orbm", "old.html"):
         (files / name).write_text("mine")
@@ -103,9 +111,9 @@ def test_ctrl_c(line, sign, delay, files):
     with started(*line.split(), cwd=files) as process:
         _wait_for(process, sign)
         time.sleep(delay)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, rest = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert rest.splitlines()[-1] == "Stopped."
     assert "Traceback" not in rest and "Error" not in rest
     assert names_in(files) == before

@@ -3,8 +3,12 @@
 import errno
 import hashlib
 import os
+import resource
+import shutil
+import stat
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ import pandas as pd
 import pytest
 
 import ordinalrbm as orbm
+from ordinalrbm import locking
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn import checkpoint as checkpoints
 from ordinalrbm.learn.checkpoint import Checkpoints, Trail, interval
@@ -194,7 +199,12 @@ def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, caps
 
 
 def names(folder):
-    return sorted(path.name for path in Path(folder).iterdir())
+    """All files but the lock, which is empty and stays."""
+    return sorted(path.name for path in Path(folder).iterdir() if path.name != ".lock")
+
+
+def contents(folder):
+    return {name: (Path(folder) / name).read_bytes() for name in names(folder)}
 
 
 def test_a_fit_that_has_ended_gives_its_model_at_once(tmp_path, monkeypatch):
@@ -294,7 +304,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path, mon
 
 def test_when_all_are_damaged_learning_begins_anew(tmp_path, monkeypatch):
     two_checkpoints(tmp_path, monkeypatch)
-    for path in tmp_path.iterdir():
+    for path in tmp_path.glob("*.checkpoint"):
         path.write_bytes(damage_by_a_bit(path.read_bytes()))
     with pytest.warns(UserWarning, match="begins anew") as told:
         model = survey_model().fit(SURVEY, checkpoint=tmp_path)
@@ -389,16 +399,20 @@ def test_without_a_seed_that_of_the_checkpoint_is_taken(tmp_path, monkeypatch):
 
 def test_checkpoints_are_not_written_over(tmp_path):
     survey_model().fit(SURVEY, checkpoint=tmp_path, resume=False)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     message = refused(survey_model(), SURVEY, tmp_path, resume=False)
     assert "holds checkpoints" in message
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
 
 
 def test_a_checkpoint_is_no_model(tmp_path):
     survey_model().fit(SURVEY, checkpoint=tmp_path)
-    with pytest.raises(DataError, match="checkpoint"):
+    with pytest.raises(DataError) as error:
         orbm.load(tmp_path / "vector-000004.checkpoint")
+    message = str(error.value)
+    assert "vector-000004.checkpoint' is a checkpoint" in message
+    assert f"use fit(..., checkpoint='{tmp_path}')" in message
+    assert message.endswith(".") and ". " not in message.replace("...", "")
 
 
 # Folders
@@ -427,14 +441,130 @@ def test_a_full_disk_does_not_end_learning(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     two_checkpoints(tmp_path, monkeypatch)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    before = contents(tmp_path)
     monkeypatch.setattr(os, "fsync", full)
     with pytest.warns(UserWarning, match="goes on without.*No space left") as told:
         model = survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
     monkeypatch.undo()
     assert len(told) == 1
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert contents(tmp_path) == before
     small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
+
+
+@contextmanager
+def files_of_at_most(n_bytes):
+    """As on a disk with room for so much; no trick, the system refuses."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def before_epochs(monkeypatch, **happenings):
+    """Let something happen when so many epochs of a survey have ended: ``after_2=...``."""
+    after = Trail.after
+
+    def and_more(self, learner, state):
+        happening = happenings.get(f"after_{len(learner.history) - 1}")
+        if happening is not None:
+            happening()
+        after(self, learner, state)
+
+    monkeypatch.setattr(Trail, "after", and_more)
+
+
+def test_a_disk_that_is_full_for_a_while(tmp_path, monkeypatch):
+    """Said once, and checkpoints are written again when there is room."""
+    limit = files_of_at_most(4096)
+    happenings = {"after_1": limit.__enter__, "after_3": lambda: limit.__exit__(None, None, None)}
+    with monkeypatch.context() as patch:
+        before_epochs(patch, **happenings)
+        with pytest.warns(UserWarning, match="goes on without.*File too large") as told:
+            model = survey_model(n_epochs=5).fit(SURVEY, checkpoint=tmp_path, every=1)
+    assert len(told) == 1
+    assert names(tmp_path) == ["vector-000004.checkpoint", "vector-000005.checkpoint"]
+    small_surveys.assert_same_model(model, survey_model(n_epochs=5).fit(SURVEY))
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a file"])
+def test_a_folder_that_is_gone_does_not_end_learning(instead, tmp_path, monkeypatch):
+    folder = tmp_path / "kept"
+
+    def remove():
+        shutil.rmtree(folder)
+        if instead == "a file":
+            folder.write_text("mine")
+
+    with monkeypatch.context() as patch:
+        before_epochs(patch, after_1=remove)
+        with pytest.warns(UserWarning, match="goes on without.*does not exist") as told:
+            model = survey_model().fit(SURVEY, checkpoint=folder, every=1)
+    assert len(told) == 1
+    assert not folder.is_dir()
+    small_surveys.assert_same_model(model, survey_model().fit(SURVEY))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only to root")
+def test_a_folder_that_becomes_read_only_does_not_end_learning(tmp_path, monkeypatch):
+    before_epochs(monkeypatch, after_1=lambda: tmp_path.chmod(0o500))
+    with pytest.warns(UserWarning, match="goes on without.*Permission denied") as told:
+        survey_model().fit(SURVEY, checkpoint=tmp_path, every=1)
+    tmp_path.chmod(0o700)
+    assert len(told) == 1
+    assert names(tmp_path) == ["vector-000001.checkpoint"]
+
+
+def test_names_are_settled_after_contents(tmp_path, monkeypatch):
+    """A power cut after a checkpoint was written leaves it there, under its name."""
+    steps = []
+    sync, replace = os.fsync, os.replace
+
+    def note_sync(handle):
+        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        sync(handle)
+
+    def note_move(*places):
+        steps.append("move")
+        replace(*places)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "replace", note_move)
+    survey_model().fit(SURVEY, checkpoint=tmp_path, every=2)
+    assert steps == 2 * ["file", "move", "folder"]
+
+
+# Two at a time
+
+
+def test_two_fits_in_one_folder_are_refused(tmp_path):
+    with Checkpoints(tmp_path):
+        half_written = tmp_path / ".ordinalrbm-abc"
+        half_written.write_bytes(b"of the other one")
+        assert "Another fit is written to folder" in refused(survey_model(), SURVEY, tmp_path)
+        assert half_written.exists()
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    assert names(tmp_path) == ["vector-000004.checkpoint"]
+
+
+def test_a_fit_that_was_refused_holds_no_folder(tmp_path):
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+    for _ in range(2):  # the first of them would stand in the way of the second
+        assert "holds checkpoints" in refused(survey_model(), SURVEY, tmp_path, resume=False)
+        assert "differs in" in refused(survey_model(random_state=1), SURVEY, tmp_path)
+    survey_model().fit(SURVEY, checkpoint=tmp_path)
+
+
+def test_where_there_are_no_locks_learning_goes_on(tmp_path, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(locking.fcntl, "flock", unknown)
+        survey_model().fit(SURVEY, checkpoint=tmp_path / "network")
+    monkeypatch.setattr(locking, "fcntl", None)
+    survey_model().fit(SURVEY, checkpoint=tmp_path / "windows")
 
 
 def test_what_a_killed_process_leaves_behind_is_removed(tmp_path):

@@ -1,6 +1,7 @@
 """Fits that are killed at any moment, and the checkpoints of the program."""
 
 import hashlib
+import json
 import signal
 import subprocess
 import sys
@@ -9,6 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from ordinalrbm.cli import app
+from ordinalrbm.cli.fit import _save
+from ordinalrbm.errors import DiskError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "matrix"))
 
@@ -66,7 +72,7 @@ def test_killed_again_and_again(tmp_path):
     assert n_kills >= 3
     assert done or run_fit(tmp_path / "pieces.orbm", tmp_path / "kept")
     assert hash_of(tmp_path / "pieces.orbm") == hash_of(tmp_path / "whole.orbm")
-    assert all(path.suffix == ".checkpoint" for path in (tmp_path / "kept").iterdir())
+    assert not list((tmp_path / "kept").glob(".ordinalrbm-*"))
 
 
 # The program
@@ -89,17 +95,42 @@ def test_the_program_goes_on(ratings_file, tmp_path):
     fit = (ratings_file, "--out", tmp_path / "a.orbm", "--checkpoint", folder, "--epochs", 3)
     first = program(*fit, "--every", "1", "--resume")  # nothing is there yet
     assert first.returncode == 0, first.stderr
-    assert len(list(folder.iterdir())) == 2
+    assert len(list(folder.glob("*.checkpoint"))) == 2
     again = program(*fit)
     assert again.returncode == 2
     assert again.stderr.splitlines()[-1].startswith(f"Error: Folder '{folder}' holds checkpoints;")
     assert program(*fit, "--resume").returncode == 0
+    for place in (folder, next(folder.glob("*.checkpoint"))):
+        shown = CliRunner().invoke(app, ["info", str(place), "--json"])
+        told = json.loads(shown.stdout)
+        assert told["checkpoint_of"] == "MatrixCumulativeRBM"
+        assert (told["rows"], told["columns"]) == (60, 30)
+        assert told["parameters"]["n_epochs"] == 3
+    assert "continuous 3 (has ended)" in CliRunner().invoke(app, ["info", str(folder)]).stdout
     other = program(*fit, "--resume", "--seed", 5)
     assert other.returncode == 2
     assert "differs in random_state" in other.stderr.splitlines()[-1]
     assert program(ratings_file, "--out", tmp_path / "b.orbm", "--resume").returncode == 2
     bad = program(*fit, "--resume", "--every", "now")
     assert "'every' parameter must be" in bad.stderr.splitlines()[-1]
+
+
+class _Unsaved:
+    """A model whose disk is full."""
+
+    def save(self, path):
+        raise DiskError(f"File '{path}' cannot be written (full); make room or write elsewhere.")
+
+
+def test_a_model_that_cannot_be_written_is_in_its_checkpoint(tmp_path):
+    out, folder = tmp_path / "a.orbm", tmp_path / "kept"
+    folder.mkdir()
+    for given in (None, folder):  # nothing is kept, or nothing was written
+        with pytest.raises(DiskError, match=r"elsewhere\.$"):
+            _save(_Unsaved(), out, given)
+    (folder / "vector-000001.checkpoint").touch()
+    with pytest.raises(DiskError, match=rf"elsewhere; .*--resume.*checkpoint in '{folder}'\.$"):
+        _save(_Unsaved(), out, folder)
 
 
 INTERRUPTED = """
@@ -109,23 +140,25 @@ epoch = alternate._Learner.epoch
 def stopped(self):
     epoch(self)
     if len(self.history) == 3:
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(int(sys.argv[1]))
 alternate._Learner.epoch = stopped
 from ordinalrbm.cli import app
-app(sys.argv[1:])
+app(sys.argv[2:])
 """
 
 
-def test_ctrl_c_leaves_a_checkpoint_of_the_program(ratings_file, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_checkpoint_of_the_program(number, ratings_file, tmp_path):
     folder = tmp_path / "kept"
     fit = ["--checkpoint", folder, "--epochs", "6", "--factors-kind", "binary", "--resume"]
     given = ["fit", ratings_file, "--out", tmp_path / "a.orbm", *fit]
     run = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, *given], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == 130, run.stderr
+        [sys.executable, "-c", INTERRUPTED, str(int(number)), *given],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 128 + number, run.stderr
     assert run.stderr.splitlines()[-1] == "Stopped."
     assert not (tmp_path / "a.orbm").exists()
-    assert [path.name for path in folder.iterdir()] == ["binary-000002.checkpoint"]
+    assert [path.name for path in folder.glob("[!.]*")] == ["binary-000002.checkpoint"]
     resumed = program(ratings_file, "--out", tmp_path / "a.orbm", *fit)
     assert resumed.returncode == 0, resumed.stderr

@@ -181,15 +181,15 @@ def other_header(arrays, header, rng):
         inside[key] = copy.deepcopy(_pick(rng, VALUES))
 
 
-def hostile(kind, seed, target):
+def hostile(source, seed, target):
     """Write a file that only a look at its contents can refuse."""
     rng = np.random.default_rng([seed, 17])
     way = rng.random()
     if way < 0.25:
-        target.write_bytes(absurd_front(stored(kind).read_bytes(), rng))
+        target.write_bytes(absurd_front(source.read_bytes(), rng))
         return
     change = other_array if way < 0.7 else other_header
-    rewritten(stored(kind), target, lambda arrays, header: change(arrays, header, rng))
+    rewritten(source, target, lambda arrays, header: change(arrays, header, rng))
 
 
 # ---- what becomes of it -------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def attempt(path):
 def attempt_hostile(kind, seed, folder):
     """The same of the hostile file with this seed."""
     target = Path(folder) / f"{kind}-{seed}.orbm"
-    hostile(kind, seed, target)
+    hostile(stored(kind), seed, target)
     found = attempt(target)
     target.unlink()
     return found

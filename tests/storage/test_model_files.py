@@ -160,3 +160,26 @@ def test_reading_takes_memory_once(tmp_path):
         tracemalloc.stop()
     assert arrays["x"].nbytes == 2**26
     assert most < 2**26 + 2**20
+
+
+def test_a_glance_takes_hardly_any_memory(tmp_path):
+    """However large a file is, its header and its history are small; nothing else is read."""
+    import tracemalloc
+
+    arrays = {"x": np.zeros(2**23), "history.validation": np.arange(3.0)}
+    storage.write(tmp_path / "large", arrays, {"model": "vector"})
+    with (tmp_path / "large").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")  # damage that only reading it all would find
+    tracemalloc.start()
+    try:
+        seen = storage.glance(tmp_path / "large")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 2**20
+    assert seen.shapes == {"x": (2**23,), "history.validation": (3,)}
+    assert list(seen.arrays) == ["history.validation"]
+    assert not seen.is_checkpoint
+    with pytest.raises(orbm.DataError, match="damaged"):
+        storage.read(tmp_path / "large")

@@ -107,7 +107,7 @@ def test_hostile_files_are_refused_or_load(kind, elsewhere, tmp_path):
     futures = [
         elsewhere.submit(attempt_hostile, kind, seed, tmp_path) for seed in range(N_EACH)
     ]  # fmt: skip
-    n_refused = 0
+    n_refused, slowest, most = 0, 0.0, 0.0
     for seed, future in enumerate(futures):
         try:
             refusal, seconds, memory = future.result(timeout=120)
@@ -117,9 +117,11 @@ def test_hostile_files_are_refused_or_load(kind, elsewhere, tmp_path):
             raise AssertionError(f"hostile file {seed} of kind {kind}") from error
         assert seconds < MOST_SECONDS, seed
         assert memory < MOST_MEMORY, seed
+        slowest, most = max(slowest, seconds), max(most, memory)
         if refusal is not None:
             n_refused += 1
             assert_is_a_sentence(refusal, tmp_path / f"{kind}-{seed}.orbm")
+    print(f"{kind}: {N_EACH} hostile, {n_refused} refused, {slowest:.2f} s, {most:.0f} MB at most")
     assert n_refused > N_EACH / 2
 
 

@@ -64,7 +64,9 @@ def _failures_in_one_line() -> Iterator[None]:
     """Whatever goes wrong in a command: one line and the right exit status."""
     try:
         yield
-    except (KeyboardInterrupt, Stopped):
+    except Stopped as stopped:
+        raise _failed("Stopped.", stopped.exit_code) from None
+    except KeyboardInterrupt:
         raise _failed("Stopped.", INTERRUPTED) from None
     except DiskError as error:
         raise _failed(f"Error: {error}", FAILED) from None

@@ -100,7 +100,7 @@ def fit(
     )  # fmt: skip
     begun = time.perf_counter()
     fitted = learn(material, model, settings)
-    fitted.save(place)
+    _save(fitted, place, checkpoint)
     seconds = time.perf_counter() - begun
     talk.say(f"Learnt in {seconds:.1f} s.")
     talk.result(
@@ -117,6 +117,19 @@ def _place(out: Path | None, write_schema: Path | None) -> Path:
     if out is None:
         raise DataError("Nothing says where the model goes; add --out, such as --out model.orbm.")
     return out
+
+
+def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
+    """Write a model, or say where it is instead: it may have taken hours."""
+    try:
+        model.save(place)
+    except DataError as error:
+        if checkpoint is None or not any(checkpoint.glob("*.checkpoint")):
+            raise
+        raise type(error)(
+            f"{str(error).rstrip('.')}; the same command with --resume goes on from the last "
+            f"checkpoint in '{checkpoint}'."
+        ) from error
 
 
 def _write_schema(material: Any, path: Path, talk: Talk) -> None:

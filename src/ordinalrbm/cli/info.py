@@ -1,12 +1,15 @@
-"""``ordinalrbm info``: what is in a model file."""
+"""``ordinalrbm info``: what is in a model file, or among checkpoints."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import typer
 
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import JsonOption, ModelFile
+from ordinalrbm.cli.options import JsonOption
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk, listing, plain_table
 
@@ -14,52 +17,94 @@ _MOST_SHOWN = 40
 
 
 @app.command(epilog="\b\nExample:\n  ordinalrbm info survey.orbm")
-def info(model: ModelFile, json: JsonOption = False) -> None:
-    """Say what is in a model file."""
-    check_files(model)
-    from ordinalrbm.cli.inputs import load_model
-    from ordinalrbm.estimators import CumulativeRBM
+def info(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="A model file, a checkpoint, or a folder of these."),
+    ],
+    json: JsonOption = False,
+) -> None:
+    """Say what is in a model file, or how far the fit has come whose checkpoints these are.
 
-    fitted = load_model(model)
-    found = _common(fitted, model)
-    tables = []
-    if isinstance(fitted, CumulativeRBM):
-        questions = _questions(fitted)
+    Only the header is read, however large the file is.
+    """
+    check_files(model)
+    from ordinalrbm import storage
+
+    talk = Talk(as_json=json)
+    if model.is_dir() and any(model.glob("*.checkpoint")):
+        _tell_of_checkpoints(model, talk)
+        return
+    seen = storage.glance(model)
+    if seen.is_checkpoint:
+        _tell_of_checkpoints(model, talk)
+        return
+    _, estimator = storage.estimator_of(model, seen.header)
+    with storage.refused_if_useless(model):
+        found = {"file": str(model), "bytes": model.stat().st_size, "model": estimator}
+        _tell_of_model(seen, found, talk)
+
+
+def _tell_of_model(seen: Any, found: dict[str, Any], talk: Talk) -> None:
+    from ordinalrbm.stored import Stored
+
+    stored = Stored(seen.arrays, seen.header)
+    about = stored.notes()
+    found |= _learning(stored, about)
+    detail, tables = {}, []
+    if found["model"] == "CumulativeRBM":
+        questions = _questions(stored)
         found["questions"] = len(questions)
         tables.append(_question_table(questions))
-        detail: dict[str, Any] = {"scales": {q["question"]: q["levels"] for q in questions}}
+        detail = {"scales": {entry["question"]: entry["levels"] for entry in questions}}
     else:
-        found |= {"users": len(fitted.users_), "items": len(fitted.items_)}
-        scale = fitted.scales_
-        if hasattr(scale, "labels"):
-            found["scale"] = " < ".join(map(str, scale.labels))
-        detail = {}
-    parameters = {name: value for name, value in fitted.get_params().items() if value is not None}
-    shown = {"parameters": ", ".join(f"{name}={value}" for name, value in parameters.items())}
-    Talk(as_json=json).result(
-        {**found, **detail, "parameters": parameters, "about": fitted.about_},
-        listing({name.replace("_", " "): value for name, value in {**found, **shown}.items()}),
+        found |= {name: _number_of(name, seen.shapes) for name in ("users", "items")}
+        if stored.entry("one_scale", bool):
+            found["scale"] = " < ".join(map(str, _labels(stored)[0]))
+    parameters = {k: v for k, v in stored.entry("parameters", dict).items() if v is not None}
+    talk.result(
+        {**found, **detail, "parameters": parameters, "about": about},
+        _listing(found, parameters),
         *tables,
     )
 
 
-def _common(model: Any, path: Path) -> dict[str, Any]:
+def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
+    """From what it was learnt, and how that went."""
+    import pandas as pd
+
     from ordinalrbm.cli.fit import summary
 
-    found = {"file": str(path), "bytes": path.stat().st_size, "model": type(model).__name__}
-    if model.about_.get("data"):
-        found["learnt_from"] = model.about_["data"]
-    for name in ("rows", "ratings"):
-        if name in model.about_:
-            found[name] = model.about_[name]
-    return found | summary(model)
+    found = {"learnt_from": about["data"]} if about.get("data") else {}
+    found |= {name: about[name] for name in ("rows", "ratings") if name in about}
+    history = pd.DataFrame(stored.history())
+    best_epoch = stored.whole("best_epoch", 0)
+    return found | summary(
+        SimpleNamespace(history_=history, n_iter_=len(history), best_epoch_=best_epoch)
+    )
 
 
-def _questions(model: Any) -> list[dict[str, Any]]:
-    names = getattr(model, "feature_names_in_", range(model.n_features_in_))
+def _labels(stored: Any) -> list[tuple[Any, ...]]:
+    from ordinalrbm.data.scales import Scale
+
+    return [Scale.from_json(labels).labels for labels in stored.entry("scales", list)]
+
+
+def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
+    from ordinalrbm.stored import lacking
+
+    for part in ("number", "end"):  # ids are numbers, or texts with an end each
+        if f"{name}.{part}" in shapes:
+            return shapes[f"{name}.{part}"][0]
+    raise lacking(name)
+
+
+def _questions(stored: Any) -> list[dict[str, Any]]:
+    labels = _labels(stored)
+    names = stored.entry("columns", list, None) or range(len(labels))
     return [
-        {"question": str(name), "levels": list(scale.labels)}
-        for name, scale in zip(names, model.scales_, strict=True)
+        {"question": str(name), "levels": list(levels)}
+        for name, levels in zip(names, labels, strict=True)
     ]
 
 
@@ -71,3 +116,28 @@ def _question_table(questions: list[dict[str, Any]]) -> Any:
     if len(questions) > _MOST_SHOWN:
         table.add_row(f"... and {len(questions) - _MOST_SHOWN} more", "", "")
     return table
+
+
+def _tell_of_checkpoints(place: Path, talk: Talk) -> None:
+    from ordinalrbm.learn.checkpoint import newest
+
+    parts = newest(place)
+    identity = parts[-1][1].identity
+    epochs = [
+        f"{about.part} {about.epoch}{' (has ended)' if about.finished else ''}"
+        for _, about in parts
+    ]
+    found = {
+        "file": str(place),
+        "checkpoint_of": identity["estimator"],
+        "release": identity["release"],
+        "learnt_epochs": ", ".join(epochs),
+        **identity["counts"],
+    }
+    settings = {name: value for name, value in identity["settings"].items() if value is not None}
+    talk.result({**found, "parameters": settings}, _listing(found, settings))
+
+
+def _listing(found: dict[str, Any], parameters: dict[str, Any]) -> Any:
+    shown = {"parameters": ", ".join(f"{name}={value}" for name, value in parameters.items())}
+    return listing({name.replace("_", " "): value for name, value in {**found, **shown}.items()})

@@ -1,4 +1,4 @@
-"""Ctrl-C: a command ends at once, and leaves nothing behind."""
+"""Ctrl-C, and SIGTERM of a batch system: a command ends at once, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -9,41 +9,57 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+# Each with the handler it has when nobody has set another.
+_SIGNALS: dict[signal.Signals, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+
 
 class Stopped(BaseException):
-    """Ctrl-C where half a result is of no use.
+    """A signal where half a result is of no use.
 
     Not a ``KeyboardInterrupt``: on that one learning ends early and keeps its best model.
     """
 
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__()
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """As shells have it."""
+        return 128 + self.number
+
 
 @contextmanager
 def stop_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the command, rather than learning only."""
-    ours = (
-        threading.current_thread() is threading.main_thread()
-        # Whoever has another handler, or ignores the signal (nohup), has a reason.
-        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )
-    if not ours:
-        yield
-        return
-    asked: list[bool] = []
+    """Let signals end the command, rather than learning only."""
+    # Whoever has another handler, or ignores the signal (nohup), has a reason.
+    ours = [
+        number
+        for number, ordinary in _SIGNALS.items()
+        if threading.current_thread() is threading.main_thread()
+        and signal.getsignal(number) is ordinary
+    ]
+    asked: list[int] = []
 
     def stop(number: int, frame: Any) -> None:
-        asked.append(True)
-        raise Stopped
+        asked.append(number)
+        raise Stopped(number)
 
-    signal.signal(signal.SIGINT, stop)
+    for number in ours:
+        signal.signal(number, stop)
     try:
         with _nothing_swallowed():
             yield
     except Exception:
         if asked:  # libraries make errors of their own of it, above all while they are imported
-            raise Stopped from None
+            raise Stopped(asked[0]) from None
         raise
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in ours:
+            signal.signal(number, _SIGNALS[number])
 
 
 @contextmanager
@@ -55,10 +71,10 @@ def _nothing_swallowed() -> Iterator[None]:
     ordinary, again = sys.unraisablehook, []
 
     def lost(what: sys.UnraisableHookArgs) -> None:
-        if what.exc_type is not Stopped:
+        if not isinstance(what.exc_value, Stopped):
             ordinary(what)
             return
-        timer = threading.Timer(0.05, signal.raise_signal, [signal.SIGINT])
+        timer = threading.Timer(0.05, signal.raise_signal, [what.exc_value.number])
         timer.daemon = True
         again.append(timer)
         timer.start()

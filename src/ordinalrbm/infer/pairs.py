@@ -13,6 +13,8 @@ from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.infer.predict import SMALLEST_PROBABILITY
 from ordinalrbm.model.matrix import MatrixModel
 
+_FAR = 1e5  # standard deviations
+
 
 class Pairs(NamedTuple):
     """Cells of a matrix and, where it is known, their level; a position of −1 is unknown."""
@@ -136,7 +138,9 @@ def _add_pair(
     end = by_rows.steps[i, 0] - mean
     low = -np.inf
     for level in range(n_levels[i]):
-        high = np.inf if level == n_levels[i] - 1 else end / deviation
+        # An end may be anywhere, but nothing of the mass is this far out.
+        far = min(max(end / deviation, -_FAR), _FAR)
+        high = np.inf if level == n_levels[i] - 1 else far
         total[level] += share * lanes.mass(low, high)
         low = high
         if level + 1 < by_rows.steps.shape[1]:

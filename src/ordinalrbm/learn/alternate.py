@@ -28,6 +28,7 @@ from ordinalrbm.learn.checkpoint import (
     Checkpoints,
     State,
     began,
+    counter,
     flat,
     flat_history,
     packed,
@@ -37,9 +38,10 @@ from ordinalrbm.learn.checkpoint import (
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
-from ordinalrbm.learn.schedule import Schedule
+from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
+from ordinalrbm.stored import Stored, wrong
 
 Factors = Literal["continuous", "binary", "mixed"]
 
@@ -198,7 +200,7 @@ class _Learner:
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
             _pass(process, half, side, priors, epoch, rate, self.settings)
-            refuse_divergence(half.weights, half)
+            refuse_divergence(half.weights, half.steps, half)
             found = updated(priors, half, process.n_answers, process.observations.n_levels)
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)
@@ -218,9 +220,8 @@ class _Learner:
         state = {
             **flat("model", self.model),
             **flat("priors", self.priors),
-            **flat("n_kept", len(self.kept)),
             **flat("kept", self.kept),
-            **flat("schedule", vars(self.schedule)),
+            **flat("n_slowed", self.schedule.n_slowed),
             **flat_history(self.history),
         }
         for number, process in enumerate(self.processes):
@@ -232,24 +233,41 @@ class _Learner:
 
     def restore(self, state: State) -> None:
         """Go on from there."""
-        self.model = taken("model", state, self.model)
-        self.priors = taken("priors", state, self.priors)
-        self.kept = taken("kept", state, [self.model] * taken("n_kept", state, 0))
-        vars(self.schedule).update(taken("schedule", state, vars(self.schedule)))
-        self.history = taken_history(state, Record)
-        self.started = began(self.history)
+        history = taken_history(state, Record, watched=self.validation is not None)
+        values = (line.validation for line in history)
+        self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
+        n_kept = min(len(history), self.settings.n_averaged)
+        self.model = taken_model("model", state, self.model)
+        self.kept = [taken_model(f"kept.{k}", state, self.model) for k in range(n_kept)]
+        self.priors = [
+            _taken_priors(f"priors.{k}", state, prior) for k, prior in enumerate(self.priors)
+        ]
         for number, process in enumerate(self.processes):
-            sums = taken(f"sums.{number}", state, process.sums)
+            sums = taken(f"sums.{number}", state, process.sums, _FIRST_SUM, np.inf)
             self.processes[number] = process._replace(sums=sums)
-            unpack_into(process.clamped, state[f"clamped.{number}"])
+            unpack_into(process.clamped, f"clamped.{number}", state)
             if self.settings.free_phase != "contrastive":
-                unpack_into(process.free, state[f"free.{number}"])
+                unpack_into(process.free, f"free.{number}", state)
+        self.history, self.started = history, began(history)
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""
         if self.validation is None or not self.settings.calibrate:
             return self.kept
         return calibrated(self.kept, self.processes[0].observations, self.validation)
+
+
+def taken_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
+    """A model of a learner's state, which must be such as a model file may hold."""
+    MatrixModel.from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
+    return taken(name, state, like)
+
+
+def _taken_priors(name: str, state: State, like: Priors) -> Priors:
+    found = taken(name, state, like)
+    if min(found.weights, found.bias, found.steps) < 0.0:
+        raise wrong(name, "has precisions below zero")
+    return found
 
 
 def _process(

@@ -83,7 +83,10 @@ def calibrated(
     # An unknown row or column, −1, finds the zero at the end.
     of_pairs = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
     judge = _Judge(parts_of(models[-1], some), np.stack(of_pairs))
-    found = _found(judge, models[-1])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = _found(judge, models[-1])
+    if not np.isfinite(found).all():  # of a model that rules out what is the case
+        return list(models)
     return [_changed(model, found, row, column) for model in models]
 
 

@@ -5,7 +5,7 @@ counters, so that a fit which goes on from a checkpoint ends with the same bits 
 never stopped, on any number of threads.
 
 Files are written whole beside their place and then moved, and the last two of each learner are
-kept. A digest in the file tells whether it is as it was written. Beside the state stands whose it
+kept. The file's checksums tell whether it is as it was written. Beside the state stands whose it
 is: the settings of the fit and digests of its data.
 """
 
@@ -28,12 +28,16 @@ from ordinalrbm import __version__, storage
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.locking import Lock
 from ordinalrbm.storage import plain_number
+from ordinalrbm.stored import LARGEST_PARAMETER, Stored, wrong
 from ordinalrbm.whole import LEFT_OVER, check_place
 
 State = dict[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
 
+# Columns of histories that are NaN when nothing is held out.
+_WATCHED = ("validation", "pseudo_likelihood")
 _SUFFIX = ".checkpoint"
 # The newest, and one to fall back on.
 _KEPT = 2
@@ -63,29 +67,41 @@ def flat(name: str, value: Any) -> State:
     return found
 
 
-def taken(name: str, state: State, like: Any) -> Any:
+def taken(
+    name: str, state: State, like: Any, low: float = -LARGEST_PARAMETER,
+    high: float = LARGEST_PARAMETER,
+) -> Any:  # fmt: skip
     """What :func:`flat` has put under a name, in the shape and memory order of ``like``.
+
+    Whoever can write a file can write anything, and kernels read without looking. So numbers must
+    be between ``low`` and ``high``, and whole numbers, which are sizes, those of ``like``.
 
     Examples
     --------
-    >>> taken("a", flat("a", [np.ones(2), 5]), [np.zeros(2), 0])
+    >>> taken("a", flat("a", [np.ones(2), 5]), [np.zeros(2), 5])
     [array([1., 1.]), 5]
     """
     if isinstance(like, np.ndarray):
-        stored = state[name]
-        if stored.shape != like.shape or stored.dtype != like.dtype:
-            raise ValueError(f"{name} is {stored.dtype} {stored.shape}")
         # Kernels sum in the order of the memory, and files know only one.
         found = np.empty_like(like)
-        found[...] = stored
+        found[...] = _checked(name, state, like, low, high)
         return found
     parts = _parts(like)
     if parts is None:
-        return state[name].item()
-    inner = {part: taken(f"{name}.{part}", state, value) for part, value in parts}
+        return _checked(name, state, np.array([like]), low, high).item()
+    inner = {part: taken(f"{name}.{part}", state, value, low, high) for part, value in parts}
     if isinstance(like, Mapping):
         return inner
     return type(like)(*inner.values()) if hasattr(like, "_fields") else list(inner.values())
+
+
+def _checked(
+    name: str, state: State, like: np.ndarray, low: float, high: float
+) -> np.ndarray:  # fmt: skip
+    stored = Stored(state, {}).array(name, like.dtype.type, like.shape, low, high)
+    if like.dtype.kind in "iub" and not np.array_equal(stored, like):
+        raise wrong(name, "is not that of the data and settings")
+    return stored
 
 
 def _parts(value: Any) -> list[tuple[Any, Any]] | None:
@@ -107,12 +123,29 @@ def flat_history(history: Iterable[Any]) -> State:
     }
 
 
-def taken_history(state: State, record: Any) -> list[Any]:
-    """The history as a list of records; whole numbers stay whole."""
-    if f"history.{record._fields[0]}" not in state:
-        return []
-    columns = (state[f"history.{name}"].tolist() for name in record._fields)
+def taken_history(state: State, record: Any, *, watched: bool) -> list[Any]:
+    """The history as a list of records; whole numbers stay whole.
+
+    Where learning is ``watched``, every epoch has a log probability of what is held out; else none.
+    """
+    epochs = state.get("history.epoch", np.zeros(0, dtype=np.int64))
+    stored, columns = Stored(state, {}), []
+    for name in record._fields if epochs.size else ():
+        kind = np.int64 if name == "epoch" else np.float64
+        if name in _WATCHED and not watched:
+            if not np.isnan(state.get(f"history.{name}", 0.0)).all():
+                raise wrong(f"history.{name}", "has numbers though nothing is held out")
+            columns.append([np.nan] * epochs.size)
+        else:
+            columns.append(stored.array(f"history.{name}", kind, (epochs.size,)).tolist())
+    if columns and columns[0] != list(range(1, epochs.size + 1)):
+        raise wrong("history.epoch", "does not count the epochs")
     return [record(*line) for line in zip(*columns, strict=True)]
+
+
+def counter(name: str, state: State, most: int) -> int:
+    """A number of times, at most so many."""
+    return int(Stored(state, {}).array(name, np.int64, (1,), 0, most)[0])
 
 
 def began(history: list[Any]) -> float:
@@ -125,17 +158,22 @@ def packed(factors: np.ndarray, units: int = 1) -> np.ndarray:
     return np.packbits(factors) if units == 1 else factors.copy()
 
 
-def unpack_into(factors: np.ndarray, stored: np.ndarray, units: int = 1) -> None:
+def unpack_into(factors: np.ndarray, name: str, state: State, units: int = 1) -> None:
     """Fill chains with what :func:`packed` has made of them.
 
     Examples
     --------
     >>> chains = np.zeros((2, 3), dtype=np.uint8)
-    >>> unpack_into(chains, packed(np.array([[0, 1, 1], [1, 0, 0]], dtype=np.uint8)))
+    >>> state = {"free": packed(np.array([[0, 1, 1], [1, 0, 0]], dtype=np.uint8))}
+    >>> unpack_into(chains, "free", state)
     >>> chains.tolist()
     [[0, 1, 1], [1, 0, 0]]
     """
-    if units == 1:
+    are_bits = units == 1
+    shape = (-(-factors.size // 8),) if are_bits else factors.shape
+    most = np.iinfo(np.uint8).max if are_bits else units
+    stored = Stored(state, {}).array(name, factors.dtype.type, shape, 0, most)
+    if are_bits:
         stored = np.unpackbits(stored, count=factors.size)
     factors[...] = stored.reshape(factors.shape)
 
@@ -203,7 +241,7 @@ class Identity:
         now = self.to_json()
         for name in ("release", "estimator"):
             if stored[name] != now[name]:
-                return [f"{name} {stored[name]} (now {now[name]})"]
+                return [f"{name} {stored[name]:.40} (now {now[name]})"]
         for names in ("settings", "counts"):
             there, here = stored[names], now[names]
             unequal = [name for name in here if there.get(name) != here[name]]
@@ -242,7 +280,7 @@ def identity_of(
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
-    return "random_state" if name == "seed" else f"{name} {there!r} (now {here!r})"
+    return "random_state" if name == "seed" else f"{name} {there!r:.80} (now {here!r})"
 
 
 def digest(*parts: Any) -> str:
@@ -260,35 +298,70 @@ def digest(*parts: Any) -> str:
 # ---- files ------------------------------------------------------------------------------------
 
 
-class _Stored(NamedTuple):
+class About(NamedTuple):
+    """What a checkpoint says of itself: of which learner it is, how far that was, and whose."""
+
+    part: str
+    epoch: int
+    finished: bool
+    identity: dict[str, Any]
+
+    @classmethod
+    def of(cls, header: Mapping[str, Any]) -> About:
+        """What stands in the header of a file, if that is how we write it."""
+        said = _expect(header, storage.CHECKPOINT, dict)
+        identity = _expect(said, "identity", dict)
+        for name, kind in (("release", str), ("estimator", str), ("counts", dict)):
+            _expect(identity, name, kind)
+        _expect(identity, "digests", dict)
+        seed = _expect(_expect(identity, "settings", dict), "seed", int)
+        if not 0 <= seed < 2**31:
+            raise ValueError(f"it has {seed!r:.40} as its seed")
+        part, epoch = _expect(said, "part", str), _expect(said, "epoch", int)
+        return cls(part, epoch, _expect(said, "finished", bool), identity)
+
+
+def _expect(inside: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = inside.get(name)
+    if type(value) is not kind:
+        raise ValueError(f"it says nothing sensible as its '{name}'")
+    return value
+
+
+class _Found(NamedTuple):
     path: Path
     state: State
-    about: dict[str, Any]
+    about: About
 
 
-def _read(path: Path) -> _Stored:
+def _read(path: Path) -> _Found:
     """A checkpoint as it was written, or a ValueError."""
     try:
         state, header = storage.read(path)
-        about, stated = header["checkpoint"], header["digest"]
-        is_as_written = stated == _digest_of(state, about)
-    except (KeyError, TypeError, AttributeError, MemoryError) as error:
-        raise ValueError(str(error)) from error
-    if not is_as_written:
-        raise ValueError("its digest is not that of its content")
-    return _Stored(path, state, about)
+    except DataError as error:
+        raise ValueError(str(error.__cause__ or error)) from error
+    except MemoryError as error:
+        raise ValueError("it does not fit into memory") from error
+    about = About.of(header)
+    if about.part != _part_of(path):
+        raise ValueError(f"it is of {about.part!r:.40}, which its name is not")
+    return _Found(path, state, about)
 
 
-def _write(path: Path, state: State, about: dict[str, Any]) -> None:
-    digest_of_all = _digest_of(state, about)
+def _write(path: Path, state: State, about: About) -> None:
     storage.write(
-        path, state, {"model": "checkpoint", "checkpoint": about, "digest": digest_of_all}
-    )
+        path, state, {"model": storage.CHECKPOINT, storage.CHECKPOINT: about._asdict()}
+    )  # fmt: skip
 
 
-def _digest_of(state: State, about: dict[str, Any]) -> str:
-    arrays = [part for name in sorted(state) for part in (name, state[name])]
-    return digest(about, *arrays)
+def newest(place: Path) -> list[tuple[Path, About]]:
+    """What the newest checkpoint of each learner in a folder, or one file, says of itself."""
+    paths = sorted(place.glob(f"*{_SUFFIX}")) if place.is_dir() else [place]
+    found = []
+    for path in {_part_of(path): path for path in paths}.values():
+        with storage.refused_if_useless(path):
+            found.append((path, About.of(storage.glance(path).header)))
+    return found
 
 
 # ---- folders ----------------------------------------------------------------------------------
@@ -314,36 +387,56 @@ class Checkpoints:
         self.folder = None if folder is None else Path(folder)
         self.interval = interval(every)
         self.identity: dict[str, Any] = {}
-        self._found: dict[str, _Stored] = {}
+        self._found: dict[str, _Found] = {}
+        self._lock: Lock | None = None
         if self.folder is None:
             return
-        _prepare(self.folder)
-        there = sorted(self.folder.glob(f"*{_SUFFIX}"), reverse=True)
+        self._lock = _prepare(self.folder)
+        try:
+            self._look_around(self.folder, resume)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Checkpoints:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        """Let another fit have the folder."""
+        if self._lock is not None:
+            self._lock.release()
+
+    def _look_around(self, folder: Path, resume: bool) -> None:
+        there = sorted(folder.glob(f"*{_SUFFIX}"), reverse=True)
         if there and not resume:
             raise DataError(
-                f"Folder '{self.folder}' holds checkpoints; resume from them, or give another "
-                "folder."
+                f"Folder '{folder}' holds checkpoints; resume from them, or give another folder."
             )
         for part in sorted({_part_of(path) for path in there}):
             _keep_newest(self._found, part, [path for path in there if _part_of(path) == part])
 
     @property
+    def are_kept(self) -> bool:
+        """Whether any are written."""
+        return self.folder is not None
+
+    @property
     def seed(self) -> int | None:
         """The seed of the fit that is in the folder, for those who do not care which it is."""
-        return next((each.about["identity"]["settings"]["seed"] for each in self._each()), None)
+        return next((each.about.identity["settings"]["seed"] for each in self._each()), None)
 
     def belong_to(self, identity: Identity) -> None:
         """Refuse checkpoints of other data or settings; those to come are of this fit."""
         self.identity = identity.to_json()
         for stored in self._each():
-            unequal = identity.differences(stored.about["identity"])
+            unequal = identity.differences(stored.about.identity)
             if unequal:
                 raise DataError(
                     f"Checkpoint '{stored.path}' is of another fit, which differs in "
                     f"{', '.join(unequal)}; give the same data and settings, or another folder."
                 )
 
-    def _each(self) -> Iterator[_Stored]:
+    def _each(self) -> Iterator[_Found]:
         return iter(self._found.values())
 
     def of(self, part: str) -> Trail:
@@ -351,24 +444,34 @@ class Checkpoints:
         return Trail(self, part, self._found.pop(part, None))
 
 
-def _prepare(folder: Path) -> None:
+def _prepare(folder: Path) -> Lock:
+    """Make a folder that can be written to, and keep others out of it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         check_place(folder / f"any{_SUFFIX}")
-        for left_over in folder.glob(LEFT_OVER):
-            left_over.unlink()
     except (OSError, DataError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise DataError(
-            f"Checkpoints cannot be written to folder '{folder}' ({reason}); give another folder."
-        ) from error
+        raise _unusable(folder, error) from error
+    try:
+        lock = Lock(folder, "fit")
+        for left_over in folder.glob(LEFT_OVER):  # of nobody, now that the folder is ours
+            left_over.unlink()
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    return lock
+
+
+def _unusable(folder: Path, error: OSError | DataError) -> DataError:
+    reason = error.strerror if isinstance(error, OSError) else error
+    return DataError(
+        f"Checkpoints cannot be written to folder '{folder}' ({reason}); give another folder."
+    )
 
 
 def _part_of(path: Path) -> str:
     return path.name.rpartition("-")[0]
 
 
-def _keep_newest(found: dict[str, _Stored], part: str, newest_first: list[Path]) -> None:
+def _keep_newest(found: dict[str, _Found], part: str, newest_first: list[Path]) -> None:
     """Read the newest that is not damaged; say which ones are."""
     damaged: list[str] = []
     for path in newest_first:
@@ -385,7 +488,7 @@ def _keep_newest(found: dict[str, _Stored], part: str, newest_first: list[Path])
 class Trail:
     """The checkpoints of one learner, from the one to go on from to the newest."""
 
-    def __init__(self, checkpoints: Checkpoints, part: str, found: _Stored | None) -> None:
+    def __init__(self, checkpoints: Checkpoints, part: str, found: _Found | None) -> None:
         self._checkpoints, self._part, self._found = checkpoints, part, found
         self._kept = [] if found is None else [found.path]
         self._pending: tuple[int, State, bool] | None = None
@@ -398,18 +501,20 @@ class Trail:
             return
         try:
             learner.restore(self._found.state)
-        except (KeyError, ValueError) as error:
+            if len(learner.history) != self._found.about.epoch:
+                raise ValueError("its history is not as long as it says")
+        except (ValueError, TypeError, OverflowError) as error:
             raise DataError(
-                f"Checkpoint '{self._found.path}' lacks a part of the learner's state ({error}); "
-                "remove it."
+                f"Checkpoint '{self._found.path}' cannot be used ({error}); remove it, and "
+                "learning goes on from the one before it, or begins anew."
             ) from error
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
 
     @property
     def is_kept(self) -> bool:
-        """Whether checkpoints are written at all."""
-        return self._checkpoints.folder is not None
+        """Whether any are written."""
+        return self._checkpoints.are_kept
 
     def after(self, learner: Any, state: State) -> None:
         """Take note of the end of an epoch and the state then; write it if it is time."""
@@ -429,12 +534,7 @@ class Trail:
         epoch, state, is_last = self._pending
         assert self._checkpoints.folder is not None, "nothing is pending without a folder"
         path = self._checkpoints.folder / f"{self._part}-{epoch:06d}{_SUFFIX}"
-        about = {
-            "part": self._part,
-            "epoch": epoch,
-            "finished": is_last,
-            "identity": self._checkpoints.identity,
-        }
+        about = About(self._part, epoch, is_last, self._checkpoints.identity)
         try:
             _write(path, state, about)
             self._forget_older(path)

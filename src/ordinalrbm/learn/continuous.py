@@ -17,6 +17,7 @@ from ordinalrbm.learn.alternate import (
     MatrixSettings,
     PriorsOfHalves,
     evenly_shared,
+    taken_model,
 )
 from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.learn.checkpoint import (
@@ -37,8 +38,11 @@ from ordinalrbm.model.continuous import (
     size_of_factors,
     start,
     to_matrix,
+    widths_of,
 )
 from ordinalrbm.model.matrix import MatrixModel
+from ordinalrbm.model.thresholds import LARGEST_STEP
+from ordinalrbm.stored import wrong
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
@@ -46,6 +50,9 @@ _WORTHWHILE = 2e-4
 _PATIENCE = 2
 # Epochs at most, if nobody says how many.
 _MOST_EPOCHS = 30
+
+# In a checkpoint.
+_SMALLEST_PRECISION = 1e-30
 
 
 class Record(NamedTuple):
@@ -100,37 +107,41 @@ class _Learner:
         if averaged > 1:
             self.last = [*self.last, to_matrix(self.parties, *self.n_factors)][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
-        if not value <= self.best_value:
+        if self._take_note(number, value):
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
-            self.best, self.best_epoch, self.best_value = self.parties.copy(), number, value
+            self.best = self.parties.copy()
+
+    def _take_note(self, number: int, value: float) -> bool:
+        """What decides when to stop; returns whether this epoch is the best so far."""
+        is_best = not value <= self.best_value
+        if is_best:
+            self.best_epoch, self.best_value = number, value
         self.waited = self.waited + 1 if value < self.goal else 0
         self.goal = self.goal if value < self.goal else value + _WORTHWHILE
+        return is_best
 
     def state(self) -> State:
         """All that is needed to go on from here."""
         return {
             **flat("parties", self.parties),
             **flat("best", self.best),
-            **flat("n_last", len(self.last)),
             **flat("last", self.last),
-            **flat("progress", self._progress()),
             **flat_history(self.history),
         }
 
     def restore(self, state: State) -> None:
         """Go on from there."""
-        self.parties = taken("parties", state, self.parties)
-        self.best = taken("best", state, self.parties)
+        history = taken_history(state, Record, watched=self.validation is not None)
+        self.parties, self.best = (
+            _taken_parties(name, state, self.parties) for name in ("parties", "best")
+        )
+        n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
         one = to_matrix(self.parties, *self.n_factors)
-        self.last = taken("last", state, [one] * taken("n_last", state, 0))
-        vars(self).update(taken("progress", state, self._progress()))
-        self.history = taken_history(state, Record)
-        self.started = began(self.history)
-
-    def _progress(self) -> dict[str, float]:
-        """Numbers that decide what is best, and when to stop."""
-        names = ("best_epoch", "best_value", "goal", "waited")
-        return {name: getattr(self, name) for name in names}
+        self.last = [taken_model(f"last.{k}", state, one) for k in range(n_last)]
+        self.best_epoch, self.best_value, self.goal, self.waited = 0, -np.inf, -np.inf, 0
+        for line in history:
+            self._take_note(line.epoch, line.validation)
+        self.history, self.started = history, began(history)
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, calibrated."""
@@ -138,6 +149,44 @@ class _Learner:
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
+
+
+def _taken_parties(name: str, state: State, like: Parties) -> Parties:
+    return Parties(
+        _taken_party(f"{name}.rows", state, like.rows),
+        _taken_party(f"{name}.columns", state, like.columns),
+        _taken_prior(f"{name}.row_prior", state, like.row_prior),
+        _taken_prior(f"{name}.column_prior", state, like.column_prior),
+    )
+
+
+def _taken_party(name: str, state: State, like: Party) -> Party:
+    party = Party(
+        taken(f"{name}.mean", state, like.mean),
+        taken(f"{name}.variance", state, like.variance, low=0.0),
+        taken(f"{name}.steps", state, like.steps, high=LARGEST_STEP),
+        taken(f"{name}.widths", state, like.widths, high=np.exp(LARGEST_STEP)),
+        taken(f"{name}.n_levels", state, like.n_levels),
+    )
+    if not np.allclose(party.widths, widths_of(party.steps)):
+        raise wrong(f"{name}.widths", "is not that of the steps")
+    return party
+
+
+def _taken_prior(name: str, state: State, like: Prior) -> Prior:
+    return Prior(
+        _taken_precision(f"{name}.precision", state, like.precision),
+        taken(f"{name}.steps", state, like.steps, high=LARGEST_STEP),
+        _taken_precision(f"{name}.steps_precision", state, like.steps_precision),
+    )
+
+
+def _taken_precision(name: str, state: State, like: np.ndarray) -> np.ndarray:
+    """Infinite where it is from the start, because something is to stay as it is."""
+    precision = taken(name, state, like, _SMALLEST_PRECISION, np.inf)
+    if not np.array_equal(np.isinf(precision), np.isinf(like)):
+        raise wrong(name, "is infinite in other places")
+    return precision
 
 
 def fit(

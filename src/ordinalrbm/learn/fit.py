@@ -16,6 +16,7 @@ from ordinalrbm.learn.checkpoint import (
     Checkpoints,
     State,
     began,
+    counter,
     flat,
     flat_history,
     packed,
@@ -25,8 +26,8 @@ from ordinalrbm.learn.checkpoint import (
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.monitor import Monitor, set_aside
-from ordinalrbm.learn.schedule import Schedule
-from ordinalrbm.learn.updates import ascend, zero_moments
+from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
+from ordinalrbm.learn.updates import Moments, ascend, zero_moments
 from ordinalrbm.model.start import initial_model
 from ordinalrbm.model.styles import draw_styles, has_styles, with_styles
 from ordinalrbm.model.vector import (
@@ -36,6 +37,7 @@ from ordinalrbm.model.vector import (
     side,
     with_parameters,
 )
+from ordinalrbm.stored import Stored
 
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.4
@@ -123,7 +125,8 @@ class _Learner:
         _epoch(self, self.this, epoch, rate, self.settings)
         model = self.model
         # Many units with the same weights are, together, as one with a larger one.
-        refuse_divergence(np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS))
+        weights, arrays = np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS)
+        refuse_divergence(weights, model.steps, arrays)
         held_out = seen = float("nan")
         if self.monitor is not None:
             held_out, seen = self.monitor.measure(model, self.settings.unanswered)
@@ -139,9 +142,8 @@ class _Learner:
         state = {
             **flat("model", self.model),
             **flat("best", self.best),
-            **flat("best_epoch", self.best_epoch),
             **flat("moments", self.moments),
-            **flat("schedule", vars(self.schedule)),
+            **flat("n_slowed", self.schedule.n_slowed),
             **flat_history(self.history),
             "clamped": packed(chains.clamped, units),
         }
@@ -152,16 +154,25 @@ class _Learner:
     def restore(self, state: State) -> None:
         """Go on from there."""
         chains, units = self.chains, self.settings.units
-        self.model = taken("model", state, self.model)
-        self.best = taken("best", state, self.model)
-        self.best_epoch = taken("best_epoch", state, 0)
-        self.moments = taken("moments", state, self.moments)
-        vars(self.schedule).update(taken("schedule", state, vars(self.schedule)))
-        self.history = taken_history(state, Record)
-        self.started = began(self.history)
-        unpack_into(chains.clamped, state["clamped"], units)
+        history = taken_history(state, Record, watched=self.monitor is not None)
+        values = (line.validation for line in history)
+        self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
+        self.model, self.best = (self._taken_model(name, state) for name in ("model", "best"))
+        self.best_epoch = self.schedule.best_epoch
+        self.moments = Moments(
+            taken("moments.first", state, self.moments.first),
+            taken("moments.second", state, self.moments.second, low=0.0),
+        )
+        unpack_into(chains.clamped, "clamped", state, units)
         if not chains.contrastive:
-            unpack_into(chains.free, state["free"], units)
+            unpack_into(chains.free, "free", state, units)
+        self.history, self.started = history, began(history)
+
+    def _taken_model(self, name: str, state: State) -> VectorModel:
+        """A model of the state, which must be such as a model file may hold."""
+        stored = Stored(state, {"units": self.settings.units})
+        VectorModel.from_stored(stored.under(f"{name}."), self.model.n_levels.tolist())
+        return taken(name, state, self.model)
 
 
 def fit(

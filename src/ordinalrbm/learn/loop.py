@@ -17,9 +17,11 @@ from tqdm.auto import tqdm
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn.checkpoint import State, Trail
 from ordinalrbm.learn.schedule import Schedule
+from ordinalrbm.model.thresholds import LARGEST_STEP
+from ordinalrbm.stored import LARGEST_PARAMETER
 
 # A utility has standard deviation one: no factor that has learnt something moves it so far.
-_LARGEST_WEIGHT = 20.0
+LARGEST_WEIGHT = 20.0
 # Nats by which held-out answers may be less likely than by a guess among all levels.
 _WORST = 5.0
 
@@ -104,11 +106,17 @@ def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
         yield state
 
 
-def refuse_divergence(weights: np.ndarray, others: Iterable[np.ndarray]) -> None:
-    """Raise DivergenceError if parameters are not finite, or weights out of all bounds."""
-    bounded = np.abs(weights).max(initial=0.0) <= _LARGEST_WEIGHT  # which NaN is not
-    if not bounded or not all(np.isfinite(part).all() for part in others):
+def refuse_divergence(
+    weights: np.ndarray, steps: np.ndarray, others: Iterable[np.ndarray]
+) -> None:  # fmt: skip
+    """Raise DivergenceError if parameters are such that no file may hold them."""
+    bounded = _within(weights, LARGEST_WEIGHT) and steps.max(initial=0.0) <= LARGEST_STEP
+    if not bounded or not all(_within(part, LARGEST_PARAMETER) for part in others):
         raise DivergenceError
+
+
+def _within(numbers: np.ndarray, largest: float) -> bool:
+    return bool(np.abs(numbers).max(initial=0.0) <= largest)  # which NaN is not
 
 
 def refuse_nonsense(held_out: float, n_levels: int) -> None:

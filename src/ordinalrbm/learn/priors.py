@@ -33,7 +33,7 @@ class Priors(NamedTuple):
 
 def starting_priors(half: Half, strength: float | None) -> Priors:
     """Before anything is known; ``strength`` fixes the precision of the weights."""
-    weights = 2.0 * max(half.n_factors, 1) if strength is None else strength
+    weights = 2.0 * max(half.n_factors, 1) if strength is None else float(strength)
     centred = half.bias + 0.5 * half.weights.sum(axis=1)
     common = float(centred.mean()) if centred.size else 0.0
     return Priors(weights, 5.0, 20.0, common, half.steps.copy())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 # When learning diverges the rate falls to a tenth, and again, so often at most.
-_SMALLER, _MOST_OFTEN = 0.1, 6
+_SMALLER, MOST_OFTEN = 0.1, 6
 
 
 class Schedule:
@@ -26,13 +28,15 @@ class Schedule:
     [0.1, 0.1, 0.1, 0.05]
     """
 
+    done: int
+    best_epoch: int
+    best_value: float
+    fall_begins: int
+
     def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
-        self.learning_rate, self.patience = learning_rate, patience
-        self.first_rate, self.n_slowed, self.has_given_up = learning_rate, 0, False
+        self.first_rate, self.n_epochs, self.patience = learning_rate, n_epochs, patience
         self.length = max(1, round(fall * n_epochs))
-        self.fall_begins = n_epochs - self.length
-        self.done, self.best_epoch = 0, 0
-        self.best_value = -np.inf
+        self.relive((), 0)
 
     def rate(self) -> float:
         """Learning rate of the next epoch; zero when learning is over."""
@@ -53,9 +57,19 @@ class Schedule:
             self.fall_begins = min(self.fall_begins, self.done)
         return self.best_epoch == self.done
 
+    def relive(self, values: Iterable[float], n_slowed: int) -> None:
+        """Be where one is after epochs with these values, having slowed down so often."""
+        self.learning_rate, self.n_slowed, self.has_given_up = self.first_rate, 0, False
+        self.fall_begins = self.n_epochs - self.length
+        self.done, self.best_epoch, self.best_value = 0, 0, -np.inf
+        for value in values:
+            self.after(value)
+        for _ in range(n_slowed):
+            self.slow_down()
+
     def slow_down(self) -> bool:
         """Go on with a smaller rate, after learning has diverged; False if that has not helped."""
-        self.has_given_up = self.n_slowed == _MOST_OFTEN
+        self.has_given_up = self.n_slowed == MOST_OFTEN
         if not self.has_given_up:
             self.n_slowed += 1
             self.learning_rate *= _SMALLER
