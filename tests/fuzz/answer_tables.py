@@ -14,7 +14,20 @@ import polars as pl
 import scipy.sparse as sp
 from hypothesis import strategies as st
 
-WORDS = ["never", "sometimes", "often", "Sí", "日本", "\u202eabc", "", " ", "a\nb", "NA", "0", "é" * 50]
+WORDS = [
+    "never",
+    "sometimes",
+    "often",
+    "Sí",
+    "日本",
+    "\u202eabc",
+    "",
+    " ",
+    "a\nb",
+    "NA",
+    "0",
+    "é" * 50,
+]
 TEXT = st.one_of(st.sampled_from(WORDS), st.text(max_size=6))
 MISSING = st.sampled_from([None, np.nan, pd.NA, pd.NaT])
 
@@ -70,7 +83,9 @@ def legal_columns(n: int) -> st.SearchStrategy:
         with_gaps(st.booleans(), st.none(), n).map(lambda v: pd.Series(v, dtype=object)),
         with_gaps(SMALL, MISSING, n).map(lambda v: pd.Series(v, dtype=object)),
         st.integers(-3, 3).map(lambda v: pd.Series([v] * n)),
-        with_gaps(st.integers(-(2**62), 2**62), nan, n).map(lambda v: pd.Series(v, dtype="float64")),
+        with_gaps(st.integers(-(2**62), 2**62), nan, n).map(
+            lambda v: pd.Series(v, dtype="float64")
+        ),
         listed(st.integers(-(2**63), 2**63 - 1), n).map(lambda v: pd.Series(v, dtype="int64")),
         listed(st.floats(-1e6, 1e6, allow_nan=False), n).map(pd.Series),
         ordered_categories(n),
@@ -290,7 +305,7 @@ def _scales_of_text(table: pd.DataFrame) -> dict[Any, Any]:
     return scales
 
 
-# ---- what stands in a table -----------------------------------------------------------------------
+# ---- what stands in a table ---------------------------------------------------------------------
 
 
 def given_answers(table: Any) -> list[tuple[int, int, Any]]:

@@ -30,7 +30,7 @@ TOLD = (
     r"has feature names, but .* was fitted without",
     r"zeros .* taken as",
     r"validation ratings .* not used",
-    r"one level",
+    r"on a scale of one level",
 )
 # scikit-learn's estimator checks ask for this text word by word, line ends and all.
 _OF_SCIKIT_LEARN = ("The feature names should match those that were passed during fit.",)

@@ -90,7 +90,8 @@ def _series(values: list[Any], draw: Any) -> Any:
     try:
         if kind == "ordered":
             return pd.Series(pd.Categorical(values, list(dict.fromkeys(values)), ordered=True))
-        series = pd.Series(values, dtype=kind)
+        with np.errstate(over="ignore"):
+            series = pd.Series(values, dtype=kind)
     except (TypeError, ValueError, OverflowError, ArithmeticError, NotImplementedError):
         return pd.Series(values, dtype=object)
     same = [a is b or _equal(a, b) for a, b in zip(values, series.tolist(), strict=True)]

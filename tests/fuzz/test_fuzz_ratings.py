@@ -35,8 +35,38 @@ def test_learning_from_any_ratings(ratings: Case, model: Any, held_out: float) -
         assert_sound(fitted)
 
 
+KNOWN = pd.DataFrame(
+    {"user": [1, 1, 2, 2, 3, 4], "item": list("abacbc"), "rating": [1.0, 2, 3, 2, 1, 3]}
+)
+OWN = {"a": [1, 2, 3], "b": [2, 1], "c": [1, 2, 3]}
+# One scale for all; own scales and a common one; own scales that are shorter than the common one.
+SCALES: list[dict[str, Any]] = [
+    {},
+    {"scale": [1, 2, 3], "item_scales": {"b": [2, 1]}},
+    {"scale": [1, 2, 3, 4], "item_scales": OWN},
+]
+NEEDS_ONE_SCALE = (4, 6)
+FITTED: dict[tuple[int, int], Any] = {}
+
+
+def fitted(k: int, scales: int) -> Any:
+    if (k, scales) not in FITTED:
+        FITTED[k, scales] = MODELS[k](**SCALES[scales], **MORE).fit(KNOWN)
+    return FITTED[k, scales]
+
+
+@st.composite
+def newcomers(draw: Any) -> tuple[Any, int]:
+    """Ratings by the users and of the items above and of others."""
+    pairs = st.tuples(st.integers(4, 9), st.sampled_from("abcdefg"))
+    chosen = draw(st.lists(pairs, min_size=1, max_size=6, unique=True))
+    levels = st.lists(st.integers(1, 3), min_size=len(chosen), max_size=len(chosen))
+    users, items = zip(*chosen, strict=True)
+    return (list(users), list(items), draw(levels)), len(chosen)
+
+
 @given(rating_data(), rating_data(), st.sampled_from(MODELS))
-@cases(20)
+@cases(15)
 def test_learning_with_any_validation_ratings(
     data: tuple[Any, int], validation: tuple[Any, int], model: Any
 ) -> None:
@@ -44,45 +74,27 @@ def test_learning_with_any_validation_ratings(
         assert_sound(told(model(**MORE).fit, data[0], validation[0])[0])
 
 
-KNOWN = pd.DataFrame(
-    {"user": [1, 1, 2, 2, 3, 4], "item": list("abacbc"), "rating": [1.0, 2, 3, 2, 1, 3]}
-)
-OWN_SCALES = {"scale": [1, 2, 3, 4], "item_scales": {"a": [1, 2, 3], "b": [2, 1], "c": [1, 2, 3]}}
-FITTED: dict[tuple[int, bool], Any] = {}
-
-
-def fitted(k: int, own_scales: bool) -> Any:
-    if (k, own_scales) not in FITTED:
-        options = OWN_SCALES if own_scales else {}
-        FITTED[k, own_scales] = MODELS[k](**options, **MORE).fit(KNOWN)
-    return FITTED[k, own_scales]
+@given(st.integers(0, 6), st.integers(0, 2), newcomers())
+@cases(15)
+def test_validation_ratings_of_others(k: int, scales: int, validation: tuple[Any, int]) -> None:
+    with case("validation ratings"):
+        model = MODELS[k](**SCALES[0 if k in NEEDS_ONE_SCALE else scales], **MORE)
+        assert_sound(told(model.fit, KNOWN, validation[0])[0])
 
 
 ODD = st.one_of(st.lists(ODD_IDS, max_size=4), ODD_IDS)
-USERS = st.one_of(st.lists(st.integers(-1, 6), max_size=4), st.integers(-1, 6), ODD)
-ITEMS = st.one_of(st.sampled_from([*"abcd", "", "x"]), st.just(["a", "x"]), ODD)
+SOME = st.lists(st.integers(-1, 6), max_size=4)
+USERS = st.one_of(SOME, SOME, SOME, st.integers(-1, 6), ODD)
+ANY_ITEM = st.sampled_from([*"abcd", "", "x"])
+ITEMS = st.one_of(ANY_ITEM, ANY_ITEM, ANY_ITEM, st.just(["a", "x"]), ODD)
 FIRST_THREE = st.integers(0, 2)
 
 
-NEW_PAIRS = st.tuples(st.integers(1, 9), st.sampled_from("abcdefg"))
-NEWCOMERS = st.lists(NEW_PAIRS, min_size=1, max_size=6).flatmap(
-    lambda pairs: st.tuples(
-        st.just([user for user, _ in pairs]),
-        st.just([item for _, item in pairs]),
-        st.lists(st.integers(1, 3), min_size=len(pairs), max_size=len(pairs)),
-    )
-)
-
-
-@given(
-    FIRST_THREE,
-    st.booleans(),
-    st.one_of(rating_data(), *[NEWCOMERS.map(lambda data: (data, len(data[0])))] * 3),
-)
+@given(FIRST_THREE, st.integers(0, 2), st.one_of(rating_data(), newcomers(), newcomers()))
 @cases(20)
-def test_folding_in_anything(k: int, own_scales: bool, data: tuple[Any, int]) -> None:
+def test_folding_in_anything(k: int, scales: int, data: tuple[Any, int]) -> None:
     with case("ratings to fold in"):
-        model = fitted(k, own_scales)
+        model = fitted(k, scales)
         wider, said = told(model.fold_in, data[0])
         assert len(wider.users_) + len(wider.items_) > len(model.users_) + len(model.items_)
         new = wider.ratings_.n_ratings - model.ratings_.n_ratings
@@ -90,13 +102,12 @@ def test_folding_in_anything(k: int, own_scales: bool, data: tuple[Any, int]) ->
         assert_sound(wider)
 
 
-@given(st.integers(0, 6), st.booleans(), USERS, ITEMS)
+@given(st.integers(0, 6), st.integers(0, 2), USERS, ITEMS)
 @cases(20)
-def test_asking_about_anybody(k: int, own_scales: bool, users: Any, items: Any) -> None:
-    if own_scales and k in (4, 6):  # which need one scale for all
-        own_scales = False
+def test_asking_about_anybody(k: int, scales: int, users: Any, items: Any) -> None:
+    scales = 0 if k in NEEDS_ONE_SCALE else scales
     with case("users and items asked about"):
-        model = fitted(k, own_scales)
+        model = fitted(k, scales)
         distribution, _ = told(model.predict_proba, users, items)
         assert_distributions(distribution)
         for rule in ("mean", "mode", "median"):

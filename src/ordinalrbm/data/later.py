@@ -51,14 +51,14 @@ def _check(known: Ratings, new: Encoded) -> None:
         place = int(both.argmax())
         user, item = known.users.labels[new.user[place]], known.items.labels[new.item[place]]
         raise DataError(
-            f"Rating {place} (counted from 0) is of item {item!r} by user {user!r}, both known; "
-            "fold_in() is for new users and new items: leave it out, or fit() again."
+            f"Rating {place} (counted from 0) is of item {shown(item)} by user {shown(user)}, both "
+            "known; fold_in() is for new users and new items: leave it out, or fit() again."
         )
     if new.level.min() < 0:
         item = new.new_items.labels[new.item[int(new.level.argmin())] - known.n_items]
         raise DataError(
-            f"The item {item!r} is new, and every known item has a scale of its own, so that its "
-            "ratings cannot be read; fit() again with item_scales."
+            f"The item {shown(item)} is new, and every known item has a scale of its own, so that "
+            "its ratings cannot be read; fit() again with item_scales."
         )
     _check_length(known, new)
 
