@@ -1,6 +1,6 @@
 """What all random tests share: how many cases, what a refusal must look like, and the tally.
 
-ORDINALRBM_LONG=1 runs fifty times as many cases. The tally is printed at the end of the run.
+ORDINALRBM_LONG=1 runs 45 times as many cases. The tally is printed at the end of the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, settings
 from ordinalrbm import DataError
 
 LONG = os.environ.get("ORDINALRBM_LONG") == "1"
-_TIMES_LONGER = 50
+_TIMES_LONGER = 45
 
 # What may be said in a warning while a result is given all the same; nothing else may be.
 TOLD = (
