@@ -119,13 +119,6 @@ def test_a_newcomer_on_a_longer_scale_than_any_known():
     assert longer.fold_in(([9], [1], [3])).predict_proba(9, [1]).shape == (1, 3)
 
 
-@pytest.mark.parametrize("factors", FACTORS)
-def test_ratings_that_say_nothing_are_told(factors):
-    with pytest.warns(UserWarning, match="From 3 of 3 ratings nothing can be learnt"):
-        model = small(n_epochs=2, factors=factors).fit(FRAME.assign(rating=5))
-    assert model.predict_proba(1, [1, 2, 3]).tolist() == [[1.0], [1.0], [1.0]]
-
-
 def test_validation_ratings_that_cannot_be_judged_are_told():
     own = {1: [1, 2, 3], 2: [1, 2]}
     with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
