@@ -202,7 +202,7 @@ def number_tables(draw: Any, wild: bool) -> Any:
         return _sparse(values, draw(st.sampled_from(SPARSE)), draw(st.booleans()))
     if kind == "fortran":
         return np.asfortranarray(values)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return values.astype({"array": float, "object": object, "float32": "float32"}[kind])
 
 

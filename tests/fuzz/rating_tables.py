@@ -90,7 +90,7 @@ def _series(values: list[Any], draw: Any) -> Any:
     try:
         if kind == "ordered":
             return pd.Series(pd.Categorical(values, list(dict.fromkeys(values)), ordered=True))
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             series = pd.Series(values, dtype=kind)
     except (TypeError, ValueError, OverflowError, ArithmeticError, NotImplementedError):
         return pd.Series(values, dtype=object)
@@ -141,7 +141,7 @@ def sparse_matrices(draw: Any, wild: bool) -> tuple[Any, int]:
     data = draw(st.lists(values, min_size=len(pairs), max_size=len(pairs)))
     row, column = zip(*pairs, strict=True)
     kind = draw(st.sampled_from([float, "float32"] if wild else [float, int, "int8"]))
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         coo = sp.coo_array((np.array(data, dtype=float).astype(kind), (row, column)), shape=shape)
     form = draw(st.sampled_from(["coo", "csr", "csc", "bsr", "dia", "lil", "dok"]))
     return coo.asformat(form), coo.asformat(form).nnz
