@@ -545,13 +545,14 @@ def _task(
 ) -> tuple[Observations, Cells | None]:
     """Ratings to learn from, and those that are held out: the given ones, or a fraction."""
     table = known.observations
+    arrange.tell_of_one_level(table)
     if not isinstance(known.scales, Scale):
         table = _with_unrated_item(table, catalogue.stranger_scale().n_levels)
     if given is not None:
-        # Ratings of unknown items cannot be read where every item has a scale of its own.
-        useful = given.level >= 0
         columns = _columns_of(catalogue, given.item)
-        return table, Cells(given.user[useful], columns[useful], given.level[useful])
+        asked = Pairs(given.user, columns, given.level)
+        useful = arrange.can_be_judged(asked, table.n_levels, int(table.n_levels.max()))
+        return table, Cells(*(part[useful] for part in asked))
     if fraction == 0:
         return table, None
     table, pairs = arrange.hold_out(table, fraction, np.random.default_rng(seed))

@@ -6,7 +6,7 @@ it is written to model files and read from them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -69,9 +69,9 @@ class Catalogue(NamedTuple):
     def pairs(self, users: Any, items: Any) -> Pairs:
         """Positions of users and items, pair by pair; a single id stands for all."""
         row, column = self.lookup(users, "user"), self.lookup(items, "item")
-        if np.ndim(users) == 0:
+        if is_single(users):
             row = np.repeat(row, column.size)
-        elif np.ndim(items) == 0:
+        elif is_single(items):
             column = np.repeat(column, row.size)
         if row.size != column.size:
             raise DataError(
@@ -95,9 +95,14 @@ class Catalogue(NamedTuple):
         return distinct, of_item[columns]  # an unknown item, at −1, finds the last
 
 
+def is_single(labels: Any) -> bool:
+    """Whether this is one id rather than a list of them."""
+    return isinstance(labels, str | bytes | Set | Mapping) or not np.iterable(labels)
+
+
 def as_list(labels: Any) -> Any:
     """A single id as a list of one."""
-    return [labels] if np.ndim(labels) == 0 else labels
+    return [labels] if is_single(labels) else labels
 
 
 def _distinct(scales: list[Scale]) -> tuple[list[Scale], np.ndarray]:

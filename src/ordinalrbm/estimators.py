@@ -602,7 +602,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self, "model_")
         check_parameters(self)  # some are read here, and may have been set after learning
         table = tables.as_table(X)
-        _check_feature_names(self, X, reset=False)
+        try:
+            _check_feature_names(self, X, reset=False)
+        except ValueError as error:  # in scikit-learn's words, which its estimator checks ask for
+            raise DataError(str(error)) from error
         if table.n_columns != self.n_features_in_:
             raise DataError(
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting "

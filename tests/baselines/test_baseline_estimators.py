@@ -186,10 +186,20 @@ def test_every_item_with_a_scale_of_its_own(kind):
     users, items = np.divmod(np.arange(60), 3)
     ratings = (users, items, 1 + users % (items + 2))
     scales = {0: [1, 2], 1: [1, 2, 3], 2: [1, 2, 3, 4]}
-    model = small(kind, item_scales=scales).fit(ratings, validation=([3, 4], [1, 77], [2, 3]))
+    with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
+        model = small(kind, item_scales=scales).fit(ratings, validation=([3, 4], [1, 77], [2, 3]))
     assert model.default_scale_ is None
     assert np.isfinite(model.history_["validation"]).all()
     assert_distributions(model.predict_proba([1, 1, 99], [0, 77, 77]), [2, 4, 4])
+
+
+def test_validation_on_a_common_scale_that_no_known_item_has():
+    """Of its highest level nothing was learnt."""
+    ratings, scales = ([1, 1, 2], ["a", "b", "a"], [1, 2, 2]), {"a": [1, 2], "b": [1, 2, 3]}
+    model = small(orbm.OrdinalMF, scale=[1, 2, 3, 4], item_scales=scales)
+    with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
+        model.fit(ratings, validation=([2, 2], ["new", "b"], [4, 3]))
+    assert np.isfinite(model.history_["validation"]).all()
 
 
 def test_gaussian_needs_one_scale(parts):
@@ -215,7 +225,8 @@ def test_gaussian_on_labels_that_are_not_ascending_numbers(parts):
 
 @every_kind
 def test_ratings_that_are_all_equal(kind):
-    model = small(kind).fit(([1, 1, 2], [1, 2, 1], [3, 3, 3]))
+    with pytest.warns(UserWarning, match="From 3 of 3 ratings nothing can be learnt"):
+        model = small(kind).fit(([1, 1, 2], [1, 2, 1], [3, 3, 3]))
     np.testing.assert_allclose(model.predict([1, 9], [2, 9]), 3.0)
     assert model.predict(1, 2, rule="mode").tolist() == [3]
 

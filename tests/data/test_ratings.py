@@ -224,15 +224,28 @@ def stored_zeros():
 def test_stored_zeros_are_ratings_where_zero_is_on_the_scale():
     kept = read_ratings(stored_zeros(), scale=[0, 1, 2])
     assert kept.observations.to_dense().tolist() == [[0, 2], [-1, 0], [1, -1]]
-    dropped = read_ratings(stored_zeros(), scale=[1, 2])
+    with pytest.warns(UserWarning, match="2 stored zeros are taken as not rated"):
+        dropped = read_ratings(stored_zeros(), scale=[1, 2])
     assert dropped.observations.to_dense().tolist() == [[-1, 1], [-1, -1], [0, -1]]
-    mixed = read_ratings(stored_zeros(), scale=[1, 2], item_scales={0: [0, 1]})
+    with pytest.warns(UserWarning, match="1 stored zeros are taken as not rated"):
+        mixed = read_ratings(stored_zeros(), scale=[1, 2], item_scales={0: [0, 1]})
     assert mixed.observations.to_dense().tolist() == [[0, 1], [-1, -1], [1, -1]]
     with pytest.warns(UserWarning, match="2 stored zeros are taken as not rated; .* scale=\\[0"):
         inferred = read_ratings(stored_zeros())
     assert inferred.scales == Scale((1, 2))
     assert encode(kept, stored_zeros()).level.tolist() == [0, 2, 0, 1]
-    assert encode(dropped, stored_zeros()).level.tolist() == [1, 0]
+    with pytest.warns(UserWarning, match="2 stored zeros are taken as not rated"):
+        assert encode(dropped, stored_zeros()).level.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("form", ["bsr", "dia"])
+def test_zeros_that_only_fill_blocks_or_diagonals_are_told(form):
+    plain = sp.csr_array(np.array([[1, 2, 0], [0, 0, 3], [0, 0, 2]]))
+    matrix = plain.tobsr((3, 3)) if form == "bsr" else plain.todia()
+    n = matrix.nnz - 4
+    assert n > 0
+    with pytest.warns(UserWarning, match=f"{n} zeros .* '{form}' stores are taken as not rated"):
+        assert read_ratings(matrix).n_ratings == 4
 
 
 def test_sparse_input_that_is_refused():
@@ -515,3 +528,9 @@ def test_memory_beside_the_input(kind):
     assert ratings.n_ratings == len(cell)
     # Blocks have a fixed size; beside them it is at most 20 bytes per rating.
     assert peak < 20 * len(cell) + 16 * 2**20
+
+
+@pytest.mark.parametrize("bad", [5, "abc", [[1, 2]], [("i", [1, 2])]])
+def test_item_scales_that_are_no_dictionary(bad):
+    with pytest.raises(DataError, match="item_scales must be a dictionary from items to labels"):
+        read_ratings((["u"], ["i"], [1]), item_scales=bad)

@@ -57,7 +57,6 @@ FORMS = {
     "csr_matrix": sp.csr_matrix(stored(VALUES)),
     "lil": stored(VALUES).tolil(),
     "dok": stored(VALUES).todok(),
-    "bsr": stored(VALUES).tobsr((2, 2)),
     "stored NaN": sp.csr_array(VALUES),
 }
 
@@ -77,6 +76,23 @@ def test_every_container_is_read_alike(form):
         assert table.name(j) == (name if named else j)
         levels = scale.encode(table.column(j), j)
         assert levels.tolist() == [row[j] for row in LEVELS]
+
+
+def test_zeros_that_only_fill_blocks_are_no_answers_and_told():
+    blocks = stored(VALUES).tobsr((2, 2))
+    n = blocks.nnz - stored(VALUES).nnz
+    assert n > 0
+    with pytest.warns(UserWarning, match=f"{n} zeros .* 'bsr' stores are taken as unanswered"):
+        table = as_table(blocks)
+    scales = resolve_scales(table.columns(), None, None)
+    assert [scale.labels for scale in scales] == LABELS
+    assert encode(table, scales).to_dense().tolist() == LEVELS
+
+
+def test_zeros_of_diagonals_are_no_answers_and_told():
+    diagonals = sp.dia_array(([[1, 0, 2]], [0]), shape=(3, 3))
+    with pytest.warns(UserWarning, match="1 zeros .* 'dia' stores are taken as unanswered"):
+        assert as_table(diagonals).source.nnz == 2
 
 
 def test_stored_zeros_are_answers_and_absent_cells_are_not():

@@ -114,6 +114,16 @@ def test_complex_numbers():
         small().fit(numbers(levels()) + 0j)
 
 
+@pytest.mark.parametrize("table", [None, 5, {}, [1, 2], np.zeros(3), np.zeros((2, 2, 2)), 1j])
+def test_what_is_no_table_is_refused_in_one_line(table):
+    refusal(small().fit, table)
+
+
+def test_other_names_are_refused_as_bad_input(model, answers):
+    with pytest.raises(DataError, match="feature names should match"):
+        model.transform(answers.rename(columns={"mood": "mode"}))
+
+
 def test_a_column_without_answers(answers):
     text = refusal(small().fit, answers.assign(mood=np.nan))
     assert_says(text, "'mood'", "no answer", "drop it", "scales={'mood': [...]}")

@@ -70,6 +70,7 @@ def excused_checks(estimator, reasons):
 
 
 @measurements
+@pytest.mark.filterwarnings("ignore:.* zeros that the sparse format:UserWarning")
 @pytest.mark.parametrize("check", list(excused_checks(TransformOnly(), {ONE_TABLE_PER_CALL})))
 def test_checks_that_stumble_over_predict_pass_without_it(check):
     check(TransformOnly(n_factors=2, n_epochs=2, random_state=0))

@@ -93,6 +93,12 @@ def test_numbers_and_text_in_csv(tmp_path: Path) -> None:
     assert frame["big"].tolist() == [3308895255, 1]
 
 
+def test_hexadecimal_names_are_no_numbers(tmp_path: Path) -> None:
+    """As numbers, 0x1F and 31 would be one."""
+    frame = read(written(tmp_path / "a.csv", "id,q\n0x1F,1\n31,2\n")).frame
+    assert frame["id"].tolist() == ["0x1F", "31"]
+
+
 def test_long_ids_stay_apart_beside_a_gap(tmp_path: Path) -> None:
     text = "id,q\n9007199254740993,1\n9007199254740992,2\n,1\n"
     frame = read(written(tmp_path / "a.csv", text)).frame
@@ -198,6 +204,9 @@ def test_what_is_no_frame(table: object) -> None:
         ("a.xlsx", "x", r"ending that is not known; known are \.sav, .* and \.parquet\."),
         ("a.csv", "", "is empty"),
         ("a.csv", "\n\n", "is empty"),
+        ("a.csv", "sep=;\n\n", "is empty"),
+        ("a.csv", b"\xff\xfe", "is empty"),
+        ("a.csv", "x" * 200_000 + ",b\n1,2\n", "cannot be read .its first line: field larger"),
         ("a.csv", "a,b\n", "has no rows, only the columns"),
         ("a.csv", "a,b,a\n1,2,3\n", "more than one column named 'a'"),
         ("a.csv", "a,b\n1,2\n1,2,3\n", "line 3: '1,2,3' has 3 fields where the header has 2"),

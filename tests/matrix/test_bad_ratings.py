@@ -110,6 +110,28 @@ def test_bad_newcomers(model):
         own.fold_in(([1], [3], [1]))
 
 
+def test_a_newcomer_on_a_longer_scale_than_any_known():
+    """Of the upper levels of the common scale nothing was learnt: no known item has them."""
+    own = {1: [1, 2, 3], 2: [1, 2]}
+    longer = small(n_epochs=2, scale=[1, 2, 3, 4, 5], item_scales=own).fit(FRAME)
+    with pytest.raises(DataError, match=r"item 3 is new .* \[1, 2, 3, 4, 5\].* more than 3 levels"):
+        longer.fold_in(([1], [3], [5]))
+    assert longer.fold_in(([9], [1], [3])).predict_proba(9, [1]).shape == (1, 3)
+
+
+def test_validation_ratings_that_cannot_be_judged_are_told():
+    own = {1: [1, 2, 3], 2: [1, 2]}
+    with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
+        small(n_epochs=2, item_scales=own).fit(FRAME, ([2, 2], [2, 77], [1, 1]))
+
+
+@pytest.mark.parametrize("users", [["u1", ("u2", "u3")], [["u1"]], {"u1"}, {"u1": 1}, b"u1"])
+def test_ids_that_are_none(model, users):
+    for call in (lambda: model.predict(users, "i1"), lambda: model.recommend(users)):
+        with pytest.raises(DataError):
+            call()
+
+
 def test_validation_is_checked_too():
     with pytest.raises(DataError, match="not on the scale"):
         small().fit(FRAME, FRAME.assign(rating=[9, 1, 2]))

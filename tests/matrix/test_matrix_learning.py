@@ -261,7 +261,8 @@ def test_a_single_user_and_a_single_rating(factors):
 @for_both
 def test_ratings_that_are_all_equal_say_nothing(factors):
     frame = pd.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [4, 4]})
-    model = small(factors=factors).fit(frame)
+    with pytest.warns(UserWarning, match="From 2 of 2 ratings nothing can be learnt"):
+        model = small(factors=factors).fit(frame)
     np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
     assert model.predict(1, 1, rule="mode").tolist() == [4]
     assert model.n_iter_ == 0
@@ -272,7 +273,8 @@ def test_ratings_that_are_all_equal_say_nothing(factors):
 def test_an_item_with_one_level_is_left_out_of_learning(ratings, factors):
     dull = pd.DataFrame({"user": ["u1", "u2"], "item": "dull", "rating": 3})
     model = small(item_scales={"dull": [3]}, scale=list(LABELS), factors=factors)
-    with_dull = model.fit(pd.concat([ratings, dull]))
+    with pytest.warns(UserWarning, match=r"From 2 of [\d,]+ ratings nothing can be learnt"):
+        with_dull = model.fit(pd.concat([ratings, dull]))
     assert with_dull.predict_proba("u1", "dull")[0].tolist() == [1, 0, 0, 0, 0]
     assert with_dull.predict("u1", "dull", rule="mode")[0] == 3
 

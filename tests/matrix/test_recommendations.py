@@ -58,6 +58,17 @@ def test_who_has_seen_almost_everything_gets_less(model, ratings):
     assert (found + n_seen == 50).all()
 
 
+@for_both
+@pytest.mark.parametrize(("low", "step"), [(-1e308, 4e307), (2.0**50, 1.0)])
+def test_labels_that_float32_cannot_hold(ratings, factors, low, step):
+    """The order of the items and their expected ratings, whatever the numbers are."""
+    far = ratings.assign(rating=low + step * (ratings["rating"] - 1))
+    plain, model = (small(factors=factors, n_epochs=2).fit(data) for data in (ratings, far))
+    found, expected = model.recommend("u3", n=5), plain.recommend("u3", n=5)
+    assert found["item"].tolist() == expected["item"].tolist()
+    np.testing.assert_allclose(found["score"] / step, low / step + (expected["score"] - 1))
+
+
 def test_ties_go_to_the_first_item():
     scores = np.array([[1.0, 3.0, 2.0, 3.0, -np.inf, 3.0]], dtype=np.float32)
     item, best = np.empty((1, 3), dtype=np.int32), np.empty((1, 3), dtype=np.float32)

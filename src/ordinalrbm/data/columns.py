@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -50,3 +51,19 @@ def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
 def shown(value: Any) -> str:
     """A value as error messages show it, without NumPy's type around it."""
     return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
+    """Tell of zeros that a sparse matrix stores and that are not read.
+
+    Blocks and diagonals are filled up with zeros, so that there a zero says nothing.
+    """
+    n = matrix.nnz - n_left
+    if n > 0:
+        warnings.warn(
+            f"{n:,} zeros that the sparse format {matrix.format!r} stores are taken as {taken_as}, "
+            "because it fills its blocks or diagonals with zeros; where they are meant, give "
+            "another format, for example built with scipy.sparse.coo_array.",
+            UserWarning,
+            stacklevel=5,
+        )

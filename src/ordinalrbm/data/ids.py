@@ -257,7 +257,7 @@ def _too_large(value: int, what: str) -> DataError:
 
 def _not_an_id(value: Any, what: str, where: str) -> DataError:
     return DataTypeError(
-        f"{where}: a {what} must be an integer or text, but {value!r} is of type "
+        f"{where}: the {what} must be an integer or text, but {value!r} is of type "
         f"{type(value).__name__}; convert the {what}s, for example with astype(str)."
     )
 

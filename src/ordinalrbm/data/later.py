@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ordinalrbm.data.columns import shown
 from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Encoded, Ratings, encode
-from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.errors import DataError
 
 
@@ -50,14 +51,29 @@ def _check(known: Ratings, new: Encoded) -> None:
         place = int(both.argmax())
         user, item = known.users.labels[new.user[place]], known.items.labels[new.item[place]]
         raise DataError(
-            f"Rating {place} (counted from 0) is of item {item!r} by user {user!r}, both known; "
-            "fold_in() is for new users and new items: leave it out, or fit() again."
+            f"Rating {place} (counted from 0) is of item {shown(item)} by user {shown(user)}, both "
+            "known; fold_in() is for new users and new items: leave it out, or fit() again."
         )
     if new.level.min() < 0:
         item = new.new_items.labels[new.item[int(new.level.argmin())] - known.n_items]
         raise DataError(
-            f"The item {item!r} is new, and every known item has a scale of its own, so that its "
-            "ratings cannot be read; fit() again with item_scales."
+            f"The item {shown(item)} is new, and every known item has a scale of its own, so that "
+            "its ratings cannot be read; fit() again with item_scales."
+        )
+    _check_length(known, new)
+
+
+def _check_length(known: Ratings, new: Encoded) -> None:
+    """Refuse new items on a scale longer than all known: of its last levels nothing is learnt."""
+    if isinstance(known.scales, Scale) or not len(new.new_items):
+        return
+    common = known.default_scale
+    longest = max(scale.n_levels for scale in known.scales)
+    if common is not None and common.n_levels > longest:
+        raise DataError(
+            f"The item {shown(new.new_items.labels[0])} is new and on the common scale "
+            f"{shorten(common.labels)}, of which nothing has been learnt because no known item has "
+            f"more than {longest} levels; fit() again with its ratings."
         )
 
 

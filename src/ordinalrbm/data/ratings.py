@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import as_column, blocks, factorise, shown
+from ordinalrbm.data.columns import as_column, blocks, factorise, shown, warn_of_padding
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import (
@@ -213,8 +213,7 @@ def read_ratings(
     user, item, level = _without_gaps(user, item, level)
     if not len(level):
         raise _no_rating()
-    if inferred and len(level) < len(table):
-        _warn_of_zeros(len(table) - len(level))
+    _warn_of_zeros(len(table) - len(level))
     n_levels = [s.n_levels for s in scales] if isinstance(scales, tuple) else scales.n_levels
     del values
     try:
@@ -264,6 +263,7 @@ def encode(
     level = _levels(table, _read_values(table), known_item, ratings.scales, ratings.default_scale)
     if table.is_sparse:  # where a level of -1 may be a stored zero
         user, item, level = _without_gaps(user, item, level)
+        _warn_of_zeros(len(table) - len(level))
     if not extend:
         user[user >= ratings.n_users] = -1
         item[item >= ratings.n_items] = -1
@@ -374,6 +374,7 @@ def _from_sparse(matrix: Any) -> _Triples:
     if matrix.format == "bsr":  # which stores zeros only to fill its blocks
         coo = coo.copy()
         coo.eliminate_zeros()
+    warn_of_padding(matrix, coo.nnz, "not rated")
     return _Triples(coo.row, coo.col, coo.data, coo.shape)
 
 
@@ -473,6 +474,13 @@ def _given_scales(
 ) -> tuple[Scale | None, dict[int, Scale]]:
     """The common scale, if given, and those of single items by position."""
     common = None if scale is None else _as_scale(scale, "scale")
+    if item_scales is None:
+        return common, {}
+    if not isinstance(item_scales, Mapping):
+        raise DataTypeError(
+            f"item_scales must be a dictionary from items to labels, not {item_scales!r:.80}; "
+            "write for example {'tea': [1, 2, 3]}."
+        )
     if not item_scales:
         return common, {}
     position = items.lookup(list(item_scales), "item")
@@ -641,6 +649,8 @@ def _without_gaps(
 
 
 def _warn_of_zeros(n: int) -> None:
+    if not n:
+        return
     warnings.warn(
         f"{n:,} stored zeros are taken as not rated; if they are ratings, give a scale with 0, "
         "for example scale=[0, 1, 2, 3, 4, 5].",

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from ordinalrbm.data.columns import warn_of_padding
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
@@ -81,7 +82,7 @@ def as_table(X: Any) -> Table:
     X : pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, or list of lists
         NaN, None, pd.NA and null are unanswered. **Of sparse input, the stored entries are the
         answers, stored zeros too; what is not stored is unanswered.** (The block and diagonal
-        formats store padding, so there zeros are unanswered.)
+        formats store padding, so there zeros are unanswered, and a warning counts them.)
 
     Returns
     -------
@@ -233,11 +234,10 @@ def _two_dimensional(X: Any) -> np.ndarray:
         # A list that mixes numbers and text; NumPy has just turned the numbers into text.
         array = np.array(X, dtype=object)
     if array.dtype.kind == "c":
-        raise DataError(f"Complex data not supported\n{array}\n")
-    if array.ndim == 0:
-        raise DataError(f"Expected 2D array, got scalar array instead:\narray={array}.\n{_RESHAPE}")
-    if array.ndim == 1:
-        raise DataError(f"Expected 2D array, got 1D array instead:\narray={array}.\n{_RESHAPE}")
+        raise _complex("X")
+    if array.ndim < 2:
+        what = "1D" if array.ndim else "scalar"
+        raise DataError(f"Expected 2D array, got {what} array instead: {_RESHAPE}")
     if array.ndim > 2:
         raise DataError(
             f"Found array with dim {array.ndim}, while dim <= 2 is required; give one "
@@ -246,12 +246,16 @@ def _two_dimensional(X: Any) -> np.ndarray:
     return array
 
 
+def _complex(what: str) -> DataError:
+    return DataError(f"Complex data not supported: {what} holds complex numbers; give real ones.")
+
+
 def _canonical_csc(X: Any) -> Any:
     """X as CSC with sorted rows; refuses cells that are stored twice instead of adding them up."""
     if X.ndim != 2:
-        raise DataError(f"Expected 2D input, got input with shape {X.shape}.\n{_RESHAPE}")
+        raise DataError(f"Expected 2D input, got input with shape {X.shape}: {_RESHAPE}")
     if X.dtype.kind == "c":
-        raise DataError(f"Complex data not supported\n{X}\n")
+        raise _complex("X")
     if X.format == "coo":
         _refuse_stored_twice(X.row, X.col, X.shape)
     csc = X.tocsc()
@@ -261,6 +265,7 @@ def _canonical_csc(X: Any) -> Any:
         csc = csc.sorted_indices()
     if X.format == "bsr":
         csc.eliminate_zeros()
+    warn_of_padding(X, csc.nnz, "unanswered")
     return csc
 
 
@@ -290,7 +295,7 @@ def _check_numbers(table: Table) -> None:
         rows, values = table.stored(j) if table.kind == "sparse" else (None, table.column(j))
         kind = getattr(values.dtype, "kind", "O")
         if kind == "c":
-            raise DataError(f"Complex data not supported\ncolumn {table.name(j)!r}\n{values}\n")
+            raise _complex(f"column {table.name(j)!r}")
         if kind == "f":
             if isinstance(values, pd.Series):  # whose NA only it can turn into NaN
                 values = values.to_numpy(dtype=np.float64, na_value=np.nan)

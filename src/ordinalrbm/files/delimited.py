@@ -25,8 +25,8 @@ _MOST_NAMED = 5  # columns in a remark
 
 _DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 24  # a row must fit into a block
-# Text such as 007 is a name made of digits: as a number it would be another one.
-_LEADING_ZERO = r"^[+-]?0\d"
+# Text such as 007 or 0x1F is a name made of digits: as a number it would be another one.
+_LEADING_ZERO = r"^[+-]?0[\dxX]"
 # Ids with too many digits for an integer would merge as floats, so they stay text.
 _DIGITS_ONLY = r"^[+-]?\d+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
@@ -36,6 +36,8 @@ def read(path: Path, kind: Format) -> Source:
     """Read a CSV or TSV file, packed with gzip or not; `formats.read` explains."""
     content, remarks = _utf8(path, _unpacked(path))
     said, content = _said_delimiter(content)
+    if not content.strip():
+        raise DataError(f"File '{path}' is empty; give a file with a table.")
     delimiter = said or ("\t" if kind == "tsv" else _delimiter(content))
     table = _table(path, content, delimiter)
     columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
@@ -89,8 +91,6 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
             "is, or export it again."
         )
     content = content.removeprefix(b"\xef\xbb\xbf")
-    if not content.strip():
-        raise DataError(f"File '{path}' is empty; give a file with a table.")
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -131,8 +131,7 @@ def _delimiter(content: bytes) -> str:
 def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
     """Every column as text, without blanks around it, null where empty; names from line one."""
     content = content.lstrip(b"\r\n")
-    first = io.StringIO(content[:_BLOCK].decode("utf-8", "replace"), newline="")
-    n_columns = len(next(csv.reader(first, delimiter=delimiter)))
+    n_columns = _count_columns(path, content, delimiter)
     try:
         table = _parsed(content, delimiter, n_columns)
     except pa.ArrowException:
@@ -143,6 +142,14 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
     names = [(column[0].as_py() or "").strip() for column in table.columns]
     columns = [_trimmed(column.slice(1)) for column in table.columns]
     return pa.table(columns, names=names)
+
+
+def _count_columns(path: Path, content: bytes, delimiter: str) -> int:
+    first = io.StringIO(content[:_BLOCK].decode("utf-8", "replace"), newline="")
+    try:
+        return len(next(csv.reader(first, delimiter=delimiter)))
+    except csv.Error as error:  # a name of more than 131,072 letters: a quote that never ends
+        raise unreadable(path, f"its first line: {error}") from error
 
 
 def _parsed(content: bytes, delimiter: str, n_columns: int, use_threads: bool = True) -> pa.Table:

@@ -67,6 +67,7 @@ def best_items(
     """
     n_columns = worth.shape[0]
     n = min(n, n_columns)
+    worth, low, high = _as_shares(worth)
     ladders = [_ladder(model, worth) for model in models]
     size = max(1, _BATCH_BYTES // (4 * 4 * n_columns))
     parts = []
@@ -79,7 +80,18 @@ def best_items(
         score = np.empty((batch.size, n), dtype=np.float32)
         _select(scores, item, score)
         parts.append((item, score))
-    return _listed(parts, n)
+    best = _listed(parts, n)
+    return best._replace(score=low * (1.0 - best.score) + high * best.score)
+
+
+def _as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """The worth of levels from 0 to 1, and what these stand for.
+
+    Scores are float32, which has no room for large numbers nor for small differences of them.
+    """
+    low, high = float(worth.min()), float(worth.max())
+    half = high / 2 - low / 2  # which is finite, whatever the numbers
+    return (worth / 2 - low / 2) / (half or 1.0), low, high
 
 
 def _listed(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> Best:

@@ -6,6 +6,7 @@ whoever has no rating that says something is not learnt at all, but a stranger.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ def arrange(known: Ratings, given: Encoded | None, fraction: float, seed: int) -
     observations = known.observations
     n_levels = observations.n_levels
     if n_levels.min() < 2:  # a scale of one level says nothing
+        tell_of_one_level(observations)
         observations = observations.select(n_levels[observations.column] > 1)
     held_out: Pairs | None = None
     if given is not None:
@@ -56,13 +58,23 @@ def arrange(known: Ratings, given: Encoded | None, fraction: float, seed: int) -
     return Task(_arranged(observations, users, items), held_out, user_place, item_place, n_levels)
 
 
+def tell_of_one_level(observations: Observations) -> None:
+    """Warn of ratings from which nothing can be learnt."""
+    n = int(np.count_nonzero(observations.n_levels[observations.column] < 2))
+    if n:
+        warnings.warn(
+            f"From {n:,} of {observations.n_entries:,} ratings nothing can be learnt, because they "
+            "are on a scale of one level; give the whole scale, for example scale=[1, 2, 3, 4, 5].",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
 def _watched(
     held_out: Pairs, user_place: np.ndarray, item_place: np.ndarray, n_levels: np.ndarray
 ) -> Pairs | None:
     """Held-out ratings where the learner finds them, without those that it cannot judge."""
-    longest = n_levels[item_place >= 0].max(initial=1)
-    says_nothing = np.append(n_levels < 2, False)[held_out.column]
-    useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
+    useful = can_be_judged(held_out, n_levels, n_levels[item_place >= 0].max(initial=1))
     if not useful.any():
         return None
     return Pairs(
@@ -70,6 +82,25 @@ def _watched(
         _moved(item_place, held_out.column[useful]),
         held_out.level[useful],
     )
+
+
+def can_be_judged(held_out: Pairs, n_levels: np.ndarray, longest: int) -> np.ndarray:
+    """Which validation ratings a model can be judged by; a warning counts the others.
+
+    Not by those of unknown items that have no scale, or one with more levels than were learnt, nor
+    by those on a scale of one level.
+    """
+    says_nothing = np.append(n_levels < 2, False)[held_out.column]
+    useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
+    n = int(np.count_nonzero(~useful))
+    if n:
+        warnings.warn(
+            f"{n:,} of {useful.size:,} validation ratings are not used, because nothing is learnt "
+            "of the scale of their items; give ratings of known items.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return useful
 
 
 def hold_out(

@@ -1,0 +1,117 @@
+"""What all random tests share: how many cases, what a refusal must look like, and the tally.
+
+ORDINALRBM_LONG=1 runs 45 times as many cases. The tally is printed at the end of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+from ordinalrbm import DataError
+
+LONG = os.environ.get("ORDINALRBM_LONG") == "1"
+_TIMES_LONGER = 45
+
+# What may be said in a warning while a result is given all the same; nothing else may be.
+TOLD = (
+    r"looks continuous",
+    r"Mean-field did not settle",
+    r"does not have valid feature names",
+    r"has feature names, but .* was fitted without",
+    r"zeros .* taken as",
+    r"validation ratings .* not used",
+    r"on a scale of one level",
+)
+# scikit-learn's estimator checks ask for this text word by word, line ends and all.
+_OF_SCIKIT_LEARN = ("The feature names should match those that were passed during fit.",)
+
+
+@dataclass
+class Tally:
+    """What became of the cases of one test."""
+
+    legal: int = 0
+    refused: int = 0
+    longest: float = 0.0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def cases(self) -> int:
+        return self.legal + self.refused
+
+
+TALLIES: dict[str, Tally] = {}
+
+
+def cases(n: int, **others: Any) -> settings:
+    """So many cases in a short run, the same ones every time."""
+    return settings(
+        max_examples=n * _TIMES_LONGER if LONG else n,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        **others,
+    )
+
+
+@contextmanager
+def case(name: str) -> Iterator[None]:
+    """One case: it ends well, or it is refused with one sentence of ours."""
+    tally = TALLIES.setdefault(name, Tally())
+    begun = time.perf_counter()
+    try:
+        yield
+        tally.legal += 1
+    except DataError as error:
+        assert_is_a_sentence(str(error))
+        tally.refused += 1
+        tally.reasons[_outline(str(error))] += 1
+    finally:
+        tally.longest = max(tally.longest, time.perf_counter() - begun)
+
+
+def told(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, list[str]]:
+    """What a call gives and the warnings it speaks, which must be ours."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = call(*args, **options)
+    said = [str(warning.message) for warning in caught]
+    for warning, text in zip(caught, said, strict=True):
+        assert issubclass(warning.category, UserWarning), f"{warning.category.__name__}: {text}"
+        assert any(re.search(known, text) for known in TOLD), f"a warning that is not ours: {text}"
+    return result, said
+
+
+def refused(call: Callable[..., Any], *args: Any) -> bool:
+    """Whether a question about a model is refused, with one sentence of ours."""
+    try:
+        told(call, *args)
+    except DataError as error:
+        assert_is_a_sentence(str(error))
+        return True
+    return False
+
+
+def assert_is_a_sentence(text: str) -> None:
+    if text.startswith(_OF_SCIKIT_LEARN):
+        return
+    assert "\n" not in text, f"more than one line: {text!r}"
+    assert text.endswith((".", "?")), f"no full stop: {text!r}"
+    assert len(text) < 1000, f"{len(text)} letters: {text!r}"
+
+
+def _outline(text: str) -> str:
+    """A refusal without what it names, to count the kinds of them."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"|\[.*?\]|\(.*?\)|\d[\d,.]*", "…", text)
+    return bare[:90]
