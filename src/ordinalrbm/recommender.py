@@ -304,6 +304,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.n_iter_ = len(fitted.history)
         self.about_: dict[str, Any] = {}
         self.history_ = pd.DataFrame(list(fitted.history), columns=fitted.history_columns)
+        if not fitted.history:  # where there was nothing to learn
+            self.history_ = self.history_.astype(float)
         self._set_ratings(known)
 
     def _set_ratings(self, known: Ratings) -> None:
@@ -568,7 +570,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
             arrays |= _model_arrays(number, model, usual)
         header |= {"model": "matrix", "n_models": len(self.models_)}
-        storage.write(path, arrays, header)
+        storage.save(path, arrays, header)
 
     @classmethod
     def _from_file(cls, stored: Stored) -> MatrixCumulativeRBM:

@@ -126,8 +126,11 @@ class _Learner:
         refuse_divergence(np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS))
         held_out = seen = float("nan")
         if self.monitor is not None:
-            held_out, seen = self.monitor.measure(model, self.settings.unanswered)
-        refuse_nonsense(held_out, int(model.n_levels.max()))
+            hidden, known = self.monitor.measure(model, self.settings.unanswered)
+            refuse_nonsense(hidden if hidden.size else known, self.monitor.usual)
+            held_out, seen = (
+                float(part.mean()) if part.size else np.nan for part in (hidden, known)
+            )
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, held_out, rate, seconds))
         if self.schedule.after(held_out):
