@@ -36,6 +36,7 @@ from ordinalrbm.model.baselines import gaussian_mf, learning, multinomial_rbm, o
 from ordinalrbm.model.baselines.factors import Effects
 from ordinalrbm.model.baselines.learning import Cells, Record
 from ordinalrbm.model.baselines.ordinal_mf import Widths
+from ordinalrbm.model.vector import level_counts
 from ordinalrbm.parameters import check_baseline_parameters, check_choice
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
 from ordinalrbm.stored import Stored
@@ -581,7 +582,7 @@ class MultinomialRBM(_Baseline):
         chosen = found[np.arange(held_out.levels.size), held_out.levels]
         refuse_nonsense(
             np.log(np.maximum(chosen, learning.SMALLEST_PROBABILITY)),
-            usual(table, held_out.columns, held_out.levels),
+            usual(level_counts(table), table.n_levels, held_out.columns, held_out.levels),
         )
 
 

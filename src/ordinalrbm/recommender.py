@@ -428,13 +428,12 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _worth(self, score: str) -> np.ndarray:
         """(items, L): what each level of an item counts."""
-        scales = self._catalogue.item_scales()
+        scales, of_item = self._catalogue.distinct()
         common = isinstance(self.scales_, Scale)
         worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
-        tables = {scale: _worth_of_levels(scale, score, common) for scale in set(scales)}
-        for j, scale in enumerate(scales):
-            worth[j, : scale.n_levels] = tables[scale]
-        return worth
+        for k, scale in enumerate(scales):
+            worth[k, : scale.n_levels] = _worth_of_levels(scale, score, common)
+        return worth[of_item]
 
     # New users and items
 
@@ -602,7 +601,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         return Catalogue(self.users_, self.items_, self.scales_, self.ratings_.default_scale)
 
     def _distribution(self, pairs: Pairs) -> np.ndarray:
-        width = max(scale.n_levels for scale in set(self._catalogue.item_scales()))
+        width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
         if not pairs.row.size:
             return np.zeros((0, width))
         models = self.models_

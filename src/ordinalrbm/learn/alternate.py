@@ -41,6 +41,7 @@ from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
+from ordinalrbm.model.vector import level_counts
 
 Factors = Literal["continuous", "binary", "mixed"]
 
@@ -165,7 +166,8 @@ class _Learner:
     ) -> None:
         self.model, self.validation, self.settings = model, validation, settings
         self.watched = some_of(observations) if validation is None else validation
-        self.usual = usual(observations, self.watched.column, self.watched.level)
+        counts = level_counts(observations)
+        self.usual = usual(counts, observations.n_levels, self.watched.column, self.watched.level)
         rng = np.random.default_rng(settings.seed)
         self.offset = np.empty(observations.n_entries, dtype=np.float32)
         self.processes = [_process(observations, model.by_rows, row_side, 0, rng)]

@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn.checkpoint import State, Trail
+from ordinalrbm.learn.monitor import spread_of
 from ordinalrbm.learn.schedule import Schedule
 
 # A utility has standard deviation one: no factor that has learnt something moves it so far.
@@ -118,20 +119,23 @@ def refuse_divergence(weights: np.ndarray, others: Iterable[np.ndarray]) -> None
         raise DivergenceError
 
 
-def refuse_nonsense(found: np.ndarray, usual: np.ndarray) -> None:
+def refuse_nonsense(found: np.ndarray, usual: np.ndarray, weight: np.ndarray | None = None) -> None:
     """Raise DivergenceError if answers are clearly less likely than without a model.
 
     Parameters
     ----------
     found : log probability of each answer that is watched
     usual : the same by how often each answer was given, see :func:`ordinalrbm.learn.monitor.usual`
+    weight : of each answer, if they differ
     """
     if not found.size:
         return
-    lost = usual - found
+    lost, deviation, size = spread_of(
+        usual - found, np.ones(found.size) if weight is None else weight
+    )
     # One nat more: how a few answers differ says little about how they might.
-    error = (lost.std() + 1.0) / np.sqrt(lost.size)
-    if not lost.mean() <= _WORST + _CLEARLY * error:
+    error = (deviation + 1.0) / np.sqrt(size)
+    if not lost <= _WORST + _CLEARLY * error:
         raise DivergenceError
 
 
