@@ -126,7 +126,8 @@ def line(how: str, what: str, model: Any, fit: Callable[[Any], Any], judge: Judg
         try:
             value = f"{judge(fit(model)):9.4f}"
         except DataError as error:
-            value = f"  refused: {error}"
+            value = "  refused"
+            warnings.warn(str(error), stacklevel=1)
     seconds = time.perf_counter() - started
     slowed = sum(schedule.n_slowed for schedule in schedules)
     rate = f"{schedules[-1].learning_rate:10.2g}" if schedules else " " * 10

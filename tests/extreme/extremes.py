@@ -30,6 +30,8 @@ def rating_model(kind, n_factors=4, **more):
         return orbm.MatrixCumulativeRBM(
             n_factors, n_factors, factors=kind, random_state=0, **more
         )  # fmt: skip
+    if kind == "MultinomialRBM":  # whose batches are made for more users than there are here
+        more = {"batch_size": 20, "learning_rate": 0.01, **more}
     return getattr(orbm, kind)(n_factors, random_state=0, **more)
 
 
