@@ -1,13 +1,12 @@
 """Steps far too large: learning recovers, or stops with advice; what was good is kept."""
 
-import sys
-
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
+from ordinalrbm.learn import fit as learning
 from ordinalrbm.learn.loop import DivergenceError, refuse_divergence, refuse_nonsense
 
 
@@ -89,7 +88,6 @@ def test_where_binary_factors_cannot_be_saved_the_others_are_kept():
 
 def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
     """From the fourth epoch on every step is as large as the weights: no smaller rate helps."""
-    learning = sys.modules["ordinalrbm.learn.fit"]
     epoch, models = learning._epoch, []
 
     def explodes(learner, this, number, *others):
@@ -111,7 +109,6 @@ def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
 
 @pytest.mark.parametrize("start", [np.nan, np.inf, 1e4])
 def test_a_start_that_is_no_start_is_refused(start, monkeypatch):
-    learning = sys.modules["ordinalrbm.learn.fit"]
     begin = learning.zero_moments
 
     def spoilt(model):
