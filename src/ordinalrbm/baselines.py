@@ -6,6 +6,7 @@ of the other: the same ratings, ids, scales, held-out ratings, predictions and f
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from typing import Any, Self
 
@@ -22,11 +23,20 @@ from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.infer.predict import Rule
-from ordinalrbm.learn import arrange
+from ordinalrbm.learn import alternate, arrange
+from ordinalrbm.learn.loop import (
+    DivergenceError,
+    refuse_divergence,
+    refuse_nonsense,
+    tell_of_divergence,
+)
+from ordinalrbm.learn.monitor import usual
+from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
 from ordinalrbm.model.baselines.factors import Effects
 from ordinalrbm.model.baselines.learning import Cells, Record
 from ordinalrbm.model.baselines.ordinal_mf import Widths
+from ordinalrbm.model.vector import level_counts
 from ordinalrbm.parameters import check_baseline_parameters, check_choice
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
 from ordinalrbm.stored import Stored
@@ -73,13 +83,8 @@ class _Baseline(BaseEstimator):
         seed = seed_from(self.random_state)
         with threads(self.n_jobs):
             table, held_out = _task(known, catalogue, given, self.validation_fraction, seed)
-            model, history = self._core.fit(
-                table,
-                *self._more_to_fit(catalogue),
-                validation=held_out,
-                settings=self._settings(seed),
-                verbose=bool(self.verbose),
-            )
+            more = self._more_to_fit(catalogue)
+            model, history = self._learnt(table, more, held_out, self._settings(seed))
         self._keep(model, catalogue)
         self._keep_history(history)
         return self
@@ -159,7 +164,7 @@ class _Baseline(BaseEstimator):
         arrays, header = written(self, self._catalogue)
         of_model, numbers = _model_parts(self.model_)
         header |= {"model": self._kind, "numbers": numbers}
-        storage.write(path, arrays | of_model, header)
+        storage.save(path, arrays | of_model, header)
 
     @classmethod
     def _from_file(cls, stored: Stored) -> Self:
@@ -183,6 +188,14 @@ class _Baseline(BaseEstimator):
         """What a core wants to know besides the levels."""
         return ()
 
+    def _learnt(
+        self, table: Observations, more: tuple[Any, ...], held_out: Cells | None, settings: Any
+    ) -> tuple[Any, list[Record]]:
+        """Model and history of the core."""
+        return self._core.fit(
+            table, *more, validation=held_out, settings=settings, verbose=bool(self.verbose)
+        )
+
     def _keep(self, model: Any, catalogue: Catalogue) -> None:
         self.model_ = model
         self.users_, self.items_, self.scales_, self.default_scale_ = catalogue
@@ -204,7 +217,11 @@ class _Baseline(BaseEstimator):
     def _distribution(self, pairs: Pairs) -> np.ndarray:
         columns = _columns_of(self._catalogue, pairs.column)
         with threads(self.n_jobs):
-            return self._core.predict_proba(self.model_, pairs.row, columns)
+            found = self._core.predict_proba(self.model_, pairs.row, columns)
+        # Nothing on an item's scale is impossible, however sure a model may be.
+        exists = np.arange(found.shape[1]) < self.model_.n_levels[columns, None]
+        found = np.where(exists, np.maximum(found, learning.SMALLEST_PROBABILITY), 0.0)
+        return found / found.sum(axis=1, keepdims=True)
 
     def _ratings(self, pairs: Pairs, rule: Rule) -> np.ndarray:
         return self._catalogue.ratings(self._distribution(pairs), pairs.column, rule)
@@ -535,6 +552,39 @@ class MultinomialRBM(_Baseline):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _learnt(
+        self, table: Observations, more: tuple[Any, ...], held_out: Cells | None, settings: Any
+    ) -> tuple[Any, list[Record]]:
+        """The same with smaller steps, from the beginning, as long as these were too large."""
+        schedule = Schedule(
+            settings.learning_rate, n_epochs=self.n_epochs, patience=self.patience, fall=1.0
+        )
+        n_epochs = 0
+        while not n_epochs:
+            smaller = dataclasses.replace(settings, learning_rate=schedule.learning_rate)
+            try:
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    found, history = super()._learnt(table, more, held_out, smaller)
+                    self._refuse_divergence(found, table, held_out)
+                n_epochs = len(history)
+            except (DivergenceError, FloatingPointError):
+                if not schedule.slow_down():
+                    break
+        tell_of_divergence(schedule, n_epochs, stacklevel=4)
+        return found, history
+
+    def _refuse_divergence(self, model: Any, table: Observations, held_out: Cells | None) -> None:
+        """Raise DivergenceError if the model is of no use."""
+        refuse_divergence(model.weights, (model.bias, model.factor_bias))
+        if held_out is None or not held_out.levels.size:
+            held_out = Cells(*alternate.some_of(table))
+        found = self._core.predict_proba(model, held_out.rows, held_out.columns)
+        chosen = found[np.arange(held_out.levels.size), held_out.levels]
+        refuse_nonsense(
+            np.log(np.maximum(chosen, learning.SMALLEST_PROBABILITY)),
+            usual(level_counts(table), table.n_levels, held_out.columns, held_out.levels),
+        )
 
 
 # What to learn

@@ -47,19 +47,28 @@ class Catalogue(NamedTuple):
         one = self.scales
         return [one] * len(self.items) if isinstance(one, Scale) else list(one)
 
+    def distinct(self) -> tuple[list[Scale], np.ndarray]:
+        """The different scales, and which of them each item is on; at once where there is one."""
+        if isinstance(self.scales, Scale):
+            return [self.scales], np.zeros(len(self.items), dtype=np.int64)
+        return _distinct(list(self.scales))
+
     def stranger_scale(self) -> Scale:
         """The scale that ratings of an unknown item would be on.
 
         Of a scale that is longer than any item's, nothing could be learnt.
         """
-        longest = max(self.item_scales(), key=lambda scale: scale.n_levels)
+        longest = max(self.distinct()[0], key=lambda scale: scale.n_levels)
         common = self.default_scale
         return longest if common is None or common.n_levels > longest.n_levels else common
 
     def level_counts(self, has_stranger: bool = False) -> np.ndarray:
         """(items,) number of levels of each item and, at the end, of the unknown one if wanted."""
-        scales = [*self.item_scales(), *([self.stranger_scale()] if has_stranger else [])]
-        return np.array([scale.n_levels for scale in scales], dtype=np.int32)
+        distinct, of_item = self.distinct()
+        counts = np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
+        return np.append(counts, np.int32(self.stranger_scale().n_levels))[
+            : counts.size + has_stranger
+        ]
 
     def lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
         """Positions of a single id or of many, −1 for the unknown."""
@@ -140,7 +149,7 @@ def written(
     estimator: Any, catalogue: Catalogue
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
     """Arrays and header of what every estimator of ratings keeps, whatever its model."""
-    distinct, of_item = _distinct(catalogue.item_scales())
+    distinct, of_item = catalogue.distinct()
     arrays = {"scale_of_item": of_item}
     for name in ("users", "items"):
         parts = getattr(catalogue, name).to_arrays()

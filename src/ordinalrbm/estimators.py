@@ -557,7 +557,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             "best_epoch": self.best_epoch_,
             "about": self.about_,
         }
-        storage.write(path, arrays, header)
+        storage.save(path, arrays, header)
 
     @classmethod
     def _from_file(cls, stored: Stored) -> CumulativeRBM:

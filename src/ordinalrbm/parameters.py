@@ -48,6 +48,8 @@ _BASELINE_REAL = {
     "weight_decay": False,
     "bias_decay": False,
 }
+# Precisions of priors: beyond this nothing is left to learn, and squares of gradients overflow.
+_LARGEST_DECAY = 1e15
 _CHOICES = {
     "unanswered": ("absent", "latent"),
     "free_phase": ("contrastive", "persistent"),
@@ -61,7 +63,7 @@ def check_parameters(estimator: Any) -> None:
         check_whole(name, getattr(estimator, name), low, high)
     for name, choices in _CHOICES.items():
         check_choice(name, getattr(estimator, name), choices)
-    _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+    _check_real("weight_decay", estimator.weight_decay, 0.0, _LARGEST_DECAY)
     _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
     _check_common(estimator)
 
@@ -76,7 +78,7 @@ def check_matrix_parameters(estimator: Any) -> None:
     check_choice("free_phase", estimator.free_phase, _CHOICES["free_phase"])
     _check_real("memory", estimator.memory, 0.0, 1.0)
     if estimator.weight_decay is not None:
-        _check_real("weight_decay", estimator.weight_decay, 0.0, None)
+        _check_real("weight_decay", estimator.weight_decay, 0.0, _LARGEST_DECAY)
     _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
     _check_common(estimator)
 
@@ -91,7 +93,8 @@ def check_baseline_parameters(estimator: Any) -> None:
             check_whole(name, given[name], low, high)
     for name, above_zero in _BASELINE_REAL.items():
         if name in given:
-            _check_real(name, given[name], 0.0, None, open_below=above_zero)
+            most = None if name == "learning_rate" else _LARGEST_DECAY
+            _check_real(name, given[name], 0.0, most, open_below=above_zero)
     if "posterior" in given:
         check_choice("posterior", given["posterior"], ("variational", "point"))
     _check_common(estimator)

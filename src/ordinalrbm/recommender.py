@@ -313,6 +313,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.n_iter_ = len(fitted.history)
         self.about_: dict[str, Any] = {}
         self.history_ = pd.DataFrame(list(fitted.history), columns=fitted.history_columns)
+        if not fitted.history:  # where there was nothing to learn
+            self.history_ = self.history_.astype(float)
         self._set_ratings(known)
 
     def _set_ratings(self, known: Ratings) -> None:
@@ -435,13 +437,12 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _worth(self, score: str) -> np.ndarray:
         """(items, L): what each level of an item counts."""
-        scales = self._catalogue.item_scales()
+        scales, of_item = self._catalogue.distinct()
         common = isinstance(self.scales_, Scale)
         worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
-        tables = {scale: _worth_of_levels(scale, score, common) for scale in set(scales)}
-        for j, scale in enumerate(scales):
-            worth[j, : scale.n_levels] = tables[scale]
-        return worth
+        for k, scale in enumerate(scales):
+            worth[k, : scale.n_levels] = _worth_of_levels(scale, score, common)
+        return worth[of_item]
 
     # New users and items
 
@@ -577,7 +578,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
             arrays |= _model_arrays(number, model, usual)
         header |= {"model": "matrix", "n_models": len(self.models_)}
-        storage.write(path, arrays, header)
+        storage.save(path, arrays, header)
 
     @classmethod
     def _from_file(cls, stored: Stored) -> MatrixCumulativeRBM:
@@ -609,7 +610,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         return Catalogue(self.users_, self.items_, self.scales_, self.ratings_.default_scale)
 
     def _distribution(self, pairs: Pairs) -> np.ndarray:
-        width = max(scale.n_levels for scale in set(self._catalogue.item_scales()))
+        width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
         if not pairs.row.size:
             return np.zeros((0, width))
         models = self.models_

@@ -67,11 +67,10 @@ def load(path: str | os.PathLike) -> Any:
     True
     """
     with _opened(path) as (file, front, header):
-        module, name = estimator_of(path, header)
+        estimator_of(path, header)
         arrays = _arrays(file, front, header)
-    stored = Stored(arrays, header, is_newer=_version(header)[1] > MINOR)
     with refused_if_useless(path):
-        return getattr(importlib.import_module(module), name)._from_file(stored)
+        return _model(arrays, header)
 
 
 @contextmanager
@@ -80,16 +79,40 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, OverflowError) as error:  # DataError is a ValueError
-        said = str(error).rstrip(".")
-        said = said if len(said) <= _MOST_SAID else said[:_MOST_SAID] + "..."
         raise DataError(
-            f"File '{path}' holds a model that cannot be used ({said}); save it again, or take "
-            "another copy of the file."
+            f"File '{path}' holds a model that cannot be used ({_shortened(error)}); save it "
+            "again, or take another copy of the file."
         ) from error
 
 
+def _model(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
+    """The estimator that these make, if they fit together."""
+    module, name = _KINDS[header["model"]]
+    stored = Stored(arrays, header, is_newer=_version(header)[1] > MINOR)
+    return getattr(importlib.import_module(module), name)._from_file(stored)
+
+
+def _shortened(error: Exception) -> str:
+    said = str(error).rstrip(".")
+    return said if len(said) <= _MOST_SAID else said[:_MOST_SAID] + "..."
+
+
+def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+    """Write a model file, unless it could not be read again: parameters may be no numbers."""
+    plain = {name: container.plain(name, array) for name, array in arrays.items()}
+    as_read = json.loads(json.dumps(header, allow_nan=False))
+    try:
+        _model(plain, as_read)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(
+            f"The model was not saved to '{path}', because it could not be read again "
+            f"({_shortened(error)}); fit it again, with a smaller learning rate if it has one."
+        ) from error
+    write(path, plain, header)
+
+
 def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
-    """Write a model file; equal arrays and headers make equal files."""
+    """Write a file; equal arrays and headers make equal files."""
     places = container.layout(arrays)
     plain = {name: container.plain(name, arrays[name]) for name in places}
     about = {

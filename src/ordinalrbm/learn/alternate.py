@@ -37,16 +37,20 @@ from ordinalrbm.learn.checkpoint import (
     unpack_into,
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
+from ordinalrbm.learn.monitor import usual
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
+from ordinalrbm.model.vector import level_counts
 from ordinalrbm.stored import Stored, wrong
 
 Factors = Literal["continuous", "binary", "mixed"]
 
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
+# So many of the ratings that are learnt from tell whether learning diverges, if none is held out.
+_WATCHED = 10_000
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
 # So many updates of the rows are enough; never fewer epochs than the first number, nor more than
@@ -163,6 +167,9 @@ class _Learner:
         settings: MatrixSettings,
     ) -> None:
         self.model, self.validation, self.settings = model, validation, settings
+        self.watched = some_of(observations) if validation is None else validation
+        counts = level_counts(observations)
+        self.usual = usual(counts, observations.n_levels, self.watched.column, self.watched.level)
         rng = np.random.default_rng(settings.seed)
         self.offset = np.empty(observations.n_entries, dtype=np.float32)
         self.processes = [_process(observations, model.by_rows, row_side, 0, rng)]
@@ -200,15 +207,16 @@ class _Learner:
             priors = self.priors[number]
             side = process.make_side(self.model, process.observations, self.offset)
             _pass(process, half, side, priors, epoch, rate, self.settings)
-            refuse_divergence(half.weights, half.steps, half)
+            refuse_divergence(half.weights, half, half.steps)
             found = updated(priors, half, process.n_answers, process.observations.n_levels)
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)
             self.priors[number] = found
         value = np.nan
+        log_probabilities = log_probability([self.model], self.watched)
+        refuse_nonsense(log_probabilities, self.usual)
         if self.validation is not None:
-            value = float(log_probability([self.model], self.validation).mean())
-        refuse_nonsense(value, int(self.model.n_levels.max()))
+            value = float(log_probabilities.mean())
         decay = [priors.weights for priors in self.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
@@ -268,6 +276,14 @@ def _taken_priors(name: str, state: State, like: Priors) -> Priors:
     if min(found.weights, found.bias, found.steps) < 0.0:
         raise wrong(name, "has precisions below zero")
     return found
+
+
+def some_of(observations: Observations) -> Pairs:
+    """Ratings to watch learning by where none is held out: the first, in random order by now."""
+    n_rows = int(np.searchsorted(observations.row_start, _WATCHED)) or 1
+    some = observations.take_rows(np.arange(min(n_rows, observations.n_rows)))
+    row = np.repeat(np.arange(some.n_rows), np.diff(some.row_start))
+    return Pairs(row, some.column, some.level)
 
 
 def _process(

@@ -23,6 +23,9 @@ _ENOUGH = 50_000
 # Drawn towards no change as if by so many ratings: with few of them, nothing is changed much.
 # A shift, in standard deviations of a utility, is expected to be smaller than a gain.
 _PRIOR_RATINGS = np.array([100.0, 100.0, 100.0, 400.0, 400.0])
+# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
+# of one user with thousands, among users with two, would set the shift of all.
+_MOST_ACTIVE = 4.0
 # Wider distributions have their modes nearer the ends of the scale: not for a smaller gain.
 _WORTH_WIDENING = 2e-3
 
@@ -105,7 +108,7 @@ def _log_counts(observations: Observations) -> list[np.ndarray]:
     """Logarithms of how much everyone has rated or been rated, around their means."""
     counts = (np.diff(observations.row_start), observations.column_counts)
     logs = [np.log(np.maximum(count, 1)) for count in counts]
-    return [log - log.mean() for log, count in zip(logs, counts, strict=True)]
+    return [np.clip(log - log.mean(), -_MOST_ACTIVE, _MOST_ACTIVE) for log in logs]
 
 
 def _changed(

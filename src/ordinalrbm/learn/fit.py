@@ -28,7 +28,7 @@ from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.monitor import Monitor, set_aside
 from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.learn.updates import Moments, ascend, zero_moments
-from ordinalrbm.model.start import initial_model
+from ordinalrbm.model.start import by_weight, initial_model
 from ordinalrbm.model.styles import draw_styles, has_styles, with_styles
 from ordinalrbm.model.vector import (
     ARRAYS,
@@ -90,9 +90,13 @@ class _Learner:
         self, observations: Observations, row_weight: np.ndarray | None, settings: Settings
     ) -> None:
         self.settings = settings
-        learnt, self.monitor = set_aside(observations, settings.validation_fraction, settings.seed)
+        learnt, self.monitor = set_aside(
+            observations, settings.validation_fraction, settings.seed, row_weight
+        )
         self.model = with_styles(
-            initial_model(learnt, settings.n_factors, settings.units, settings.seed),
+            initial_model(
+                by_weight(learnt, row_weight), settings.n_factors, settings.units, settings.seed
+            ),
             settings.response_styles,
         )
         self.this = side(self.model, learnt, settings.unanswered, row_weight)
@@ -126,11 +130,14 @@ class _Learner:
         model = self.model
         # Many units with the same weights are, together, as one with a larger one.
         weights, arrays = np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS)
-        refuse_divergence(weights, model.steps, arrays)
+        refuse_divergence(weights, arrays, model.steps)
         held_out = seen = float("nan")
         if self.monitor is not None:
-            held_out, seen = self.monitor.measure(model, self.settings.unanswered)
-        refuse_nonsense(held_out, int(model.n_levels.max()))
+            monitor = self.monitor
+            hidden, known = monitor.measure(model, self.settings.unanswered)
+            judged = monitor.judged
+            refuse_nonsense(hidden if hidden.size else known, judged.usual, judged.weight)
+            held_out, seen = monitor.held_out.mean(hidden), monitor.seen.mean(known)
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, held_out, rate, seconds))
         if self.schedule.after(held_out):

@@ -16,18 +16,26 @@ from tqdm.auto import tqdm
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn.checkpoint import State, Trail
+from ordinalrbm.learn.monitor import spread_of
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model.thresholds import LARGEST_STEP
 from ordinalrbm.stored import LARGEST_PARAMETER
 
 # A utility has standard deviation one: no factor that has learnt something moves it so far.
 LARGEST_WEIGHT = 20.0
-# Nats by which held-out answers may be less likely than by a guess among all levels.
-_WORST = 5.0
+# Nats per answer that a model may lose to the mere frequencies of the answers, by learning chance.
+_WORST = 0.1
+# Standard errors of such a loss that are more than chance, in dozens of epochs.
+_CLEARLY = 5.0
+_NO_STEPS = np.zeros(0)
 
 
 class DivergenceError(ArithmeticError):
     """The steps of an epoch were too large."""
+
+
+class NothingLearntError(DataError):
+    """Not one epoch has gone well, however small the steps."""
 
 
 class Learner(Protocol):
@@ -81,7 +89,8 @@ def learn(learner: Learner, trail: Trail, n_epochs: int, *, verbose: bool, watch
         return True
     finally:
         bar.close()
-    _tell_of_divergence(learner)
+    if learner.schedule is not None:
+        tell_of_divergence(learner.schedule, len(learner.history) if learner.has_model else 0)
     return False
 
 
@@ -107,8 +116,8 @@ def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
 
 
 def refuse_divergence(
-    weights: np.ndarray, steps: np.ndarray, others: Iterable[np.ndarray]
-) -> None:  # fmt: skip
+    weights: np.ndarray, others: Iterable[np.ndarray], steps: np.ndarray = _NO_STEPS
+) -> None:
     """Raise DivergenceError if parameters are such that no file may hold them."""
     bounded = _within(weights, LARGEST_WEIGHT) and steps.max(initial=0.0) <= LARGEST_STEP
     if not bounded or not all(_within(part, LARGEST_PARAMETER) for part in others):
@@ -119,28 +128,40 @@ def _within(numbers: np.ndarray, largest: float) -> bool:
     return bool(np.abs(numbers).max(initial=0.0) <= largest)  # which NaN is not
 
 
-def refuse_nonsense(held_out: float, n_levels: int) -> None:
-    """Raise DivergenceError if held-out answers are much less likely than by a guess.
+def refuse_nonsense(found: np.ndarray, usual: np.ndarray, weight: np.ndarray | None = None) -> None:
+    """Raise DivergenceError if answers are clearly less likely than without a model.
 
-    ``held_out`` is the mean of their log probabilities, NaN when nothing is held out.
+    Parameters
+    ----------
+    found : log probability of each answer that is watched
+    usual : the same by how often each answer was given, see :func:`ordinalrbm.learn.monitor.usual`
+    weight : of each answer, if they differ
     """
-    if held_out < -np.log(n_levels) - _WORST:
+    if not found.size:
+        return
+    lost, deviation, size = spread_of(
+        usual - found, np.ones(found.size) if weight is None else weight
+    )
+    # One nat more: how a few answers differ says little about how they might.
+    error = (deviation + 1.0) / np.sqrt(size)
+    if not lost <= _WORST + _CLEARLY * error:
         raise DivergenceError
 
 
-def _tell_of_divergence(learner: Learner) -> None:
-    schedule = learner.schedule
-    if schedule is None or not schedule.n_slowed:
+def tell_of_divergence(schedule: Schedule, n_epochs: int, stacklevel: int = 5) -> None:
+    """Warn if learning had to go back; ``n_epochs`` have gone well, refused if there are none."""
+    if not schedule.n_slowed:
         return
     diverged = f"Learning diverged with learning_rate={schedule.first_rate:g}"
     now = f"{schedule.learning_rate:g}"
     if not schedule.has_given_up:
         told = f"{diverged} and went on with {now}; set learning_rate to {now} or less."
-    elif learner.has_model:
+    elif n_epochs:
         told = (
-            f"{diverged} and still with {now} after epoch {len(learner.history)}, where it has "
+            f"{diverged} and still with {now} after epoch {n_epochs}, where it has "
             "ended; the best model so far is kept, set learning_rate much lower."
         )
     else:
-        raise DataError(f"{diverged} and still with {now}; set learning_rate much lower.")
-    warnings.warn(told, ConvergenceWarning, stacklevel=5)
+        told = f"{diverged} and still with {now}; set learning_rate much lower."
+        raise NothingLearntError(told)
+    warnings.warn(told, ConvergenceWarning, stacklevel=stacklevel)

@@ -7,15 +7,18 @@ that suit the validation ratings.
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.infer.pairs import Pairs, log_probability
 from ordinalrbm.learn import alternate, continuous
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.learn.loop import NothingLearntError
 from ordinalrbm.model.matrix import MatrixModel
 
 # Shares are drawn towards equal ones as if by so many ratings that speak for each side.
@@ -50,6 +53,10 @@ def fit(
         second = alternate.fit(observations, validation, settings, checkpoints)
     except KeyboardInterrupt:
         return first._replace(history=_told(first), interrupted=True)
+    except NothingLearntError as error:
+        only = "Only continuous factors were learnt, no binary ones:"
+        warnings.warn(f"{only} {str(error)[:1].lower()}{str(error)[1:]}", ConvergenceWarning, 6)
+        return first._replace(history=_told(first))
     shares = _shares(second.models, first.models, validation)
     models = [
         model._replace(share=share * model.share)

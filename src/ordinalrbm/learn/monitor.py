@@ -9,54 +9,90 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.infer.posterior import draws, mean_field
 from ordinalrbm.infer.predict import Cells, log_of_level, mixed, probabilities
-from ordinalrbm.model.vector import Unanswered, VectorModel, side
+from ordinalrbm.model.vector import Unanswered, VectorModel, level_counts, of_answers, side
 
 # So many rows are watched at most: enough for a standard error of about 0.005 nats.
 _WATCHED_ROWS = 4000
 _DRAWS = 50
 # Standard errors of a difference that are more than chance.
 _CLEARLY = 2.0
+# Share of the answers that are seen by learning and hidden from the watcher, if none is held out.
+_SEEN = 0.05
+# Every question has so many answers more, evenly over its levels: some have few of their own.
+_EVEN_ANSWERS = 5.0
+
+
+class Watched(NamedTuple):
+    """Answers to be predicted, and what there is to say about each without a model.
+
+    ``usual`` are log probabilities by how often each answer was given, see :func:`usual`;
+    ``weight`` is that of the rows.
+    """
+
+    cells: Cells
+    usual: np.ndarray
+    weight: np.ndarray
+
+    def mean(self, values: np.ndarray) -> float:
+        """Of a number per answer; NaN where there are none."""
+        return float(np.average(values, weights=self.weight)) if values.size else np.nan
 
 
 class Monitor(NamedTuple):
     """Rows that are watched: what they show, and the answers that are to be predicted from it.
 
-    ``held_out`` answers are never learnt from; their likelihood decides when to stop.
-    ``seen`` answers are learnt from, but hidden from the watcher: their likelihood given the other
-    answers is the pseudo-likelihood of the training data.
+    ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may
+    be none. ``seen`` answers are learnt from, but hidden from the watcher: their likelihood given
+    the other answers is the pseudo-likelihood of the training data.
     """
 
     shown: Observations
-    held_out: Cells
-    seen: Cells
+    held_out: Watched
+    seen: Watched
 
-    def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[float, float]:
-        """Mean log probability of the held-out and of the seen answers, by mean-field."""
+    @property
+    def judged(self) -> Watched:
+        """The answers that tell whether learning diverges."""
+        return self.held_out if self.held_out.weight.size else self.seen
+
+    def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[np.ndarray, np.ndarray]:
+        """Log probabilities of the held-out and of the seen answers, by mean-field."""
         this = side(model, self.shown, unanswered)
         found = mean_field(model, this)
         held_out, seen = (
-            log_of_level(mixed(model, this, found, cells), cells.level).mean()
-            for cells in (self.held_out, self.seen)
+            log_of_level(mixed(model, this, found, cells), cells.level)
+            for cells in (self.held_out.cells, self.seen.cells)
         )
-        return float(held_out), float(seen)
+        return held_out, seen
 
     def is_worse(
         self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int
     ) -> bool:
         """Whether a model predicts the held-out answers worse than another, beyond chance."""
+        weight = self.held_out.weight
+        if not weight.size:
+            return False
         first, second = (self._by_draws(each, unanswered, seed) for each in (model, other))
-        lost = second - first
-        return bool(lost.mean() > _CLEARLY * lost.std() / np.sqrt(lost.size))
+        lost, deviation, size = spread_of(second - first, weight)
+        return bool(lost > _CLEARLY * deviation / np.sqrt(size))
 
     def _by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> np.ndarray:
         """Log probability of each held-out answer, by sampling: slower and unbiased."""
         chain = draws(model, side(model, self.shown, unanswered), _DRAWS, seed)
-        distribution = probabilities(model, chain, self.held_out)
-        return log_of_level(distribution, self.held_out.level)
+        cells = self.held_out.cells
+        return log_of_level(probabilities(model, chain, cells), cells.level)
+
+
+def spread_of(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+    """Mean, standard deviation, and of how many equal ones the weights make the mean."""
+    mean = float(np.average(values, weights=weight))
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weight)))
+    total = weight.sum(dtype=np.float64)
+    return mean, deviation, float(total**2 / np.square(weight, dtype=np.float64).sum())
 
 
 def set_aside(
-    observations: Observations, fraction: float, seed: int
+    observations: Observations, fraction: float, seed: int, row_weight: np.ndarray | None = None
 ) -> tuple[Observations, Monitor | None]:
     """Answers to learn from, and a monitor of the rest.
 
@@ -67,19 +103,32 @@ def set_aside(
     n_rows = min(observations.n_rows, _WATCHED_ROWS)
     n_watched = int(observations.row_start[n_rows])
     draw = rng.random(n_watched)
-    held_out, seen = draw < fraction, draw >= 1.0 - fraction
-    if fraction == 0.0 or not held_out.any() or not seen.any():
+    held_out, seen = draw < fraction, draw >= 1.0 - (fraction or _SEEN)
+    if not seen.any() or not (held_out.any() or fraction == 0.0):
         return observations, None
     learnt = np.ones(observations.n_entries, dtype=bool)
     learnt[:n_watched] = ~held_out
+    to_learn = observations.select(learnt)
     watched = observations.take_rows(np.arange(n_rows))
-    return observations.select(learnt), Monitor(
-        shown=watched.select(~(held_out | seen)),
-        held_out=_cells(watched, held_out),
-        seen=_cells(watched, seen),
-    )
+    counts = level_counts(to_learn, row_weight)
+
+    def of(chosen: np.ndarray) -> Watched:
+        part = watched.select(chosen)
+        weight = of_answers(part, None if row_weight is None else row_weight[:n_rows])
+        cells = Cells(part.row_start, part.column, part.level)
+        return Watched(cells, usual(counts, to_learn.n_levels, part.column, part.level), weight)
+
+    return to_learn, Monitor(watched.select(~(held_out | seen)), of(held_out), of(seen))
 
 
-def _cells(observations: Observations, chosen: np.ndarray) -> Cells:
-    part = observations.select(chosen)
-    return Cells(part.row_start, part.column, part.level)
+def usual(
+    counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray
+) -> np.ndarray:
+    """Log probability of answers by how often each was given to that question; −1 is any question.
+
+    What a model must not be worse than.
+    """
+    counts = np.vstack([counts, counts.sum(axis=0)])
+    n_levels = np.append(n_levels, counts.shape[1])
+    alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
+    return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))

@@ -47,6 +47,15 @@ class _Structure(NamedTuple):
     variance: np.ndarray
 
 
+def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Observations:
+    """As many rows, each as often as it weighs: what is counted in them is weighted."""
+    if row_weight is None:
+        return observations
+    upto = np.cumsum(row_weight, dtype=np.float64)
+    evenly = (np.arange(observations.n_rows) + 0.5) / observations.n_rows
+    return observations.take_rows(np.searchsorted(upto, evenly * upto[-1]))
+
+
 def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
     """Model to start learning from.
 

@@ -112,14 +112,26 @@ def coins(n_rows: int, model: VectorModel, rng: np.random.Generator) -> np.ndarr
     return on.astype(factor_type(model.units))
 
 
-def level_counts(observations: Observations) -> np.ndarray:
-    """(N, L): how often each level of each column was chosen."""
+def level_counts(observations: Observations, row_weight: np.ndarray | None = None) -> np.ndarray:
+    """(N, L): how often each level of each column was chosen, by rows that may have weights."""
     width = int(observations.n_levels.max(initial=1))
-    counts = np.zeros((observations.n_columns, width), dtype=np.int64)
+    weight = None if row_weight is None else of_answers(observations, row_weight)
+    counts = np.zeros((observations.n_columns, width), np.int64 if weight is None else np.float64)
     for level in range(width):
-        chosen = observations.column[observations.level == level]
-        counts[:, level] = np.bincount(chosen, minlength=observations.n_columns)
+        chosen = observations.level == level
+        counts[:, level] = np.bincount(
+            observations.column[chosen],
+            None if weight is None else weight[chosen],
+            minlength=observations.n_columns,
+        )
     return counts
+
+
+def of_answers(observations: Observations, row_weight: np.ndarray | None) -> np.ndarray:
+    """The weight of each answer, that of its row; all ones where rows have none."""
+    if row_weight is None:
+        return np.ones(observations.n_entries, dtype=np.float32)
+    return np.repeat(row_weight, np.diff(observations.row_start))
 
 
 def side(

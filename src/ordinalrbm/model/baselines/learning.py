@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 Model = TypeVar("Model")
 # A probability is never quite zero: one cell that a model thought impossible must not turn the
 # mean log probability of all others into minus infinity.
-_SMALLEST_PROBABILITY = 1e-12
+SMALLEST_PROBABILITY = 1e-12
 # A rise of the mean log probability that is worth waiting for.
 _WORTHWHILE = 1e-4
 
@@ -51,7 +51,7 @@ def learn(
     """Run epochs until validation cells are no longer predicted better; keep the best.
 
     Without validation cells all epochs are run and the last is kept. Ctrl-C ends learning and
-    gives the best epoch so far.
+    gives the best epoch so far. A model that gives no numbers raises FloatingPointError.
 
     Parameters
     ----------
@@ -112,4 +112,7 @@ def log_probability(
         return float("nan")
     distribution = predict_proba(model, cells.rows, cells.columns)
     chosen = distribution[np.arange(cells.levels.size), cells.levels]
-    return float(np.log(np.maximum(chosen, _SMALLEST_PROBABILITY)).mean())
+    value = float(np.log(np.maximum(chosen, SMALLEST_PROBABILITY)).mean())
+    if np.isnan(value):
+        raise FloatingPointError("probabilities that are no numbers")
+    return value

@@ -1,0 +1,149 @@
+"""Ratings as strange as they may legally be: models stay finite, and sensible."""
+
+import numpy as np
+import pytest
+from extremes import RATING_MODELS, checked_ratings, mean_loss, rating_model, shares
+
+every_model = pytest.mark.parametrize("kind", RATING_MODELS)
+# Takes ratings for numbers: of how likely each is, it knows only mean and spread.
+ORDINAL = [kind for kind in RATING_MODELS if kind != "GaussianMF"]
+SHARES = [0.1, 0.1, 0.2, 0.5, 0.1]
+
+
+def tastes(n_users, n_items, share=0.4, n_levels=5, seed=0):
+    """Who rated what how, 1 to L, with quality and two tastes in it."""
+    rng = np.random.default_rng(seed)
+    of_user, of_item = rng.normal(size=(n_users, 2)), rng.normal(size=(n_items, 2))
+    user, item = np.nonzero(rng.random((n_users, n_items)) < share)
+    utility = 0.6 * (of_user[user] * of_item[item]).sum(axis=1) + 0.7 * of_item[item, 0]
+    utility += 0.5 * rng.normal(size=user.size)
+    rating = 1 + np.clip(np.floor((utility + 2.0) / 4.0 * n_levels), 0, n_levels - 1).astype(int)
+    return user, item, rating
+
+
+def parts(ratings, share=0.1):
+    """Ratings to learn from, and others."""
+    test = np.random.default_rng(9).random(ratings[0].size) < share
+    return [tuple(part[chosen] for part in ratings) for chosen in (~test, test)]
+
+
+@every_model
+@pytest.mark.parametrize("scale", [None, [1, 2, 3, 4, 5]])
+def test_all_ratings_are_equal(kind, scale, tmp_path):
+    user, item, _ = tastes(40, 30)
+    model = rating_model(kind, scale=scale).fit((user, item, np.full(user.size, 3)))
+    found = checked_ratings(model, user, item, tmp_path)
+    assert found[:, 0 if scale is None else 2].min() > 0.95
+    assert (found > 0).all()
+
+
+@every_model
+@pytest.mark.parametrize("who", ["user", "item", "both"])
+def test_one_rating_each(kind, who, tmp_path):
+    """Nothing is known of anybody, so that strangers are predicted by the frequencies."""
+    rng = np.random.default_rng(0)
+    n, few = 1000, rng.integers(0, 10, 1000)
+    rating = 1 + rng.choice(5, n, p=SHARES)
+    user = few if who == "item" else np.arange(n)
+    item = few if who == "user" else np.arange(n)
+    model = rating_model(kind).fit((user, item, rating))
+    checked_ratings(model, user[:100], item[:100], tmp_path)
+    stranger = model.predict_proba([-1], [-1])[0]
+    assert abs(stranger @ np.arange(1, 6) - rating.mean()) < 0.15
+    if kind in ORDINAL:
+        np.testing.assert_allclose(stranger, shares(rating - 1, 5), atol=0.06)
+
+
+@every_model
+def test_a_hundred_levels_half_of_them_never_given(kind, tmp_path):
+    user, item, rating = tastes(80, 40, n_levels=100)
+    learnt, test = parts((user, item, np.minimum(rating, 50)))
+    model = rating_model(kind, scale=list(range(1, 101))).fit(learnt)
+    found = checked_ratings(model, *test[:2], tmp_path)
+    assert (found > 0).all()
+    error = np.abs(model.predict(*test[:2]) - test[2]).mean()
+    assert error < 0.9 * np.abs(learnt[2].mean() - test[2]).mean()
+    if kind in ORDINAL and kind != "MultinomialRBM":  # which knows nothing of neighbours
+        assert mean_loss(found, test[2] - 1) < mean_loss(
+            np.tile(shares(learnt[2] - 1, 100), (len(found), 1)), test[2] - 1
+        )
+
+
+@pytest.mark.parametrize("kind", ORDINAL)
+def test_two_levels_beside_a_hundred(kind, tmp_path):
+    user, item, rating = tastes(60, 20, n_levels=100)
+    rating = np.where(item == 0, 1 + (rating > 50), rating)
+    model = rating_model(kind, scale=list(range(1, 101)), item_scales={0: [1, 2]})
+    model.fit((user, item, rating))
+    found = checked_ratings(model, user, item, tmp_path)
+    assert (found[item == 0, 2:] == 0).all()
+    assert (found[item != 0] > 0).all()
+
+
+@every_model
+def test_more_factors_than_users_and_items(kind, tmp_path):
+    learnt, test = parts(tastes(25, 12, share=0.9), 0.2)
+    model = rating_model(kind, n_factors=64, scale=[1, 2, 3, 4, 5]).fit(learnt)
+    found = checked_ratings(model, *test[:2], tmp_path)
+    usual = np.tile(shares(learnt[2] - 1, 5), (len(found), 1))
+    assert mean_loss(found, test[2] - 1) < mean_loss(usual, test[2] - 1) + 0.1
+
+
+@every_model
+def test_items_that_all_agree_on(kind, tmp_path):
+    user, item, _ = tastes(60, 40)
+    learnt, test = parts((user, item, np.where(item < 20, 1, 5)))
+    model = rating_model(kind).fit(learnt)
+    found = checked_ratings(model, *test[:2], tmp_path)
+    assert mean_loss(found, (test[2] == 5).astype(int)) < 0.15
+    assert (model.predict(*test[:2], rule="mode") == test[2]).all()
+    assert max(np.abs(part).max(initial=0) for part in _learnt_numbers(model)) < 50
+
+
+@every_model
+def test_two_kinds_of_users_who_never_agree(kind, tmp_path):
+    user, item, _ = tastes(60, 40)
+    learnt, test = parts((user, item, np.where((item < 20) == (user < 30), 1, 5)))
+    model = rating_model(kind).fit(learnt)
+    found = checked_ratings(model, *test[:2], tmp_path)
+    assert mean_loss(found, (test[2] == 5).astype(int)) < 0.35
+    assert (model.predict(*test[:2], rule="mode") == test[2]).mean() > 0.95
+
+
+@every_model
+def test_users_who_are_all_alike(kind, tmp_path):
+    pattern = np.array([1, 5, 3, 2, 4, 4])
+    user, item = np.divmod(np.arange(360), 6)
+    learnt, test = parts((user, item, pattern[item]))
+    model = rating_model(kind).fit(learnt)
+    checked_ratings(model, *test[:2], tmp_path)
+    assert (model.predict(*test[:2], rule="mode") == test[2]).all()
+
+
+@every_model
+@pytest.mark.parametrize(
+    "ratings",
+    [
+        (np.zeros(20, dtype=int), np.arange(20), 1 + np.arange(20) % 5),
+        (np.arange(20), np.zeros(20, dtype=int), 1 + np.arange(20) % 5),
+        ([0], [0], [3]),
+        ([0, 1], [0, 1], [1, 5]),
+    ],
+    ids=["one user", "one item", "one rating", "two ratings"],
+)
+def test_hardly_any_ratings(kind, ratings, tmp_path):
+    model = rating_model(kind, scale=[1, 2, 3, 4, 5]).fit(ratings)
+    checked_ratings(model, *ratings[:2], tmp_path)
+
+
+def _learnt_numbers(model):
+    """Effects, in units of the utility; precisions may be as large as they like."""
+    if hasattr(model, "models_"):
+        for one in model.models_:
+            for half in one[:2]:
+                yield from half[:2]
+        return
+    core = model.model_
+    yield from (core.weights, core.bias) if hasattr(core, "weights") else (
+        core.rows.mean, core.columns.mean,
+    )  # fmt: skip

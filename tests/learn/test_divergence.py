@@ -1,0 +1,152 @@
+"""Steps far too large: learning recovers, or stops with advice; what was good is kept."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import ordinalrbm as orbm
+from ordinalrbm.errors import DataError
+from ordinalrbm.learn import fit as learning
+from ordinalrbm.learn.loop import DivergenceError, refuse_divergence, refuse_nonsense
+
+
+def survey(n_rows=600, seed=0):
+    """Six questions about one trait, and which answers are hidden."""
+    rng = np.random.default_rng(seed)
+    utility = rng.normal(size=(n_rows, 1)) + rng.normal(size=(n_rows, 6))
+    X = 1.0 + np.clip(np.floor(utility + 2.5), 0, 4)
+    return X, rng.random(X.shape) < 0.1
+
+
+def loss_of_survey(model, X, gaps):
+    """Of the model and of the frequencies, per hidden answer."""
+    found = np.stack(model.predict_proba(np.where(gaps, np.nan, X)), axis=1)
+    row, column = np.nonzero(gaps)
+    level = X[gaps].astype(int) - 1
+    counts = np.stack([np.bincount(c[~g].astype(int), minlength=6)[1:] for c, g in zip(
+        X.T, gaps.T, strict=True)])  # fmt: skip
+    usual = counts / counts.sum(axis=1, keepdims=True)
+    return -np.log(found[row, column, level]).mean(), -np.log(usual[column, level]).mean()
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.05], ids=["nothing held out", "held out"])
+@pytest.mark.parametrize("how", [{}, {"units_per_factor": 20, "response_styles": 3}])
+def test_a_rate_a_thousand_times_too_large_gives_a_model_of_use(how, fraction):
+    X, gaps = survey()
+    model = orbm.CumulativeRBM(
+        8, learning_rate=10.0, n_epochs=15, validation_fraction=fraction, random_state=0, **how
+    )
+    with pytest.warns(ConvergenceWarning, match=r"diverged .* set learning_rate to .* or less"):
+        model.fit(np.where(gaps, np.nan, X))
+    own, usual = loss_of_survey(model, X, gaps)
+    assert own < usual
+    assert all(np.isfinite(part).all() for part in model.model_[:-1])
+
+
+def ratings(seed=0):
+    """Users and items with one taste; a tenth of the ratings apart."""
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((150, 40)) < 0.5)
+    taste, kind = rng.normal(size=150), rng.normal(size=40)
+    utility = taste[user] * kind[item] + 0.5 * rng.normal(size=user.size)
+    rating = 1 + np.clip(np.floor(utility + 2.5), 0, 4).astype(int)
+    test = rng.random(user.size) < 0.1
+    return [tuple(part[chosen] for part in (user, item, rating)) for chosen in (~test, test)]
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.05], ids=["nothing held out", "held out"])
+@pytest.mark.parametrize("kind", ["binary", "mixed", "multinomial"])
+def test_the_same_of_ratings(kind, fraction):
+    learnt, test = ratings()
+    given = {"validation_fraction": fraction, "random_state": 0}
+    if kind == "multinomial":
+        model = orbm.MultinomialRBM(4, learning_rate=20.0, n_epochs=30, **given)
+    else:
+        model = orbm.MatrixCumulativeRBM(
+            4, 4, factors=kind, learning_rate=150.0, n_epochs=10, **given
+        )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match=r"diverged .* set learning_rate to .* or less"):
+        model.fit(learnt)
+    level = test[2] - 1
+    own = -np.log(model.predict_proba(*test[:2])[np.arange(level.size), level]).mean()
+    usual = np.bincount(learnt[2] - 1) / learnt[2].size
+    assert own < -np.log(usual[level]).mean()
+
+
+def test_where_binary_factors_cannot_be_saved_the_others_are_kept():
+    learnt, test = ratings()
+    model = orbm.MatrixCumulativeRBM(
+        4, 4, factors="mixed", learning_rate=1e30, n_epochs=5, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning, match=r"Only continuous .* set learning_rate much lower"):
+        model.fit(learnt)
+    alone = orbm.MatrixCumulativeRBM(4, 4, n_epochs=5, random_state=0).fit(learnt)
+    np.testing.assert_array_equal(
+        model.predict_proba(*test[:2]), alone.predict_proba(*test[:2])
+    )  # fmt: skip
+
+
+def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
+    """From the fourth epoch on every step is as large as the weights: no smaller rate helps."""
+    epoch, models = learning._epoch, []
+
+    def explodes(learner, this, number, *others):
+        epoch(learner, this, number, *others)
+        if number > 3:
+            learner.model.weights[:] = 10.0 * (-1.0) ** np.arange(learner.model.weights.shape[1])
+        else:
+            models.append(learner.model.copy())
+
+    monkeypatch.setattr(learning, "_epoch", explodes)
+    X, gaps = survey()
+    with pytest.warns(ConvergenceWarning, match="after epoch 3, .* best model so far is kept"):
+        model = orbm.CumulativeRBM(4, n_epochs=12, random_state=0).fit(np.where(gaps, np.nan, X))
+    assert model.n_iter_ == 3
+    np.testing.assert_array_equal(model.model_.weights, models[model.best_epoch_ - 1].weights)
+    own, usual = loss_of_survey(model, X, gaps)
+    assert own < usual
+
+
+@pytest.mark.parametrize("start", [np.nan, np.inf, 1e4])
+def test_a_start_that_is_no_start_is_refused(start, monkeypatch):
+    begin = learning.zero_moments
+
+    def spoilt(model):
+        model.weights[0, 0] = start
+        return begin(model)
+
+    monkeypatch.setattr(learning, "zero_moments", spoilt)
+    with pytest.raises(DataError, match=r"diverged .* set learning_rate much lower"):
+        orbm.CumulativeRBM(4, n_epochs=3, random_state=0).fit(survey()[0])
+
+
+def test_what_counts_as_nonsense():
+    usual = np.full(1000, np.log(0.2))
+    refuse_nonsense(usual - 0.1, usual)  # overfitting, not divergence
+    with pytest.raises(DivergenceError):
+        refuse_nonsense(usual - 0.5, usual)
+    with pytest.raises(DivergenceError):
+        refuse_nonsense(np.full(1000, np.nan), usual)
+    refuse_nonsense((usual - 4.0)[:1], usual[:1])  # one surprise
+    # What hardly weighs anything hardly matters.
+    weight = np.where(np.arange(1000) < 900, 1.0, 1e-9)
+    refuse_nonsense(np.where(weight < 1, usual - 9.0, usual), usual, weight)
+
+
+def test_weights_out_of_all_bounds_are_divergence():
+    with pytest.raises(DivergenceError):
+        refuse_divergence(np.array([0.0, np.nan]), ())
+    with pytest.raises(DivergenceError):
+        refuse_divergence(np.array([25.0]), ())
+    refuse_divergence(np.array([5.0]), (np.array([1e3]),))
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf, 1e9])
+def test_a_model_that_could_not_be_read_again_is_not_saved(spoilt, tmp_path):
+    X, _ = survey(60)
+    model = orbm.CumulativeRBM(2, n_epochs=1, random_state=0).fit(X)
+    model.save(tmp_path / "good.orbm")
+    model.model_.weights[0, 0] = spoilt
+    with pytest.raises(DataError, match=r"not saved to '.*bad.orbm'.*array 'weights'"):
+        model.save(tmp_path / "bad.orbm")
+    assert [path.name for path in tmp_path.iterdir()] == ["good.orbm"]
