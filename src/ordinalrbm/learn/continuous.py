@@ -9,7 +9,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.regress import Party, Prior
+from ordinalrbm.engine.party import Party, Prior
 from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs, log_probability
 from ordinalrbm.learn.alternate import (
@@ -34,6 +34,7 @@ from ordinalrbm.model.continuous import (
     Parties,
     dealt,
     epoch,
+    on_cpu,
     size_of_factors,
     start,
     to_matrix,
@@ -65,7 +66,7 @@ class _Learner:
         self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.transposed = observations.transpose()
+        self.data = on_cpu(observations)
         self.n_factors = settings.n_row_factors, settings.n_column_factors
         self.parties = start(
             observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed
@@ -92,7 +93,7 @@ class _Learner:
     def epoch(self) -> None:
         """Rows, columns, and a look at the validation ratings."""
         number, averaged = len(self.history) + 1, self.settings.n_averaged
-        self.parties = epoch(self.observations, self.transposed, self.parties, number)
+        self.parties = epoch(self.data, self.parties, number)
         value = np.nan
         if self.validation is not None:
             model = to_matrix(self.parties, *self.in_use)
