@@ -65,7 +65,7 @@ class Side(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.row_start.size - 1
+        return len(self.row_start) - 1
 
 
 class Batch(NamedTuple):
