@@ -6,8 +6,6 @@ for narrow and far-out intervals alike.
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
@@ -24,7 +22,7 @@ _N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = map(tl.constexpr, lanes.NORMAL)
 
 
 @triton.jit
-def exp_and_fall(x: Any) -> Any:
+def exp_and_fall(x):
     """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy."""
     x = tl.maximum(x, -700.0)
     shifted = x * _LOG2E + _ROUNDER
@@ -46,7 +44,7 @@ def exp_and_fall(x: Any) -> Any:
 
 
 @triton.jit
-def mills_ratio(x: Any) -> Any:
+def mills_ratio(x):
     """(1 − Φ(x))/φ(x) for x ≥ 0."""
     inverse = 1.0 / ((x + 4.5) * (1.0 + 0.5 * x))
     k = (x - 4.5) * ((1.0 + 0.5 * x) * inverse)
@@ -66,7 +64,7 @@ def mills_ratio(x: Any) -> Any:
 
 
 @triton.jit
-def logistic(x: Any) -> Any:
+def logistic(x):
     """1/(1 + exp(−x)), exact at both ends."""
     e, _ = exp_and_fall(-tl.abs(x))
     low = e / (1.0 + e)
@@ -74,7 +72,7 @@ def logistic(x: Any) -> Any:
 
 
 @triton.jit
-def standard_normal(u: Any) -> Any:
+def standard_normal(u):
     """Φ⁻¹(u)."""
     r = u - 0.5
     square = 4.0 * r * r
@@ -92,7 +90,7 @@ def standard_normal(u: Any) -> Any:
 
 
 @triton.jit
-def interval(lower: Any, upper: Any) -> Any:
+def interval(lower, upper):
     """Mirror an interval so that its middle is not negative, and measure it; see lanes."""
     flipped = lower + upper < 0.0
     a = tl.maximum(tl.where(flipped, -upper, lower), -1e6)
@@ -109,7 +107,7 @@ def interval(lower: Any, upper: Any) -> Any:
 
 
 @triton.jit
-def edge_densities(lower: Any, upper: Any) -> Any:
+def edge_densities(lower, upper):
     """Density of the truncated standard normal at its lower and upper end, and its mean."""
     flipped, _, _, at_a, at_b, fall, _, mass = interval(lower, upper)
     scale = 1.0 / mass
@@ -122,7 +120,7 @@ def edge_densities(lower: Any, upper: Any) -> Any:
 
 
 @triton.jit
-def log_mass(lower: Any, upper: Any) -> Any:
+def log_mass(lower, upper):
     """Log of Φ(upper) − Φ(lower)."""
     _, a, _, _, _, _, _, scaled = interval(lower, upper)
     start = tl.maximum(a, 0.0)
@@ -130,7 +128,7 @@ def log_mass(lower: Any, upper: Any) -> Any:
 
 
 @triton.jit
-def truncated_draw(lower: Any, upper: Any, u: Any) -> Any:
+def truncated_draw(lower, upper, u):
     """Inversion of the truncated distribution function; see lanes."""
     flipped, a, b, at_a, _, _, mills_a, mass = interval(lower, upper)
     share = tl.where(flipped, 1.0 - u, u)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -102,7 +102,7 @@ def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:
 
 
 @triton.jit
-def _sum_pieces(partial: Any, start: Any, total: Any, width: Any, block: tl.constexpr) -> None:
+def _sum_pieces(partial, start, total, width, block: tl.constexpr):
     row = tl.program_id(0)
     a = tl.program_id(1) * block + tl.arange(0, block)
     first, stop = tl.load(start + row), tl.load(start + row + 1)

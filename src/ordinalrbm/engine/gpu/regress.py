@@ -101,9 +101,9 @@ def _shape(width: int, numbers: int) -> tuple[int, int]:
 
 @triton.jit
 def _set_means(
-    row_of: Any, first_of: Any, stop_of: Any, column: Any, mean: Any, features: Any, at: Any,
-    width: Any, tile: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, column, mean, features, at,
+    width, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     """Mean utility of every answer."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -121,9 +121,9 @@ def _set_means(
 
 @triton.jit
 def _gather(
-    row_of: Any, first_of: Any, stop_of: Any, column: Any, features: Any, variance: Any, pull: Any,
-    partial: Any, width: Any, tile: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, column, features, variance, pull,
+    partial, width, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     """Sums of a piece: pull times feature, variance of the feature, its square."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -153,9 +153,9 @@ def _gather(
 
 @triton.jit
 def _apply(
-    row_of: Any, first_of: Any, stop_of: Any, column: Any, features: Any, direction: Any,
-    partial: Any, width: Any, tile: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, column, features, direction,
+    partial, width, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     """A piece's part of the system times a direction."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -180,9 +180,9 @@ def _apply(
 
 @triton.jit
 def _ends(
-    level: Any, row: Any, i: Any, widths: Any, other_widths: Any, n_levels: Any,
-    other_n_levels: Any, n_steps: Any, here: Any,
-) -> Any:  # fmt: skip
+    level, row, i, widths, other_widths, n_levels,
+    other_n_levels, n_steps, here,
+):  # fmt: skip
     """Ends of the levels of some answers of a row; see :mod:`ordinalrbm.engine.ends`."""
     own, others = widths + row * n_steps, other_widths + i * n_steps
     end = tl.load(own) + tl.load(others, mask=here, other=0.0)
@@ -199,9 +199,9 @@ def _ends(
 
 @triton.jit
 def _set_pulls(
-    row_of: Any, first_of: Any, stop_of: Any, column: Any, level: Any, widths: Any,
-    other_widths: Any, n_levels: Any, other_n_levels: Any, at: Any, n_steps: Any,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, column, level, widths,
+    other_widths, n_levels, other_n_levels, at, n_steps,
+):  # fmt: skip
     """How far the expected utility of every answer is from its mean, in place of the mean."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -259,9 +259,9 @@ def move_widths(this: Party, prior: Prior, system: torch.Tensor, rows: slice) ->
 
 @triton.jit
 def _set_doubts(
-    row_of: Any, first_of: Any, stop_of: Any, column: Any, mean: Any, variance: Any, features: Any,
-    features_variance: Any, doubt: Any, width: Any, tile: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, column, mean, variance, features,
+    features_variance, doubt, width, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     """Variance of the mean of every answer."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -283,10 +283,10 @@ def _set_doubts(
 
 @triton.jit
 def _sum_widths(
-    row_of: Any, first_of: Any, stop_of: Any, column: Any, level: Any, widths: Any,
-    other_widths: Any, n_levels: Any, other_n_levels: Any, at: Any, doubt: Any, partial: Any,
-    n_steps: Any,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, column, level, widths,
+    other_widths, n_levels, other_n_levels, at, doubt, partial,
+    n_steps,
+):  # fmt: skip
     """A piece's slope and curvature by the log widths; see the CPU engine."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -322,7 +322,7 @@ def _sum_widths(
 
 
 @triton.jit
-def _newton(system: Any, steps: Any, variance: Any, n_rows: Any, n_steps: Any) -> None:
+def _newton(system, steps, variance, n_rows, n_steps):
     """Solve each row's small system by Cholesky's method, a row per thread; it is used up.
 
     As the CPU engine does it, with the slopes in column 0 and row 0 as working memory.

@@ -300,10 +300,10 @@ def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
 
 @triton.jit
 def _set_means(
-    row_of: Any, first_of: Any, stop_of: Any, base: Any, column: Any, weights: Any, bias: Any,
-    offset: Any, factors: Any, mean: Any, n_factors: Any, has_offset: tl.constexpr,
+    row_of, first_of, stop_of, base, column, weights, bias,
+    offset, factors, mean, n_factors, has_offset: tl.constexpr,
     tile: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """Mean utility of every answer, given the factors of its row."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -324,9 +324,9 @@ def _set_means(
 
 @triton.jit
 def _ends(
-    answer: Any, row: Any, i: Any, here: Any, thresholds: Any, n_ends: Any, stretch: Any,
-    row_steps: Any, n_row_steps: Any, has_stretch: tl.constexpr, has_steps: tl.constexpr,
-) -> Any:  # fmt: skip
+    answer, row, i, here, thresholds, n_ends, stretch,
+    row_steps, n_row_steps, has_stretch: tl.constexpr, has_steps: tl.constexpr,
+):  # fmt: skip
     """Ends of the levels of some answers of a row; see the CPU engine."""
     ends = thresholds + i * n_ends
     if has_steps:
@@ -350,18 +350,13 @@ def _ends(
 
 
 @triton.jit
-def _uniform(seed: Any, row: Any, position: Any, sweep: Any, stream: Any) -> Any:
+def _uniform(seed, row, position, sweep, stream):
     """Uniform numbers by their counters; four neighbouring positions share a block."""
     key = tl.load(seed)
     block = (position >> 2).to(tl.uint32)
     zero = block * 0
-    w0, w1, w2, w3 = tl.philox(
-        key,
-        row.to(tl.uint32) + zero,
-        block,
-        zero + sweep.to(tl.uint32),
-        zero + stream.to(tl.uint32),
-    )
+    who, when, what = (zero + row).to(tl.uint32), zero + sweep, zero + stream
+    w0, w1, w2, w3 = tl.philox(key, who, block, when.to(tl.uint32), what.to(tl.uint32))
     which = position & 3
     word = tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3)))
     return (word.to(tl.int64).to(tl.float64) + 0.5) * 2.3283064365386963e-10
@@ -369,11 +364,11 @@ def _uniform(seed: Any, row: Any, position: Any, sweep: Any, stream: Any) -> Any
 
 @triton.jit
 def _draw(
-    row_of: Any, first_of: Any, stop_of: Any, base: Any, column: Any, level: Any, thresholds: Any,
-    n_ends: Any, stretch: Any, row_steps: Any, n_row_steps: Any, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility: Any, row_start: Any, seed: Any, sweep: tl.int64,
-    stream: tl.int64, clamped: tl.constexpr,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, base, column, level, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, utility, row_start, seed, sweep,
+    stream, clamped: tl.constexpr,
+):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -396,10 +391,10 @@ def _draw(
 
 @triton.jit
 def _expect(
-    row_of: Any, first_of: Any, stop_of: Any, base: Any, column: Any, level: Any, thresholds: Any,
-    n_ends: Any, stretch: Any, row_steps: Any, n_row_steps: Any, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility: Any, at_low: Any, at_high: Any,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, base, column, level, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, utility, at_low, at_high,
+):  # fmt: skip
     """Expected utilities of a piece in place of their means, and the densities at the ends."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -420,9 +415,9 @@ def _expect(
 
 @triton.jit
 def _activate(
-    row_of: Any, first_of: Any, stop_of: Any, base: Any, column: Any, weights: Any, utility: Any,
-    partial: Any, n_factors: Any, tile: tl.constexpr, block: tl.constexpr,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, base, column, weights, utility,
+    partial, n_factors, tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
     """What a piece of answers tells the factors of its row."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -442,9 +437,9 @@ def _activate(
 
 @triton.jit
 def _draw_factors(
-    activation: Any, factors: Any, seed: Any, first_row: tl.int64, n_rows: Any, n_factors: Any,
-    sweep: tl.int64, stream: tl.int64, units: Any,
-) -> None:  # fmt: skip
+    activation, factors, seed, first_row, n_rows, n_factors,
+    sweep, stream, units,
+):  # fmt: skip
     """Draw the factors of the batch's rows, one factor per thread."""
     cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
     here = cell < n_rows * n_factors
@@ -459,7 +454,7 @@ def _draw_factors(
 
 
 @triton.jit
-def _units_on(a: Any, uniform: Any, units: Any) -> Any:
+def _units_on(a, uniform, units):
     """How many of the units are on: inversion, counting from the most likely number outwards."""
     a = tl.minimum(tl.maximum(a, -_LARGEST_ACTIVATION), _LARGEST_ACTIVATION)
     growth = tl.exp(a)
@@ -496,10 +491,10 @@ def _units_on(a: Any, uniform: Any, units: Any) -> Any:
 
 @triton.jit
 def _sum_log_levels(
-    row_of: Any, first_of: Any, stop_of: Any, base: Any, column: Any, level: Any, thresholds: Any,
-    n_ends: Any, stretch: Any, row_steps: Any, n_row_steps: Any, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, mean: Any, stretches: Any, partial: Any, n_stretches: Any,
-) -> None:  # fmt: skip
+    row_of, first_of, stop_of, base, column, level, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, mean, stretches, partial, n_stretches,
+):  # fmt: skip
     """Log probabilities of a piece's levels, summed, for each stretch."""
     piece = tl.program_id(0)
     e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
@@ -519,9 +514,7 @@ def _sum_log_levels(
 
 
 @triton.jit
-def _find_bounds(
-    column_start: Any, entry_row: Any, bounds: Any, start: Any, stop: Any, n_columns: Any
-) -> None:
+def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
     """Where in each column's answers those of a batch of rows begin and end."""
     i = tl.program_id(0) * _MANY + tl.arange(0, _MANY)
     here = i < n_columns
@@ -541,10 +534,10 @@ def _find_bounds(
 
 @triton.jit
 def _sum_columns(
-    first_of: Any, stop_of: Any, entry_row: Any, entry: Any, base: Any, utility: Any, factors: Any,
-    row_weight: Any, partial: Any, n_factors: Any, is_weighted: tl.constexpr, tile: tl.constexpr,
+    first_of, stop_of, entry_row, entry, base, utility, factors,
+    row_weight, partial, n_factors, is_weighted: tl.constexpr, tile: tl.constexpr,
     block: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """Expected utility times factor, summed over a piece of a column."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
@@ -567,11 +560,11 @@ def _sum_columns(
 
 @triton.jit
 def _sum_numbers(
-    first_of: Any, stop_of: Any, entry_row: Any, entry: Any, base: Any, level: Any, utility: Any,
-    at_low: Any, at_high: Any, row_weight: Any, stretch: Any, row_steps: Any, n_row_steps: Any,
-    partial: Any, n_ends: Any, is_weighted: tl.constexpr, has_stretch: tl.constexpr,
+    first_of, stop_of, entry_row, entry, base, level, utility,
+    at_low, at_high, row_weight, stretch, row_steps, n_row_steps,
+    partial, n_ends, is_weighted: tl.constexpr, has_stretch: tl.constexpr,
     has_steps: tl.constexpr, clamped: tl.constexpr,
-) -> None:  # fmt: skip
+):  # fmt: skip
     """Expected utilities, answers, and what moves each threshold, summed over a piece."""
     piece = tl.program_id(0)
     place = tl.load(first_of + piece) + tl.arange(0, _SIZE)
