@@ -1,6 +1,6 @@
 """Epochs of continuous factors on the GPU, on ratings of Netflix' shape.
 
-    python benchmarks/gpu/renewals.py [--scale 1.0] [--factors 100] [--epochs 3]
+python benchmarks/gpu/renewals.py [--scale 1.0] [--factors 100] [--epochs 3]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One side's clamped and free sweep with gradient: our kernels beside plain PyTorch, in one run.
 
-    python benchmarks/gpu/sweeps.py [--scale 1.0] [--factors 100]
+python benchmarks/gpu/sweeps.py [--scale 1.0] [--factors 100]
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main() -> None:
     side = side_of(data, given.factors, rng)
     on = sweep.side_on(side, device)
     start_factors = rng.integers(0, 2, (data.n_rows, given.factors), dtype=np.uint8)
-    factors = torch.from_numpy(start_factors).to(device)
+    factors = sweep.factors_on(start_factors, device)
     batch = Batch(0, data.n_rows, 1, 1, 1)
 
     def ours():
@@ -82,8 +82,8 @@ def main() -> None:
     row = torch.repeat_interleave(
         torch.arange(data.n_rows, device=device), torch.from_numpy(counts[0]).to(device)
     ).int()
-    s = on.side
-    h = factors.float()
+    s = on.side._replace(weights=on.side.weights[:, : given.factors].contiguous())
+    h = factors[:, : given.factors].float()
     plain = Plain(row, s.column, s.level, s.offset, s.weights, s.bias, s.thresholds.float(),
                   s.factor_bias)  # fmt: skip
     torch.cuda.reset_peak_memory_stats()

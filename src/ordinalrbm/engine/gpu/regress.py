@@ -8,7 +8,7 @@ answer per thread.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,13 +18,15 @@ import triton.language as tl
 from ordinalrbm.engine import staged
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, summed
+from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
 
 library = torch
 _SIZE = tl.constexpr(SIZE)
 _LARGEST_MOVE = tl.constexpr(staged.LARGEST_MOVE)
-# Numbers of features that a program looks at together, when it keeps one sum of them or several.
-_TILE, _TILE_OF_SUMS = 4096, 2048
+# Numbers of features that a program looks at together, when it keeps three sums of them; answers
+# and numbers of each, for sums along features.
+_TILE, _FOR_DOUBTS = 2048, (64, 32)
 # Rows whose widths one program solves for.
 _ROWS = tl.constexpr(64)
 # Bytes of a block of systems.
@@ -51,84 +53,75 @@ def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
 
 
+class _Seen(NamedTuple):
+    """What rows see of the columns: features and their variances, in tables, and biases.
+
+    The other's bias is no feature: where it stands, a row's own bias has a one.
+    """
+
+    features: torch.Tensor
+    variance: torch.Tensor
+    bias: torch.Tensor
+    bias_variance: torch.Tensor
+
+
+def _seen(other: Party) -> _Seen:
+    features, variance = padded(other.mean).clone(), padded(other.variance).clone()
+    features[:, 0], variance[:, 0] = 1.0, 0.0
+    bias, bias_variance = (part[:, 0].contiguous() for part in other[:2])
+    return _Seen(features, variance, bias, bias_variance)
+
+
 # ---- bias and factors -------------------------------------------------------------------------
 
 
 def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any, Any]:
     """Sums of pull times feature, of the features' variances, and of squared features."""
-    width, pieces = this.mean.shape[1], answers.pieces
-    at = _cell_means(answers, this, other)
-    _set_pulls[(pieces.n,)](
-        *pieces[:3], answers.column, answers.level, this.widths, other.widths, this.n_levels,
-        other.n_levels, at, this.widths.shape[1],
-    )  # fmt: skip
-    block, tile = _shape(width, _TILE_OF_SUMS)
+    seen, pieces = _seen(other), answers.pieces
+    at = _products(answers, seen, this.mean)
+    width = seen.features.shape[1]
     partial = at.new_empty((pieces.n, 3 * width))
-    _gather[(pieces.n,)](
-        *pieces[:3], answers.column, other.mean, other.variance, at, partial, width, tile, block
-    )
-    sums = summed(partial, pieces)
-    slope, ridge, diagonal = sums.split(width, dim=1)
-    return slope.contiguous(), ridge.contiguous(), diagonal.contiguous()
+    if pieces.n:
+        _set_pulls[(pieces.n,)](
+            *pieces[:3], *_levels_of(answers, this, other), seen.bias, at, this.widths.shape[1]
+        )
+        _gather[(pieces.n,)](
+            *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
+            *shape(width, _TILE),
+        )  # fmt: skip
+    found = summed(partial, pieces).split(width, dim=1)
+    return tuple(part[:, : this.mean.shape[1]].contiguous() for part in found)
 
 
 def apply(answers: Answers, other: Party, direction: torch.Tensor) -> torch.Tensor:
     """The answers' part of the system times a direction."""
-    width, pieces = direction.shape[1], answers.pieces
-    block, tile = _shape(width, _TILE)
-    partial = direction.new_empty((pieces.n, width))
-    _apply[(pieces.n,)](
-        *pieces[:3], answers.column, other.mean, direction, partial, width, tile, block
-    )
-    return summed(partial, pieces)
+    seen = _seen(other)
+    along = _products(answers, seen, direction)
+    image = sums(answers.pieces, 0, answers.column, seen.features, along)
+    return image[:, : direction.shape[1]].contiguous()
 
 
-def _cell_means(answers: Answers, this: Party, other: Party) -> torch.Tensor:
-    width, pieces = this.mean.shape[1], answers.pieces
-    block, tile = _shape(width, _TILE)
-    at = this.mean.new_empty(answers.column.numel())
-    _set_means[(pieces.n,)](
-        *pieces[:3], answers.column, this.mean, other.mean, at, width, tile, block
-    )
-    return at
+def _products(answers: Answers, seen: _Seen, vectors: torch.Tensor) -> torch.Tensor:
+    n_entries = answers.column.numel()
+    return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
 
 
-def _shape(width: int, numbers: int) -> tuple[int, int]:
-    """Width of a block of features, and how many answers' are looked at together."""
-    block = triton.next_power_of_2(width)
-    return block, max(numbers // block, 1)
-
-
-@triton.jit
-def _set_means(
-    row_of, first_of, stop_of, column, mean, features, at,
-    width, tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """Mean utility of every answer."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    a = tl.arange(0, block)
-    x = tl.load(mean + row * width + a, mask=a < width, other=0.0)[None, :]
-    is_bias = (a == 0)[None, :]
-    for begin in range(first, stop, tile):
-        e = begin + tl.arange(0, tile)
-        i = tl.load(column + e, mask=e < stop, other=0).to(tl.int64)
-        inside = (e < stop)[:, None] & (a < width)[None, :]
-        q = tl.load(features + i[:, None] * width + a[None, :], mask=inside, other=0.0)
-        tl.store(at + e, tl.sum(tl.where(is_bias, x + q, x * q), axis=1), mask=e < stop)
+def _levels_of(answers: Answers, this: Party, other: Party) -> tuple[Any, ...]:
+    """What kernels need to know about the ends of an answer's level."""
+    return (
+        answers.column, answers.level, this.widths, other.widths, this.n_levels, other.n_levels
+    )  # fmt: skip
 
 
 @triton.jit
 def _gather(
-    row_of, first_of, stop_of, column, features, variance, pull,
-    partial, width, tile: tl.constexpr, block: tl.constexpr,
+    row_of, first_of, stop_of, column, features, variance, pull, partial, width,
+    tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Sums of a piece: pull times feature, variance of the feature, its square."""
     piece = tl.program_id(0)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
     a = tl.arange(0, block)
-    is_bias = (a == 0)[None, :]
     slope = tl.zeros((tile, block), dtype=tl.float32)
     ridge = tl.zeros((tile, block), dtype=tl.float32)
     diagonal = tl.zeros((tile, block), dtype=tl.float32)
@@ -138,41 +131,14 @@ def _gather(
         p = tl.load(pull + e, mask=e < stop, other=0.0)[:, None]
         inside = (e < stop)[:, None] & (a < width)[None, :]
         place = i[:, None] * width + a[None, :]
-        # The other's bias is no feature: where it stands, a row's own bias has a one.
         q = tl.load(features + place, mask=inside, other=0.0)
-        q = tl.where(is_bias & inside, 1.0, q)
-        v = tl.load(variance + place, mask=inside & (a > 0)[None, :], other=0.0)
         slope += p * q
-        ridge += v
+        ridge += tl.load(variance + place, mask=inside, other=0.0)
         diagonal += q * q
     out = partial + piece.to(tl.int64) * 3 * width + a
     tl.store(out, tl.sum(slope, axis=0), mask=a < width)
     tl.store(out + width, tl.sum(ridge, axis=0), mask=a < width)
     tl.store(out + 2 * width, tl.sum(diagonal, axis=0), mask=a < width)
-
-
-@triton.jit
-def _apply(
-    row_of, first_of, stop_of, column, features, direction,
-    partial, width, tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """A piece's part of the system times a direction."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    a = tl.arange(0, block)
-    x = tl.load(direction + row * width + a, mask=a < width, other=0.0)[None, :]
-    is_bias = (a == 0)[None, :]
-    image = tl.zeros((tile, block), dtype=tl.float32)
-    for begin in range(first, stop, tile):
-        e = begin + tl.arange(0, tile)
-        i = tl.load(column + e, mask=e < stop, other=0).to(tl.int64)
-        inside = (e < stop)[:, None] & (a < width)[None, :]
-        q = tl.load(features + i[:, None] * width + a[None, :], mask=inside, other=0.0)
-        q = tl.where(is_bias & inside, 1.0, q)
-        image += tl.sum(x * q, axis=1)[:, None] * q
-    out = partial + piece.to(tl.int64) * width + a
-    tl.store(out, tl.sum(image, axis=0), mask=a < width)
 
 
 # ---- ends of levels ---------------------------------------------------------------------------
@@ -199,17 +165,18 @@ def _ends(
 
 @triton.jit
 def _set_pulls(
-    row_of, first_of, stop_of, column, level, widths,
-    other_widths, n_levels, other_n_levels, at, n_steps,
+    row_of, first_of, stop_of, column, level, widths, other_widths, n_levels, other_n_levels, bias,
+    at, n_steps,
 ):  # fmt: skip
-    """How far the expected utility of every answer is from its mean, in place of the mean."""
+    """How far the expected utility of every answer is from its mean, in place of products."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = tl.load(at + e, mask=here, other=0.0).to(tl.float64)
+    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
+    mean = mean.to(tl.float64)
     low, high = _ends(answer, row, i, widths, other_widths, n_levels, other_n_levels, n_steps, here)
     _, _, pull = normal.edge_densities(low - mean, high - mean)
     tl.store(at + e, pull.to(tl.float32), mask=here)
@@ -226,20 +193,20 @@ def row_blocks(answers: Answers, n_steps: int) -> list[slice]:
 
 def width_sums(answers: Answers, this: Party, other: Party, rows: slice) -> Any:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
-    n_steps, answers = this.widths.shape[1], answers.of_rows(rows)
-    pieces, width = answers.pieces, this.mean.shape[1]
-    at = _cell_means(answers, this, other)
+    n_steps, answers, seen = this.widths.shape[1], answers.of_rows(rows), _seen(other)
+    pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
+    at = _products(answers, seen, this.mean)
     doubt = torch.empty_like(at)
-    block, tile = _shape(width, _TILE_OF_SUMS)
-    _set_doubts[(pieces.n,)](
-        *pieces[:3], answers.column, this.mean, this.variance, other.mean, other.variance, doubt,
-        width, tile, block,
-    )  # fmt: skip
     partial = torch.zeros((pieces.n, n_steps**2), dtype=torch.float64, device=at.device)
-    _sum_widths[(pieces.n,)](
-        *pieces[:3], answers.column, answers.level, this.widths, other.widths, this.n_levels,
-        other.n_levels, at, doubt, partial, n_steps,
-    )  # fmt: skip
+    if pieces.n:
+        _set_doubts[(pieces.n,)](
+            *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
+            seen.variance, width, doubt, *_FOR_DOUBTS,
+        )  # fmt: skip
+        _sum_widths[(pieces.n,)](
+            *pieces[:3], *_levels_of(answers, this, other), seen.bias, seen.bias_variance, at,
+            doubt, partial, n_steps,
+        )  # fmt: skip
     return summed(partial, pieces).view(-1, n_steps, n_steps)
 
 
@@ -259,33 +226,33 @@ def move_widths(this: Party, prior: Prior, system: torch.Tensor, rows: slice) ->
 
 @triton.jit
 def _set_doubts(
-    row_of, first_of, stop_of, column, mean, variance, features,
-    features_variance, doubt, width, tile: tl.constexpr, block: tl.constexpr,
+    row_of, first_of, stop_of, column, mean, variance, n_mean, features, features_variance, width,
+    doubt, entries: tl.constexpr, numbers: tl.constexpr,
 ):  # fmt: skip
-    """Variance of the mean of every answer."""
+    """Variance of the mean of every answer, but for what the other's bias adds."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    a = tl.arange(0, block)
-    x = tl.load(mean + row * width + a, mask=a < width, other=0.0)[None, :]
-    own = tl.load(variance + row * width + a, mask=a < width, other=0.0)[None, :]
-    is_bias = (a == 0)[None, :]
-    for begin in range(first, stop, tile):
-        e = begin + tl.arange(0, tile)
-        i = tl.load(column + e, mask=e < stop, other=0).to(tl.int64)
-        inside = (e < stop)[:, None] & (a < width)[None, :]
-        place = i[:, None] * width + a[None, :]
-        q = tl.load(features + place, mask=inside, other=0.0)
-        v = tl.load(features_variance + place, mask=inside, other=0.0)
-        total = tl.sum(tl.where(is_bias, own + v, own * (q * q + v) + x * x * v), axis=1)
-        tl.store(doubt + e, total, mask=e < stop)
+    for begin in range(first, stop, entries):
+        e = begin + tl.arange(0, entries)
+        here = e < stop
+        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        total = tl.zeros((entries, numbers), dtype=tl.float32)
+        for start in range(0, width, numbers):
+            a = start + tl.arange(0, numbers)
+            x = tl.load(mean + row * n_mean + a, mask=a < n_mean, other=0.0)[None, :]
+            own = tl.load(variance + row * n_mean + a, mask=a < n_mean, other=0.0)[None, :]
+            inside = here[:, None] & (a < width)[None, :]
+            q = tl.load(features + place + a[None, :], mask=inside, other=0.0)
+            v = tl.load(features_variance + place + a[None, :], mask=inside, other=0.0)
+            total += own * (q * q + v) + x * x * v
+        tl.store(doubt + e, tl.sum(total, axis=1), mask=here)
 
 
 @triton.jit
 def _sum_widths(
-    row_of, first_of, stop_of, column, level, widths,
-    other_widths, n_levels, other_n_levels, at, doubt, partial,
-    n_steps,
+    row_of, first_of, stop_of, column, level, widths, other_widths, n_levels, other_n_levels, bias,
+    bias_variance, at, doubt, partial, n_steps,
 ):  # fmt: skip
     """A piece's slope and curvature by the log widths; see the CPU engine."""
     piece = tl.program_id(0)
@@ -294,8 +261,10 @@ def _sum_widths(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = tl.load(at + e, mask=here, other=0.0).to(tl.float64)
-    scale = 1.0 / tl.sqrt(1.0 + tl.load(doubt + e, mask=here, other=0.0).to(tl.float64))
+    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
+    unknown = tl.load(doubt + e, mask=here, other=0.0)
+    unknown += tl.load(bias_variance + i, mask=here, other=0.0)
+    mean, scale = mean.to(tl.float64), 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))
     low, high = _ends(answer, row, i, widths, other_widths, n_levels, other_n_levels, n_steps, here)
     low, high = (low - mean) * scale, (high - mean) * scale
     at_low, at_high, _ = normal.edge_densities(low, high)

@@ -20,11 +20,12 @@ import triton.language as tl
 from ordinalrbm.engine.cpu import EXTRAPOLATE_EVERY, LARGEST_RATIO
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, pieces_of, summed
+from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.rng import Purpose, stream
 from ordinalrbm.engine.side import Batch, Side, Statistics
 
 _SIZE = tl.constexpr(SIZE)
-# Weights of so many numbers are looked at together by one program.
+# Factors of so many numbers are looked at together by one program.
 _TILE = 4096
 # Factors, or columns, that one program draws or searches for.
 _MANY = tl.constexpr(512)
@@ -33,23 +34,39 @@ _WHOLE_WORD = 2**64 - 1
 
 
 class DeviceSide(NamedTuple):
-    """A Side on a device, and its rows and columns in pieces."""
+    """A Side on a device, and its rows and columns in pieces.
+
+    Weights are in a table (:func:`ordinalrbm.engine.gpu.tables.padded`), and so are factors.
+    """
 
     side: Side
     rows: Pieces
     columns: Pieces
     host_row_start: np.ndarray
 
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return self.side.factor_bias.numel()
+
     def with_parameters(self, **parameters: Any) -> DeviceSide:
         """The same answers with other parameters."""
+        if "weights" in parameters:
+            parameters["weights"] = padded(parameters["weights"])
         return self._replace(side=self.side._replace(**parameters))
+
+
+def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
+    """Factors on a device, in a table of bytes."""
+    return padded(torch.from_numpy(np.ascontiguousarray(factors, dtype=np.uint8)).to(device))
 
 
 def side_on(side: Side, device: torch.device) -> DeviceSide:
     """Put a side on a device."""
     tensors = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in side[:-1])
+    there = Side(*tensors, side.units)
     return DeviceSide(
-        Side(*tensors, side.units),
+        there._replace(weights=padded(there.weights)),
         pieces_of(side.row_start, device),
         pieces_of(side.column_start, device),
         np.asarray(side.row_start),
@@ -75,7 +92,7 @@ def clamped_phase(
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = _part(on, batch)
     _gibbs(on, factors, batch, part, True, expected, keep)
-    utility = _means(on, factors, part)
+    utility = _products(on, factors, part)
     ends = _expected(on, part, utility)
     return _summed(on, factors, batch, part, utility, ends)
 
@@ -84,7 +101,9 @@ def free_phase(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> Statistic
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = _part(on, batch)
     _gibbs(on, factors, batch, part, False)
-    return _summed(on, factors, batch, part, _means(on, factors, part), None)
+    utility = _products(on, factors, part)
+    _launch(_add_rest, part, *_answers_of(on), utility)
+    return _summed(on, factors, batch, part, utility, None)
 
 
 def clamped_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
@@ -106,7 +125,7 @@ def mean_field(
     change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
     previous = torch.zeros_like(probabilities)
     for iteration in range(1, max_iterations + 1):
-        utility = _means(on, probabilities, part)
+        utility = _products(on, probabilities, part)
         _expected(on, part, utility)
         updated = side.units * torch.sigmoid(_activation(on, utility, part))
         goes_on = change > tolerance
@@ -140,7 +159,7 @@ def log_levels(
 ) -> torch.Tensor:
     """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
     part = _part(on, Batch(start, stop, 0, 0, 0))
-    mean = _means(on, factors, part)
+    mean = _products(on, factors, part)
     partial = torch.zeros(
         (part.pieces.n, stretches.numel()), dtype=torch.float64, device=mean.device
     )
@@ -170,22 +189,17 @@ def _answers_of(on: DeviceSide) -> tuple[Any, ...]:
     """What kernels need to know about the level of an answer."""
     side = on.side
     return (
-        side.column, side.level, side.thresholds, side.thresholds.shape[1], side.stretch,
-        side.row_steps, side.row_steps.shape[-1], side.stretch.numel() > 0,
-        side.row_steps.numel() > 0,
+        side.column, side.level, side.bias, side.offset, side.thresholds, side.thresholds.shape[1],
+        side.stretch, side.row_steps, side.row_steps.shape[-1], side.offset.numel() > 0,
+        side.stretch.numel() > 0, side.row_steps.numel() > 0,
     )  # fmt: skip
 
 
-def _means(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tensor:
-    side = on.side
-    mean = side.bias.new_empty(part.n_entries)
-    n_factors = side.weights.shape[1]
-    block, tile = _shape(n_factors)
-    _launch(
-        _set_means, part, side.column, side.weights, side.bias, side.offset, factors, mean,
-        n_factors, side.offset.numel() > 0, tile, block,
-    )  # fmt: skip
-    return mean
+def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tensor:
+    """What factors add to the mean of every answer."""
+    return products(
+        part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries
+    )
 
 
 def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> torch.Tensor:
@@ -197,11 +211,8 @@ def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> torch.Tensor:
 
 def _activation(on: DeviceSide, utility: torch.Tensor, part: _Part) -> torch.Tensor:
     side = on.side
-    n_factors = side.weights.shape[1]
-    block, tile = _shape(n_factors)
-    partial = side.bias.new_empty((part.pieces.n, n_factors))
-    _launch(_activate, part, side.column, side.weights, utility, partial, n_factors, tile, block)
-    return summed(partial, part.pieces) + side.factor_bias
+    told = sums(part.pieces, part.first, side.column, side.weights, utility)
+    return told[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
@@ -215,7 +226,7 @@ def _gibbs(
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     for step in range(batch.steps):
-        utility = _means(on, factors, part)
+        utility = _products(on, factors, part)
         _launch(
             _draw, part, *_answers_of(on), utility, side.row_start, seed, batch.sweep,
             stream(of_utility, step), clamped,
@@ -227,15 +238,9 @@ def _gibbs(
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, seed, batch.start, *activation.shape, batch.sweep,
-                stream(of_factor, step), side.units,
+                activation, factors, factors.shape[1], seed, batch.start, *activation.shape,
+                batch.sweep, stream(of_factor, step), side.units,
             )  # fmt: skip
-
-
-def _shape(n_factors: int) -> tuple[int, int]:
-    """Width of a block of factors, and how many answers are looked at together."""
-    block = triton.next_power_of_2(max(n_factors, 1))
-    return block, max(_TILE // block, 1)
 
 
 def _summed(
@@ -245,15 +250,14 @@ def _summed(
     """Sum the batch's answers of each column, in the order of the rows."""
     side = on.side
     pieces = on.columns if batch.stop - batch.start == side.n_rows else _columns_in(on, batch, part)
-    n_factors, n_ends = side.weights.shape[1], side.thresholds.shape[1]
-    weights = side.weights.new_empty((pieces.n, n_factors))
+    width, n_ends = factors.shape[1], side.thresholds.shape[1]
+    weights = side.weights.new_empty((pieces.n, width))
     numbers = side.thresholds.new_zeros((pieces.n, 2 + n_ends))
     view = (side.entry_row, side.entry, part.first)
-    block, tile = _shape(n_factors)
     if pieces.n:
         _sum_columns[(pieces.n,)](
-            *pieces[1:3], *view, utility, factors, side.row_weight, weights, n_factors,
-            side.row_weight.numel() > 0, tile, block,
+            *pieces[1:3], *view, utility, factors, side.row_weight, weights, width,
+            side.row_weight.numel() > 0, *shape(width, _TILE),
         )  # fmt: skip
         _sum_numbers[(pieces.n,)](
             *pieces[1:3], *view, side.level, utility, utility if ends is None else ends[0],
@@ -262,12 +266,12 @@ def _summed(
             side.stretch.numel() > 0, side.row_steps.numel() > 0, ends is not None,
         )  # fmt: skip
     numbers = summed(numbers, pieces)
-    active = factors[batch.start : batch.stop].float()
+    active = factors[batch.start : batch.stop, : on.n_factors].float()
     if side.row_weight.numel():
         active = active * side.row_weight[batch.start : batch.stop, None]
     return Statistics(
-        summed(weights, pieces), numbers[:, 0].float(), numbers[:, 2:].contiguous(),
-        active.sum(0), numbers[:, 1].float(),
+        summed(weights, pieces)[:, : on.n_factors], numbers[:, 0].float(),
+        numbers[:, 2:].contiguous(), active.sum(0), numbers[:, 1].float(),
     )  # fmt: skip
 
 
@@ -299,30 +303,6 @@ def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
 
 
 @triton.jit
-def _set_means(
-    row_of, first_of, stop_of, base, column, weights, bias,
-    offset, factors, mean, n_factors, has_offset: tl.constexpr,
-    tile: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    """Mean utility of every answer, given the factors of its row."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    k = tl.arange(0, block)
-    h = tl.load(factors + row * n_factors + k, mask=k < n_factors, other=0).to(tl.float32)
-    for begin in range(first, stop, tile):
-        e = begin + tl.arange(0, tile)
-        here = e < stop
-        i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-        inside = here[:, None] & (k < n_factors)[None, :]
-        w = tl.load(weights + i[:, None] * n_factors + k[None, :], mask=inside, other=0.0)
-        total = tl.sum(w * h[None, :], axis=1) + tl.load(bias + i, mask=here, other=0.0)
-        if has_offset:
-            total += tl.load(offset + e, mask=here, other=0.0)
-        tl.store(mean + (e - base), total, mask=here)
-
-
-@triton.jit
 def _ends(
     answer, row, i, here, thresholds, n_ends, stretch,
     row_steps, n_row_steps, has_stretch: tl.constexpr, has_steps: tl.constexpr,
@@ -350,6 +330,16 @@ def _ends(
 
 
 @triton.jit
+def _mean(e, base, i, here, products, bias, offset, has_offset: tl.constexpr):
+    """Mean utilities of some answers."""
+    mean = tl.load(products + (e - base), mask=here, other=0.0).to(tl.float64)
+    mean += tl.load(bias + i, mask=here, other=0.0)
+    if has_offset:
+        mean += tl.load(offset + e, mask=here, other=0.0)
+    return mean
+
+
+@triton.jit
 def _uniform(seed, row, position, sweep, stream):
     """Uniform numbers by their counters; four neighbouring positions share a block."""
     key = tl.load(seed)
@@ -364,8 +354,8 @@ def _uniform(seed, row, position, sweep, stream):
 
 @triton.jit
 def _draw(
-    row_of, first_of, stop_of, base, column, level, thresholds,
-    n_ends, stretch, row_steps, n_row_steps, has_stretch: tl.constexpr,
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
     has_steps: tl.constexpr, utility, row_start, seed, sweep,
     stream, clamped: tl.constexpr,
 ):  # fmt: skip
@@ -374,10 +364,10 @@ def _draw(
     row = tl.load(row_of + piece).to(tl.int64)
     e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
     here = e < tl.load(stop_of + piece)
-    mean = tl.load(utility + (e - base), mask=here, other=0.0).to(tl.float64)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
     uniform = _uniform(seed, row, e - tl.load(row_start + row), sweep, stream)
     if clamped:
-        i = tl.load(column + e, mask=here, other=0).to(tl.int64)
         answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
         low, high = _ends(
             answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
@@ -391,8 +381,8 @@ def _draw(
 
 @triton.jit
 def _expect(
-    row_of, first_of, stop_of, base, column, level, thresholds,
-    n_ends, stretch, row_steps, n_row_steps, has_stretch: tl.constexpr,
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
     has_steps: tl.constexpr, utility, at_low, at_high,
 ):  # fmt: skip
     """Expected utilities of a piece in place of their means, and the densities at the ends."""
@@ -402,7 +392,7 @@ def _expect(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = tl.load(utility + (e - base), mask=here, other=0.0).to(tl.float64)
+    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
     low, high = _ends(
         answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
         has_steps,
@@ -414,30 +404,23 @@ def _expect(
 
 
 @triton.jit
-def _activate(
-    row_of, first_of, stop_of, base, column, weights, utility,
-    partial, n_factors, tile: tl.constexpr, block: tl.constexpr,
+def _add_rest(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
+    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, utility,
 ):  # fmt: skip
-    """What a piece of answers tells the factors of its row."""
+    """Mean utilities of a piece in place of what factors add to them."""
     piece = tl.program_id(0)
-    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
-    k = tl.arange(0, block)
-    told = tl.zeros((tile, block), dtype=tl.float32)
-    for begin in range(first, stop, tile):
-        e = begin + tl.arange(0, tile)
-        here = e < stop
-        i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-        u = tl.load(utility + (e - base), mask=here, other=0.0)
-        inside = here[:, None] & (k < n_factors)[None, :]
-        w = tl.load(weights + i[:, None] * n_factors + k[None, :], mask=inside, other=0.0)
-        told += u[:, None] * w
-    out = partial + piece.to(tl.int64) * n_factors + k
-    tl.store(out, tl.sum(told, axis=0), mask=k < n_factors)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
+    tl.store(utility + (e - base), mean.to(tl.float32), mask=here)
 
 
 @triton.jit
 def _draw_factors(
-    activation, factors, seed, first_row, n_rows, n_factors,
+    activation, factors, width, seed, first_row, n_rows, n_factors,
     sweep, stream, units,
 ):  # fmt: skip
     """Draw the factors of the batch's rows, one factor per thread."""
@@ -450,7 +433,7 @@ def _draw_factors(
         on = tl.where(uniform < normal.logistic(a), 1, 0)
     else:
         on = _units_on(a, uniform, units)
-    tl.store(factors + row * n_factors + k, on.to(tl.uint8), mask=here)
+    tl.store(factors + row * width + k, on.to(tl.uint8), mask=here)
 
 
 @triton.jit
@@ -491,8 +474,8 @@ def _units_on(a, uniform, units):
 
 @triton.jit
 def _sum_log_levels(
-    row_of, first_of, stop_of, base, column, level, thresholds,
-    n_ends, stretch, row_steps, n_row_steps, has_stretch: tl.constexpr,
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
     has_steps: tl.constexpr, mean, stretches, partial, n_stretches,
 ):  # fmt: skip
     """Log probabilities of a piece's levels, summed, for each stretch."""
@@ -501,7 +484,7 @@ def _sum_log_levels(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    at = tl.load(mean + (e - base), mask=here, other=0.0).to(tl.float64)
+    at = _mean(e, base, i, here, mean, bias, offset, has_offset)
     low = tl.load(thresholds + i * n_ends + answer, mask=here, other=0.0)
     high = tl.load(thresholds + i * n_ends + answer + 1, mask=here, other=1.0)
     for g in range(n_stretches):
