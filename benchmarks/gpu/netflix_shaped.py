@@ -1,4 +1,4 @@
-"""Made-up ratings of Netflix' shape, made on the device: 480,189 users, 17,770 films, long-tailed."""
+"""Made-up ratings of Netflix' shape, made on the device: as many users and films, long-tailed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def made(device: torch.device, scale: float = 1.0, seed: int = 0) -> Made:
     users = int(USERS * scale)
     eager = torch.exp(1.2 * torch.randn(users, device=device))
     # Twice the same film counts once, hence more draws than ratings.
-    count = (1.13 * RATINGS * scale * eager / eager.sum()).ceil().long().clamp(1, FILMS // 2)
+    count = (1.235 * RATINGS * scale * eager / eager.sum()).ceil().long().clamp(1, FILMS // 2)
     row = torch.repeat_interleave(torch.arange(users, device=device), count)
     popularity = torch.arange(1, FILMS + 1, device=device).double().add(60.0).pow(-1.15)
     popularity = popularity[torch.randperm(FILMS, device=device)].cumsum(0)

@@ -70,6 +70,7 @@ class MatrixSettings:
     n_averaged: int
     calibrate: bool
     seed: int
+    device: str
     verbose: bool
 
 

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.party import Party, Prior
 from ordinalrbm.infer.fold_in import OfWeights
-from ordinalrbm.infer.pairs import Pairs, log_probability
+from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn.alternate import (
     FittedMatrix,
     MatrixSettings,
@@ -30,11 +30,11 @@ from ordinalrbm.learn.checkpoint import (
     taken_history,
 )
 from ordinalrbm.learn.loop import learn
+from ordinalrbm.learn.machines import machine_for
 from ordinalrbm.model.continuous import (
     Parties,
     dealt,
     epoch,
-    on_cpu,
     size_of_factors,
     start,
     to_matrix,
@@ -66,14 +66,15 @@ class _Learner:
         self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.data = on_cpu(observations)
+        self.machine = machine_for(settings.device)
+        self.data = self.machine.data(observations)
         self.n_factors = settings.n_row_factors, settings.n_column_factors
-        self.parties = start(
-            observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed
-        )
+        parties = start(observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed)
+        self.parties = self.machine.placed(parties)
         # Factors that cannot be told are left out while they are of no use to anybody.
         n_told = self.parties.rows.mean.shape[1] - 1
-        self.in_use = [part.size for part in dealt(n_told, *self.n_factors)]
+        of_rows, of_columns = dealt(n_told, *self.n_factors)
+        self.in_use = of_rows.size, of_columns.size
         self.best, self.best_epoch, self.best_value = self.parties, 0, -np.inf
         self.last: list[MatrixModel] = []
         self.goal, self.waited = -np.inf, 0
@@ -96,22 +97,22 @@ class _Learner:
         self.parties = epoch(self.data, self.parties, number)
         value = np.nan
         if self.validation is not None:
-            model = to_matrix(self.parties, *self.in_use)
-            value = float(log_probability([model], self.validation).mean())
+            value = self.machine.likelihood(self.parties, self.in_use, self.validation)
         if averaged > 1:
-            self.last = [*self.last, to_matrix(self.parties, *self.n_factors)][-averaged:]
+            self.last = [*self.last, self._matrix(self.parties)][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
         if not value <= self.best_value:
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
-            self.best, self.best_epoch, self.best_value = self.parties.copy(), number, value
+            self.best, self.best_epoch = self.machine.copied(self.parties), number
+            self.best_value = value
         self.waited = self.waited + 1 if value < self.goal else 0
         self.goal = self.goal if value < self.goal else value + _WORTHWHILE
 
     def state(self) -> State:
         """All that is needed to go on from here."""
         return {
-            **flat("parties", self.parties),
-            **flat("best", self.best),
+            **flat("parties", self.machine.fetched(self.parties)),
+            **flat("best", self.machine.fetched(self.best)),
             **flat("n_last", len(self.last)),
             **flat("last", self.last),
             **flat("progress", self._progress()),
@@ -120,13 +121,17 @@ class _Learner:
 
     def restore(self, state: State) -> None:
         """Go on from there."""
-        self.parties = taken("parties", state, self.parties)
-        self.best = taken("best", state, self.parties)
-        one = to_matrix(self.parties, *self.n_factors)
+        there = self.machine.fetched(self.parties)
+        self.parties = self.machine.placed(taken("parties", state, there))
+        self.best = self.machine.placed(taken("best", state, there))
+        one = self._matrix(self.parties)
         self.last = taken("last", state, [one] * taken("n_last", state, 0))
         vars(self).update(taken("progress", state, self._progress()))
         self.history = taken_history(state, Record)
         self.started = began(self.history)
+
+    def _matrix(self, parties: Parties) -> MatrixModel:
+        return to_matrix(self.machine.fetched(parties), *self.n_factors)
 
     def _progress(self) -> dict[str, float]:
         """Numbers that decide what is best, and when to stop."""
@@ -135,7 +140,7 @@ class _Learner:
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, calibrated."""
-        models = self.last or [to_matrix(self.best, *self.n_factors)]
+        models = self.last or [self._matrix(self.best)]
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
@@ -157,7 +162,8 @@ def fit(
             watched="validation",
         )  # fmt: skip
     models = evenly_shared(learner.models())
-    priors = [_priors(learner.best, *learner.n_factors)] * len(models)
+    best = learner.machine.fetched(learner.best)
+    priors = [_priors(best, *learner.n_factors)] * len(models)
     return FittedMatrix(models, learner.best_epoch, learner.history, interrupted, priors)
 
 

@@ -135,7 +135,7 @@ class Data(NamedTuple):
 
 
 def on_cpu(observations: Observations) -> Data:
-    """Ratings for the engine of this machine."""
+    """Ratings for the engine of this machine's cores."""
     transposed = observations.transpose()
     return Data(
         View(observations, regress), View(transposed, regress), np.unique(observations.n_levels)

@@ -350,9 +350,14 @@ def _newton(system, steps, variance, n_rows, n_steps):
 # ---- sums over a party, and what is made of them ----------------------------------------------
 
 
+def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
+    """A copy of an array on a device."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)
+
+
 def party_on(party: Party, device: torch.device) -> Party:
     """A party on a device."""
-    return Party(*(torch.from_numpy(part).to(device, copy=True) for part in party))
+    return Party(*(tensor(part, device) for part in party))
 
 
 def moments(party: Party) -> Moments:
