@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-
 # NumPy's, or torch's on a GPU.
 Array = Any
 

@@ -48,7 +48,7 @@ def renew(
     own = where(stays, 0.0, precision)
     slope, ridge, diagonal = stages.gather(answers, this, other)
     ridge += own
-    diagonal += ridge
+    diagonal = where(stays, 1.0, diagonal + ridge)  # of what stays, anything but zero
     slope = where(stays, 0.0, slope - ridge * this.mean)
     this.mean[:] += _solved(stages, answers, other, (slope, ridge, diagonal), stays)
     if spread:

@@ -63,10 +63,15 @@ def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
 
 def side_on(side: Side, device: torch.device) -> DeviceSide:
     """Put a side on a device."""
-    tensors = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in side[:-1])
-    there = Side(*tensors, side.units)
+    arrays = side._asdict()
+    units = arrays.pop("units")
+    there = {
+        name: torch.from_numpy(np.ascontiguousarray(part)).to(device)
+        for name, part in arrays.items()
+    }
+    there["weights"] = padded(there["weights"])
     return DeviceSide(
-        there._replace(weights=padded(there.weights)),
+        Side(**there, units=units),
         pieces_of(side.row_start, device),
         pieces_of(side.column_start, device),
         np.asarray(side.row_start),
@@ -147,7 +152,7 @@ def _extrapolate(
 ) -> None:  # fmt: skip
     """Add the rest of a geometric series of steps at once (Aitken)."""
     ratio = (step * previous).sum(1) / (previous * previous).sum(1)
-    ratio = torch.where(goes_on & (ratio > 0), ratio.clamp(max=LARGEST_RATIO), 0.0)
+    ratio = torch.where(goes_on & (ratio > 0), ratio.clamp(max=float(LARGEST_RATIO)), 0.0)
     jumped = probabilities + (ratio / (1.0 - ratio))[:, None] * step
     torch.where(
         ratio[:, None] > 0, jumped.clamp(0.0, float(units)), probabilities, out=probabilities
