@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,10 +19,8 @@ def device():
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@pytest.fixture(autouse=True)
-def without_warnings_of_the_interpreter(recwarn):
+@pytest.fixture(autouse=True, scope="session")
+def without_warnings_of_the_interpreter():
     """NumPy says when ∞ is multiplied by zero; on a GPU nobody does, and a select drops it."""
-    import numpy as np
-
     with np.errstate(all="ignore"):
         yield
