@@ -103,6 +103,10 @@ class MatrixCumulativeRBM(BaseEstimator):
         Seed of everything random. The same seed gives the same result on any number of threads.
     n_jobs : int or None, default=None
         Threads; None or -1 means all that Numba has.
+    device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
+        Where to learn. A GPU needs ``pip install "ordinalrbm[gpu]"``, and learns continuous
+        factors; the result is that of the cores to float rounding. There is no switch to another
+        device by itself: without a GPU, "cuda" is an error.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -170,6 +174,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         verbose: bool = False,
     ) -> None:
         self.n_user_factors = n_user_factors
@@ -190,6 +195,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.device = device
         self.verbose = verbose
 
     @classmethod

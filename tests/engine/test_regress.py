@@ -18,7 +18,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.regress import Party, Prior, renew
+from ordinalrbm.engine.party import Party, Prior
+from ordinalrbm.engine.regress import renew
 
 SCALES = (5, 2, 7, 3)
 LARGEST_MOVE = 0.7

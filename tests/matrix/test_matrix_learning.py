@@ -310,13 +310,13 @@ def test_an_interrupted_fit_of_continuous_factors_keeps_the_best_so_far(
     assert whole.best_epoch_ == 2
     epoch, calls = continuous.epoch, []
 
-    def impatient(observations, transposed, parties, number):
+    def impatient(data, parties, number):
         calls.append(1)
         if len(calls) > 2:
             for array in (*parties.rows, *parties.columns):
                 array.fill(-1)
             raise KeyboardInterrupt
-        return epoch(observations, transposed, parties, number)
+        return epoch(data, parties, number)
 
     monkeypatch.setattr(continuous, "epoch", impatient)
     model = small().fit(ratings)

@@ -1,15 +1,19 @@
 """Continuous factors of a matrix: what may not change a prediction, priors, recovery of truth."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.regress import Party, Prior
+from ordinalrbm.engine import regress
+from ordinalrbm.engine.party import Party, Prior
+from ordinalrbm.engine.regress import moments, turned, widths_of
 from ordinalrbm.infer.pairs import Pairs, log_probability, parts_of
 from ordinalrbm.model import continuous
-from ordinalrbm.model.continuous import Parties, dealt, epoch, start, to_matrix
+from ordinalrbm.model.continuous import Data, Parties, View, dealt, epoch, on_cpu, start, to_matrix
 
 SCALES = (5, 2, 7, 3)
 
@@ -26,7 +30,7 @@ def party(rng, n, n_factors, n_levels, *, first, off_centre=0.4):
         mean.astype(np.float32),
         rng.uniform(0.01, 0.3, mean.shape).astype(np.float32),
         steps,
-        continuous.widths_of(steps),
+        widths_of(steps),
         np.resize(n_levels, n).astype(np.int32),
     )
 
@@ -80,24 +84,41 @@ def second_moment(party):
     return (factors.T @ factors + np.diag(party.variance[:, 1:].sum(axis=0))) / len(factors)
 
 
+def renewing(renew):
+    """The engine with another renewal."""
+    return SimpleNamespace(**{**vars(regress), "renew": renew})
+
+
+def seen_by(engine):
+    """Data that no renewal looks at."""
+    return Data(View(None, engine), View(None, engine), np.unique(SCALES))
+
+
 # ---- what may not change predictions ------------------------------------------------------------
 
 
-def test_centring_leaves_the_cells_alone():
-    rows, columns = random_parties()[:2]
-    before = cell_means(rows, columns)
-    continuous._centre(rows, columns)
-    np.testing.assert_allclose(rows.mean[:, 1:].mean(axis=0), 0.0, atol=1e-6)
-    np.testing.assert_allclose(cell_means(rows, columns), before, atol=1e-5)
-
-
+@pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("n_factors", [1, 2, 6])
-def test_turning_leaves_the_cells_alone(n_factors):
+def test_turning_leaves_the_cells_alone(n_factors, centred):
     rows, columns = random_parties(n_factors, seed=n_factors)[:2]
     before = cell_means(rows, columns)
-    forward, backward = continuous._axes(second_moment(rows), second_moment(columns))
-    rows, columns = continuous._mapped(rows, forward), continuous._mapped(columns, backward)
-    np.testing.assert_allclose(cell_means(rows, columns), before, atol=2e-5)
+    turn, other_turn = continuous._turns(moments(rows), moments(columns), centred)
+    after, columns = turned(rows, turn), turned(columns, other_turn)
+    np.testing.assert_allclose(cell_means(after, columns), before, atol=3e-5)
+    if centred:
+        np.testing.assert_allclose(after.mean[:, 1:].mean(axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(after.mean[:, 0], rows.mean[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_sums_turn_like_the_party(centred):
+    parties = random_parties(3, seed=9)[:2]
+    turns = continuous._turns(*map(moments, parties), centred)
+    for party, turn in zip(parties, turns, strict=True):
+        found, truth = moments(party).turned(turn), moments(turned(party, turn))
+        assert found.n == truth.n
+        for one, other in zip(found[1:], truth[1:], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("n_factors", [1, 3, 8])
@@ -129,7 +150,7 @@ def test_axes_of_less_directions_than_factors():
 def test_common_steps_leave_the_cells_alone():
     parties = random_parties(seed=4)
     before = ends_above_means(parties)
-    parties = continuous._with_common_steps(parties)
+    parties = continuous._with_common_steps(seen_by(regress), parties)
     np.testing.assert_allclose(ends_above_means(parties), before, atol=2e-5)
     rows, columns, _, column_prior = parties
     # What all rows share is the columns', and what all columns of a scale share is in the steps.
@@ -141,13 +162,13 @@ def test_common_steps_leave_the_cells_alone():
         common = np.tile(columns.steps[alike].mean(axis=0), (alike.sum(), 1))
         np.testing.assert_allclose(column_prior.steps[alike], common)
     for party in (rows, columns):
-        np.testing.assert_array_equal(party.widths, continuous.widths_of(party.steps))
+        np.testing.assert_array_equal(party.widths, widths_of(party.steps))
 
 
 @pytest.mark.parametrize("rows_differ", [True, False])
-def test_an_epoch_only_renews(rows_differ, monkeypatch):
+def test_an_epoch_only_renews(rows_differ):
     """When nobody is renewed, an epoch changes no prediction."""
-    monkeypatch.setattr(continuous, "renew", lambda _, this, *__: np.zeros_like(this.steps))
+    data = seen_by(renewing(lambda _, this, *__: np.zeros_like(this.steps)))
     parties = random_parties(seed=5)
     if not rows_differ:
         parties.rows.mean[:, 0] = 0.0
@@ -156,7 +177,7 @@ def test_an_epoch_only_renews(rows_differ, monkeypatch):
         parties.row_prior.steps_precision[:] = np.inf
     before = ends_above_means(parties)
     for number in (1, 2, 3):
-        parties = epoch(None, None, parties, number)
+        parties = epoch(data, parties, number)
     np.testing.assert_allclose(ends_above_means(parties), before, atol=1e-4)
     if not rows_differ:
         np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
@@ -207,9 +228,9 @@ def learnt(truth, levels):
     """With twice as many factors as there are."""
     observations = Observations.from_dense(levels[0], truth.columns.n_levels)
     parties = start(observations, 4, True, seed=0)
-    turned = observations.transpose()
+    data = on_cpu(observations)
     for number in range(1, 31):
-        parties = epoch(observations, turned, parties, number)
+        parties = epoch(data, parties, number)
     return parties
 
 
@@ -307,9 +328,9 @@ def test_the_learnt_precision_is_the_most_likely():
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
     old = np.array([1.0, np.inf, 1.0], dtype=np.float32)
     party = Party(mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2))
-    found = continuous._learnt(old, party, weak=False)
+    found = continuous._learnt(old, moments(party), weak=False)
     assert found[1] == np.inf  # what is fixed stays so
-    weak = continuous._learnt(old, party, weak=True)
+    weak = continuous._learnt(old, moments(party), weak=True)
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
@@ -321,16 +342,15 @@ def test_the_learnt_precision_is_the_most_likely():
         assert found[a] == pytest.approx(np.exp(best.x), rel=1e-4)
 
 
-def test_the_precision_of_widths_counts_what_is_not_known_of_them(monkeypatch):
+def test_the_precision_of_widths_counts_what_is_not_known_of_them():
     """Only of those that are free, around the common steps."""
     parties = random_parties(seed=6)
     away = 0.2 * np.random.default_rng(1).normal(size=parties.rows.steps.shape)
     parties.row_prior.steps[:] = parties.rows.steps - away
     doubt = np.full_like(parties.rows.steps, 0.05)
-    monkeypatch.setattr(continuous, "renew", lambda *_: doubt)
-    rows, columns, row_prior, column_prior = parties
+    data = seen_by(renewing(lambda *_: doubt))
     how = continuous._How(weak=False, widths=True)
-    found = continuous._half(None, rows, columns, row_prior, column_prior, how)[2]
+    found = continuous._half(data.rows, data.columns, tuple(parties), how)[2]
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.steps_precision, truth)
@@ -444,9 +464,9 @@ def test_the_facing_party_is_the_one_of_the_matrix():
 def after_epochs(dense, n_levels, n_factors=2, *, rows_differ=True, n=5):
     observations = Observations.from_dense(np.asarray(dense), np.asarray(n_levels))
     parties = start(observations, n_factors, rows_differ, seed=0)
-    turned = observations.transpose()
+    data = on_cpu(observations)
     for number in range(1, n + 1):
-        parties = epoch(observations, turned, parties, number)
+        parties = epoch(data, parties, number)
     for part in (*parties.rows, *parties.columns):
         assert np.isfinite(part).all()
     return parties

@@ -28,8 +28,8 @@ _CLAMPED_FACTOR = int(Purpose.CLAMPED_FACTOR)
 _FREE_UTILITY = int(Purpose.FREE_UTILITY)
 _FREE_FACTOR = int(Purpose.FREE_FACTOR)
 # Mean-field: how often to extrapolate, and the slowest convergence that is believed.
-_EXTRAPOLATE_EVERY = 4
-_LARGEST_RATIO = np.float32(0.95)
+EXTRAPOLATE_EVERY = 4
+LARGEST_RATIO = np.float32(0.95)
 _INITIAL_FACTOR = int(Purpose.INITIAL_FACTOR)
 # Beyond this a unit is as good as certain; its odds must stay finite.
 _LARGEST_ACTIVATION = 50.0
@@ -505,11 +505,7 @@ def _mean_field_row(
         iteration += 1
         change = _move_to_fixed_point(side.units, active, activation, last_step)
         # Not at the end: the change that is reported must be that of the point returned.
-        if (
-            iteration % _EXTRAPOLATE_EVERY == 0
-            and tolerance < change
-            and iteration < max_iterations
-        ):
+        if iteration % EXTRAPOLATE_EVERY == 0 and tolerance < change and iteration < max_iterations:
             _extrapolate(side.units, active, last_step, previous)
         for k in range(active.size):
             previous[k] = last_step[k]
@@ -533,7 +529,7 @@ def _extrapolate(units: Any, active: Any, last_step: Any, previous: Any) -> None
 
     When factors lean on each other, steps shrink by about the same ratio each time.
     """
-    ratio = min(dot(last_step, previous) / dot(previous, previous), _LARGEST_RATIO)
+    ratio = min(dot(last_step, previous) / dot(previous, previous), LARGEST_RATIO)
     if ratio > np.float32(0.0):
         rest = ratio / (np.float32(1.0) - ratio)
         for k in range(active.size):

@@ -29,15 +29,21 @@ _LN2_LOW = 1.90821492927058770002e-10
 # Adding and subtracting it rounds to an integer without a function call.
 _ROUNDER = 6755399441055744.0
 # (1 + x/2) R(x) as a polynomial in (x − 4.5)/(x + 4.5): Chebyshev interpolation, error 6e-10.
-_M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = (
+MILLS = (
     0.6908543864366039, -0.3138297327468176, 0.18121486946598855, -0.07370758984679993,
     0.012690995518270992, 0.008118737077485375, -0.00797028444235134, 0.003049786822912488,
     -0.00021722341594520856, -0.00030748817175794816, 9.547296082246178e-05,
     1.9218529765401226e-05, -1.1148245821130589e-05,
 )  # fmt: skip
+_M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = MILLS
 # R(0) as the polynomial above has it, so that differences at zero are exactly zero.
-MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, [
-    _M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12]))  # fmt: skip
+MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, MILLS))
+# |x|/√l as a polynomial in l/(l + 4), l = −log 4u(1 − u), for x = Φ⁻¹(u).
+NORMAL = (
+    1.2533126342613605, 0.0593872071623592, 0.046326447980398526, 0.1003996929827361,
+    -0.2604473970156892, 0.6978755254278348, -0.8454553421997139, 0.3591750585834674,
+)  # fmt: skip
+_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = NORMAL
 LOG_ROOT_2PI = 0.9189385332046727
 INVERSE_ROOT_2PI = 0.3989422804014327
 
@@ -144,13 +150,13 @@ def standard_normal(u: Any) -> Any:
     length = -log(max(1.0 - 4.0 * r * r, 1e-300))
     length = max(length, 4.0 * r * r)  # log(1 − y) rounds to zero before y does
     k = length / (length + 4.0)
-    p = 0.3591750585834674 * k - 0.8454553421997139
-    p = p * k + 0.6978755254278348
-    p = p * k - 0.2604473970156892
-    p = p * k + 0.1003996929827361
-    p = p * k + 0.046326447980398526
-    p = p * k + 0.0593872071623592
-    p = p * k + 1.2533126342613605
+    p = _N7 * k + _N6
+    p = p * k + _N5
+    p = p * k + _N4
+    p = p * k + _N3
+    p = p * k + _N2
+    p = p * k + _N1
+    p = p * k + _N0
     x = np.sqrt(length) * p
     return -x if r < 0 else x
 

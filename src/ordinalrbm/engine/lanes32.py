@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 
 from ordinalrbm.engine.compiled import inlined
-from ordinalrbm.engine.lanes import bitcast
+from ordinalrbm.engine.lanes import NORMAL, bitcast
 
 f32 = np.float32
 
@@ -43,13 +43,7 @@ _MILLS = (
 _M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8 = (f32(c) for c in _MILLS)
 MILLS_0 = f32(np.polynomial.polynomial.polyval(-1.0, _MILLS))
 # |x|/√l as a polynomial in l/(l + 4), l = −log 4u(1 − u): see lanes.standard_normal.
-_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = (
-    f32(c)
-    for c in (
-        1.2533126342613605, 0.0593872071623592, 0.046326447980398526, 0.1003996929827361,
-        -0.2604473970156892, 0.6978755254278348, -0.8454553421997139, 0.3591750585834674,
-    )
-)  # fmt: skip
+_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = (f32(c) for c in NORMAL)
 _FOUR = f32(4.0)
 _THIRD, _QUARTER, _TENTH = f32(1 / 3), f32(0.25), f32(0.1)
 _I1 = np.int32(127)

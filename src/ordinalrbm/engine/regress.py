@@ -23,6 +23,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes, lanes32
 from ordinalrbm.engine.compiled import called, compiled, inlined, inlined_sum
+from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
 from ordinalrbm.engine.sums import add_scaled, dot
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
@@ -36,40 +37,6 @@ _UNDERSTATED = 1.15
 _TILE = 64
 # The logarithm of a width moves by no more than this in one step.
 _LARGEST_MOVE = 0.7
-
-
-class Party(NamedTuple):
-    """What the rows, or the columns, bring to their cells.
-
-    Attributes
-    ----------
-    mean : (n, 1 + R) float32, bias and factors
-    variance : (n, 1 + R) float32, of what is known of them; zero where it is a point
-    steps : (n, M) float64, first threshold and log widths; those of rows and columns are added
-    widths : (n, M) float64, the same with widths themselves
-    n_levels : (n,) int32, levels that they may use; the smaller number of both counts
-    """
-
-    mean: np.ndarray
-    variance: np.ndarray
-    steps: np.ndarray
-    widths: np.ndarray
-    n_levels: np.ndarray
-
-
-class Prior(NamedTuple):
-    """Gaussian priors of a party; what has an infinite precision stays as it is.
-
-    Attributes
-    ----------
-    precision : (1 + R,) float32, of bias and factors, around zero
-    steps : (n, M) float64, where steps are drawn towards
-    steps_precision : (M,) float64; the first threshold always stays
-    """
-
-    precision: np.ndarray
-    steps: np.ndarray
-    steps_precision: np.ndarray
 
 
 class _Work(NamedTuple):
@@ -462,3 +429,60 @@ def _invert(factor: Any, slope: Any, diagonal: Any) -> None:
                 rest -= factor[a, c] * factor[0, c]
             factor[0, a] = rest / factor[a, a]
             diagonal[b] += factor[0, a] * factor[0, a]
+
+
+# ---- sums over a party, and what is made of them ----------------------------------------------
+
+
+def widths_of(steps: np.ndarray) -> np.ndarray:
+    """Widths of their logarithms; the first threshold is no width."""
+    widths = np.exp(steps)
+    widths[:, :1] = steps[:, :1]
+    return widths
+
+
+def moments(party: Party) -> Moments:
+    """Sums over a party, in float64."""
+    mean, variance = party.mean, party.variance
+    products = (mean.T @ mean).astype(np.float64)
+    total, doubt = (part.sum(axis=0, dtype=np.float64) for part in (mean, variance))
+    return Moments(len(mean), total, products, doubt)
+
+
+def turned(party: Party, turn: Turn) -> Party:
+    """The party in other axes."""
+    matrix, shift, squares = (part.astype(np.float32) for part in turn)
+    return party._replace(mean=party.mean @ matrix + shift, variance=party.variance @ squares)
+
+
+def step_squares(
+    party: Party, prior: Prior, steps_variance: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """How many there are, and expected squares of how far steps are from where they are drawn."""
+    squares = (party.steps - prior.steps) ** 2 + steps_variance
+    return len(squares), squares.sum(axis=0)
+
+
+def shares(party: Party, n_levels: int | None = None) -> Shares:
+    """Sums over a party, or over those of it with so many levels."""
+    some = _alike(party, n_levels)
+    steps = party.steps[some]
+    bias = party.mean[some, 0].sum(dtype=np.float64)
+    return Shares(len(steps), float(bias), steps.sum(axis=0))
+
+
+def shift(party: Party, bias: float, steps: np.ndarray, n_levels: int | None = None) -> None:
+    """Add to biases and steps, of all or of those with so many levels; in place."""
+    some = _alike(party, n_levels)
+    party.mean[some, 0] += np.float32(bias)
+    party.steps[some] += steps
+    party.widths[some] = widths_of(party.steps[some])
+
+
+def draw_towards(prior: Prior, party: Party, steps: np.ndarray, n_levels: int) -> None:
+    """Let the steps of those with so many levels be drawn towards these; in place."""
+    prior.steps[_alike(party, n_levels)] = steps
+
+
+def _alike(party: Party, n_levels: int | None) -> Any:
+    return slice(None) if n_levels is None else party.n_levels == n_levels

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+# NumPy's, or torch's on a GPU.
+Array = Any
 
 
 class Side(NamedTuple):
@@ -46,26 +49,26 @@ class Side(NamedTuple):
     α and w by its inverse gives the same model, so that thresholds carry the scale.
     """
 
-    row_start: np.ndarray
-    column: np.ndarray
-    level: np.ndarray
-    column_start: np.ndarray
-    entry_row: np.ndarray
-    entry: np.ndarray
-    offset: np.ndarray
-    row_weight: np.ndarray
-    stretch: np.ndarray
-    row_steps: np.ndarray
-    weights: np.ndarray
-    bias: np.ndarray
-    thresholds: np.ndarray
-    factor_bias: np.ndarray
+    row_start: Array
+    column: Array
+    level: Array
+    column_start: Array
+    entry_row: Array
+    entry: Array
+    offset: Array
+    row_weight: Array
+    stretch: Array
+    row_steps: Array
+    weights: Array
+    bias: Array
+    thresholds: Array
+    factor_bias: Array
     units: int = 1
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return self.row_start.size - 1
+        return len(self.row_start) - 1
 
 
 class Batch(NamedTuple):
@@ -81,11 +84,11 @@ class Batch(NamedTuple):
 class Statistics(NamedTuple):
     """Expected sufficient statistics of one phase, summed over the (weighted) rows of a batch."""
 
-    weights: np.ndarray
-    bias: np.ndarray
-    thresholds: np.ndarray
-    factor_bias: np.ndarray
-    answers: np.ndarray  # (N,) weighted number of answers per column
+    weights: Array
+    bias: Array
+    thresholds: Array
+    factor_bias: Array
+    answers: Array  # (N,) weighted number of answers per column
 
 
 def empty_statistics(side: Side) -> Statistics:

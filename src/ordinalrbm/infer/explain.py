@@ -9,7 +9,7 @@ import pandas as pd
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu
-from ordinalrbm.engine.regress import Prior
+from ordinalrbm.engine.party import Prior
 from ordinalrbm.infer.pairs import Pairs, probabilities
 from ordinalrbm.infer.place import placed
 from ordinalrbm.infer.posterior import MAX_ITERATIONS, TOLERANCE

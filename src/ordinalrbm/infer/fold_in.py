@@ -19,7 +19,7 @@ from numba import prange
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
-from ordinalrbm.engine.regress import Prior
+from ordinalrbm.engine.party import Prior
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.infer.place import placed
 from ordinalrbm.model import thresholds

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.regress import Party, Prior, renew
-from ordinalrbm.model.continuous import widths_of
+from ordinalrbm.engine.party import Party, Prior
+from ordinalrbm.engine.regress import renew, widths_of
 
 _MOST_SWEEPS = 40
 

@@ -76,6 +76,7 @@ class MatrixSettings:
     n_averaged: int
     calibrate: bool
     seed: int
+    device: str
     verbose: bool
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.regress import Party, Prior
+from ordinalrbm.engine.party import Party, Prior
 from ordinalrbm.infer.fold_in import OfWeights
-from ordinalrbm.infer.pairs import Pairs, log_probability
+from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn.alternate import (
     FittedMatrix,
     MatrixSettings,
@@ -31,6 +31,7 @@ from ordinalrbm.learn.checkpoint import (
     taken_history,
 )
 from ordinalrbm.learn.loop import learn
+from ordinalrbm.learn.machines import machine_for
 from ordinalrbm.model.continuous import (
     Parties,
     dealt,
@@ -72,14 +73,15 @@ class _Learner:
         self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.transposed = observations.transpose()
+        self.machine = machine_for(settings.device)
+        self.data = self.machine.data(observations)
         self.n_factors = settings.n_row_factors, settings.n_column_factors
-        self.parties = start(
-            observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed
-        )
+        parties = start(observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed)
+        self.parties = self.machine.placed(parties)
         # Factors that cannot be told are left out while they are of no use to anybody.
         n_told = self.parties.rows.mean.shape[1] - 1
-        self.in_use = [part.size for part in dealt(n_told, *self.n_factors)]
+        of_rows, of_columns = dealt(n_told, *self.n_factors)
+        self.in_use = of_rows.size, of_columns.size
         self.best, self.best_epoch, self.best_value = self.parties, 0, -np.inf
         self.last: list[MatrixModel] = []
         self.goal, self.waited = -np.inf, 0
@@ -99,17 +101,16 @@ class _Learner:
     def epoch(self) -> None:
         """Rows, columns, and a look at the validation ratings."""
         number, averaged = len(self.history) + 1, self.settings.n_averaged
-        self.parties = epoch(self.observations, self.transposed, self.parties, number)
+        self.parties = epoch(self.data, self.parties, number)
         value = np.nan
         if self.validation is not None:
-            model = to_matrix(self.parties, *self.in_use)
-            value = float(log_probability([model], self.validation).mean())
+            value = self.machine.likelihood(self.parties, self.in_use, self.validation)
         if averaged > 1:
-            self.last = [*self.last, to_matrix(self.parties, *self.n_factors)][-averaged:]
+            self.last = [*self.last, self._matrix(self.parties)][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
         if self._take_note(number, value):
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
-            self.best = self.parties.copy()
+            self.best = self.machine.copied(self.parties)
 
     def _take_note(self, number: int, value: float) -> bool:
         """What decides when to stop; returns whether this epoch is the best so far."""
@@ -123,8 +124,8 @@ class _Learner:
     def state(self) -> State:
         """All that is needed to go on from here."""
         return {
-            **flat("parties", self.parties),
-            **flat("best", self.best),
+            **flat("parties", self.machine.fetched(self.parties)),
+            **flat("best", self.machine.fetched(self.best)),
             **flat("last", self.last),
             **flat_history(self.history),
         }
@@ -132,20 +133,24 @@ class _Learner:
     def restore(self, state: State) -> None:
         """Go on from there."""
         history = taken_history(state, Record, watched=self.validation is not None)
+        there = self.machine.fetched(self.parties)
         self.parties, self.best = (
-            _taken_parties(name, state, self.parties) for name in ("parties", "best")
+            self.machine.placed(_taken_parties(name, state, there)) for name in ("parties", "best")
         )
         n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
-        one = to_matrix(self.parties, *self.n_factors)
+        one = self._matrix(self.parties)
         self.last = [taken_model(f"last.{k}", state, one) for k in range(n_last)]
         self.best_epoch, self.best_value, self.goal, self.waited = 0, -np.inf, -np.inf, 0
         for line in history:
             self._take_note(line.epoch, line.validation)
         self.history, self.started = history, began(history)
 
+    def _matrix(self, parties: Parties) -> MatrixModel:
+        return to_matrix(self.machine.fetched(parties), *self.n_factors)
+
     def models(self) -> list[MatrixModel]:
         """The models to average over, calibrated."""
-        models = self.last or [to_matrix(self.best, *self.n_factors)]
+        models = self.last or [self._matrix(self.best)]
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
@@ -205,7 +210,8 @@ def fit(
             watched="validation",
         )  # fmt: skip
     models = evenly_shared(learner.models())
-    priors = [_priors(learner.best, *learner.n_factors)] * len(models)
+    best = learner.machine.fetched(learner.best)
+    priors = [_priors(best, *learner.n_factors)] * len(models)
     return FittedMatrix(models, learner.best_epoch, learner.history, interrupted, priors)
 
 

@@ -19,12 +19,14 @@ the other, and the priors are learnt from the data, so that factors nobody needs
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.regress import Party, Prior, renew
+from ordinalrbm.engine import regress
+from ordinalrbm.engine.party import Moments, Party, Prior, Turn
+from ordinalrbm.engine.regress import widths_of
 from ordinalrbm.model.matrix import Half, MatrixModel, common_steps
 
 # So many ratings of a row or column, on average, can tell one factor. With more factors than that,
@@ -111,19 +113,36 @@ def _first_prior(party: Party) -> Prior:
     return Prior(precision, party.steps.copy(), np.full(party.steps.shape[1], _STEPS_PRECISION))
 
 
-def widths_of(steps: np.ndarray) -> np.ndarray:
-    """Widths of their logarithms; the first threshold is no width."""
-    widths = np.exp(steps)
-    widths[:, :1] = steps[:, :1]
-    return widths
-
-
 # ---- one epoch --------------------------------------------------------------------------------
 
 
-def epoch(
-    observations: Observations, transposed: Observations, parties: Parties, number: int
-) -> Parties:
+class View(NamedTuple):
+    """How a party is seen: its answers, and the engine that renews it and sums over it.
+
+    Engines have the functions of :mod:`ordinalrbm.engine.regress`; answers are in their form.
+    """
+
+    answers: Any
+    engine: Any
+
+
+class Data(NamedTuple):
+    """The same ratings as rows and as columns see them, and the scales' numbers of levels."""
+
+    rows: View
+    columns: View
+    scales: np.ndarray
+
+
+def on_cpu(observations: Observations) -> Data:
+    """Ratings for the engine of this machine's cores."""
+    transposed = observations.transpose()
+    return Data(
+        View(observations, regress), View(transposed, regress), np.unique(observations.n_levels)
+    )
+
+
+def epoch(data: Data, parties: Parties, number: int) -> Parties:
     """Rows given the columns, columns given the rows; what was given may be changed in place.
 
     ``number`` counts epochs from 1.
@@ -131,52 +150,63 @@ def epoch(
     rows, columns, row_prior, column_prior = parties
     how = _How(weak=number <= _WEAK_EPOCHS, widths=number % _EPOCHS_PER_WIDTHS == 1)
     rows, columns, row_prior, column_prior = _half(
-        observations, rows, columns, row_prior, column_prior, how
+        data.rows, data.columns, (rows, columns, row_prior, column_prior), how
     )
     columns, rows, column_prior, row_prior = _half(
-        transposed, columns, rows, column_prior, row_prior, how
+        data.columns, data.rows, (columns, rows, column_prior, row_prior), how
     )
-    return _with_common_steps(Parties(rows, columns, row_prior, column_prior))
+    return _with_common_steps(data, Parties(rows, columns, row_prior, column_prior))
 
 
 def _half(
-    answers: Observations, this: Party, other: Party, prior: Prior, other_prior: Prior, how: _How
+    view: View, other_view: View, both: tuple[Party, Party, Prior, Prior], how: _How
 ) -> tuple[Party, Party, Prior, Prior]:
     """Renew one party, then turn to the axes that suit both, and learn the priors."""
-    prior = _renewed(answers, this, other, prior, how.widths)
-    if np.isfinite(other_prior.precision[0]):
-        _centre(this, other)
-    forward, backward = _axes(_second_moment(this), _second_moment(other))
-    this, other = _mapped(this, forward), _mapped(other, backward)
-    prior = prior._replace(precision=_learnt(prior.precision, this, how.weak))
-    other_prior = other_prior._replace(precision=_learnt(other_prior.precision, other, how.weak))
-    return this, other, prior, other_prior
+    this, other, prior, other_prior = both
+    prior = _renewed(view, this, other, prior, how.widths)
+    sums, other_sums = view.engine.moments(this), other_view.engine.moments(other)
+    turn, other_turn = _turns(sums, other_sums, centred=bool(np.isfinite(other_prior.precision[0])))
+    this, other = view.engine.turned(this, turn), other_view.engine.turned(other, other_turn)
+    precision = _learnt(prior.precision, sums.turned(turn), how.weak)
+    other_precision = _learnt(other_prior.precision, other_sums.turned(other_turn), how.weak)
+    return (
+        this, other, prior._replace(precision=precision),
+        other_prior._replace(precision=other_precision),
+    )  # fmt: skip
 
 
-def _renewed(answers: Observations, this: Party, other: Party, prior: Prior, widths: bool) -> Prior:
+def _renewed(view: View, this: Party, other: Party, prior: Prior, widths: bool) -> Prior:
     """Renew a party in place; the prior with what its widths say, where they were renewed."""
     if not widths:
         stay = np.full_like(prior.steps_precision, np.inf)
-        renew(answers, this, other, prior._replace(steps_precision=stay))
+        view.engine.renew(view.answers, this, other, prior._replace(steps_precision=stay))
         return prior
-    steps_variance = renew(answers, this, other, prior)
-    squares = (this.steps - prior.steps) ** 2 + steps_variance
-    precision = _kept_if_fixed(prior.steps_precision, _most_likely(squares))
-    return prior._replace(steps_precision=precision)
+    steps_variance = view.engine.renew(view.answers, this, other, prior)
+    n, squares = view.engine.step_squares(this, prior, steps_variance)
+    found = (n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
+    return prior._replace(steps_precision=_kept_if_fixed(prior.steps_precision, found))
 
 
-def _centre(this: Party, other: Party) -> None:
-    """Move the mean of this party's factors into the other's biases: priors are around zero."""
-    centre = this.mean[:, 1:].mean(axis=0, dtype=np.float64).astype(np.float32)
-    this.mean[:, 1:] -= centre
-    other.mean[:, 0] += other.mean[:, 1:] @ centre
+def _turns(this: Moments, other: Moments, centred: bool) -> tuple[Turn, Turn]:
+    """Turns to the axes that suit both parties; they change no product.
+
+    ``centred`` moves the mean of this party's factors into the other's biases: priors are around
+    zero.
+    """
+    width = this.total.size
+    turn, other_turn = Turn.none(width), Turn.none(width)
+    if centred:
+        centre = this.total[1:] / max(this.n, 1)
+        turn.shift[1:] = -centre
+        other_turn.matrix[1:, 0] = centre
+    forward, backward = _axes(
+        _second_moment(this.turned(turn)), _second_moment(other.turned(other_turn))
+    )
+    return turn.then(forward), other_turn.then(backward)
 
 
-def _second_moment(party: Party) -> np.ndarray:
-    # Of whole rows, the bias with them: a product of contiguous arrays is many times quicker.
-    products = (party.mean.T @ party.mean)[1:, 1:].astype(np.float64)
-    variance = party.variance.sum(axis=0, dtype=np.float64)[1:]
-    return (products + np.diag(variance)) / max(len(party.mean), 1)
+def _second_moment(sums: Moments) -> np.ndarray:
+    return (sums.products + np.diag(sums.variance))[1:, 1:] / max(sums.n, 1)
 
 
 def _axes(this: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -197,52 +227,40 @@ def _raised(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, values.max(initial=0.0) * _NO_DIRECTION + 1e-300)
 
 
-def _mapped(party: Party, matrix: np.ndarray) -> Party:
-    whole = np.eye(party.mean.shape[1], dtype=np.float32)  # the bias stays
-    whole[1:, 1:] = matrix
-    return party._replace(mean=party.mean @ whole, variance=party.variance @ whole**2)
-
-
-def _learnt(precision: np.ndarray, party: Party, weak: bool) -> np.ndarray:
+def _learnt(precision: np.ndarray, sums: Moments, weak: bool) -> np.ndarray:
     """Most likely precisions; while they are weak, only that of the bias."""
-    mean, variance = party.mean, party.variance
-    square = np.einsum("na,na->a", mean, mean)
-    square = square + _AGAINST_FADING * variance.sum(axis=0, dtype=np.float64)
-    found = (len(mean) + 1.0) / (square + _SIZE_OF_ONE_MORE)
+    squares = np.diag(sums.products) + _AGAINST_FADING * sums.variance
+    found = (sums.n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
     if weak:
         found[1:] = precision[1:]
     return _kept_if_fixed(precision, found).astype(np.float32)
-
-
-def _most_likely(squares: np.ndarray) -> np.ndarray:
-    return (len(squares) + 1.0) / (squares.sum(axis=0) + _SIZE_OF_ONE_MORE)
 
 
 def _kept_if_fixed(precision: np.ndarray, found: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(precision), precision, found)
 
 
-def _with_common_steps(parties: Parties) -> Parties:
+def _with_common_steps(data: Data, parties: Parties) -> Parties:
     """Renew the common steps of each scale, and move into them what all biases share.
 
     What all rows have in common belongs to the columns, so that a row of zeros is the usual one.
     Distributions stay as they are.
     """
     rows, columns, _, column_prior = parties
-    columns.steps[:] += rows.steps.mean(axis=0)
-    rows.steps[:] -= rows.steps.mean(axis=0)
-    shared = rows.mean[:, 0].mean(dtype=np.float64)
-    columns.steps[:, 0] -= shared
-    rows.mean[:, 0] -= np.float32(shared)
-    common = column_prior.steps
-    for n_levels in np.unique(columns.n_levels):
-        alike = columns.n_levels == n_levels
-        shared = columns.mean[alike, 0].mean(dtype=np.float64)
-        columns.steps[alike, 0] -= shared
-        columns.mean[alike, 0] -= np.float32(shared)
-        common[alike] = columns.steps[alike].mean(axis=0)
-    rows.widths[:], columns.widths[:] = widths_of(rows.steps), widths_of(columns.steps)
+    of_rows, of_columns = data.rows.engine, data.columns.engine
+    bias, steps = of_rows.shares(rows).means()
+    of_rows.shift(rows, -bias, -steps)
+    of_columns.shift(columns, 0.0, steps - _first(bias, steps))
+    for n_levels in data.scales:
+        bias, steps = of_columns.shares(columns, n_levels).means()
+        of_columns.shift(columns, -bias, -_first(bias, steps), n_levels)
+        of_columns.draw_towards(column_prior, columns, steps - _first(bias, steps), n_levels)
     return parties
+
+
+def _first(value: float, steps: np.ndarray) -> np.ndarray:
+    """A number as the first of so many steps, the others zero."""
+    return np.append(value, np.zeros(steps.size - 1))
 
 
 # ---- as a matrix model ------------------------------------------------------------------------

@@ -1,0 +1,55 @@
+"""Epochs of continuous factors on the GPU, on ratings of Netflix' shape.
+
+python benchmarks/gpu/renewals.py [--scale 1.0] [--factors 100] [--epochs 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import numpy as np
+import torch
+from netflix_shaped import made
+from sweeps import profile
+
+from ordinalrbm.engine.gpu import regress
+from ordinalrbm.engine.gpu.pieces import answers_on
+from ordinalrbm.model import continuous
+from ordinalrbm.model.continuous import Data, Parties, View
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--factors", type=int, default=100)
+    parser.add_argument("--epochs", type=int, default=4)
+    given = parser.parse_args()
+    device = torch.device("cuda")
+    data = made(device, given.scale).observations()
+    start = time.perf_counter()
+    parties = continuous.start(data, given.factors, True, 0)
+    transposed = data.transpose()
+    print(f"{data.n_entries:,} ratings; start {time.perf_counter() - start:.1f} s")
+    start = time.perf_counter()
+    rows, columns = (regress.party_on(party, device) for party in parties[:2])
+    priors = (
+        prior._replace(steps=torch.from_numpy(prior.steps).to(device)) for prior in parties[2:]
+    )
+    parties = Parties(rows, columns, *priors)
+    views = (View(answers_on(part, device), regress) for part in (data, transposed))
+    seen = Data(*views, np.unique(data.n_levels))
+    torch.cuda.synchronize()
+    print(f"to the device {time.perf_counter() - start:.1f} s; width {rows.mean.shape[1]}")
+    for number in range(1, given.epochs + 1):
+        start = time.perf_counter()
+        parties = continuous.epoch(seen, parties, number)
+        torch.cuda.synchronize()
+        print(f"epoch {number}: {time.perf_counter() - start:.3f} s")
+    print(f"peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
+    profile(lambda: continuous.epoch(seen, parties, 3))
+    print(parties.row_prior.precision[:8])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Rows cut into pieces of bounded length, so that short and long ones keep a GPU equally busy."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from ordinalrbm.data.observations import Observations
+
+# Answers of a piece. Netflix' users have 200 ratings on average, its films 5,600.
+SIZE = 256
+# Partial sums that are added at a time.
+_TOGETHER = tl.constexpr(16)
+
+
+class Pieces(NamedTuple):
+    """Where each piece begins and ends, whose it is, and which ones are a row's.
+
+    Attributes
+    ----------
+    row, first, stop : (pieces,) int32, int64, int64
+    start : (rows + 1,) int64, the pieces of row d are ``start[d]:start[d + 1]``
+    host_start : the same on the host, where blocks of rows are chosen
+    """
+
+    row: torch.Tensor
+    first: torch.Tensor
+    stop: torch.Tensor
+    start: torch.Tensor
+    host_start: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """Number of pieces."""
+        return self.row.numel()
+
+    def of_rows(self, rows: slice) -> Pieces:
+        """Those of some neighbouring rows, which are counted as before."""
+        host_start = self.host_start[rows.start : rows.stop + 1]
+        some = slice(host_start[0], host_start[-1])
+        row, first, stop = (part[some] for part in self[:3])
+        start = self.start[rows.start : rows.stop + 1] - int(host_start[0])
+        return Pieces(row, first, stop, start, host_start - host_start[0])
+
+
+def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
+    """Cut rows into pieces; rows without answers have none."""
+    length = np.diff(row_start)
+    count = -(-length // SIZE)
+    start = np.concatenate([[0], np.cumsum(count)])
+    row = np.repeat(np.arange(length.size, dtype=np.int32), count)
+    first = row_start[row] + SIZE * (np.arange(row.size) - start[row])
+    stop = np.minimum(first + SIZE, row_start[1:][row])
+    there = [torch.from_numpy(part).to(device) for part in (row, first, stop, start)]
+    return Pieces(there[0], there[1], there[2], there[3], start)
+
+
+class Answers(NamedTuple):
+    """Answers on a device, cut into pieces.
+
+    Attributes
+    ----------
+    column : (entries,) int32
+    level : (entries,) int8 or int16
+    """
+
+    pieces: Pieces
+    column: torch.Tensor
+    level: torch.Tensor
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.pieces.start.numel() - 1
+
+    def of_rows(self, rows: slice) -> Answers:
+        """Some neighbouring rows, which are counted as before."""
+        return self._replace(pieces=self.pieces.of_rows(rows))
+
+
+def answers_on(observations: Observations, device: torch.device) -> Answers:
+    """Put answers on a device."""
+    return Answers(
+        pieces_of(observations.row_start, device),
+        torch.from_numpy(observations.column).to(device),
+        torch.from_numpy(observations.level).to(device),
+    )
+
+
+def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:
+    """Sum over the pieces of each row, in their order: (pieces, width) to (rows, width)."""
+    n_rows, width = pieces.start.numel() - 1, partial.shape[1]
+    total = torch.empty((n_rows, width), dtype=partial.dtype, device=partial.device)
+    block = min(triton.next_power_of_2(max(width, 1)), 128)
+    grid = (n_rows, triton.cdiv(width, block))
+    if n_rows and width:
+        _sum_pieces[grid](partial, pieces.start, total, width, block=block)
+    return total
+
+
+@triton.jit
+def _sum_pieces(partial, start, total, width, block: tl.constexpr):
+    row = tl.program_id(0)
+    a = tl.program_id(1) * block + tl.arange(0, block)
+    first, stop = tl.load(start + row), tl.load(start + row + 1)
+    sums = tl.zeros((_TOGETHER, block), dtype=partial.dtype.element_ty)
+    for piece in range(first, stop, _TOGETHER):
+        some = piece + tl.arange(0, _TOGETHER)
+        inside = (some < stop)[:, None] & (a < width)[None, :]
+        sums += tl.load(partial + some[:, None] * width + a[None, :], mask=inside, other=0.0)
+    tl.store(total + row.to(tl.int64) * width + a, tl.sum(sums, axis=0), mask=a < width)

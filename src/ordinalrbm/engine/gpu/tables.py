@@ -1,0 +1,101 @@
+"""What every half-sweep does with the table that its answers point to: products, and sums of rows.
+
+Each answer points to a row of the table, the weights or features of its column. Tables have rows of
+a multiple of so many numbers (:func:`padded`), so that they can be read 16 bytes at a time; these
+two kernels read them from beginning to end for every answer, and nothing else takes as long.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from ordinalrbm.engine.gpu.pieces import Pieces, summed
+
+_MULTIPLE = 16
+# Answers and numbers of each that a program looks at together: for products, which go along the
+# rows of the table, and for sums, which go across.
+_FOR_PRODUCTS = (64, 32)
+_FOR_SUMS = 2048
+
+
+def padded(table: torch.Tensor) -> torch.Tensor:
+    """The table with zeros at the end of each row."""
+    missing = -table.shape[1] % _MULTIPLE
+    return torch.nn.functional.pad(table, (0, missing)) if missing else table.contiguous()
+
+
+def products(
+    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor, vectors: torch.Tensor,
+    n_entries: int,
+) -> torch.Tensor:  # fmt: skip
+    """Scalar product of a row's vector with the table's row, for every answer from ``base`` on."""
+    out = torch.empty(n_entries, dtype=torch.float32, device=table.device)
+    if pieces.n:
+        _set_products[(pieces.n,)](
+            *pieces[:3], base, column, table, table.shape[1], vectors, vectors.shape[1], out,
+            *_FOR_PRODUCTS,
+        )  # fmt: skip
+    return out
+
+
+def sums(
+    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    """(rows, width) the table's rows times a number per answer, summed over a row's answers."""
+    width = table.shape[1]
+    partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
+    if pieces.n:
+        _sum_rows[(pieces.n,)](
+            *pieces[:3], base, column, table, width, values, partial, *shape(width, _FOR_SUMS)
+        )
+    return summed(partial, pieces)
+
+
+def shape(width: int, numbers: int) -> tuple[int, int]:
+    """How many answers are looked at together, and the width of a block that holds a row."""
+    block = triton.next_power_of_2(max(width, 1))
+    return max(numbers // block, 1), block
+
+
+@triton.jit
+def _set_products(
+    row_of, first_of, stop_of, base, column, table, width, vectors, n_vector, out,
+    entries: tl.constexpr, numbers: tl.constexpr,
+):  # fmt: skip
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    for begin in range(first, stop, entries):
+        e = begin + tl.arange(0, entries)
+        here = e < stop
+        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        # Summed at the end, so that threads talk to each other once and not for every number.
+        total = tl.zeros((entries, numbers), dtype=tl.float32)
+        for start in range(0, width, numbers):
+            k = start + tl.arange(0, numbers)
+            x = tl.load(vectors + row * n_vector + k, mask=k < n_vector, other=0).to(tl.float32)
+            inside = here[:, None] & (k < width)[None, :]
+            total += tl.load(table + place + k[None, :], mask=inside, other=0.0) * x[None, :]
+        tl.store(out + (e - base), tl.sum(total, axis=1), mask=here)
+
+
+@triton.jit
+def _sum_rows(
+    row_of, first_of, stop_of, base, column, table, width, values, partial, tile: tl.constexpr,
+    block: tl.constexpr,
+):  # fmt: skip
+    piece = tl.program_id(0)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    k = tl.arange(0, block)
+    total = tl.zeros((tile, block), dtype=tl.float32)
+    for begin in range(first, stop, tile):
+        e = begin + tl.arange(0, tile)
+        here = e < stop
+        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        value = tl.load(values + (e - base), mask=here, other=0.0)
+        inside = here[:, None] & (k < width)[None, :]
+        total += value[:, None] * tl.load(table + place + k[None, :], mask=inside, other=0.0)
+    out = partial + piece.to(tl.int64) * width + k
+    tl.store(out, tl.sum(total, axis=0), mask=k < width)

@@ -1,0 +1,97 @@
+"""What the half-sweep of continuous factors sees: rows and columns as parties that meet in cells.
+
+Sums over a party are small, and what is made of them is the same whoever has summed: one process,
+a GPU, or many machines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Party(NamedTuple):
+    """What the rows, or the columns, bring to their cells.
+
+    Attributes
+    ----------
+    mean : (n, 1 + R) float32, bias and factors
+    variance : (n, 1 + R) float32, of what is known of them; zero where it is a point
+    steps : (n, M) float64, first threshold and log widths; those of rows and columns are added
+    widths : (n, M) float64, the same with widths themselves
+    n_levels : (n,) int32, levels that they may use; the smaller number of both counts
+    """
+
+    mean: Any
+    variance: Any
+    steps: Any
+    widths: Any
+    n_levels: Any
+
+
+class Prior(NamedTuple):
+    """Gaussian priors of a party; what has an infinite precision stays as it is.
+
+    Attributes
+    ----------
+    precision : (1 + R,) float32, of bias and factors, around zero
+    steps : (n, M) float64, where steps are drawn towards
+    steps_precision : (M,) float64; the first threshold always stays
+    """
+
+    precision: np.ndarray
+    steps: Any
+    steps_precision: np.ndarray
+
+
+class Turn(NamedTuple):
+    """Other axes for a party: means times a matrix plus a shift, variances times its squares."""
+
+    matrix: np.ndarray
+    shift: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def none(cls, width: int) -> Turn:
+        """Leaves everything as it is."""
+        return cls(np.eye(width), np.zeros(width), np.eye(width))
+
+    def then(self, of_factors: np.ndarray) -> Turn:
+        """The same turn, and after it a matrix for the factors, the bias staying."""
+        whole = np.eye(self.shift.size)
+        whole[1:, 1:] = of_factors
+        return Turn(self.matrix @ whole, self.shift @ whole, self.squares @ whole**2)
+
+
+class Moments(NamedTuple):
+    """Sums over a party: of means, of their products, and of variances."""
+
+    n: float
+    total: np.ndarray  # (1 + R,)
+    products: np.ndarray  # (1 + R, 1 + R)
+    variance: np.ndarray  # (1 + R,)
+
+    def turned(self, turn: Turn) -> Moments:
+        """Those of the party in other axes."""
+        matrix, shift, squares = turn
+        moved = np.outer(self.total @ matrix, shift)
+        products = matrix.T @ self.products @ matrix + moved + moved.T
+        return Moments(
+            self.n,
+            self.total @ matrix + self.n * shift,
+            products + self.n * np.outer(shift, shift),
+            self.variance @ squares,
+        )
+
+
+class Shares(NamedTuple):
+    """Sums over some of a party: how many they are, of their biases, and of their steps."""
+
+    n: float
+    bias: float
+    steps: np.ndarray  # (M,)
+
+    def means(self) -> tuple[float, np.ndarray]:
+        """Mean bias and mean steps."""
+        return self.bias / self.n, self.steps / self.n

@@ -1,0 +1,26 @@
+"""On a GPU if there is one; otherwise in Triton's interpreter, which must be known beforehand."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+# Random sides and settings are those of the other engines' tests.
+sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+
+
+@pytest.fixture(scope="session")
+def device():
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def without_warnings_of_the_interpreter():
+    """NumPy says when ∞ is multiplied by zero; on a GPU nobody does, and a select drops it."""
+    with np.errstate(all="ignore"):
+        yield

@@ -1,0 +1,119 @@
+"""Binary factors on the GPU against the plain reference: the same chains, the same statistics.
+
+Random words are the same. Sums are made in float32 in another order than the reference's, so that
+statistics agree to some 1e-5 of their size, and a chain parts where a uniform number ties with its
+probability within that: none does in these.
+"""
+
+import numpy as np
+import pytest
+import torch
+from random_sides import random_side, random_thresholds, side_of
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import cpu, reference
+from ordinalrbm.engine.gpu import sweep
+from ordinalrbm.engine.side import Batch, Statistics
+
+PHASES = ("clamped_phase", "free_phase")
+VARIANTS = {
+    "all": {"offset": True, "row_weight": True, "stretch": True},
+    "own steps": {"row_steps": True, "offset": True, "row_weight": True},
+    "five units": {"units": 5, "scale": 0.15},
+    "unknown answers": {"unknown": True, "scale": 3.0},
+}
+SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
+
+
+def small(n_factors=5, **options):
+    return random_side(1, n_rows=16, n_columns=7, n_factors=n_factors, **options)
+
+
+def assert_same(device, phase, side, factors, batch, relative=2e-5):
+    truth = factors.copy()
+    expected = getattr(reference, phase)(side, truth, batch)
+    there = sweep.factors_on(factors, device)
+    found = getattr(sweep, phase)(sweep.side_on(side, device), there, batch)
+    there = there.cpu().numpy()
+    np.testing.assert_array_equal(there[:, : factors.shape[1]], truth)
+    assert not there[:, factors.shape[1] :].any()
+    for name, one, other in zip(Statistics._fields, found, expected, strict=True):
+        assert one.shape == other.shape, name
+        size = np.abs(other).max(initial=1.0)
+        np.testing.assert_allclose(one.cpu().numpy(), other, atol=relative * size, err_msg=name)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("phase", PHASES)
+def test_phases(device, phase, variant):
+    side, factors = small(**VARIANTS[variant])
+    assert_same(device, phase, side, factors, Batch(0, 16, SEED, 3, 2))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_batch_of_some_rows(device, phase):
+    side, factors = small(offset=True)
+    assert_same(device, phase, side, factors, Batch(3, 11, SEED, 1, 1))
+    assert_same(device, phase, side, factors, Batch(0, 1, SEED, 1, 1))  # a row without answers
+
+
+@pytest.mark.parametrize("n_factors", [1, 50, 100, 200])
+def test_numbers_of_factors(device, n_factors):
+    side, factors = small(n_factors, scale=0.1, offset=True)
+    for phase in PHASES:
+        assert_same(device, phase, side, factors, Batch(0, 16, 7, 2, 1))
+
+
+def test_one_row_a_thousand_times_longer_than_the_rest(device):
+    """And empty rows; few columns have more than one answer."""
+    rng = np.random.default_rng(0)
+    n_columns = 1000
+    lengths = [0, 1, n_columns, 1, 0, 1]
+    row = np.repeat(np.arange(6), lengths)
+    column = np.concatenate([rng.permutation(n_columns)[:n] for n in lengths])
+    n_levels = np.full(n_columns, 5)
+    observations = Observations.from_triples(
+        row, column, rng.integers(0, 5, row.size), 6, n_columns, n_levels
+    )
+    side = side_of(
+        observations, weights=rng.normal(0, 0.1, (n_columns, 50)),
+        bias=rng.normal(0, 0.3, n_columns), thresholds=random_thresholds(rng, n_levels),
+        factor_bias=rng.normal(0, 0.3, 50),
+    )  # fmt: skip
+    factors = rng.integers(0, 2, (6, 50)).astype(np.uint8)
+    assert_same(device, "clamped_phase", side, factors, Batch(0, 6, 5, 1, 1))
+
+
+def test_the_running_mean_of_the_factors(device):
+    side, factors = small(offset=True)
+    kept = np.random.default_rng(0).random(factors.shape).astype(np.float32)
+    there = torch.from_numpy(kept.copy()).to(device)
+    truth = kept.astype(np.float64)
+    batch = Batch(2, 14, SEED, 1, 2)
+    reference.clamped_phase(side, factors.copy(), batch, truth, 0.7)
+    sweep.clamped_phase(
+        sweep.side_on(side, device), sweep.factors_on(factors, device), batch, there, 0.7
+    )
+    np.testing.assert_allclose(there.cpu().numpy(), truth, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["all", "five units"])
+def test_mean_field(device, variant):
+    side, factors = small(**VARIANTS[variant])
+    truth = np.full(factors.shape, 0.5)
+    reference.mean_field(side, truth, 1e-6, 60)
+    there = torch.full(factors.shape, 0.5, device=device)
+    change = sweep.mean_field(sweep.side_on(side, device), there, 1e-6, 60)
+    np.testing.assert_allclose(there.cpu().numpy(), truth, atol=2e-5)
+    assert change.max() <= 1e-6
+
+
+def test_log_probabilities_of_levels(device):
+    side, factors = small(offset=True)
+    stretches = np.array([0.6, 1.0, 1.7])
+    truth = cpu.log_levels(side, factors, 2, 15, stretches)
+    found = sweep.log_levels(
+        sweep.side_on(side, device), sweep.factors_on(factors, device), 2, 15,
+        torch.from_numpy(stretches).to(device),
+    )  # fmt: skip
+    np.testing.assert_allclose(found.cpu().numpy(), truth, rtol=1e-5, atol=1e-5)
