@@ -242,7 +242,8 @@ class _Learner:
 
     def restore(self, state: State) -> None:
         """Go on from there."""
-        history = taken_history(state, Record, watched=self.validation is not None)
+        unwatched = ("validation",) if self.validation is None else ()
+        history = taken_history(state, Record, unwatched=unwatched)
         values = (line.validation for line in history)
         self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
         n_kept = min(len(history), self.settings.n_averaged)

@@ -36,8 +36,6 @@ from ordinalrbm.whole import LEFT_OVER, check_place
 State = dict[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
 
-# Columns of histories that are NaN when nothing is held out.
-_WATCHED = ("validation", "pseudo_likelihood")
 _SUFFIX = ".checkpoint"
 # The newest, and one to fall back on.
 _KEPT = 2
@@ -123,18 +121,19 @@ def flat_history(history: Iterable[Any]) -> State:
     }
 
 
-def taken_history(state: State, record: Any, *, watched: bool) -> list[Any]:
+def taken_history(state: State, record: Any, *, unwatched: Iterable[str] = ()) -> list[Any]:
     """The history as a list of records; whole numbers stay whole.
 
-    Where learning is ``watched``, every epoch has a log probability of what is held out; else none.
+    Every epoch has a number in each column, but for those that are ``unwatched``: these have none.
     """
+    unwatched = set(unwatched)
     epochs = state.get("history.epoch", np.zeros(0, dtype=np.int64))
     stored, columns = Stored(state, {}), []
     for name in record._fields if epochs.size else ():
         kind = np.int64 if name == "epoch" else np.float64
-        if name in _WATCHED and not watched:
+        if name in unwatched:
             if not np.isnan(state.get(f"history.{name}", 0.0)).all():
-                raise wrong(f"history.{name}", "has numbers though nothing is held out")
+                raise wrong(f"history.{name}", "has numbers though nothing is watched")
             columns.append([np.nan] * epochs.size)
         else:
             columns.append(stored.array(f"history.{name}", kind, (epochs.size,)).tolist())

@@ -132,7 +132,8 @@ class _Learner:
 
     def restore(self, state: State) -> None:
         """Go on from there."""
-        history = taken_history(state, Record, watched=self.validation is not None)
+        unwatched = ("validation",) if self.validation is None else ()
+        history = taken_history(state, Record, unwatched=unwatched)
         there = self.machine.fetched(self.parties)
         self.parties, self.best = (
             self.machine.placed(_taken_parties(name, state, there)) for name in ("parties", "best")

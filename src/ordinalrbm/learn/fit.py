@@ -158,10 +158,18 @@ class _Learner:
             state["free"] = packed(chains.free, units)
         return state
 
+    def _unwatched(self) -> list[str]:
+        """What the history has no numbers of."""
+        watched = {
+            "validation": self.monitor is not None and self.monitor.held_out.weight.size,
+            "pseudo_likelihood": self.monitor is not None and self.monitor.seen.weight.size,
+        }
+        return [name for name, there_is in watched.items() if not there_is]
+
     def restore(self, state: State) -> None:
         """Go on from there."""
         chains, units = self.chains, self.settings.units
-        history = taken_history(state, Record, watched=self.monitor is not None)
+        history = taken_history(state, Record, unwatched=self._unwatched())
         values = (line.validation for line in history)
         self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
         self.model, self.best = (self._taken_model(name, state) for name in ("model", "best"))
