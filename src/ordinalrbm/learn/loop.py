@@ -106,7 +106,11 @@ def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
                 learner.epoch()
         except DivergenceError:
             assert schedule is not None, "only those with a learning rate diverge"
-            learner.restore(state)
+            try:
+                learner.restore(state)
+            except ValueError as error:
+                told = f"Learning diverged from where it began ({error})"
+                raise NothingLearntError(f"{told}; set learning_rate much lower.") from error
             if not schedule.slow_down():
                 return
             state = learner.state()
