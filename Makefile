@@ -3,14 +3,27 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 DOCS_READY := .venv/.docs-ready
+# torch has an environment of its own: all else must work where it is not installed.
+TORCH := .venv-torch/bin
+TORCH_READY := .venv-torch/.ready
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test test-torch bench-gpu lint docs clean
 
 demo: $(READY)
 	$(BIN)/ordinalrbm demo
 
 test: $(READY) lint
 	$(BIN)/pytest -q
+
+# The GPU engine, in Triton's interpreter where there is no GPU.
+test-torch: $(TORCH_READY)
+	$(TORCH)/pytest -q tests/gpu
+
+# What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.
+bench-gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/gpu
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sweeps.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -32,6 +45,13 @@ $(READY): pyproject.toml
 	$(BIN)/python -c 'from ordinalrbm.demo import warm_up; warm_up()'
 	touch $(READY)
 
+# These versions are builds without CUDA on machines without a GPU.
+$(TORCH_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-torch
+	$(TORCH)/python -m pip install --quiet --upgrade pip
+	$(TORCH)/python -m pip install --quiet --editable '.[test]' torch==2.13.0 triton==3.9.0
+	touch $(TORCH_READY)
+
 clean:
-	rm -rf .venv build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-torch build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
