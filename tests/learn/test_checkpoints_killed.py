@@ -62,7 +62,8 @@ def hash_of(path):
 
 
 def test_killed_again_and_again(tmp_path):
-    assert run_fit(tmp_path / "whole.orbm", "none")
+    for _ in range(2):  # kernels just compiled may round otherwise than the same from the cache
+        assert run_fit(tmp_path / "whole.orbm", "none")
     rng, n_kills, done = np.random.default_rng(0), 0, False
     begun = time.monotonic()
     while n_kills < 8 and not done:
