@@ -41,7 +41,10 @@ class Case:
 
     def __repr__(self) -> str:
         kinds = getattr(self.table, "dtypes", None)
-        return f"Case(table={self.table!r}, dtypes={kinds!r}, scales={self.scales!r})"
+        try:
+            return f"Case(table={self.table!r}, dtypes={kinds!r}, scales={self.scales!r})"
+        except ArithmeticError:  # pandas cannot show every Decimal
+            return f"Case(table={self.table.to_dict()!r}, scales={self.scales!r})"
 
 
 # ---- columns ------------------------------------------------------------------------------------
