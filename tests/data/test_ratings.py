@@ -534,3 +534,11 @@ def test_memory_beside_the_input(kind):
 def test_item_scales_that_are_no_dictionary(bad):
     with pytest.raises(DataError, match="item_scales must be a dictionary from items to labels"):
         read_ratings((["u"], ["i"], [1]), item_scales=bad)
+
+
+def test_masked_values_are_missing():
+    hidden = np.ma.array([1, 2, 9], mask=[False, False, True])
+    with pytest.raises(DataError, match=r"Row 2 .*the rating is missing"):
+        read_ratings(([1, 2, 3], [1, 1, 1], hidden))
+    with pytest.raises(DataError, match=r"Row 2 .*the user is missing"):
+        read_ratings((hidden, [1, 1, 1], [1, 2, 1]))

@@ -367,3 +367,9 @@ def test_resolve_names_unknown_columns_and_what_was_meant():
 def test_given_labels_are_checked(labels, words):
     refused(["scales['Q1']", *words], lambda: resolve_scales([[1]], ["Q1"], {"Q1": labels}))
     refused(["scales", *words], lambda: resolve_scales([[1]], ["Q1"], labels))
+
+
+def test_a_signalling_nan_is_no_answer():
+    values = np.array([Decimal(1), Decimal("sNaN")], dtype=object)
+    with pytest.raises(DataTypeError, match=r"Column 'Q1', row 1 .*Decimal\('sNaN'\)"):
+        infer_scale(values, "Q1")

@@ -89,6 +89,15 @@ def test_zeros_that_only_fill_blocks_are_no_answers_and_told():
     assert encode(table, scales).to_dense().tolist() == LEVELS
 
 
+def test_masked_cells_are_unanswered():
+    masked = np.ma.array([[1, 9], [2, 2]], mask=[[False, True], [False, False]])
+    table = as_table(masked)
+    scales = resolve_scales(table.columns(), None, None)
+    assert [scale.labels for scale in scales] == [(1, 2), (2,)]
+    assert encode(table, scales).to_dense().tolist() == [[0, -1], [1, 0]]
+    assert as_table(np.ma.array([[1.5, 2.0]])).source.dtype == np.float64
+
+
 def test_zeros_of_diagonals_are_no_answers_and_told():
     diagonals = sp.dia_array(([[1, 0, 2]], [0]), shape=(3, 3))
     with pytest.warns(UserWarning, match="1 zeros .* 'dia' stores are taken as unanswered"):

@@ -309,3 +309,10 @@ def test_decimals_are_numbers(tmp_path: Path) -> None:
     table = pa.table({"x": pa.array([Decimal("1.5"), None])})
     pq.write_table(table, tmp_path / "a.parquet")
     assert read(tmp_path / "a.parquet").frame["x"].dtype == np.float64
+
+
+def test_decimals_beside_text_and_without_a_number() -> None:
+    frame = pd.DataFrame({"x": [Decimal("1.5"), "a"], "y": [Decimal(2), Decimal("sNaN")]})
+    plain = from_frame(frame).frame
+    assert plain["x"].tolist() == [1.5, "a"]
+    assert plain["y"].isna().tolist() == [False, True]

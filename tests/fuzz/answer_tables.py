@@ -41,7 +41,10 @@ class Case:
 
     def __repr__(self) -> str:
         kinds = getattr(self.table, "dtypes", None)
-        return f"Case(table={self.table!r}, dtypes={kinds!r}, scales={self.scales!r})"
+        try:
+            return f"Case(table={self.table!r}, dtypes={kinds!r}, scales={self.scales!r})"
+        except ArithmeticError:  # pandas cannot show every Decimal
+            return f"Case(table={self.table.to_dict()!r}, scales={self.scales!r})"
 
 
 # ---- columns ------------------------------------------------------------------------------------
@@ -219,7 +222,8 @@ NO_TABLES = st.one_of(
             sp.csr_array((0, 3)), sp.csr_array((3, 2)), sp.coo_array(np.zeros(3)),
             sp.csr_array(np.array([[True, False]])), sp.csr_array(np.array([[1 + 2j]])),
             sp.coo_array(([1.0, 2.0], ([0, 0], [0, 0])), shape=(1, 1)),
-            [[1, [2]], [3, 4]], [[1, {}]], range(3), np.ma.array([[1, 2]], mask=[[0, 1]]),
+            [[1, [2]], [3, 4]], [[1, {}]], range(3),
+            np.ma.array([[1, 2], [2, 7]], mask=[[0, 0], [0, 1]]),
             np.matrix([[1, 2], [2, 1]]),
         ]
     )
@@ -318,6 +322,8 @@ def given_answers(table: Any) -> list[tuple[int, int, Any]]:
         rows: Any = table.rows()
     elif isinstance(table, pd.DataFrame):
         rows = zip(*(table.iloc[:, j].tolist() for j in range(table.shape[1])), strict=True)
+    elif isinstance(table, np.ma.MaskedArray):
+        rows = table.tolist()  # None where masked
     else:
         rows = np.array(table, dtype=object).tolist()
     return [

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from answer_tables import frames
 from fuzzing import TALLIES, case, cases, told
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,14 @@ def test_reading_any_text_file(file: TextFile) -> None:
         survey, _ = told(read_survey, stored(file))
         assert survey.notes == source.remarks
         assert_nothing_is_lost(survey, source)
+
+
+@given(st.booleans().flatmap(frames))
+@cases(15)
+def test_reading_any_frame_as_a_survey(frame: pd.DataFrame) -> None:
+    with case("survey frames"):
+        source, _ = told(from_frame, frame)
+        assert_nothing_is_lost(told(read_survey, frame)[0], source)
 
 
 @given(text_files(ratings=True))

@@ -60,7 +60,7 @@ def newcomers(draw: Any) -> tuple[Any, int]:
     """Ratings by the users and of the items above and of others."""
     pairs = st.tuples(st.integers(4, 9), st.sampled_from("abcdefg"))
     chosen = draw(st.lists(pairs, min_size=1, max_size=6, unique=True))
-    levels = st.lists(st.integers(1, 3), min_size=len(chosen), max_size=len(chosen))
+    levels = st.lists(st.sampled_from([1, 1, 2, 2, 3]), min_size=len(chosen), max_size=len(chosen))
     users, items = zip(*chosen, strict=True)
     return (list(users), list(items), draw(levels)), len(chosen)
 

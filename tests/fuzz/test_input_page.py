@@ -84,8 +84,9 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "numbers of any type, fractions and negative ones too": lambda: column([-1, 0.5, 2e9]),
     "booleans": lambda: column([True, False, True]),
     "ordered categories, intervals of `pandas.cut` too": lambda: column(pd.cut([1, 5, 9], 2)),
-    "NaN, None, pd.NA, NaT": lambda: column(
-        pd.Series([1, np.nan, None, pd.NA, pd.NaT], dtype=object)
+    "NaN, None, pd.NA, NaT, masked cells of an array: unanswered": every(
+        lambda: column(pd.Series([1, np.nan, None, pd.NA, pd.NaT], dtype=object)),
+        lambda: fit(np.ma.masked_equal(A, 3)),
     ),
     "text, with its order in `scales`": lambda: column(["lo", "hi"], scales={"q": ["lo", "hi"]}),
     "a column in which all say the same": lambda: column([3, 3, 3]),

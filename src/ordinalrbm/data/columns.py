@@ -16,6 +16,7 @@ BLOCK = 1 << 18  # rows worked on at a time
 
 def as_column(values: Any, what: str) -> Any:
     """A column that can be sliced and factorised: a NumPy array or a pandas extension array."""
+    values = unmasked(values)
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.SparseDtype):
         return np.asarray(values)
@@ -29,6 +30,24 @@ def as_column(values: Any, what: str) -> Any:
         raise DataError(f"{what} must have one dimension, not shape {column.shape}; flatten them.")
     # pandas reads numbers only in the machine's own byte order.
     return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
+
+
+def unmasked(values: Any) -> Any:
+    """A masked array as a plain one with None for what is masked; NumPy would show what it hides.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True]))
+    array([1, None], dtype=object)
+    """
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    mask = np.ma.getmaskarray(values)
+    if not mask.any():
+        return values.data
+    plain = values.data.astype(object)
+    plain[mask] = None
+    return plain
 
 
 def blocks(n: int) -> Iterator[slice]:

@@ -12,7 +12,7 @@ import numbers
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 import numpy as np
@@ -426,7 +426,11 @@ def _from_extension(values: Any, dtype: Any) -> np.ndarray:
 
 
 def _read_objects(array: np.ndarray, column: Name, rows: np.ndarray | None) -> _Answers:
-    missing = np.asarray(pd.isna(array))
+    try:
+        missing = np.asarray(pd.isna(array))
+    except InvalidOperation as error:  # a NaN that signals, which nothing can be compared with
+        first = next(i for i, v in enumerate(array) if isinstance(v, Decimal) and v.is_snan())
+        raise _not_an_answer(array[first], place(column, first, rows)) from error
     types = set(map(type, array[~missing]))
     for kind in types:
         if not issubclass(kind, str | bool | np.bool_ | numbers.Real | Decimal):

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import warn_of_padding
+from ordinalrbm.data.columns import unmasked, warn_of_padding
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
@@ -223,6 +223,7 @@ def _string_names(frame: pd.DataFrame) -> list[str] | None:
 
 
 def _two_dimensional(X: Any) -> np.ndarray:
+    X = unmasked(X)
     try:
         array = np.asarray(X)
     except ValueError as error:  # rows of unequal length

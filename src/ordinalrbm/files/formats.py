@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -208,13 +209,21 @@ def _plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     frame.columns = [_plain_name(name) for name in frame.columns]
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
-        if values.dtype == object and any(isinstance(v, Decimal) for v in values.head(100)):
-            frame[name] = values.astype("float64")
+        if values.dtype == object and any(isinstance(v, Decimal) for v in values):
+            frame[name] = _without_decimals(values)
         elif isinstance(values.dtype, pd.CategoricalDtype):
             # Categories can be intervals, as pandas.cut makes them; as text they are codes.
             categories = [c if plain_code(c) is not None else str(c) for c in values.cat.categories]
             frame[name] = values.cat.rename_categories(categories)
     return frame
+
+
+def _without_decimals(values: pd.Series) -> pd.Series:
+    """Decimals as floats, and as missing where they are no number; what else there is stays."""
+    plain = [
+        v if not isinstance(v, Decimal) else np.nan if v.is_nan() else float(v) for v in values
+    ]
+    return pd.Series(plain, index=values.index)
 
 
 def _plain_name(name: Any) -> str:
