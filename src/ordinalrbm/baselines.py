@@ -566,7 +566,7 @@ class MultinomialRBM(_Baseline):
             try:
                 with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                     found, history = super()._learnt(table, more, held_out, smaller)
-                    self._refuse_divergence(found, table, held_out)
+                    self._refuse_divergence(found, table)
                 n_epochs = len(history)
             except (DivergenceError, FloatingPointError):
                 if not schedule.slow_down():
@@ -574,16 +574,14 @@ class MultinomialRBM(_Baseline):
         tell_of_divergence(schedule, n_epochs, stacklevel=4)
         return found, history
 
-    def _refuse_divergence(self, model: Any, table: Observations, held_out: Cells | None) -> None:
+    def _refuse_divergence(self, model: Any, table: Observations) -> None:
         """Raise DivergenceError if the model is of no use."""
         refuse_divergence(model.weights, (model.bias, model.factor_bias))
-        if held_out is None or not held_out.levels.size:
-            held_out = Cells(*alternate.some_of(table))
-        found = self._core.predict_proba(model, held_out.rows, held_out.columns)
-        chosen = found[np.arange(held_out.levels.size), held_out.levels]
+        row, column, level = alternate.some_of(table)
+        found = self._core.predict_proba(model, row, column)[np.arange(level.size), level]
         refuse_nonsense(
-            np.log(np.maximum(chosen, learning.SMALLEST_PROBABILITY)),
-            usual(level_counts(table), table.n_levels, held_out.columns, held_out.levels),
+            np.log(np.maximum(found, learning.SMALLEST_PROBABILITY)),
+            usual(level_counts(table), table.n_levels, column, level),
         )
 
 

@@ -49,7 +49,7 @@ Factors = Literal["continuous", "binary", "mixed"]
 
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
-# So many of the ratings that are learnt from tell whether learning diverges, if none is held out.
+# So many of the ratings that are learnt from tell whether learning diverges.
 _WATCHED = 10_000
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
@@ -168,7 +168,7 @@ class _Learner:
         settings: MatrixSettings,
     ) -> None:
         self.model, self.validation, self.settings = model, validation, settings
-        self.watched = some_of(observations) if validation is None else validation
+        self.watched = some_of(observations)
         counts = level_counts(observations)
         self.usual = usual(counts, observations.n_levels, self.watched.column, self.watched.level)
         rng = np.random.default_rng(settings.seed)
@@ -213,11 +213,10 @@ class _Learner:
             if self.settings.weight_decay is not None:
                 found = found._replace(weights=priors.weights)
             self.priors[number] = found
+        refuse_nonsense(log_probability([self.model], self.watched), self.usual)
         value = np.nan
-        log_probabilities = log_probability([self.model], self.watched)
-        refuse_nonsense(log_probabilities, self.usual)
         if self.validation is not None:
-            value = float(log_probabilities.mean())
+            value = float(log_probability([self.model], self.validation).mean())
         decay = [priors.weights for priors in self.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
@@ -281,7 +280,7 @@ def _taken_priors(name: str, state: State, like: Priors) -> Priors:
 
 
 def some_of(observations: Observations) -> Pairs:
-    """Ratings to watch learning by where none is held out: the first, in random order by now."""
+    """Ratings that tell whether learning diverges: the first, in random order by now."""
     n_rows = int(np.searchsorted(observations.row_start, _WATCHED)) or 1
     some = observations.take_rows(np.arange(min(n_rows, observations.n_rows)))
     row = np.repeat(np.arange(some.n_rows), np.diff(some.row_start))

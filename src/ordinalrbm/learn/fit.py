@@ -135,8 +135,7 @@ class _Learner:
         if self.monitor is not None:
             monitor = self.monitor
             hidden, known = monitor.measure(model, self.settings.unanswered)
-            judged = monitor.judged
-            refuse_nonsense(hidden if hidden.size else known, judged.usual, judged.weight)
+            refuse_nonsense(known, monitor.usual, monitor.seen.weight)
             held_out, seen = monitor.held_out.mean(hidden), monitor.seen.mean(known)
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, held_out, rate, seconds))

@@ -23,7 +23,7 @@ from ordinalrbm.stored import LARGEST_PARAMETER
 
 # A utility has standard deviation one: no factor that has learnt something moves it so far.
 LARGEST_WEIGHT = 20.0
-# Nats per answer that a model may lose to the mere frequencies of the answers, by learning chance.
+# Nats per answer that a model may lose to the mere frequencies of the answers, by sampling.
 _WORST = 0.1
 # Standard errors of such a loss that are more than chance, in dozens of epochs.
 _CLEARLY = 5.0
@@ -135,9 +135,12 @@ def _within(numbers: np.ndarray, largest: float) -> bool:
 def refuse_nonsense(found: np.ndarray, usual: np.ndarray, weight: np.ndarray | None = None) -> None:
     """Raise DivergenceError if answers are clearly less likely than without a model.
 
+    They are answers that are learnt from: of others a model may be wrong by overfitting, against
+    which smaller steps are no remedy.
+
     Parameters
     ----------
-    found : log probability of each answer that is watched
+    found : log probability of each answer
     usual : the same by how often each answer was given, see :func:`ordinalrbm.learn.monitor.usual`
     weight : of each answer, if they differ
     """

@@ -23,14 +23,9 @@ _EVEN_ANSWERS = 5.0
 
 
 class Watched(NamedTuple):
-    """Answers to be predicted, and what there is to say about each without a model.
-
-    ``usual`` are log probabilities by how often each answer was given, see :func:`usual`;
-    ``weight`` is that of the rows.
-    """
+    """Answers to be predicted, and the weight of each, that of its row."""
 
     cells: Cells
-    usual: np.ndarray
     weight: np.ndarray
 
     def mean(self, values: np.ndarray) -> float:
@@ -43,17 +38,14 @@ class Monitor(NamedTuple):
 
     ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may
     be none. ``seen`` answers are learnt from, but hidden from the watcher: their likelihood given
-    the other answers is the pseudo-likelihood of the training data.
+    the other answers is the pseudo-likelihood of the training data. ``usual`` are their log
+    probabilities without a model.
     """
 
     shown: Observations
     held_out: Watched
     seen: Watched
-
-    @property
-    def judged(self) -> Watched:
-        """The answers that tell whether learning diverges."""
-        return self.held_out if self.held_out.weight.size else self.seen
+    usual: np.ndarray
 
     def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[np.ndarray, np.ndarray]:
         """Log probabilities of the held-out and of the seen answers, by mean-field."""
@@ -110,15 +102,22 @@ def set_aside(
     learnt[:n_watched] = ~held_out
     to_learn = observations.select(learnt)
     watched = observations.take_rows(np.arange(n_rows))
-    counts = level_counts(to_learn, row_weight)
+    weight = None if row_weight is None else row_weight[:n_rows]
+    hidden, known = _watched(watched, held_out, weight), _watched(watched, seen, weight)
+    counts, cells = level_counts(to_learn, row_weight), known.cells
+    return to_learn, Monitor(
+        shown=watched.select(~(held_out | seen)),
+        held_out=hidden,
+        seen=known,
+        usual=usual(counts, to_learn.n_levels, cells.column, cells.level),
+    )
 
-    def of(chosen: np.ndarray) -> Watched:
-        part = watched.select(chosen)
-        weight = of_answers(part, None if row_weight is None else row_weight[:n_rows])
-        cells = Cells(part.row_start, part.column, part.level)
-        return Watched(cells, usual(counts, to_learn.n_levels, part.column, part.level), weight)
 
-    return to_learn, Monitor(watched.select(~(held_out | seen)), of(held_out), of(seen))
+def _watched(
+    observations: Observations, chosen: np.ndarray, row_weight: np.ndarray | None
+) -> Watched:
+    part = observations.select(chosen)
+    return Watched(Cells(part.row_start, part.column, part.level), of_answers(part, row_weight))
 
 
 def usual(
