@@ -30,13 +30,12 @@ from ordinalrbm.learn.loop import (
     refuse_nonsense,
     tell_of_divergence,
 )
-from ordinalrbm.learn.monitor import usual
+from ordinalrbm.learn.monitor import usual_rating
 from ordinalrbm.learn.schedule import Schedule
 from ordinalrbm.model.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
 from ordinalrbm.model.baselines.factors import Effects
 from ordinalrbm.model.baselines.learning import Cells, Record
 from ordinalrbm.model.baselines.ordinal_mf import Widths
-from ordinalrbm.model.vector import level_counts
 from ordinalrbm.parameters import check_baseline_parameters, check_choice
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
 from ordinalrbm.stored import Stored
@@ -581,7 +580,7 @@ class MultinomialRBM(_Baseline):
         found = self._core.predict_proba(model, row, column)[np.arange(level.size), level]
         refuse_nonsense(
             np.log(np.maximum(found, learning.SMALLEST_PROBABILITY)),
-            usual(level_counts(table), table.n_levels, column, level),
+            usual_rating(table, level),
         )
 
 

@@ -18,20 +18,24 @@ SURVEY_MODELS = {
         "inference": "linear_response", "learning_rate": 0.003,
     },
 }  # fmt: skip
-RATING_MODELS = ("continuous", "binary", "mixed", "GaussianMF", "OrdinalMF", "MultinomialRBM")
+RATING_MODELS = ("continuous", "binary", "GaussianMF", "OrdinalMF", "MultinomialRBM")
+if LONG:  # the first two together
+    RATING_MODELS = ("mixed", *RATING_MODELS)
 
 
 def survey_model(how, n_factors=6, **more):
-    return orbm.CumulativeRBM(n_factors, **{"random_state": 0, **SURVEY_MODELS[how], **more})
+    few = {"random_state": 0, "n_epochs": 20}
+    return orbm.CumulativeRBM(n_factors, **{**few, **SURVEY_MODELS[how], **more})
 
 
 def rating_model(kind, n_factors=4, **more):
+    more = {"n_epochs": 20, **more}
     if kind in ("continuous", "binary", "mixed"):
         return orbm.MatrixCumulativeRBM(
             n_factors, n_factors, factors=kind, random_state=0, **more
         )  # fmt: skip
     if kind == "MultinomialRBM":  # whose batches are made for more users than there are here
-        more = {"batch_size": 20, "learning_rate": 0.01, **more}
+        more = {"batch_size": 20, "learning_rate": 0.01, **more, "n_epochs": 40}
     return getattr(orbm, kind)(n_factors, random_state=0, **more)
 
 

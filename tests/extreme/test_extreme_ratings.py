@@ -42,7 +42,7 @@ def test_all_ratings_are_equal(kind, scale, tmp_path):
 def test_one_rating_each(kind, who, tmp_path):
     """Nothing is known of anybody, so that strangers are predicted by the frequencies."""
     rng = np.random.default_rng(0)
-    n, few = 1000, rng.integers(0, 10, 1000)
+    n, few = 600, rng.integers(0, 10, 600)
     rating = 1 + rng.choice(5, n, p=SHARES)
     user = few if who == "item" else np.arange(n)
     item = few if who == "user" else np.arange(n)

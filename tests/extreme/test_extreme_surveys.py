@@ -76,7 +76,7 @@ def test_one_answer_per_row_and_rows_without(how, tmp_path):
 
 @every_model
 def test_a_hundred_levels_half_of_them_never_chosen(how, tmp_path):
-    X = np.minimum(graded(300, 5, n_levels=100), 50.0)
+    X = np.minimum(graded(200, 4, n_levels=100), 50.0)
     shown, gaps = hidden(X)
     model = survey_model(how, scales=list(range(1, 101))).fit(shown)
     checked_survey(model, shown, tmp_path)
@@ -109,7 +109,7 @@ def test_more_factors_than_columns_and_rows(how, tmp_path):
 
 @every_model
 def test_columns_that_are_copies_of_each_other(how, tmp_path):
-    X = np.repeat(np.arange(600.0)[:, None] % 5 + 1, 5, axis=1)
+    X = np.repeat(np.arange(400.0)[:, None] % 5 + 1, 4, axis=1)
     model = survey_model(how, n_factors=10, weight_decay=1.0).fit(X)
     checked_survey(model, X, tmp_path)
     assert np.abs(model.model_.weights).max() < 5.0
@@ -159,7 +159,7 @@ def test_weights_that_are_zero_or_a_billion():
 
 
 def test_many_more_columns_than_rows(tmp_path):
-    X = graded(50, 5000 if LONG else 600)
+    X = graded(50, 5000 if LONG else 300)
     shown, gaps = hidden(X)
     model = survey_model("paper", n_epochs=10, scales=[1, 2, 3, 4, 5]).fit(shown)
     checked_survey(model, shown, tmp_path)

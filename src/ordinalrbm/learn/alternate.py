@@ -37,12 +37,11 @@ from ordinalrbm.learn.checkpoint import (
     unpack_into,
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
-from ordinalrbm.learn.monitor import usual
+from ordinalrbm.learn.monitor import usual_rating
 from ordinalrbm.learn.priors import Priors, starting_priors, updated
 from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
-from ordinalrbm.model.vector import level_counts
 from ordinalrbm.stored import Stored, wrong
 
 Factors = Literal["continuous", "binary", "mixed"]
@@ -169,8 +168,7 @@ class _Learner:
     ) -> None:
         self.model, self.validation, self.settings = model, validation, settings
         self.watched = some_of(observations)
-        counts = level_counts(observations)
-        self.usual = usual(counts, observations.n_levels, self.watched.column, self.watched.level)
+        self.usual = usual_rating(observations, self.watched.level)
         rng = np.random.default_rng(settings.seed)
         self.offset = np.empty(observations.n_entries, dtype=np.float32)
         self.processes = [_process(observations, model.by_rows, row_side, 0, rng)]

@@ -123,11 +123,16 @@ def _watched(
 def usual(
     counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray
 ) -> np.ndarray:
-    """Log probability of answers by how often each was given to that question; −1 is any question.
+    """Log probability of answers by how often each was given to that question.
 
-    What a model must not be worse than.
+    What a model must not be worse than, which starts there.
     """
-    counts = np.vstack([counts, counts.sum(axis=0)])
-    n_levels = np.append(n_levels, counts.shape[1])
     alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
     return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))
+
+
+def usual_rating(learnt: Observations, level: np.ndarray) -> np.ndarray:
+    """The same of a model that starts with all items alike: by how often each level was given."""
+    counts = np.bincount(learnt.level, minlength=int(learnt.n_levels.max()))
+    nowhere = np.zeros(level.size, dtype=np.intp)
+    return usual(counts[None], np.array([counts.size]), nowhere, level)
