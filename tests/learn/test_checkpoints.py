@@ -580,7 +580,7 @@ def test_what_a_killed_process_leaves_behind_is_removed(tmp_path):
 def test_the_smaller_rate_is_remembered(tmp_path, monkeypatch):
     def fit(model, **how):
         with pytest.warns(
-            UserWarning, match="diverged with learning_rate=150 and went on with 1.5"
+            UserWarning, match="diverged with learning_rate=150 and went on with 0.15"
         ):
             return model.fit(RATINGS, **how)
 
