@@ -10,6 +10,7 @@ same time is not seen from the code at once, so that the numbers below are those
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -243,7 +244,16 @@ def check(needed: int, size: Size, words: tuple[str, str, str]) -> None:
     remedy = f"take fewer factors or fewer {rows}, or a machine with more memory"
     if needed > _HOPELESS * free:
         raise DataError(f"{told}; {remedy}.")
-    warnings.warn(f"{told}; should it fail, {remedy}.", stacklevel=4)
+    warnings.warn(f"{told}; should it fail, {remedy}.", stacklevel=_level_of_caller())
+
+
+def _level_of_caller() -> int:
+    """How far up whoever called this package is, counted from the function that asks."""
+    frame, level = sys._getframe(1), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def in_words(n_bytes: int) -> str:

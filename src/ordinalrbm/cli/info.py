@@ -24,7 +24,7 @@ def info(
     ],
     json: JsonOption = False,
 ) -> None:
-    """Say what is in a model file, or how far the fit has come whose checkpoints these are.
+    """Say what is in a model file or a checkpoint.
 
     Only the header is read, however large the file is.
     """
