@@ -12,14 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.errors import DataError
-
-
-class LostError(DataError):
-    """Another process of the group has ended, or cannot be reached; nothing is wrong with the data.
-
-    It is a ``DataError``, so that whoever guards calls guards these too.
-    """
+from ordinalrbm.errors import LostError
 
 
 class Group:

@@ -113,7 +113,7 @@ def whole_fit(folder: Path) -> dict[str, Any]:
 
 
 def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
-    """Stopped after two epochs, as if killed, and gone on with by the same group."""
+    """Three epochs, with a checkpoint after each in a folder that all runs share."""
     steps = folder.parent / "steps"
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0)
     model.fit(ratings(), checkpoint=steps, every=1)
