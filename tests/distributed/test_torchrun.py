@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,10 +62,21 @@ def test_what_cannot_be_shared_is_refused(folder):
     assert not (folder / "m.orbm").exists()
 
 
+WITHOUT_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(self, name, *more):
+        if name == "torch":
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, NoTorch())
+from ordinalrbm.__main__ import run
+run()
+"""
+
+
 def test_a_missing_torch_is_named(folder):
-    alone = "import sys; sys.modules['torch'] = None; from ordinalrbm.__main__ import run; run()"
     told = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    done = started("-c", alone, *FIT[2:], "--out", "m.orbm", cwd=folder, **told)
+    done = started("-c", WITHOUT_TORCH, *FIT[2:], "--out", "m.orbm", cwd=folder, **told)
     assert done.returncode == 2, done.stderr
     assert 'pip install "ordinalrbm[distributed]"' in done.stderr
     assert "Traceback" not in done.stderr
@@ -84,15 +96,12 @@ def test_a_single_process_is_no_group(told, monkeypatch):
 
 def process_of_rank(rank, launcher):
     """Number of the process that torchrun has started as a rank, once it is there."""
-    children = f"/proc/{launcher}/task/{launcher}/children"
-    for child in open(children).read().split():
-        told = open(f"/proc/{child}/environ").read().split("\0")
-        if f"RANK={rank}" in told:
-            return int(child)
-    return None
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    told = {int(child): Path(f"/proc/{child}/environ").read_text() for child in children}
+    return next(child for child, text in told.items() if f"RANK={rank}" in text.split("\0"))
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="looks for a process there")
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for a process there")
 def test_a_run_of_which_one_process_is_killed_ends_with_the_same_model(folder):
     fit = [*FIT, "--epochs", "12", "--checkpoint", "steps", "--every", "1", "--resume"]
     harmless = torchrun(*fit[:-5], "--out", "whole.orbm", cwd=folder)
