@@ -15,9 +15,9 @@ demo: $(READY)
 test: $(READY) lint
 	$(BIN)/pytest -q
 
-# The GPU engine, in Triton's interpreter where there is no GPU.
+# The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
 test-torch: $(TORCH_READY)
-	$(TORCH)/pytest -q tests/gpu
+	$(TORCH)/pytest -q tests/gpu tests/distributed
 
 # What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.
 bench-gpu:

@@ -26,3 +26,10 @@ class DiskError(DataError):
 
     It is a ``DataError``, so that whoever guards calls guards these too.
     """
+
+
+class LostError(DataError):
+    """Another process of a group has ended or cannot be reached; nothing is wrong with the input.
+
+    It is a ``DataError``, so that whoever guards calls guards these too.
+    """

@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm import memory, storage
+from ordinalrbm import memory, ranks, storage
 from ordinalrbm.catalogue import RULES, Catalogue, as_list, restored, written
 from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
@@ -106,7 +106,10 @@ class MatrixCumulativeRBM(BaseEstimator):
     device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
         Where to learn. A GPU needs ``pip install "ordinalrbm[gpu]"``, and learns continuous
         factors; the result is that of the cores to float rounding. There is no switch to another
-        device by itself: without a GPU, "cuda" is an error.
+        device by itself: without a GPU, "cuda" is an error. Inside a process group of
+        ``torch.distributed`` with several processes, these learn continuous factors together: all
+        call ``fit`` with the same ratings and settings, and all get the whole model, that of one
+        process to float rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -272,12 +275,14 @@ class MatrixCumulativeRBM(BaseEstimator):
         2
         """
         check_matrix_parameters(self)
-        with Checkpoints(checkpoint, every, resume) as checkpoints:
-            return self._fit(ratings, validation, checkpoints)
+        group = None if self.factors == "binary" else ranks.current()
+        writes = group is None or group.rank == 0
+        with Checkpoints(checkpoint, every, resume, writes) as checkpoints:
+            return self._fit(ratings, validation, checkpoints, group)
 
     def _fit(
-        self, ratings: Any, validation: Any, checkpoints: Checkpoints
-    ) -> MatrixCumulativeRBM:  # fmt: skip
+        self, ratings: Any, validation: Any, checkpoints: Checkpoints, group: ranks.Group | None
+    ) -> MatrixCumulativeRBM:
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
         memory.check_ratings(
@@ -285,6 +290,7 @@ class MatrixCumulativeRBM(BaseEstimator):
             self.n_averaged,
         )  # fmt: skip
         seed = seed_from(self.random_state, known=checkpoints.seed)
+        seed = seed if group is None else group.of_first(seed)
         if checkpoints.are_kept:
             checkpoints.belong_to(self._identity(known, given, seed))
         with threads(self.n_jobs):

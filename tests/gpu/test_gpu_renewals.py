@@ -14,6 +14,7 @@ from test_regress import setting
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import staged
 from ordinalrbm.engine.gpu import regress
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.pieces import answers_on
@@ -54,7 +55,7 @@ def test_a_half_sweep(device, options):
 def test_systems_of_widths_in_blocks(device, monkeypatch):
     case = setting(2, seed=4, widths_move=True)
     truth, _ = case.renewed()
-    monkeypatch.setattr(regress, "_BLOCK_BYTES", 4 * 8 * case.this.steps.shape[1] ** 2)
+    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.steps.shape[1] ** 2)
     this, other = (regress.party_on(party, device) for party in (case.this, case.other))
     prior = case.prior._replace(steps=regress.tensor(case.prior.steps, device))
     regress.renew(answers_on(case.answers, device), this, other, prior)

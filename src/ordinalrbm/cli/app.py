@@ -16,7 +16,8 @@ from typer.core import TyperGroup
 
 from ordinalrbm import __version__
 from ordinalrbm.cli.stopping import Stopped, stop_at_once
-from ordinalrbm.errors import DataError, DiskError
+from ordinalrbm.cli.together import own_rank
+from ordinalrbm.errors import DataError, DiskError, LostError
 
 FAILED = 1
 WRONG_INPUT = 2
@@ -68,7 +69,7 @@ def _failures_in_one_line() -> Iterator[None]:
         raise _failed("Stopped.", stopped.exit_code) from None
     except KeyboardInterrupt:
         raise _failed("Stopped.", INTERRUPTED) from None
-    except DiskError as error:
+    except (DiskError, LostError) as error:
         raise _failed(f"Error: {error}", FAILED) from None
     except DataError as error:
         raise _failed(f"Error: {error}", WRONG_INPUT) from None
@@ -93,6 +94,8 @@ def _failures_in_one_line() -> Iterator[None]:
 
 
 def _failed(message: str, code: int) -> typer.Exit:
+    rank = own_rank()
+    message = message if rank is None else f"Process {rank}: {message}"
     with suppress(OSError):  # where even standard error is gone
         typer.echo(message, err=True)
     return typer.Exit(code)

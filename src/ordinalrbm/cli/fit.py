@@ -12,6 +12,7 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
     CheckpointOption,
     DataFile,
+    DeviceOption,
     EpochsOption,
     EveryOption,
     Factors,
@@ -31,6 +32,7 @@ from ordinalrbm.cli.options import (
 )
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk
+from ordinalrbm.cli.together import joined, own_rank, own_threads
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -39,7 +41,8 @@ Examples:
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
   ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed
-  ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume"""
+  ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume
+  torchrun --nproc-per-node=4 -m ordinalrbm fit ratings.csv --out films.orbm"""
 
 
 @app.command(epilog=_EXAMPLES)
@@ -56,6 +59,7 @@ def fit(
     epochs: EpochsOption = None,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     schema: SchemaOption = None,
     write_schema: Annotated[
         Path | None,
@@ -76,12 +80,16 @@ def fit(
 
     For a survey, prints which columns were taken for questions, with which levels in which order,
     and what is left out and why. Correct it with --write-schema and --schema.
+
+    Several processes, started by torchrun, learn continuous factors of ratings together; each
+    reads the whole file.
     """
     place = _place(out, write_schema)
     check_files(data, schema, out=place)
     from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
 
-    talk = Talk(as_json=json, quiet=quiet)
+    rank = own_rank()
+    talk = Talk(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
     material = read_material(data, model, schema)
@@ -90,16 +98,23 @@ def fit(
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     tell_material(material, talk)
     if write_schema is not None:
-        _write_schema(material, write_schema, talk)
+        if not rank:
+            _write_schema(material, write_schema, talk)
         return
     from ordinalrbm.cli.learning import learn
 
+    if rank is not None:
+        _check_can_be_shared(data, material, factors_kind)
+        threads = threads or own_threads()
     settings = Settings(
         factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress,
-        {"checkpoint": checkpoint, "every": every, "resume": resume},
+        {"checkpoint": checkpoint, "every": every, "resume": resume}, device,
     )  # fmt: skip
     begun = time.perf_counter()
-    fitted = learn(material, model, settings)
+    with joined(device):
+        fitted = learn(material, model, settings)
+    if rank:  # all have the whole model, and one writes it
+        return
     _save(fitted, place, checkpoint)
     seconds = time.perf_counter() - begun
     talk.say(f"Learnt in {seconds:.1f} s.")
@@ -117,6 +132,19 @@ def _place(out: Path | None, write_schema: Path | None) -> Path:
     if out is None:
         raise DataError("Nothing says where the model goes; add --out, such as --out model.orbm.")
     return out
+
+
+def _check_can_be_shared(data: Path, material: Any, kind: Factors) -> None:
+    if material.ratings is None:
+        raise DataError(
+            f"Several processes learn from ratings only, and '{data}' is taken for a survey; start "
+            "a single process."
+        )
+    if kind is not Factors.CONTINUOUS:
+        raise DataError(
+            f"Several processes learn continuous factors only, not --factors-kind {kind.value}; "
+            "leave that out, or start a single process."
+        )
 
 
 def _save(model: Any, place: Path, checkpoint: Path | None) -> None:

@@ -105,6 +105,7 @@ def learn_ratings(
         factors=settings.kind_of_factors,
         n_epochs=settings.epochs,
         item_scales=item_scales,
+        device=settings.device,
         **settings.common,
     )
     model.fit(ratings, validation=validation, **settings.checkpoints)

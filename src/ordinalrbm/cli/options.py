@@ -92,6 +92,10 @@ SeedOption = Annotated[
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", min=1, metavar="N", help="By default, all.")
 ]
+DeviceOption = Annotated[
+    str,
+    typer.Option("--device", metavar="DEVICE", help="Ratings: cpu, cuda, or cuda:1 and so on."),
+]
 SchemaOption = Annotated[
     Path | None,
     typer.Option(
@@ -146,6 +150,7 @@ class Settings:
     progress: bool = False
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """Where and how often to write them, and whether to go on from them, as ``fit`` takes it."""
+    device: str = "cpu"
 
     @property
     def common(self) -> dict[str, Any]:
@@ -155,7 +160,7 @@ class Settings:
 
 # What only learning looks at.
 LEARNING = ("model", "factors", "item_factors", "factors_kind", "epochs", "schema", "weighted")
-OF_RATINGS = ("item_factors", "factors_kind", "protocol", "min_ratings", "user")
+OF_RATINGS = ("item_factors", "factors_kind", "protocol", "min_ratings", "user", "device")
 OF_SURVEYS = ("group", "weighted")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -25,10 +26,14 @@ class Talk:
         said besides.
     quiet : bool
         Only results, errors and warnings.
+    silent : bool
+        Only errors: of several processes that do the same, one speaks.
     """
 
-    def __init__(self, *, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json, self.quiet = as_json, quiet or as_json
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, silent: bool = False) -> None:
+        self.as_json, self.quiet, self.silent = as_json, quiet or as_json or silent, silent
+        if silent:
+            warnings.simplefilter("ignore")
         if self.quiet:
             from ordinalrbm.engine.compiled import compile_silently
 
@@ -56,6 +61,8 @@ class Talk:
 
     def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
         """What was asked for: as JSON, or as tables and words."""
+        if self.silent:
+            return
         if self.as_json:
             escaped = not (sys.stdout.encoding or "").lower().startswith("utf")
             typer.echo(json.dumps(_plain(dict(found)), ensure_ascii=escaped, indent=2))

@@ -10,6 +10,9 @@ kept per answer, and nothing of the size of a matrix per row.
 What is not known about a column acts as a ridge, one for each of its coordinates. Then the row
 takes one Newton step on the logarithms of its widths. The columns do the same on the transposed
 table, with the roles swapped.
+
+:func:`renew` does all of it row by row. The same work is also here in the stages of
+:mod:`ordinalrbm.engine.staged`, for rows whose answers are spread over many processes.
 """
 
 from __future__ import annotations
@@ -66,18 +69,20 @@ def renew(
     prior : of the rows
     spread : whether variances are kept, or rows are points
     """
-    threads, width = numba.get_num_threads(), this.mean.shape[1]
-    n_steps = this.steps.shape[1]
-    lines = np.empty((7, threads, width), dtype=np.float32)
-    tile = np.empty((threads, 6, _TILE), dtype=np.float32)
-    widths, system = np.empty((threads, 3, n_steps)), np.empty((threads, n_steps, n_steps))
-    work = _Work(*(*lines, tile, widths, system))
     steps_variance = np.zeros_like(this.steps)
     _renew(
-        answers.row_start, answers.column, answers.level, this, other, prior, spread, work,
+        answers.row_start, answers.column, answers.level, this, other, prior, spread, _work(this),
         steps_variance,
     )  # fmt: skip
     return steps_variance
+
+
+def _work(this: Party) -> _Work:
+    threads, width, n_steps = numba.get_num_threads(), this.mean.shape[1], this.steps.shape[1]
+    lines = np.empty((7, threads, width), dtype=np.float32)
+    tile = np.empty((threads, 6, _TILE), dtype=np.float32)
+    widths, system = np.empty((threads, 3, n_steps)), np.empty((threads, n_steps, n_steps))
+    return _Work(*(*lines, tile, widths, system))
 
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
@@ -136,20 +141,29 @@ def _gather(
     mean = this.mean[d]
     for a in range(mean.size):
         slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
-    at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
-    for first in range(0, column.size, _TILE):
-        n = min(column.size - first, _TILE)
-        _cell_means(column[first : first + n], mean, other.mean, at)
-        for e in range(n):
-            low[e], high[e] = _ends(this, other, d, column[first + e], level[first + e], at[e])
-        _expect(n, low, high, tile[3], tile[4], pull)
-        _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
+    _add_answers(column, level, this, other, slope, ridge, diagonal, tile, d)
     for a in range(mean.size):
         if precision[a] == np.inf:  # it stays
             slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
         else:
             slope[a] -= ridge[a] * mean[a]
             diagonal[a] += ridge[a]
+
+
+@inlined
+def _add_answers(
+    column: Any, level: Any, this: Any, other: Any, slope: Any, ridge: Any, diagonal: Any,
+    tile: Any, d: Any,
+) -> None:  # fmt: skip
+    """Add pull times feature, the features' variances, and squared features."""
+    at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
+    for first in range(0, column.size, _TILE):
+        n = min(column.size - first, _TILE)
+        _cell_means(column[first : first + n], this.mean[d], other.mean, at)
+        for e in range(n):
+            low[e], high[e] = _ends(this, other, d, column[first + e], level[first + e], at[e])
+        _expect(n, low, high, tile[3], tile[4], pull)
+        _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
 
 
 @inlined
@@ -267,6 +281,12 @@ def _apply(column: Any, features: Any, ridge: Any, direction: Any, image: Any) -
     """The system times a direction."""
     for a in range(direction.size):
         image[a] = ridge[a] * direction[a]
+    _add_images(column, features, direction, image)
+
+
+@inlined
+def _add_images(column: Any, features: Any, direction: Any, image: Any) -> None:
+    """Add the answers' part of the system times a direction."""
     last = column.size - column.size % 4
     for e in range(0, last, 4):
         _add_projections(
@@ -335,6 +355,15 @@ def _move_widths(
         for c in range(1, m):
             system[m, c] = 0.0
         system[m, m] = precision[m]
+    _add_to_widths(column, level, this, other, work, thread, d)
+    _newton(system, slope, steps, this.widths[d], steps_variance[d])
+
+
+@inlined
+def _add_to_widths(
+    column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
+) -> None:
+    """Add a row's answers to the slope and the system of its log widths."""
     tile = work.tile[thread]
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
     for first in range(0, column.size, _TILE):
@@ -346,11 +375,16 @@ def _move_widths(
                 np.int64(level[first + e]), this.widths[d], other.widths[some[e]], scale[e],
                 low[e], high[e], at_low[e], at_high[e], work, thread,
             )  # fmt: skip
+
+
+@inlined
+def _newton(system: Any, slope: Any, steps: Any, widths: Any, variance: Any) -> None:
+    """Newton's step of one row; system and slope are used up."""
     _factorise(system)
-    _invert(system, slope, steps_variance[d])
+    _invert(system, slope, variance)
     for m in range(1, steps.size):
         steps[m] += min(max(slope[m], -_LARGEST_MOVE), _LARGEST_MOVE)
-        this.widths[d, m] = np.exp(steps[m])
+        widths[m] = np.exp(steps[m])
 
 
 @inlined
@@ -429,6 +463,107 @@ def _invert(factor: Any, slope: Any, diagonal: Any) -> None:
                 rest -= factor[a, c] * factor[0, c]
             factor[0, a] = rest / factor[a, a]
             diagonal[b] += factor[0, a] * factor[0, a]
+
+
+# ---- in stages --------------------------------------------------------------------------------
+
+library = np
+
+
+def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """The same."""
+    return values
+
+
+def gather(
+    answers: Observations, this: Party, other: Party
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of pull times feature, of the features' variances, and of squared features."""
+    slope, ridge, diagonal = np.zeros((3, *this.mean.shape), dtype=np.float32)
+    _gather_rows(
+        answers.row_start, answers.column, answers.level, this, other, _work(this), slope, ridge,
+        diagonal,
+    )  # fmt: skip
+    return slope, ridge, diagonal
+
+
+@compiled(parallel=True)
+def _gather_rows(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, work: Any, slope: Any,
+    ridge: Any, diagonal: Any,
+) -> None:  # fmt: skip
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        _add_answers(
+            column[entries], level[entries], this, other, slope[d], ridge[d], diagonal[d],
+            work.tile[numba.get_thread_id()], np.int64(d),
+        )  # fmt: skip
+
+
+def apply(answers: Observations, other: Party, direction: np.ndarray) -> np.ndarray:
+    """The answers' part of the system times a direction."""
+    image = np.zeros_like(direction)
+    _apply_rows(answers.row_start, answers.column, other.mean, direction, image)
+    return image
+
+
+@compiled(parallel=True)
+def _apply_rows(row_start: Any, column: Any, features: Any, direction: Any, image: Any) -> None:
+    for d in prange(row_start.size - 1):
+        _add_images(column[row_start[d] : row_start[d + 1]], features, direction[d], image[d])
+
+
+def width_sums(answers: Observations, this: Party, other: Party, rows: slice) -> np.ndarray:
+    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    n_steps = this.steps.shape[1]
+    system = np.zeros((rows.stop - rows.start, n_steps, n_steps))
+    _sum_widths(
+        answers.row_start, answers.column, answers.level, this, other, rows.start, _work(this),
+        system,
+    )  # fmt: skip
+    return system
+
+
+@compiled(parallel=True)
+def _sum_widths(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, first: Any, work: Any,
+    system: Any,
+) -> None:  # fmt: skip
+    for k in prange(system.shape[0]):
+        entries = slice(row_start[first + k], row_start[first + k + 1])
+        _sum_widths_of_row(
+            column[entries], level[entries], this, other, work, system[k], np.int64(first + k)
+        )
+
+
+@inlined
+def _sum_widths_of_row(
+    column: Any, level: Any, this: Any, other: Any, work: Any, found: Any, d: Any
+) -> None:
+    thread = numba.get_thread_id()
+    slope, system = work.widths[thread, 0], work.system[thread]
+    slope[:] = 0.0
+    system[:] = 0.0
+    _square(this.mean[d], work.square[thread])
+    _add_to_widths(column, level, this, other, work, thread, d)
+    found[:] = system
+    found[:, 0] = slope
+
+
+def move_widths(this: Party, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
+    """One Newton step on the log widths of some rows; returns their variances."""
+    precision, steps = prior.steps_precision, this.steps[rows]
+    system[:, 1:, 0] += precision[1:] * (prior.steps[rows] - steps)[:, 1:]
+    np.einsum("kmm->km", system)[:, 1:] += precision[1:]
+    variance = np.zeros_like(steps)
+    _move_rows(system, steps, this.widths[rows], variance)
+    return variance
+
+
+@compiled(parallel=True)
+def _move_rows(system: Any, steps: Any, widths: Any, variance: Any) -> None:
+    for d in prange(steps.shape[0]):
+        _newton(system[d], system[d, :, 0], steps[d], widths[d], variance[d])
 
 
 # ---- sums over a party, and what is made of them ----------------------------------------------

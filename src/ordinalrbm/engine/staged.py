@@ -11,7 +11,6 @@ arrays with a line per row. Stages are functions of an engine or methods of an o
 - ``width_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log widths,
   with the slopes in place of the first column;
 - ``move_widths(this, prior, system, rows)``: Newton's step for them; variances of the steps;
-- ``row_blocks(answers, n_steps)``: rows whose systems fit into memory together;
 - ``library``: numpy or torch, of which ``where``, ``isinf`` and the like are used, and
   ``array(values, like)`` to hand over a small array.
 """
@@ -33,6 +32,8 @@ SOLVED = 1e-10
 UNDERSTATED = 1.15
 # The logarithm of a width moves by no more than this in one step.
 LARGEST_MOVE = 0.7
+# Bytes of the systems of widths that are in memory together.
+_BLOCK_BYTES = 2**28
 
 
 def renew(
@@ -57,10 +58,16 @@ def renew(
     if prior.steps_precision.size < 2 or np.isinf(prior.steps_precision[1]):
         return 0.0 * this.steps
     found = []
-    for rows in stages.row_blocks(answers, this.steps.shape[1]):
+    for rows in _row_blocks(*this.steps.shape):
         system = stages.width_sums(answers, this, other, rows)
         found.append(stages.move_widths(this, prior, system, rows))
     return stages.library.concatenate(found) if found else 0.0 * this.steps
+
+
+def _row_blocks(n_rows: int, n_steps: int) -> list[slice]:
+    """Rows whose systems of widths fit into little memory together."""
+    size = max(1, _BLOCK_BYTES // (8 * n_steps**2))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def _solved(

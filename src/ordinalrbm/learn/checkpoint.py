@@ -378,23 +378,27 @@ class Checkpoints:
     resume : bool
         Whether to go on from checkpoints that are there; otherwise they are refused, so that
         none is lost.
+    writes : bool
+        Whether any are written, or only read: of the processes that learn together, one writes.
     """
 
     def __init__(
-        self, folder: str | os.PathLike | None, every: Any = "5 min", resume: bool = True
-    ) -> None:
-        self.folder = None if folder is None else Path(folder)
+        self, folder: str | os.PathLike | None, every: Any = "5 min", resume: bool = True,
+        writes: bool = True,
+    ) -> None:  # fmt: skip
+        self.folder, self.writes = None if folder is None else Path(folder), writes
         self.interval = interval(every)
         self.identity: dict[str, Any] = {}
         self._found: dict[str, _Found] = {}
         self._lock: Lock | None = None
         if self.folder is None:
             return
-        self._lock = _prepare(self.folder)
+        if writes:
+            self._lock = _prepare(self.folder)
         try:
             self._look_around(self.folder, resume)
         except BaseException:
-            self._lock.release()
+            self.__exit__()
             raise
 
     def __enter__(self) -> Checkpoints:
@@ -416,7 +420,7 @@ class Checkpoints:
 
     @property
     def are_kept(self) -> bool:
-        """Whether any are written."""
+        """Whether any are written, by whomever."""
         return self.folder is not None
 
     @property
@@ -511,13 +515,18 @@ class Trail:
         self._found = None  # its arrays are as large as the model
 
     @property
+    def beginning(self) -> str:
+        """Name of the checkpoint to go on from; empty if there is none."""
+        return "" if self._found is None else self._found.path.name
+
+    @property
     def is_kept(self) -> bool:
         """Whether any are written."""
         return self._checkpoints.are_kept
 
     def after(self, learner: Any, state: State) -> None:
         """Take note of the end of an epoch and the state then; write it if it is time."""
-        if not self.is_kept:
+        if not self._checkpoints.are_kept or not self._checkpoints.writes:
             return
         epoch, is_last = len(learner.history), not learner.goes_on()
         self._pending = epoch, state, is_last

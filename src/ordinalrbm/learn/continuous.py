@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.party import Party, Prior
+from ordinalrbm.errors import DataError
 from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn.alternate import (
@@ -90,8 +91,11 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        """Whether an epoch has ended."""
-        return self.best_epoch > 0
+        """Whether an epoch has ended, and its model can be had without others' help.
+
+        Ctrl-C finds the processes of a group in different places, where none helps another.
+        """
+        return self.best_epoch > 0 and self.machine.group is None
 
     def goes_on(self) -> bool:
         """Whether another epoch is allowed, and worth its time."""
@@ -203,13 +207,19 @@ def fit(
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
+    trail = checkpoints.of("continuous")
+    group = learner.machine.group
+    if group is not None and not group.agree(trail.beginning):
+        raise DataError(
+            f"Not all processes find the same checkpoint in folder '{checkpoints.folder}'; give a "
+            "folder that all of their machines share."
+        )
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
         interrupted = learn(
-            learner, checkpoints.of("continuous"), _n_epochs(settings), verbose=settings.verbose,
-            watched="validation",
-        )  # fmt: skip
+            learner, trail, _n_epochs(settings), verbose=settings.verbose, watched="validation"
+        )
     models = evenly_shared(learner.models())
     best = learner.machine.fetched(learner.best)
     priors = [_priors(best, *learner.n_factors)] * len(models)

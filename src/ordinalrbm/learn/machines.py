@@ -1,4 +1,4 @@
-"""Where continuous factors are learnt: on this machine's cores, or on a GPU.
+"""Where continuous factors are learnt: on this machine's cores, on a GPU, or by many processes.
 
 A machine holds ratings and parties in its own form and says how likely the held-out ratings are;
 what an epoch does is the same on all (:func:`ordinalrbm.model.continuous.epoch`).
@@ -11,14 +11,22 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ordinalrbm import ranks
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.party import Party
+from ordinalrbm.engine.sharded import Columns, Rows
+from ordinalrbm.errors import DataError
 from ordinalrbm.infer.pairs import Pairs, log_probability
+from ordinalrbm.learn.checkpoint import digest
 from ordinalrbm.model.continuous import Data, Parties, View, on_cpu, to_matrix
 
 
 class Machine(Protocol):
     """What the learner asks of a machine."""
+
+    @property
+    def group(self) -> ranks.Group | None:
+        """The processes that learn together, if there are others."""
 
     def data(self, observations: Observations) -> Data:
         """Ratings in the machine's form."""
@@ -38,6 +46,8 @@ class Machine(Protocol):
 
 class Cores:
     """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
+
+    group = None
 
     def data(self, observations: Observations) -> Data:
         """As it is, and transposed."""
@@ -63,6 +73,8 @@ class Cores:
 
 class Gpu:
     """A GPU: tensors, and Triton kernels."""
+
+    group = None
 
     def __init__(self, device: str) -> None:
         from ordinalrbm.engine.gpu.device import torch_device
@@ -111,6 +123,101 @@ def _changed(parties: Parties, change: Callable[[Any], Any]) -> Parties:
     return Parties(rows, columns, row_prior, column_prior)
 
 
+class Ranks:
+    """The processes of a torch process group, each with some of the rows and with all columns.
+
+    What is learnt is what one process learns, to float rounding, and every rank has all of it when
+    it is fetched. So far every rank is given all ratings and keeps those of its rows: time is
+    shared, and so is the memory that learning takes, but not the memory of reading.
+
+    Parameters
+    ----------
+    group : the processes
+    own : the machine that each of them works with
+    """
+
+    def __init__(self, group: ranks.Group, own: Machine) -> None:
+        self.group, self.own = group, own
+
+    def data(self, observations: Observations) -> Data:
+        """Of all ratings, those of this rank's rows."""
+        seen = observations
+        if not self.group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
+            raise DataError(
+                "The processes of this run were given different ratings; give all of them the same "
+                "file or table, and each takes its part."
+            )
+        mine = self._mine(seen.n_rows)
+        data = self.own.data(seen.take_rows(np.arange(mine.start, mine.stop)))
+        return Data(
+            data.rows._replace(engine=Rows(data.rows.engine, self.group)),
+            data.columns._replace(engine=Columns(data.columns.engine, self.group)),
+            data.scales,
+        )
+
+    def _mine(self, n_rows: int) -> slice:
+        """Rows come in random order, so that equally many have about equally many ratings."""
+        rank, size = self.group.rank, self.group.size
+        return slice(n_rows * rank // size, n_rows * (rank + 1) // size)
+
+    def placed(self, parties: Parties) -> Parties:
+        """Copies of this rank's rows, and of all columns."""
+        mine = self._mine(len(parties.rows.mean))
+        return self.own.placed(_of_rows(parties, lambda part: part[mine].copy()))
+
+    def fetched(self, parties: Parties) -> Parties:
+        """The rows of all ranks; all must ask for them."""
+        return _of_rows(self.own.fetched(parties), self.group.joined)
+
+    def copied(self, parties: Parties) -> Parties:
+        """Copies of what is here."""
+        return self.own.copied(parties)
+
+    def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
+        """Mean log probability of held-out ratings, each by the rank that has its row.
+
+        Strangers are like the average of all, whom rank 0 brings together to judge theirs.
+        """
+        strange = (held_out.row < 0) | (held_out.column < 0)
+        total = 0.0
+        if strange.any():
+            whole = self.fetched(parties)
+            if self.group.rank == 0:
+                total += _sum_of_log(Cores(), whole, in_use, _some(held_out, strange))
+        n_rows = int(self.group.total(len(parties.rows.mean))[0])
+        mine = self._mine(n_rows)
+        here = ~strange & (held_out.row >= mine.start) & (held_out.row < mine.stop)
+        if here.any():
+            pairs = _some(held_out, here)
+            pairs = pairs._replace(row=pairs.row - mine.start)
+            total += _sum_of_log(self.own, parties, in_use, pairs)
+        return float(self.group.total(total)[0]) / held_out.row.size
+
+
+def _some(pairs: Pairs, chosen: np.ndarray) -> Pairs:
+    return Pairs(*(part[chosen] for part in pairs))
+
+
+def _sum_of_log(machine: Machine, parties: Parties, in_use: tuple[int, int], pairs: Pairs) -> float:
+    return machine.likelihood(parties, in_use, pairs) * pairs.row.size
+
+
+def _of_rows(parties: Parties, change: Callable[[Any], Any]) -> Parties:
+    """Every array changed that has a line per row."""
+    return parties._replace(
+        rows=Party(*map(change, parties.rows)),
+        row_prior=parties.row_prior._replace(steps=change(parties.row_prior.steps)),
+    )
+
+
 def machine_for(device: str) -> Machine:
-    """The machine that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it."""
-    return Cores() if device == "cpu" else Gpu(device)
+    """The machine that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
+
+    In a process group of torch with others, each of its processes has such a machine, and all
+    learn together. "cuda" is then the GPU that torch has been told to use.
+    """
+    group = ranks.current()
+    if group is not None and device == "cuda":
+        device = group.own_gpu()
+    own: Machine = Cores() if device == "cpu" else Gpu(device)
+    return own if group is None else Ranks(group, own)

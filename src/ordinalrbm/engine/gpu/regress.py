@@ -29,8 +29,6 @@ _LARGEST_MOVE = tl.constexpr(staged.LARGEST_MOVE)
 _TILE, _FOR_DOUBTS = 2048, (64, 32)
 # Rows whose widths one program solves for.
 _ROWS = tl.constexpr(64)
-# Bytes of a block of systems.
-_BLOCK_BYTES = 2**30
 
 
 def renew(answers: Answers, this: Party, other: Party, prior: Prior, spread: bool = True) -> Any:
@@ -183,12 +181,6 @@ def _set_pulls(
 
 
 # ---- widths -----------------------------------------------------------------------------------
-
-
-def row_blocks(answers: Answers, n_steps: int) -> list[slice]:
-    """Rows whose systems fit into little memory together."""
-    size = max(1, _BLOCK_BYTES // (8 * n_steps**2))
-    return [slice(start, start + size) for start in range(0, answers.n_rows, size)]
 
 
 def width_sums(answers: Answers, this: Party, other: Party, rows: slice) -> Any:

@@ -1,0 +1,52 @@
+"""A command that torchrun has started several times: how its processes find one another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ordinalrbm.errors import DataError
+
+# What torchrun tells every process that it starts.
+_TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+def own_rank() -> int | None:
+    """Which of several processes this is, counted from 0; None if there are no others."""
+    if any(not os.environ.get(name, "").isdecimal() for name in _TOLD):
+        return None
+    return _told("RANK") if _told("WORLD_SIZE") > 1 else None
+
+
+def _told(name: str) -> int:
+    return int(os.environ[name])
+
+
+def own_threads() -> int:
+    """As many as the cores of the machine, shared with the other processes on it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, (cores or 1) // _told("LOCAL_WORLD_SIZE"))
+
+
+@contextmanager
+def joined(device: str) -> Iterator[None]:
+    """Be one of the processes that learn together, if torchrun has started several."""
+    if own_rank() is None:
+        yield
+        return
+    try:
+        import torch
+        import torch.distributed as dist
+    except ImportError as error:
+        raise DataError(
+            f"Several processes learn together by torch, and {error.name} is not installed; "
+            'pip install "ordinalrbm[distributed]", or start a single process.'
+        ) from error
+    on_gpu = device.startswith("cuda") and torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.set_device(_told("LOCAL_RANK") % torch.cuda.device_count())
+    dist.init_process_group("nccl" if on_gpu else "gloo")
+    yield
+    # Not after an error: others may wait where this process never comes, and torchrun ends them.
+    dist.destroy_process_group()

@@ -1,0 +1,103 @@
+"""The half-sweep of continuous factors by several processes, each of which has some of the rows.
+
+Every process, a rank, keeps its rows with their parameters, and all of the columns. Rows are
+renewed where they are. A column's answers are spread over all ranks, so that every sum over them is
+added up (:mod:`ordinalrbm.engine.staged`), and all ranks take the same step.
+
+Both classes have the functions of :mod:`ordinalrbm.engine.regress`, by an engine for one process.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm.engine import staged
+from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
+
+
+class _Sharded:
+    """What is the same for rows and for columns."""
+
+    def __init__(self, engine: Any, group: Any) -> None:
+        self.engine, self.group = engine, group
+        self.shift, self.draw_towards = engine.shift, engine.draw_towards
+
+    def turned(self, party: Party, turn: Turn) -> Party:
+        """The party in other axes, those that rank 0 has found.
+
+        Eigenvectors have any sign, and on another kind of machine the other one may come out; rows
+        and columns would no longer fit together.
+        """
+        turn = Turn(*map(np.array, turn))
+        self.group.hand_out(*turn)
+        return self.engine.turned(party, turn)
+
+
+class Rows(_Sharded):
+    """Rows of which every rank has its own: sums over them are those of all ranks."""
+
+    def renew(self, *given: Any, **options: Any) -> Any:
+        """Renew the rows that are here."""
+        return self.engine.renew(*given, **options)
+
+    def moments(self, party: Party) -> Moments:
+        """Sums over all rows, in float64."""
+        return Moments(*self._summed(*self.engine.moments(party)))
+
+    def step_squares(self, party: Party, prior: Prior, steps_variance: Any) -> Any:
+        """How many rows there are, and expected squares of how far steps are from their prior."""
+        return self._summed(*self.engine.step_squares(party, prior, steps_variance))
+
+    def shares(self, party: Party, n_levels: int | None = None) -> Shares:
+        """Sums over all rows, or over those with so many levels."""
+        return Shares(*self._summed(*self.engine.shares(party, n_levels)))
+
+    def _summed(self, *parts: Any) -> list[Any]:
+        found = [np.array(part, dtype=np.float64) for part in parts]
+        self.group.add_up(*found)
+        return [part if part.ndim else float(part) for part in found]
+
+
+class Columns(_Sharded):
+    """Columns that every rank has, each with other answers: renewed by what all answers say."""
+
+    def __init__(self, engine: Any, group: Any) -> None:
+        super().__init__(engine, group)
+        self.moments, self.shares = engine.moments, engine.shares
+        self.step_squares = engine.step_squares
+        self.library, self.array, self.move_widths = (
+            engine.library, engine.array, engine.move_widths
+        )  # fmt: skip
+
+    def renew(
+        self, answers: Any, this: Party, other: Party, prior: Prior, spread: bool = True
+    ) -> Any:
+        """Renew the columns; afterwards all ranks have those of rank 0, to the last bit.
+
+        Sums are the same bytes everywhere, and so is what is made of them on machines of one kind.
+        On others it may be rounded differently, and would drift apart.
+        """
+        steps_variance = staged.renew(self, answers, this, other, prior, spread)
+        self.group.hand_out(this.mean, this.variance)
+        self.group.hand_out(this.steps, this.widths, steps_variance)
+        return steps_variance
+
+    # Stages
+
+    def gather(self, answers: Any, this: Party, other: Party) -> Any:
+        """Sums of pull times feature, of the features' variances, and of squared features."""
+        return self._summed(*self.engine.gather(answers, this, other))
+
+    def apply(self, answers: Any, other: Party, direction: Any) -> Any:
+        """The answers' part of the system times a direction."""
+        return self._summed(self.engine.apply(answers, other, direction))[0]
+
+    def width_sums(self, answers: Any, this: Party, other: Party, rows: slice) -> Any:
+        """Systems of the log widths, their slopes in place of the first column."""
+        return self._summed(self.engine.width_sums(answers, this, other, rows))[0]
+
+    def _summed(self, *parts: Any) -> tuple[Any, ...]:
+        self.group.add_up(*parts)
+        return parts

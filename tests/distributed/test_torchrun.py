@@ -1,0 +1,107 @@
+"""The command line in several processes, started as their users start them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from in_a_group import PATIENCE, environment, ratings
+
+import ordinalrbm as orbm
+from ordinalrbm.cli.together import own_rank
+
+TORCHRUN = ["-m", "torch.distributed.run", "--standalone"]
+FIT = ["-m", "ordinalrbm", "fit", "small.csv", "-k", "2", "--seed", "3"]
+
+
+def started(*arguments, cwd, **more):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment() | more,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def torchrun(*arguments, cwd, size=2):
+    return started(*TORCHRUN, f"--nproc-per-node={size}", *arguments, cwd=cwd)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    ratings().to_csv(tmp_path / "small.csv", index=False)
+    return tmp_path
+
+
+def assert_same_predictions(found, truth):
+    users, items = np.divmod(np.arange(50 * 30), 30)
+    one, other = (orbm.load(path).predict_proba(users, items) for path in (found, truth))
+    np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_two_processes_write_the_model_of_one(folder):
+    plain = started(*FIT, "--out", "one.orbm", "--epochs", "4", cwd=folder)
+    assert plain.returncode == 0, plain.stderr
+    both = torchrun(*FIT, "--out", "two.orbm", "--epochs", "4", cwd=folder)
+    assert both.returncode == 0, both.stderr
+    assert both.stdout.count("The model is in two.orbm") == 1
+    assert both.stderr.count("Learnt in") == 1
+    assert_same_predictions(folder / "two.orbm", folder / "one.orbm")
+
+
+def test_what_cannot_be_shared_is_refused(folder):
+    done = torchrun(*FIT, "--out", "m.orbm", "--factors-kind", "binary", cwd=folder)
+    assert done.returncode != 0
+    assert "Several processes learn continuous factors only" in done.stderr
+    assert not (folder / "m.orbm").exists()
+
+
+WITHOUT_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(self, name, *more):
+        if name == "torch":
+            raise ModuleNotFoundError(name=name)
+sys.meta_path.insert(0, NoTorch())
+from ordinalrbm.__main__ import run
+run()
+"""
+
+
+def test_a_missing_torch_is_named(folder):
+    told = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    done = started("-c", WITHOUT_TORCH, *FIT[2:], "--out", "m.orbm", cwd=folder, **told)
+    assert done.returncode == 2, done.stderr
+    assert 'pip install "ordinalrbm[distributed]"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("told", [{}, {"RANK": "0", "WORLD_SIZE": "1"}, {"RANK": "x"}])
+def test_a_single_process_is_no_group(told, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    assert own_rank() is None
+
+
+# ---- a process that is killed -------------------------------------------------------------------
+
+
+def test_a_run_of_which_one_process_is_killed_ends_with_the_same_model(folder):
+    """By then the first two epochs at least are in a checkpoint, and learning has not ended."""
+    fit = [*FIT[2:], "--epochs", "6"]
+    kept = ["--checkpoint", "steps", "--every", "1", "--resume"]
+    unharmed = torchrun("-m", "ordinalrbm", *fit, "--out", "whole.orbm", cwd=folder)
+    assert unharmed.returncode == 0, unharmed.stderr
+    assert orbm.load(folder / "whole.orbm").n_iter_ > 3
+    killing = str(Path(__file__).with_name("killed_once.py"))
+    killed = torchrun(
+        "--max-restarts=1", killing, *fit, *kept, "--out", "killed.orbm", cwd=folder
+    )  # fmt: skip
+    assert killed.returncode == 0, killed.stderr
+    assert "exitcode: -9" in killed.stderr
+    assert (folder / "killed.orbm").read_bytes() == (folder / "whole.orbm").read_bytes()
