@@ -46,7 +46,13 @@ def joined(device: str) -> Iterator[None]:
     on_gpu = device.startswith("cuda") and torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(_told("LOCAL_RANK") % torch.cuda.device_count())
-    dist.init_process_group("nccl" if on_gpu else "gloo")
+    store, rank, size = next(dist.rendezvous("env://"))
+    # After a restart the store still holds the addresses of those that have ended.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(
+        "nccl" if on_gpu else "gloo", store=dist.PrefixStore(f"attempt-{attempt}", store),
+        rank=rank, world_size=size,
+    )  # fmt: skip
     yield
     # Not after an error: others may wait where this process never comes, and torchrun ends them.
     dist.destroy_process_group()
