@@ -10,7 +10,14 @@ import ordinalrbm as orbm
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-sys.modules["torch"] = sys.modules["triton"] = None  # an import of either fails
+
+class NotThere:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "triton"):
+            raise ImportError(f"{name} was asked for")
+
+sys.meta_path.insert(0, NotThere)
 import ordinalrbm
 for module in pkgutil.walk_packages(ordinalrbm.__path__, "ordinalrbm."):
     if module.name.startswith(("ordinalrbm.engine.gpu", "ordinalrbm.infer.on_gpu")):

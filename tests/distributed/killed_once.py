@@ -6,14 +6,19 @@ import signal
 from ordinalrbm.__main__ import run
 from ordinalrbm.learn.checkpoint import Trail
 
-if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+
+def kill_after_three_epochs():
     after = Trail.after
 
-    def killed_after_three_epochs(trail, learner, state):
+    def killed(trail, learner, state):
         after(trail, learner, state)
         if len(learner.history) == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Trail.after = killed_after_three_epochs
+    Trail.after = killed
 
-run()
+
+if __name__ == "__main__":
+    if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        kill_after_three_epochs()
+    run()
