@@ -27,19 +27,11 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes, lanes32
 from ordinalrbm.engine.compiled import called, compiled, inlined, inlined_sum
 from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 
-# Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
-_STEPS = 2
-# A residual that is smaller than this share of the first is rounding.
-_SOLVED = 1e-10
-# Coordinates that are taken as independent seem to be known better than they are: answers tell less
-# about each, by about this factor (found on the validation ratings of MovieLens 1M and 100K).
-_UNDERSTATED = 1.15
 # Answers of a row whose utilities are looked at together, so that they are computed side by side.
 _TILE = 64
-# The logarithm of a width moves by no more than this in one step.
-_LARGEST_MOVE = 0.7
 
 
 class _Work(NamedTuple):
@@ -128,7 +120,7 @@ def _keep_variances(precision: Any, diagonal: Any, variance: Any) -> None:
         if precision[a] == np.inf:
             variance[a] = 0.0
         else:
-            told = (diagonal[a] - precision[a]) / np.float32(_UNDERSTATED)
+            told = (diagonal[a] - precision[a]) / np.float32(UNDERSTATED)
             variance[a] = np.float32(1.0) / (precision[a] + told)
 
 
@@ -260,8 +252,8 @@ def _solve(
         direction[a] = slope[a] / diagonal[a]
         size += slope[a] * direction[a]
     first = size
-    for _ in range(_STEPS):
-        if size <= np.float32(_SOLVED) * first:
+    for _ in range(STEPS):
+        if size <= np.float32(SOLVED) * first:
             break
         _apply(column, features, ridge, direction, image)
         along = size / dot(direction, image)
@@ -383,7 +375,7 @@ def _newton(system: Any, slope: Any, steps: Any, widths: Any, variance: Any) -> 
     _factorise(system)
     _invert(system, slope, variance)
     for m in range(1, steps.size):
-        steps[m] += min(max(slope[m], -_LARGEST_MOVE), _LARGEST_MOVE)
+        steps[m] += min(max(slope[m], -LARGEST_MOVE), LARGEST_MOVE)
         widths[m] = np.exp(steps[m])
 
 
