@@ -13,7 +13,7 @@ demo: $(READY)
 	$(BIN)/ordinalrbm demo
 
 test: $(READY) lint
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --dist loadfile
 
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
 test-torch: $(TORCH_READY)
