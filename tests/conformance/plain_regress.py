@@ -1,0 +1,106 @@
+"""The half-sweep of continuous factors in plain NumPy, in float64, a row after the other.
+
+It has the functions of :mod:`ordinalrbm.engine.regress`, and is the judge of all that have them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ordinalrbm.engine import intervals
+from ordinalrbm.engine.regress import (  # noqa: F401
+    draw_towards,
+    moments,
+    shares,
+    shift,
+    step_squares,
+    turned,
+)
+from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+
+
+class Row:
+    """The answers of a row: what it sees of their columns, and the ends of their levels."""
+
+    def __init__(self, answers, this, other, d):
+        columns, level = answers.row(d)
+        self.level, n = level.astype(int), level.size
+        self.bias, self.bias_variance = other.mean[columns, 0], other.variance[columns, 0]
+        self.features = np.column_stack([np.ones(n), other.mean[columns, 1:]])
+        self.doubt = np.column_stack([np.zeros(n), other.variance[columns, 1:]])
+        self.widths = this.widths[d] * other.widths[columns]
+        self.widths[:, 0] = this.widths[d, 0] + other.widths[columns, 0]
+        self.last = self.level == np.minimum(this.n_levels[d], other.n_levels[columns]) - 1
+        inner = np.cumsum(self.widths, axis=1)
+        ends = np.column_stack([np.full(n, -np.inf), inner, np.full(n, np.inf)])
+        every = np.arange(n)
+        self.low = ends[every, self.level]
+        self.high = np.where(self.last, np.inf, ends[every, self.level + 1])
+
+    def mean(self, x):
+        return self.bias + self.features @ x
+
+    def variance(self, x, variance):
+        return self.bias_variance + (self.features**2 + self.doubt) @ variance + self.doubt @ x**2
+
+
+def renew(answers, this, other, prior, spread=True):
+    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    steps_variance = np.zeros_like(this.steps)
+    for d in range(len(this.mean)):
+        row = Row(answers, this, other, d)
+        told = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
+        if spread:
+            known = 1.0 / (prior.precision + told / UNDERSTATED)
+            this.variance[d] = np.where(np.isfinite(prior.precision), known, 0.0)
+        if prior.steps_precision.size > 1 and np.isfinite(prior.steps_precision[1]):
+            steps_variance[d, 1:] = move_widths(row, this, prior, d)
+    return steps_variance
+
+
+def regress(row, x, free, precision):
+    """Steps of conjugate gradients towards the ridge regression; what the answers tell of each."""
+    own = np.where(free, precision, 0.0)
+    ridge = own + row.doubt.sum(axis=0)
+    at = row.mean(x)
+    pull = intervals.truncated_mean(row.low - at, row.high - at)
+    system = row.features.T @ row.features + np.diag(ridge)
+    rest = np.where(free, row.features.T @ pull - ridge * x, 0.0)
+    diagonal = np.where(free, np.diag(system), 1.0)  # of what stays, anything but zero
+    direction = rest / diagonal
+    size = first = rest @ direction
+    for _ in range(STEPS):
+        if size <= SOLVED * first:
+            break
+        image = system @ direction
+        along = size / (direction @ image)
+        x += along * direction
+        rest = np.where(free, rest - along * image, 0.0)
+        before, size = size, rest @ (rest / diagonal)
+        direction = rest / diagonal + size / before * direction
+    return diagonal - own
+
+
+def move_widths(row, this, prior, d):
+    """Newton's step on the log widths; returns their variances."""
+    scale = 1.0 / np.sqrt(1.0 + row.variance(this.mean[d], this.variance[d]))
+    at = row.mean(this.mean[d])
+    low, high = (row.low - at) * scale, (row.high - at) * scale
+    at_low, at_high = intervals.edge_densities(low, high)
+    with np.errstate(invalid="ignore"):  # nothing at infinity
+        curved_low = np.where(row.level > 0, at_low * (at_low - low), 0.0)
+        curved_high = np.where(row.last, 0.0, at_high * (at_high + high))
+    m = np.arange(1, this.steps.shape[1])
+    wide = scale[:, None] * row.widths[:, 1:]
+    below = np.where(m < row.level[:, None], wide, 0.0)
+    above = np.where((m <= row.level[:, None]) & ~row.last[:, None], wide, 0.0)
+    precision = prior.steps_precision[1:]
+    slope = at_high @ above - at_low @ below
+    slope += precision * (prior.steps[d] - this.steps[d])[1:]
+    both = below.T @ ((at_low * at_high)[:, None] * above)
+    system = below.T @ (curved_low[:, None] * below) + above.T @ (curved_high[:, None] * above)
+    system += np.diag(precision) - both - both.T
+    move = np.clip(np.linalg.solve(system, slope), -LARGEST_MOVE, LARGEST_MOVE)
+    this.steps[d, 1:] += move
+    this.widths[d, 1:] = np.exp(this.steps[d, 1:])
+    return np.diag(np.linalg.inv(system))

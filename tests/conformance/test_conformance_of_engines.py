@@ -1,0 +1,93 @@
+"""One suite for all engines: plain NumPy in float64 judges cores, GPU, and several processes.
+
+All have the same random words, and sum in float32, each in its own order. A sum of n numbers of
+size one is then off by some √n times 6e-8, and a half-sweep divides such sums by others: 1e-5 is
+ten times what is seen here (5e-6 with 200 factors). Chains part where a uniform number ties with
+its probability within that, which happens once in some 10⁵ draws: in these, none does. After three
+epochs distributions are compared, not factors, whose axes are those of eigenvectors.
+"""
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from in_processes import found_by_ranks
+from work import all_of_it
+
+from ordinalrbm.engine.party import Party
+from ordinalrbm.engine.side import Statistics
+
+HAS_TORCH = find_spec("torch") is not None
+HAS_TRITON = HAS_TORCH and find_spec("triton") is not None
+CLOSE = 1e-5
+
+
+def has_gpu():
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def engines():
+    """Those that can run here; a GPU's kernels in an interpreter, if there is none."""
+    names = ["cores"]
+    if HAS_TRITON:
+        if not has_gpu():
+            os.environ["TRITON_INTERPRET"] = "1"
+        names += ["gpu"]
+    if HAS_TORCH:
+        names += ["cores in 2 ranks", "cores in 4 ranks"]
+    if HAS_TRITON and has_gpu():
+        names += ["gpu in 2 ranks"]
+    return names
+
+
+@pytest.fixture(scope="session")
+def truth():
+    return all_of_it("plain")
+
+
+@pytest.fixture(scope="session", params=engines())
+def found(request, tmp_path_factory):
+    name, _, others = request.param.partition(" in ")
+    if not others:
+        with np.errstate(all="ignore"):  # the interpreter multiplies ∞ by 0, and drops it
+            return all_of_it(name)
+    size = int(others.split()[0])
+    found = found_by_ranks(name, size, tmp_path_factory.mktemp("ranks"))
+    for other in found[1:]:  # all have all of it, to the last bit
+        np.testing.assert_equal(other, found[0])
+    return found[0]
+
+
+def assert_close(one, other, where):
+    size = np.abs(other).max(initial=1.0)
+    np.testing.assert_allclose(one, other, rtol=0, atol=CLOSE * size, err_msg=where)
+
+
+def test_half_sweeps_of_continuous_factors(found, truth):
+    for case, parties in truth["half-sweeps"].items():
+        for ours, theirs in zip(found["half-sweeps"][case], parties, strict=True):
+            for name, one, other in zip(Party._fields, ours, theirs, strict=True):
+                assert_close(one, other, f"{case}, {name}")
+
+
+def test_three_epochs_of_continuous_factors(found, truth):
+    for case, (cells, likelihood) in truth["three epochs"].items():
+        ours, our_likelihood = found["three epochs"][case]
+        assert_close(ours, cells, case)
+        assert our_likelihood == pytest.approx(likelihood, abs=CLOSE)
+
+
+def test_chains_of_binary_factors_and_their_statistics(found, truth):
+    for case, (factors, statistics) in truth["phases"].items():
+        ours, our_statistics = found["phases"][case]
+        np.testing.assert_array_equal(ours, factors, err_msg=case)
+        for name, one, other in zip(Statistics._fields, our_statistics, statistics, strict=True):
+            assert_close(one, other, f"{case}, {name}")
+
+
+def test_posteriors_of_binary_factors(found, truth):
+    for case, expected in truth["posteriors"].items():
+        assert_close(found["posteriors"][case], expected, case)

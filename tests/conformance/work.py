@@ -1,0 +1,203 @@
+"""What every engine does in the suite, and the machines that do it."""
+
+from __future__ import annotations
+
+import cases
+import numpy as np
+import plain_regress
+from random_sides import in_double
+
+from ordinalrbm.engine import cpu, reference
+from ordinalrbm.engine.party import Party
+from ordinalrbm.engine.side import Batch, Statistics
+from ordinalrbm.infer.pairs import Pairs, probabilities
+from ordinalrbm.learn.machines import Cores, machine_for
+from ordinalrbm.model import continuous
+from ordinalrbm.model.continuous import Data, Parties, View
+
+SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
+ITERATIONS = 60
+# Numbers of factors of rows and of columns, and what is learnt with them.
+FITTED = {(3, 1): cases.ragged, (1, 0): cases.ragged, (10, 14): cases.many}
+
+
+class Plain(Cores):
+    """The plain engine, with parties in float64."""
+
+    def data(self, observations):
+        return Data(
+            View(observations, plain_regress), View(observations.transpose(), plain_regress),
+            np.unique(observations.n_levels),
+        )  # fmt: skip
+
+    def placed(self, parties):
+        def precise(part):
+            return part.astype(np.float64) if part.dtype.kind == "f" else part
+
+        rows, columns = (Party(*map(precise, party)) for party in parties[:2])
+        return Parties(rows, columns, *parties[2:])
+
+
+def machine(name):
+    """A machine by its name; ranks are those of the group that this process is in."""
+    if name == "plain":
+        return Plain()
+    return machine_for("cuda" if name.startswith("gpu") else "cpu")
+
+
+def half_sweeps(machine):
+    """Rows given columns, columns given rows: {case: parties and variances of their steps}."""
+    found = {}
+    for case, (ratings, n_factors) in cases.CASES.items():
+        observations = ratings()
+        data = machine.data(observations)
+        parties = machine.placed(cases.parties(observations, n_factors).copy())
+        rows, columns, row_prior, column_prior = parties
+        data.rows.engine.renew(data.rows.answers, rows, columns, row_prior)
+        data.columns.engine.renew(data.columns.answers, columns, rows, column_prior)
+        found[case] = machine.fetched(parties)[:2]
+    return found
+
+
+def three_epochs(machine):
+    """Distributions of all cells after three epochs, and the likelihood of some: {case: both}."""
+    found = {}
+    watched = Pairs(np.array([0, 5, 1, -1, 2]), np.array([0, 2, 3, 4, -1]), np.arange(5) % 3)
+    for n_factors, ratings in FITTED.items():
+        observations = ratings()
+        n_rows, n_columns = observations.n_rows, observations.n_columns
+        row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
+        data = machine.data(observations)
+        start = with_all_factors(observations, *n_factors)
+        parties = machine.placed(start)
+        for number in (1, 2, 3):
+            parties = continuous.epoch(data, parties, number)
+        likelihood = machine.likelihood(parties, n_factors, watched)
+        model = continuous.to_matrix(single(machine.fetched(parties)), *n_factors)
+        cells = probabilities([model], Pairs(row, column, row))
+        found[f"K = {n_factors[0]}, S = {n_factors[1]}"] = cells, likelihood
+    return found
+
+
+def with_all_factors(observations, n_row_factors, n_column_factors):
+    """Where learning starts, with more factors than so few ratings would be given."""
+    start = continuous.start(
+        observations, n_row_factors + n_column_factors, n_column_factors > 0, seed=0
+    )
+    told = start.rows.mean.shape[1] - 1
+    more = n_row_factors + n_column_factors - told
+    drawn = np.random.default_rng(3).normal(0, 0.2, (observations.n_columns, more))
+
+    def wider(party, columns):
+        columns = np.hstack([party.mean, columns]).astype(np.float32)
+        return party._replace(mean=columns, variance=np.zeros_like(columns))
+
+    def priors(prior):
+        return prior._replace(precision=np.pad(prior.precision, (0, more), mode="edge"))
+
+    rows, columns, row_prior, column_prior = start
+    return Parties(
+        wider(rows, np.zeros((observations.n_rows, more))), wider(columns, drawn),
+        priors(row_prior), priors(column_prior),
+    )  # fmt: skip
+
+
+def single(parties):
+    """Means and variances in float32, as models have them."""
+
+    def narrow(party):
+        mean, variance = (part.astype(np.float32) for part in party[:2])
+        return party._replace(mean=mean, variance=variance)
+
+    return parties._replace(rows=narrow(parties.rows), columns=narrow(parties.columns))
+
+
+# ---- binary factors ---------------------------------------------------------------------------
+
+
+class OnArrays:
+    """Phases of an engine that works on NumPy's arrays."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    def run(self, phase, side, factors, batch):
+        """Factors after a phase, and its statistics."""
+        factors = factors.copy()
+        return factors, getattr(self.engine, phase)(side, factors, batch)
+
+    def posteriors(self, side, like):
+        """Expected factors given the answers."""
+        found = np.full(like.shape, 0.5, side.weights.dtype)
+        self.engine.mean_field(side, found, 1e-6, ITERATIONS)
+        return found
+
+
+class InDouble(OnArrays):
+    """The same in float64."""
+
+    def run(self, phase, side, factors, batch):
+        return super().run(phase, in_double(side), factors, batch)
+
+    def posteriors(self, side, like):
+        return super().posteriors(in_double(side), like)
+
+
+class OnDevice:
+    """Phases on a GPU."""
+
+    def __init__(self):
+        from ordinalrbm.engine.gpu import sweep
+        from ordinalrbm.engine.gpu.device import torch_device
+
+        self.sweep, self.device = sweep, torch_device("cuda")
+
+    def run(self, phase, side, factors, batch):
+        there = self.sweep.factors_on(factors, self.device)
+        side = self.sweep.side_on(side, self.device)
+        found = getattr(self.sweep, phase)(side, there, batch)
+        there = there.cpu().numpy()[:, : factors.shape[1]]
+        return there, Statistics(*(part.cpu().numpy() for part in found))
+
+    def posteriors(self, side, like):
+        import torch
+
+        found = torch.full(like.shape, 0.5, device=self.device)
+        self.sweep.mean_field(self.sweep.side_on(side, self.device), found, 1e-6, ITERATIONS)
+        return found.cpu().numpy()
+
+
+def phases(engine):
+    """Chains and statistics of both phases: {case: (factors, statistics)}."""
+    found = {}
+    for case, (ratings, n_factors) in cases.CASES.items():
+        side, factors = cases.side(ratings(), n_factors)
+        batch = Batch(0, side.n_rows, SEED, sweep=3, steps=2)
+        for phase in ("clamped_phase", "free_phase"):
+            found[f"{phase}, {case}"] = engine.run(phase, side, factors, batch)
+    return found
+
+
+def posteriors(engine):
+    """Expected factors: {case: (rows, K)}."""
+    return {
+        case: engine.posteriors(*cases.side(ratings(), n_factors))
+        for case, (ratings, n_factors) in cases.CASES.items()
+    }
+
+
+# ---- everything -------------------------------------------------------------------------------
+
+WITH_MACHINE = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
+WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
+ENGINES = {
+    "plain": lambda: InDouble(reference), "cores": lambda: OnArrays(cpu), "gpu": OnDevice
+}  # fmt: skip
+
+
+def all_of_it(name):
+    """Everything, by what has this name."""
+    found = {work: do(machine(name)) for work, do in WITH_MACHINE.items()}
+    if name in ENGINES:
+        found |= {work: do(ENGINES[name]()) for work, do in WITH_ENGINE.items()}
+    return found
