@@ -7,6 +7,7 @@ what stays, the ratings as one process sees them; :class:`Learnt` is all that mo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,9 +18,10 @@ from ordinalrbm.engine.side import Array, Batch, Side, Statistics
 from ordinalrbm.infer import pairs as cells
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn.ascent import ascend
+from ordinalrbm.learn.checkpoint import Later
 from ordinalrbm.learn.priors import Priors, updated
 from ordinalrbm.model import thresholds
-from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side
+from ordinalrbm.model.matrix import Half, MatrixModel, answers_only, column_side, row_side
 
 
 class Process(NamedTuple):
@@ -74,6 +76,10 @@ class Sampling(NamedTuple):
     memory: float
 
 
+# Gives arrays of the host their names in a checkpoint, and copies them.
+Named = Callable[[Learnt, list[MatrixModel]], dict[str, np.ndarray]]
+
+
 class Machine(Protocol):
     """What the learner asks of a machine."""
 
@@ -85,6 +91,15 @@ class Machine(Protocol):
 
     def fetched(self, learnt: Learnt) -> Learnt:
         """All of it as arrays of the host; may be the same arrays."""
+
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """What ``named`` makes of all this as arrays of the host, as it is now.
+
+        It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
+        large: a machine that is far away may copy now and fetch then.
+        """
 
     def placed_model(self, model: MatrixModel) -> MatrixModel:
         """The machine's form of a model; may be the same arrays."""
@@ -144,6 +159,12 @@ class Cores:
         """The same."""
         return learnt
 
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """Copies made now."""
+        return named(learnt, kept)
+
     def placed_model(self, model: MatrixModel) -> MatrixModel:
         """The same."""
         return model
@@ -195,6 +216,160 @@ class Cores:
         return cells.log_probability([model], pairs)
 
 
+class Gpu:
+    """A GPU: tensors, and Triton kernels. Nothing waits for it inside a pass."""
+
+    def __init__(self, device: str) -> None:
+        from ordinalrbm.engine.gpu.device import torch_device
+
+        self.device = torch_device(device)
+
+    def processes(self, observations: Observations, n_processes: int) -> list[Process]:
+        """Both views of each process on the device."""
+        from ordinalrbm.engine.gpu.regress import tensor
+        from ordinalrbm.engine.gpu.sweep import side_on
+
+        found = []
+        for number, view in enumerate(views(observations, n_processes)):
+            process = process_of(number, view, side_on(answers_only(view), self.device))
+            n_answers = tensor(process.n_answers, self.device).double()
+            n_levels = tensor(process.n_levels, self.device)
+            found.append(process._replace(n_answers=n_answers, n_levels=n_levels))
+        return found
+
+    def placed(self, learnt: Learnt) -> Learnt:
+        """Copies as tensors; what has a number per factor is in tables."""
+        from ordinalrbm.engine.gpu.regress import tensor
+        from ordinalrbm.engine.gpu.sweep import factors_on
+        from ordinalrbm.infer.on_gpu import half_on
+
+        chains = [
+            Chains(
+                factors_on(part.clamped, self.device).clone(),
+                factors_on(part.free, self.device).clone(),
+                half_on(part.sums, self.device),
+            )
+            for part in learnt.chains
+        ]
+        priors = [
+            prior._replace(common_steps=tensor(prior.common_steps, self.device))
+            for prior in learnt.priors
+        ]
+        return Learnt(self.placed_model(learnt.model), chains, priors)
+
+    def fetched(self, learnt: Learnt) -> Learnt:
+        """All of it as arrays."""
+        from ordinalrbm.infer.on_gpu import half_from
+
+        chains = []
+        for clamped, free, sums in learnt.chains:
+            n_factors = sums.factor_bias.numel()
+            clamped, free = (
+                part[:, :n_factors].contiguous().cpu().numpy() for part in (clamped, free)
+            )
+            chains.append(Chains(clamped, free, half_from(sums)))
+        priors = [
+            prior._replace(common_steps=prior.common_steps.cpu().numpy()) for prior in learnt.priors
+        ]
+        return Learnt(self.fetched_model(learnt.model), chains, priors)
+
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """Copies on the device now, on the host when somebody looks."""
+        chains = [
+            Chains(part.clamped.clone(), part.free.clone(), _cloned(part.sums))
+            for part in learnt.chains
+        ]
+        # Kept models and priors are replaced by others, never changed.
+        now = Learnt(self.copied(learnt.model), chains, list(learnt.priors))
+        return Later(
+            lambda: named(self.fetched(now), [self.fetched_model(model) for model in kept])
+        )
+
+    def placed_model(self, model: MatrixModel) -> MatrixModel:
+        """A copy as tensors."""
+        from ordinalrbm.infer.on_gpu import model_on
+
+        return model_on(model, self.device)
+
+    def fetched_model(self, model: MatrixModel) -> MatrixModel:
+        """A model as arrays."""
+        from ordinalrbm.infer.on_gpu import model_from
+
+        return model_from(model)
+
+    def copied(self, model: MatrixModel) -> MatrixModel:
+        """A copy on the device."""
+        by_rows, by_columns = (_cloned(half) for half in model[:2])
+        return model._replace(by_rows=by_rows, by_columns=by_columns)
+
+    def side(self, process: Process, model: MatrixModel) -> Any:
+        """Offsets and the rows' widths are computed there; thresholds come with each batch."""
+        from ordinalrbm.engine.gpu.sweep import offsets
+        from ordinalrbm.engine.gpu.thresholds import widths
+
+        own, other, n_levels = model.by_rows, model.by_columns, None
+        if process.number:
+            own, other, n_levels = other, own, model.n_levels
+        return process.answers.with_parameters(
+            offset=offsets(process.answers, other.weights, other.bias, other.factors),
+            row_steps=widths(other.steps, n_levels),
+            weights=own.weights,
+            bias=own.bias,
+            factor_bias=own.factor_bias,
+        )
+
+    def phases(
+        self, process: Process, side: Any, learnt: Learnt, batch: Batch, how: Sampling
+    ) -> tuple[Statistics, Statistics]:
+        """Both phases of a batch of rows."""
+        from ordinalrbm.engine.gpu.sweep import both_phases
+        from ordinalrbm.engine.gpu.thresholds import table
+
+        half, chains = learnt.half(process), learnt.chains[process.number]
+        side = side.with_parameters(thresholds=table(half.steps, process.n_levels))
+        return both_phases(
+            side, chains.clamped, chains.free, batch, half.factors, how.memory, how.is_contrastive
+        )
+
+    def ascend(
+        self, process: Process, learnt: Learnt, clamped: Statistics, free: Statistics, rate: float
+    ) -> None:
+        """A step of AdaGrad."""
+        from ordinalrbm.engine.gpu.ascent import ascend
+
+        half, chains = learnt.half(process), learnt.chains[process.number]
+        priors = learnt.priors[process.number]
+        ascend(half, chains.sums, clamped, free, process.n_answers, priors, rate)
+
+    def priors(self, process: Process, learnt: Learnt) -> Priors:
+        """Priors that fit the parameters; the host waits for a few numbers."""
+        from ordinalrbm.infer.on_gpu import without_padding
+
+        priors, half = learnt.priors[process.number], without_padding(learnt.half(process))
+        return updated(priors, half, process.n_answers, process.n_levels, process.scales)
+
+    def extremes(self, half: Half) -> Half:
+        """Two numbers of each part that has any, in one transfer."""
+        import torch
+
+        found = [torch.stack(torch.aminmax(part)).double() for part in half if part.numel()]
+        pairs = iter(torch.stack(found).cpu().numpy())
+        nothing = np.zeros(0)
+        return Half(*(next(pairs) if part.numel() else nothing for part in half))
+
+    def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
+        """(cells,) log probability of the true levels, computed there."""
+        from ordinalrbm.infer.on_gpu import log_probability
+
+        return log_probability([model], pairs)
+
+
+def _cloned(half: Half) -> Half:
+    return Half(*(part.clone() for part in half))
+
+
 def views(observations: Observations, n_processes: int) -> list[Observations]:
     """Ratings as the processes see them: as they are, and transposed if there are two."""
     if n_processes == 1:
@@ -211,6 +386,5 @@ def process_of(number: int, view: Observations, answers: Any) -> Process:
 
 
 def machine_for(device: str) -> Machine:
-    """The machine that ``device`` names."""
-    assert device == "cpu", "the only one so far"
-    return Cores()
+    """The machine that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it."""
+    return Cores() if device == "cpu" else Gpu(device)
