@@ -81,17 +81,22 @@ def check_matrix_parameters(estimator: Any) -> None:
     if estimator.weight_decay is not None:
         _check_real("weight_decay", estimator.weight_decay, 0.0, _LARGEST_DECAY)
     _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
-    _check_device(estimator.device, estimator.factors)
+    check_device(estimator.device)
     _check_common(estimator)
 
 
-def _check_device(device: Any, factors: str) -> None:
+def check_device(device: Any) -> None:
+    """Refuse what names no device; whether it is there is seen when it is used."""
     if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         _refuse("device", device, "'cpu', 'cuda' or 'cuda:' with the number of a GPU")
-    if device != "cpu" and factors != "continuous":
+
+
+def check_can_learn(estimator: Any) -> None:
+    """Refuse to learn on a device what it can only predict with."""
+    if estimator.device != "cpu" and estimator.factors != "continuous":
         raise DataError(
-            f"device='{device}' learns continuous factors only, not factors='{factors}'; use "
-            "device='cpu' for these."
+            f"device='{estimator.device}' learns continuous factors only, not "
+            f"factors='{estimator.factors}'; use device='cpu' for these."
         )
 
 

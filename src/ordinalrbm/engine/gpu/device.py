@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ordinalrbm.errors import DataError
@@ -37,3 +38,10 @@ def torch_device(name: str) -> Any:
             "counted from 0; give one of these."
         )
     return device
+
+
+def working_on(device: Any) -> AbstractContextManager:
+    """Kernels go to the device that is the current one: let it be this, for as long as it takes."""
+    import torch
+
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
