@@ -56,7 +56,7 @@ class OnGpu:
 
     def renew(self, *given: Any) -> Any:
         """The half-sweep of continuous factors."""
-        with TURN, working_on(self.device):
+        with TURN:
             return regress.renew(*given)
 
     def take_turns(self, rows: Observations, columns: Facing, new: NewRows, usual: Usual) -> None:
