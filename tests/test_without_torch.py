@@ -47,5 +47,26 @@ def test_without_torch_the_extra_is_named(monkeypatch, factors):
         orbm.MatrixCumulativeRBM(1, 1, factors=factors, device="cuda").fit(three_ratings())
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_predictions_do_not_switch_to_the_cores(monkeypatch, device):
+    model = orbm.MatrixCumulativeRBM(1, 1, n_epochs=1, random_state=0).fit(three_ratings())
+    model.set_params(device=device)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for ask in (
+        lambda: model.predict_proba(0, 1),
+        lambda: model.predict(0, 1),
+        lambda: model.recommend("all"),
+        lambda: model.fold_in(([7], [0], [1])),
+    ):
+        with pytest.raises(orbm.DataError, match=r"torch is not installed.*ordinalrbm\[gpu\]"):
+            ask()
+
+
+def test_predictions_on_a_device_that_is_none():
+    model = orbm.MatrixCumulativeRBM(1, 1, n_epochs=1, random_state=0).fit(three_ratings())
+    with pytest.raises(orbm.DataError, match="'device' parameter must be 'cpu', 'cuda'"):
+        model.set_params(device="gpu").recommend("all")
+
+
 def three_ratings():
     return np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([1, 2, 1])

@@ -128,6 +128,82 @@ def of_survey(size: Size, units: int, *, is_latent: bool) -> int:
     )
 
 
+# On a GPU
+
+
+class OnGpu(NamedTuple):
+    """Bytes on a GPU while continuous factors are learnt: what stays, and what comes and goes.
+
+    What comes and goes is per answer, per piece of a row (of at most 256 answers) and per row that
+    are on the device together: all of a view, or a block of its rows.
+    """
+
+    stays: int
+    answer: int
+    piece: int
+    row: int
+
+
+# Numbers of each row and column in float32: means and variances now, of the best epoch, and once
+# more while they are turned; of their steps in float64: steps, widths and where they are drawn
+# towards, now and of the best epoch, and variances.
+_COPIES, _STEPS = 3, 7
+# Tables of means and variances that a half-sweep makes of the party that rows face.
+_TABLES = 2
+# Sums that a half-sweep keeps of a piece, and of a row twice.
+_SUMS = 3
+# Which row a piece is of, where it begins and ends; where the pieces of a row begin.
+_OF_PIECE, _OF_ROW = 20, 8
+# Tables have rows of a multiple of so many numbers; see `engine/gpu/tables.py`.
+_MULTIPLE, _PIECE = 16, 256
+# A share of what is free is left to kernels, matrix products and gaps between arrays.
+_USABLE = 0.85
+
+
+def on_gpu(size: Size, level_bytes: int = 1) -> OnGpu:
+    """What learning continuous factors takes on a GPU; factors are those that ratings can tell.
+
+    Measured on ratings of Netflix' shape: 6.2 GB at the peak.
+
+    Examples
+    --------
+    >>> films = Size(480_189, 17_770, 100_000_000, levels=5, row_factors=100)
+    >>> need = on_gpu(films)
+    >>> pieces = films.rows + films.answers // 256
+    >>> whole = need.answer * films.answers + need.piece * pieces + need.row * films.rows
+    >>> 5.5e9 < need.stays + whole < 6.5e9
+    True
+    """
+    both = size.rows + size.columns
+    numbers = 1 + size.row_factors + size.column_factors
+    table = -(-numbers // _MULTIPLE) * _MULTIPLE
+    pieces = 2 * (both + size.answers // _PIECE)
+    stays = (
+        _FIXED
+        + both * (_COPIES * 2 * 4 * numbers + _STEPS * 8 * (size.levels - 1))
+        + _TABLES * 4 * table * max(size.rows, size.columns)
+        + _OF_PIECE * pieces
+        + _OF_ROW * both
+    )
+    # Column and level, by rows and by columns or in two buffers; two numbers in float32.
+    answer = 2 * (4 + level_bytes) + 2 * 4
+    return OnGpu(stays, answer, _SUMS * 4 * table, 2 * _SUMS * 4 * table)
+
+
+def usable_on_gpu(free: int) -> int:
+    """How much of the free memory of a GPU may be planned with."""
+    return int(_USABLE * free)
+
+
+def refuse_on_gpu(size: Size, needed: int, usable: int) -> None:
+    """Say that a GPU is too small even if ratings come to it a few at a time."""
+    raise DataError(
+        f"{_task(size, _OF_RATINGS)} takes about {in_words(needed)} of the GPU's memory even if "
+        f"ratings are streamed, and only {in_words(usable)} can be had; take fewer factors, a GPU "
+        'with more memory, or device="cpu".'
+    )
+
+
 # What there is
 
 
@@ -196,7 +272,7 @@ def _table(path: Path) -> dict[str, int]:
 
 def check_survey(answers: Observations, n_factors: int, units: int, *, is_latent: bool) -> None:
     """Warn or refuse when there is not the memory to learn from answers; see :func:`check`."""
-    size = _size(answers, n_factors)
+    size = size_of(answers, n_factors)
     check(of_survey(size, units, is_latent=is_latent), size, ("answers", "rows", "columns"))
 
 
@@ -208,11 +284,15 @@ def check_ratings(
     n_averaged: int = 1,
 ) -> None:
     """Warn or refuse when there is not the memory to learn from ratings; see :func:`check`."""
-    size = _size(ratings, n_user_factors, n_item_factors)
-    check(of_ratings(kind, size, n_averaged), size, ("ratings", "users", "items"))
+    size = size_of(ratings, n_user_factors, n_item_factors)
+    check(of_ratings(kind, size, n_averaged), size, _OF_RATINGS)
 
 
-def _size(given: Observations, *n_factors: int) -> Size:
+_OF_RATINGS = ("ratings", "users", "items")
+
+
+def size_of(given: Observations, *n_factors: int) -> Size:
+    """What the memory of learning from these depends on."""
     levels = int(given.n_levels.max(initial=1))
     return Size(given.n_rows, given.n_columns, given.n_entries, levels, *n_factors)
 
@@ -234,17 +314,23 @@ def check(needed: int, size: Size, words: tuple[str, str, str]) -> None:
     free = available()
     if free is None or needed <= _TIGHT * free:
         return
-    answers, rows, columns = words
-    factors = " + ".join(str(n) for n in (size.row_factors, size.column_factors) if n) or "no"
     told = (
-        f"Learning {factors} factors from {size.answers:,} {answers} ({size.rows:,} {rows}, "
-        f"{size.columns:,} {columns}) takes about {in_words(needed)} of memory, and only "
+        f"{_task(size, words)} takes about {in_words(needed)} of memory, and only "
         f"{in_words(free)} are free"
     )
-    remedy = f"take fewer factors or fewer {rows}, or a machine with more memory"
+    remedy = f"take fewer factors or fewer {words[1]}, or a machine with more memory"
     if needed > _HOPELESS * free:
         raise DataError(f"{told}; {remedy}.")
     warnings.warn(f"{told}; should it fail, {remedy}.", stacklevel=_level_of_caller())
+
+
+def _task(size: Size, words: tuple[str, str, str]) -> str:
+    answers, rows, columns = words
+    factors = " + ".join(str(n) for n in (size.row_factors, size.column_factors) if n) or "no"
+    return (
+        f"Learning {factors} factors from {size.answers:,} {answers} ({size.rows:,} {rows}, "
+        f"{size.columns:,} {columns})"
+    )
 
 
 def _level_of_caller() -> int:

@@ -17,6 +17,7 @@ from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
 from ordinalrbm.data.scales import Scale
+from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer import fold_in as folding
 from ordinalrbm.infer import recommend as recommending
@@ -24,11 +25,17 @@ from ordinalrbm.infer.explain import Explanation, factor_contributions, rating_e
 from ordinalrbm.infer.fold_in import Usual
 from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
 from ordinalrbm.infer.predict import Rule
+from ordinalrbm.infer.resident import Resident
 from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.arrange import Task, arrange, in_order, learn, stranger_on
 from ordinalrbm.learn.checkpoint import Checkpoints, Identity, identity_of
 from ordinalrbm.model.matrix import MatrixModel
-from ordinalrbm.parameters import check_choice, check_matrix_parameters, check_whole
+from ordinalrbm.parameters import (
+    check_choice,
+    check_device,
+    check_matrix_parameters,
+    check_whole,
+)
 from ordinalrbm.running import seed_from, tell_of_interruption, threads
 from ordinalrbm.stored import Stored
 
@@ -104,9 +111,10 @@ class MatrixCumulativeRBM(BaseEstimator):
     n_jobs : int or None, default=None
         Threads; None or -1 means all that Numba has.
     device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
-        Where to learn. A GPU needs ``pip install "ordinalrbm[gpu]"``; the result is that of the
-        cores to float rounding. There is no switch to another device by itself: without a GPU,
-        "cuda" is an error. Inside a process group of
+        Where to learn, predict, recommend and fold in. A GPU needs ``pip install
+        "ordinalrbm[gpu]"``; results are those of the cores to float rounding. Files do not keep
+        it: after ``load``, say ``model.set_params(device="cuda")``. There is no switch to another
+        device by itself: without a GPU, "cuda" is an error. Inside a process group of
         ``torch.distributed`` with several processes, these learn continuous factors together: all
         call ``fit`` with the same ratings and settings, and all get the whole model, that of one
         process to float rounding.
@@ -275,6 +283,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         2
         """
         check_matrix_parameters(self)
+        self.__dict__.pop("_resident", None)  # the device has better uses for its memory
         group = None if self.factors == "binary" else ranks.current()
         writes = group is None or group.rank == 0
         with Checkpoints(checkpoint, every, resume, writes) as checkpoints:
@@ -434,10 +443,14 @@ class MatrixCumulativeRBM(BaseEstimator):
         everyone = isinstance(users, str) and users == "all"
         rows = np.arange(len(self.users_)) if everyone else self._catalogue.lookup(users, "user")
         labels = self.users_.labels if everyone else as_list(users)
-        models = self.models_ if rows.min(initial=0) >= 0 else self._open_models()
         seen = self.ratings_.observations if exclude_seen else None
-        with threads(self.n_jobs):
-            best = recommending.best_items(models, rows, n, self._worth(score), seen)
+        worth = self._worth(score)
+        if self._is_on_gpu():
+            best = self._on_gpu().best_items(rows, n, worth, seen)
+        else:
+            models = self.models_ if rows.min(initial=0) >= 0 else self._open_models()
+            with threads(self.n_jobs):
+                best = recommending.best_items(models, rows, n, worth, seen)
         return pd.DataFrame(
             {
                 "user": np.asarray(labels)[best.query],
@@ -488,9 +501,15 @@ class MatrixCumulativeRBM(BaseEstimator):
         check_is_fitted(self, "models_")
         ratings = extended(self.ratings_, new_ratings)
         wider = copy.copy(self)
+        where: Any = folding.CORES
+        if self._is_on_gpu():
+            torch_device(self.device)  # which says what is missing
+            from ordinalrbm.infer.on_gpu_folding import OnGpu
+
+            where = OnGpu(self.device)
         with threads(self.n_jobs):
             wider.models_ = [
-                folding.fold_in(model, ratings.observations, usual)
+                folding.fold_in(model, ratings.observations, usual, where)
                 for model, usual in zip(self.models_, self.usual_, strict=True)
             ]
         wider._set_ratings(ratings)
@@ -625,15 +644,29 @@ class MatrixCumulativeRBM(BaseEstimator):
         width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
         if not pairs.row.size:
             return np.zeros((0, width))
-        models = self.models_
-        if min(pairs.row.min(), pairs.column.min()) < 0:
-            models = self._open_models()
+        strangers = min(pairs.row.min(), pairs.column.min()) < 0
+        if strangers:
             row = np.where(pairs.row < 0, len(self.users_), pairs.row)
-            pairs = pairs._replace(
-                row=row, column=np.where(pairs.column < 0, len(self.items_), pairs.column)
-            )
+            column = np.where(pairs.column < 0, len(self.items_), pairs.column)
+            pairs = pairs._replace(row=row, column=column)
+        if self._is_on_gpu():
+            return self._on_gpu().probabilities(pairs)[:, :width]
         with threads(self.n_jobs):
+            models = self._open_models() if strangers else self.models_
             return probabilities(models, pairs)[:, :width]
+
+    def _is_on_gpu(self) -> bool:
+        check_device(self.device)
+        return self.device != "cpu"
+
+    def _on_gpu(self) -> Any:
+        """The models on the device, where they stay until others take their place."""
+        resident = self.__dict__.setdefault("_resident", Resident())
+        return resident.models(self.models_, self.device, self._open_models)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is on a device: of copies and in files, models are arrays."""
+        return {name: part for name, part in super().__getstate__().items() if name != "_resident"}
 
     def _open_models(self) -> list[MatrixModel]:
         """The models with a stranger at the end of users and items, on the scale of strangers."""

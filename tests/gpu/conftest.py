@@ -10,8 +10,9 @@ import torch
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
-# Random sides and settings are those of the other engines' tests.
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+# Random sides and settings are those of the other engines' tests, small matrices those of others.
+for folder in ("engine", "matrix"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import typer
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
     LEARNING,
+    DeviceOption,
     EpochsOption,
     Factors,
     FactorsOption,
@@ -84,6 +85,7 @@ def evaluate(
     epochs: EpochsOption = None,
     seed: SeedOption = 0,
     threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     schema: SchemaOption = None,
     protocol: Annotated[
         Protocol | None,
@@ -106,20 +108,30 @@ def evaluate(
     without learning.
     """
     check_files(target, data, schema)
-    from ordinalrbm.cli.inputs import is_model, read_material, refuse_unused
+    from ordinalrbm.cli.inputs import (
+        is_model,
+        load_model,
+        on_device,
+        read_material,
+        refuse_unused,
+    )
 
     talk = Talk(as_json=json, quiet=quiet)
     if is_model(target):
+        if data is None:
+            raise DataError(f"'{target}' is a model; give what to test it on with --data.")
         refuse(ctx, (*LEARNING, "protocol", "min_ratings"), f"'{target}' has learnt already")
-        _test(target, data, seed, threads, talk)
+        fitted = on_device(ctx, load_model(target).set_params(n_jobs=threads), target, device)
+        _test(fitted, target, data, seed, talk)
         return
     if data is not None:
         raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
     material = read_material(target, model, schema)
     refuse_unused(ctx, material, model)
     settings = Settings(
-        factors, item_factors, factors_kind, epochs, seed, threads, False, talk.shows_progress
-    )
+        factors, item_factors, factors_kind, epochs, seed, threads,
+        progress=talk.shows_progress, device=device,
+    )  # fmt: skip
     if material.ratings is None:
         _survey(material, settings, talk)
     elif material.survey is not None:
@@ -231,14 +243,11 @@ def _comparison(
     return table
 
 
-def _test(path: Path, data: Path | None, seed: int, threads: int | None, talk: Talk) -> None:
-    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, ratings_for, survey_for
+def _test(model: Any, path: Path, data: Path, seed: int, talk: Talk) -> None:
+    from ordinalrbm.cli.inputs import as_model_of_ratings, ratings_for, survey_for
     from ordinalrbm.estimators import CumulativeRBM
     from ordinalrbm.report import hide_answers
 
-    if data is None:
-        raise DataError(f"'{path}' is a model; give what to test it on with --data.")
-    model = load_model(path).set_params(n_jobs=threads)
     if isinstance(model, CumulativeRBM):
         survey = survey_for(model, path, data).survey
         assert survey is not None, "a model of surveys reads surveys"

@@ -159,6 +159,16 @@ def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
     return model
 
 
+def on_device(ctx: typer.Context, model: Any, path: Path, device: str) -> Any:
+    """A model, told where to predict; only models of ratings can be."""
+    from ordinalrbm.recommender import MatrixCumulativeRBM
+
+    if isinstance(model, MatrixCumulativeRBM):
+        return model.set_params(device=device)
+    refuse(ctx, ("device",), f"'{path}' holds a {type(model).__name__}, which knows no devices")
+    return model
+
+
 def as_model_of_surveys(model: Any, path: Path) -> CumulativeRBM:
     """A model of surveys, or a sentence."""
     from ordinalrbm.estimators import CumulativeRBM

@@ -12,6 +12,7 @@ import typer
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import (
     DataFile,
+    DeviceOption,
     JsonOption,
     ModelFile,
     QuietOption,
@@ -41,6 +42,7 @@ Examples:
 
 @app.command(epilog=_PREDICT)
 def predict(
+    ctx: typer.Context,
     model: ModelFile,
     data: DataFile,
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
@@ -54,6 +56,7 @@ def predict(
         bool, typer.Option("--probabilities", help="The probability of every level as well.")
     ] = False,
     threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -64,13 +67,13 @@ def predict(
     the average.
     """
     check_files(model, data, out=out)
-    from ordinalrbm.cli.inputs import load_model
+    from ordinalrbm.cli.inputs import load_model, on_device
     from ordinalrbm.estimators import CumulativeRBM
     from ordinalrbm.files.writing import check_table_format, write_table
 
     talk = Talk(as_json=json, quiet=quiet)
     check_table_format(out)
-    fitted = load_model(model).set_params(n_jobs=threads)
+    fitted = on_device(ctx, load_model(model).set_params(n_jobs=threads), model, device)
     is_survey = isinstance(fitted, CumulativeRBM)
     if is_survey:
         table = _gaps(fitted, model, data, rule, probabilities)

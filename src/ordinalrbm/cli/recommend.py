@@ -8,7 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import JsonOption, ModelFile, QuietOption, ThreadsOption
+from ordinalrbm.cli.options import (
+    DeviceOption,
+    JsonOption,
+    ModelFile,
+    QuietOption,
+    ThreadsOption,
+)
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.talking import Talk, counted, plain_table
 from ordinalrbm.errors import DataError
@@ -46,6 +52,7 @@ def recommend(
         bool, typer.Option("--seen", help="Also items that the user has rated.")
     ] = False,
     threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -61,7 +68,8 @@ def recommend(
     talk = Talk(as_json=json, quiet=quiet)
     if out is not None:
         check_table_format(out)
-    fitted = as_model_of_ratings(load_model(model), model).set_params(n_jobs=threads)
+    fitted = as_model_of_ratings(load_model(model), model)
+    fitted.set_params(n_jobs=threads, device=device)
     if ratings is not None:
         fitted = _with_newcomers(fitted, ratings, talk)
     best = fitted.recommend(_asked(users, fitted, talk), n=n, exclude_seen=not seen)

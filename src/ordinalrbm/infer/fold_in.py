@@ -6,7 +6,8 @@ Given h, what is left is an ordered probit regression of the answers on the colu
 factors with Gaussian priors, whose logarithm is concave in ω and β: Newton's method. The widths
 follow by damped steps. New columns are new rows of the same model with the roles swapped.
 
-Continuous factors are placed by the learner's own half-sweep (:mod:`ordinalrbm.infer.place`).
+Continuous factors are placed by the learner's own half-sweep (:mod:`ordinalrbm.infer.place`). Where
+either is done is given as ``where``: on the cores, or by the same functions on a GPU.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from ordinalrbm.engine import ends, lanes
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.party import Prior
 from ordinalrbm.engine.sums import add_scaled, dot
-from ordinalrbm.infer.place import placed
+from ordinalrbm.infer.place import OnCores, placed
 from ordinalrbm.model import thresholds
 from ordinalrbm.model.continuous import facing
 from ordinalrbm.model.matrix import Half, MatrixModel
 from ordinalrbm.stored import Stored
 
 # Turns at most, and the change of a mean utility at which to stop before.
-_MOST_TURNS = 8
-_SETTLED = 2e-3
+MOST_TURNS = 8
+SETTLED = 2e-3
 # The same for continuous factors: a share of what is left to know.
 _SETTLED_SHARE = 0.02
-_MEAN_FIELD_STEPS = 3
+MEAN_FIELD_STEPS = 3
 # After so many turns the curvature hardly changes and is kept.
-_NEW_CURVATURES = 3
+NEW_CURVATURES = 3
 # A width changes by this factor (as a logarithm) at most in one turn.
-_LARGEST_STEP = 0.5
-_LEAST_INFORMATION = 1e-3
+LARGEST_STEP = 0.5
+LEAST_INFORMATION = 1e-3
 _SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
 _INFINITE = 1e6  # ends of levels this far out are as good as infinite
 
@@ -94,7 +95,7 @@ def usual(half: Half, n_levels: np.ndarray, prior: OfWeights | None) -> Usual:
     )
 
 
-class _Facing(NamedTuple):
+class Facing(NamedTuple):
     """What a row sees of the columns: their parameters, factors and levels; all (columns, …)."""
 
     weights: np.ndarray
@@ -105,7 +106,7 @@ class _Facing(NamedTuple):
     factor_bias: np.ndarray
 
 
-class _Rows(NamedTuple):
+class NewRows(NamedTuple):
     """New rows, to be filled in, and the number of levels that each of them may use."""
 
     factors: np.ndarray
@@ -115,7 +116,20 @@ class _Rows(NamedTuple):
     n_levels: np.ndarray
 
 
-def fold_in(model: MatrixModel, observations: Observations, usuals: list[Usual]) -> MatrixModel:
+class Cores(OnCores):
+    """Where new rows are placed: here, on this machine's cores."""
+
+    def take_turns(self, rows: Observations, columns: Facing, new: NewRows, usual: Usual) -> None:
+        """Fill in new rows with binary factors."""
+        _place_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
+
+
+CORES = Cores()
+
+
+def fold_in(
+    model: MatrixModel, observations: Observations, usuals: list[Usual], where: Any = CORES
+) -> MatrixModel:
     """The model with more rows and columns.
 
     Parameters
@@ -123,6 +137,7 @@ def fold_in(model: MatrixModel, observations: Observations, usuals: list[Usual])
     model : what is known
     observations : all answers; the first rows and columns are those of the model
     usuals : of ``by_rows`` and ``by_columns``
+    where : on which device it is done, see :class:`Cores`
     """
     n_rows, n_columns = model.n_rows, model.n_columns
     of_columns, of_rows = usuals
@@ -130,13 +145,13 @@ def fold_in(model: MatrixModel, observations: Observations, usuals: list[Usual])
     has_new_columns = observations.n_columns > n_columns
     rows = observations.take_rows(np.arange(n_rows, observations.n_rows))
     on_known = rows.select(rows.column < n_columns) if has_new_columns else rows
-    _infer_rows(wider, on_known, n_rows, of_rows)
+    _infer_rows(wider, on_known, n_rows, of_rows, where)
     if has_new_columns:
         turned = observations.transpose()
         columns = turned.take_rows(np.arange(n_columns, observations.n_columns))
-        _infer_columns(wider, columns, n_columns, of_columns)
+        _infer_columns(wider, columns, n_columns, of_columns, where)
         if on_known.n_entries < rows.n_entries:  # now that the new columns are known
-            _infer_rows(wider, rows, n_rows, of_rows)
+            _infer_rows(wider, rows, n_rows, of_rows, where)
     return wider
 
 
@@ -185,19 +200,23 @@ def _with_more(array: np.ndarray, more: int, value: Any) -> np.ndarray:
     return longer
 
 
-def _infer_rows(model: MatrixModel, rows: Observations, n_known: int, usual: Usual) -> None:
+def _infer_rows(
+    model: MatrixModel, rows: Observations, n_known: int, usual: Usual, where: Any
+) -> None:
     """Fill in the rows from ``n_known`` on, given all columns."""
     most = np.full(rows.n_rows, _most_levels(model), dtype=np.int32)
     infer = _place if model.is_continuous else _infer
-    infer(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual)
+    infer(model.by_rows, model.by_columns, rows, n_known, model.n_levels, most, usual, where)
 
 
-def _infer_columns(model: MatrixModel, columns: Observations, n_known: int, usual: Usual) -> None:
+def _infer_columns(
+    model: MatrixModel, columns: Observations, n_known: int, usual: Usual, where: Any
+) -> None:
     """The same with the roles swapped."""
     most = np.full(model.n_rows, _most_levels(model), dtype=np.int32)
     own = model.n_levels[n_known:]
     infer = _place if model.is_continuous else _infer
-    infer(model.by_columns, model.by_rows, columns, n_known, most, own, usual)
+    infer(model.by_columns, model.by_rows, columns, n_known, most, own, usual, where)
 
 
 def _place(
@@ -208,6 +227,7 @@ def _place(
     column_levels: np.ndarray,
     row_levels: np.ndarray,
     usual: Usual,
+    where: Any,
 ) -> None:
     """Fill in new rows: their continuous factors are in ``acting``, the rest in ``own``."""
     # Factors that are not in use come last in each half, and cost nothing here.
@@ -219,7 +239,7 @@ def _place(
     )
     widths = np.full(columns.steps.shape[1], usual.steps_precision[0])
     prior = Prior(precision.astype(np.float32), usual.steps[row_levels], widths)
-    found = placed(rows, columns, prior, row_levels, _SETTLED_SHARE)
+    found = placed(rows, columns, prior, row_levels, _SETTLED_SHARE, where)
     answered = np.diff(rows.row_start) > 0
     new = n_known + np.flatnonzero(answered)
     mean, variance = found.mean[answered], found.variance[answered]
@@ -253,18 +273,19 @@ def _infer(
     column_levels: np.ndarray,
     row_levels: np.ndarray,
     usual: Usual,
+    where: Any,
 ) -> None:
     """Fill in new rows: their factors are in ``acting``, their parameters in ``own``."""
     if not rows.n_entries:
         return
-    columns = _Facing(
+    columns = Facing(
         acting.weights, acting.bias, acting.steps, own.factors, column_levels, acting.factor_bias
     )
-    new = _Rows(
+    new = NewRows(
         acting.factors[n_known:], own.weights[n_known:], own.bias[n_known:], own.steps[n_known:],
         row_levels,
     )  # fmt: skip
-    _place_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
+    where.take_turns(rows, columns, new, usual)
 
 
 @compiled(parallel=True)
@@ -289,15 +310,15 @@ def _place_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
     design, lower = _centred_factors(column, columns, usual), np.empty((n_own + 1, n_own + 1))
     by_own, by_factors = np.full(n, usual.bias[0]), np.empty(n)
     low, high, utility, before = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
-    for turn in range(_MOST_TURNS):
-        for step in range(_MEAN_FIELD_STEPS + 1):
+    for turn in range(MOST_TURNS):
+        for step in range(MEAN_FIELD_STEPS + 1):
             _act(column, columns, factors, by_factors)
             _expect(column, level, columns, new.n_levels[row], steps, by_factors, by_own, low, high,
                     utility)  # fmt: skip
-            if step < _MEAN_FIELD_STEPS:
+            if step < MEAN_FIELD_STEPS:
                 _infer_factors(column, columns, utility, factors)
         if usual.bias_precision[0] < np.inf:
-            if turn < _NEW_CURVATURES:
+            if turn < NEW_CURVATURES:
                 _curvature(design, low, high, usual, lower)
             _newton(design, by_factors, by_own, utility, usual, lower, own)
             for e in range(n):
@@ -311,7 +332,7 @@ def _place_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             mean = by_factors[e] + by_own[e]
             change = max(change, abs(mean - before[e]))
             before[e] = mean
-        if turn > 0 and change < _SETTLED:
+        if turn > 0 and change < SETTLED:
             break
     _write(new, row, factors, own, steps, usual)
 
@@ -382,7 +403,7 @@ def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None
     for e in range(n):
         at_low, at_high, shift = lanes.edge_densities(low[e], high[e])
         information = shift * shift - (low[e] * at_low - high[e] * at_high)
-        information = min(max(information, _LEAST_INFORMATION), 1.0)
+        information = min(max(information, LEAST_INFORMATION), 1.0)
         for k in range(size):
             add_scaled(lower[k, : k + 1], information * design[e, k], design[e, : k + 1])
     for k in range(size):
@@ -432,4 +453,4 @@ def _move_steps(
             curvature[m] += share * share
     for m in range(1, steps.size):
         step = slope[m] / curvature[m]
-        steps[m] += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
+        steps[m] += min(max(step, -LARGEST_STEP), LARGEST_STEP)

@@ -10,7 +10,8 @@ are the variances of what is not known of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,12 @@ class Best(NamedTuple):
     score: np.ndarray
 
 
-class _Ladder(NamedTuple):
+# Given rows, a number n and the worth of levels from 0 to 1: batch after batch, the n best columns
+# of each row and their scores, in order; of empty places the score is −∞.
+Batches = Callable[[np.ndarray, int, np.ndarray], Iterable[tuple[np.ndarray, np.ndarray]]]
+
+
+class Ladder(NamedTuple):
     """What each column contributes to the thresholds, and what passing one of them is worth.
 
     Arrays are (L − 1, columns), so that loops run over columns. Beyond a column's last threshold
@@ -65,12 +71,27 @@ def best_items(
     worth : (columns, L) what each level counts; says how many columns are to choose from
     seen : what to leave out, if anything; rows beyond it have seen nothing
     """
-    n_columns = worth.shape[0]
-    n = min(n, n_columns)
-    worth, low, high = _as_shares(worth)
-    ladders = [_ladder(model, worth) for model in models]
-    size = max(1, _BATCH_BYTES // (4 * 4 * n_columns))
-    parts = []
+    return ranked(partial(_batches, models, seen), rows, n, worth)
+
+
+def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Best:
+    """The n best columns of each row, by whoever finds them."""
+    n = min(n, worth.shape[0])
+    shares, low, high = _as_shares(worth)
+    best = _listed(list(batches(rows, n, shares)), n)
+    return best._replace(score=low * (1.0 - best.score) + high * best.score)
+
+
+def _batches(
+    models: Sequence[MatrixModel],
+    seen: Observations | None,
+    rows: np.ndarray,
+    n: int,
+    worth: np.ndarray,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """On the cores of this machine."""
+    ladders = [ladder_of(model.by_rows.steps, model.n_levels, worth) for model in models]
+    size = max(1, _BATCH_BYTES // (4 * 4 * worth.shape[0]))
     for start in range(0, rows.size, size):
         batch = rows[start : start + size]
         scores = _scores(models, ladders, batch, worth)
@@ -79,9 +100,7 @@ def best_items(
         item = np.empty((batch.size, n), dtype=np.int32)
         score = np.empty((batch.size, n), dtype=np.float32)
         _select(scores, item, score)
-        parts.append((item, score))
-    best = _listed(parts, n)
-    return best._replace(score=low * (1.0 - best.score) + high * best.score)
+        yield item, score
 
 
 def _as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -102,21 +121,21 @@ def _listed(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> Best:
     return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
 
 
-def _ladder(model: MatrixModel, worth: np.ndarray) -> _Ladder:
+def ladder_of(steps: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> Ladder:
+    """Ladder of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
     n_columns, width = worth.shape[0], worth.shape[1] - 1
-    half = model.by_rows
-    unused = thresholds.unused(model.n_levels[:n_columns], width)
-    widths = np.where(unused, 0.0, np.exp(half.steps[:n_columns, :width]))
+    unused = thresholds.unused(n_levels[:n_columns], width)
+    widths = np.where(unused, 0.0, np.exp(steps[:n_columns, :width]))
     gains = np.where(unused, 0.0, np.diff(worth, axis=1))
-    return _Ladder(
-        half.steps[:n_columns, 0].astype(np.float32),
+    return Ladder(
+        steps[:n_columns, 0].astype(np.float32),
         np.ascontiguousarray(widths.T, dtype=np.float32),
         np.ascontiguousarray(gains.T, dtype=np.float32),
     )
 
 
 def _scores(
-    models: Sequence[MatrixModel], ladders: list[_Ladder], rows: np.ndarray, worth: np.ndarray
+    models: Sequence[MatrixModel], ladders: list[Ladder], rows: np.ndarray, worth: np.ndarray
 ) -> np.ndarray:
     """(rows, columns) expected worth, averaged over the models."""
     n_columns = worth.shape[0]
@@ -132,7 +151,7 @@ def _scores(
 
 
 def _mean_above_first(
-    model: MatrixModel, ladder: _Ladder, rows: np.ndarray, n_columns: int
+    model: MatrixModel, ladder: Ladder, rows: np.ndarray, n_columns: int
 ) -> np.ndarray:
     """(rows, columns) mean utility above the lowest threshold."""
     own, other = model.by_rows, model.by_columns

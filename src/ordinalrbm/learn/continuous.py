@@ -75,12 +75,12 @@ class _Learner:
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.machine = machine_for(settings.device)
-        self.data = self.machine.data(observations)
         self.n_factors = settings.n_row_factors, settings.n_column_factors
         parties = start(observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed)
-        self.parties = self.machine.placed(parties)
         # Factors that cannot be told are left out while they are of no use to anybody.
-        n_told = self.parties.rows.mean.shape[1] - 1
+        n_told = parties.rows.mean.shape[1] - 1
+        self.data = self.machine.data(observations, n_told)
+        self.parties = self.machine.placed(parties)
         of_rows, of_columns = dealt(n_told, *self.n_factors)
         self.in_use = of_rows.size, of_columns.size
         self.best, self.best_epoch, self.best_value = self.parties, 0, -np.inf

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ordinalrbm import ranks
+from ordinalrbm import memory, ranks
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.sharded import Columns, Rows
@@ -28,8 +28,8 @@ class Machine(Protocol):
     def group(self) -> ranks.Group | None:
         """The processes that learn together, if there are others."""
 
-    def data(self, observations: Observations) -> Data:
-        """Ratings in the machine's form."""
+    def data(self, observations: Observations, n_factors: int = 0) -> Data:
+        """Ratings in the machine's form; rows and columns will have so many factors."""
 
     def placed(self, parties: Parties) -> Parties:
         """Copies of parties for the machine."""
@@ -49,7 +49,7 @@ class Cores:
 
     group = None
 
-    def data(self, observations: Observations) -> Data:
+    def data(self, observations: Observations, n_factors: int = 0) -> Data:
         """As it is, and transposed."""
         return on_cpu(observations)
 
@@ -72,25 +72,45 @@ class Cores:
 
 
 class Gpu:
-    """A GPU: tensors, and Triton kernels."""
+    """A GPU: tensors, and Triton kernels.
+
+    Parameters
+    ----------
+    device : its name
+    budget : bytes of its memory that may be used, by default what is free
+    """
 
     group = None
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, budget: int | None = None) -> None:
         from ordinalrbm.engine.gpu.device import torch_device
 
-        self.device = torch_device(device)
+        self.device, self.budget = torch_device(device), budget
 
-    def data(self, observations: Observations) -> Data:
-        """Both views on the device."""
-        from ordinalrbm.engine.gpu import regress
+    def data(self, observations: Observations, n_factors: int = 0) -> Data:
+        """Both views on the device, or streamed to it if they do not fit."""
+        from ordinalrbm.engine.gpu import regress, streamed
         from ordinalrbm.engine.gpu.pieces import answers_on
 
-        rows, columns = (
-            View(answers_on(view, self.device), regress)
-            for view in (observations, observations.transpose())
-        )
+        views = observations, observations.transpose()
+        size = memory.size_of(observations, n_factors)
+        need = memory.on_gpu(size, observations.level.itemsize)
+        usable = self._usable()
+        blocks = None if usable is None else streamed.planned(views, need, size, usable)
+        if blocks is None:
+            rows, columns = (View(answers_on(view, self.device), regress) for view in views)
+        else:
+            parts = streamed.streamed(views, blocks, self.device)
+            rows, columns = (View(answers, streamed) for answers in parts)
         return Data(rows, columns, np.unique(observations.n_levels))
+
+    def _usable(self) -> int | None:
+        from ordinalrbm.engine.gpu.device import free_memory
+
+        if self.budget is not None:
+            return self.budget
+        free = free_memory(self.device)
+        return None if free is None else memory.usable_on_gpu(free)
 
     def placed(self, parties: Parties) -> Parties:
         """Parties as tensors."""
@@ -139,7 +159,7 @@ class Ranks:
     def __init__(self, group: ranks.Group, own: Machine) -> None:
         self.group, self.own = group, own
 
-    def data(self, observations: Observations) -> Data:
+    def data(self, observations: Observations, n_factors: int = 0) -> Data:
         """Of all ratings, those of this rank's rows."""
         seen = observations
         if not self.group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
@@ -148,7 +168,7 @@ class Ranks:
                 "file or table, and each takes its part."
             )
         mine = self._mine(seen.n_rows)
-        data = self.own.data(seen.take_rows(np.arange(mine.start, mine.stop)))
+        data = self.own.data(seen.take_rows(np.arange(mine.start, mine.stop)), n_factors)
         return Data(
             data.rows._replace(engine=Rows(data.rows.engine, self.group)),
             data.columns._replace(engine=Columns(data.columns.engine, self.group)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ordinalrbm.errors import DataError
@@ -37,3 +38,20 @@ def torch_device(name: str) -> Any:
             "counted from 0; give one of these."
         )
     return device
+
+
+def free_memory(device: Any) -> int | None:
+    """Bytes of a GPU that can be had, those among them that torch keeps; None if it is no GPU."""
+    import torch
+
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def working_on(device: Any) -> AbstractContextManager:
+    """Kernels go to the device that is the current one: let it be this, for as long as it takes."""
+    import torch
+
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -17,6 +17,8 @@ _LN2_LOW = tl.constexpr(1.90821492927058770002e-10)
 _ROUNDER = tl.constexpr(6755399441055744.0)
 _MILLS_0 = tl.constexpr(lanes.MILLS_0)
 _LOG_ROOT_2PI = tl.constexpr(lanes.LOG_ROOT_2PI)
+_INVERSE_ROOT_2PI = tl.constexpr(lanes.INVERSE_ROOT_2PI)
+_FAR = tl.constexpr(12.0)  # beyond this nothing is left of a tail in float32
 _M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = map(tl.constexpr, lanes.MILLS)
 _N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = map(tl.constexpr, lanes.NORMAL)
 
@@ -117,6 +119,23 @@ def edge_densities(lower, upper):
     low = tl.where(flipped, outer, inner)
     high = tl.where(flipped, inner, outer)
     return low, high, tl.where(flipped, -mean, mean)
+
+
+@triton.jit
+def mass(lower, upper):
+    """Φ(upper) − Φ(lower)."""
+    _, a, _, _, _, _, _, scaled = interval(lower, upper)
+    start = tl.maximum(a, 0.0)
+    height, _ = exp_and_fall(-0.5 * start * start)
+    return scaled * height * _INVERSE_ROOT_2PI
+
+
+@triton.jit
+def below(x):
+    """Φ(x) in float32, small tails to their own relative accuracy."""
+    far = tl.minimum(tl.abs(x), _FAR)
+    tail = tl.exp(-0.5 * far * far) * mills_ratio(far) * _INVERSE_ROOT_2PI
+    return tl.where(x < 0.0, tail, 1.0 - tail)
 
 
 @triton.jit

@@ -62,6 +62,23 @@ def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
     return Pieces(there[0], there[1], there[2], there[3], start)
 
 
+def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
+    """Neighbouring rows that cost so much together at most; one that costs more is alone.
+
+    Examples
+    --------
+    >>> [(rows.start, rows.stop) for rows in row_blocks(np.array([2, 2, 9, 1, 3]), 4)]
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    ends, blocks, start = np.cumsum(cost), [], 0
+    while start < ends.size:
+        before = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
+        blocks.append(slice(start, stop))
+        start = stop
+    return blocks
+
+
 class Answers(NamedTuple):
     """Answers on a device, cut into pieces.
 

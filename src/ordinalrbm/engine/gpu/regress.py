@@ -17,6 +17,7 @@ import triton.language as tl
 
 from ordinalrbm.engine import staged
 from ordinalrbm.engine.gpu import normal
+from ordinalrbm.engine.gpu.device import working_on
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
@@ -33,7 +34,9 @@ _ROWS = tl.constexpr(64)
 
 def renew(answers: Answers, this: Party, other: Party, prior: Prior, spread: bool = True) -> Any:
     """Renew the rows in place, given the columns; returns the variances of their steps."""
-    return staged.renew(_THIS, answers, this, other, prior, spread)
+    with working_on(this.mean.device):
+        seen: Any = facing(other)
+        return staged.renew(_THIS, answers, this, seen, prior, spread)
 
 
 class _Stages:
@@ -63,11 +66,22 @@ class _Seen(NamedTuple):
     bias_variance: torch.Tensor
 
 
-def _seen(other: Party) -> _Seen:
+class Facing(NamedTuple):
+    """The other party, its tables made ready for all stages of a half-sweep."""
+
+    seen: _Seen
+    widths: torch.Tensor
+    n_levels: torch.Tensor
+
+
+def facing(other: Party | Facing) -> Facing:
+    """What rows face; the same if it is ready."""
+    if isinstance(other, Facing):
+        return other
     features, variance = padded(other.mean).clone(), padded(other.variance).clone()
     features[:, 0], variance[:, 0] = 1.0, 0.0
     bias, bias_variance = (part[:, 0].contiguous() for part in other[:2])
-    return _Seen(features, variance, bias, bias_variance)
+    return Facing(_Seen(features, variance, bias, bias_variance), other.widths, other.n_levels)
 
 
 # ---- bias and factors -------------------------------------------------------------------------
@@ -75,7 +89,7 @@ def _seen(other: Party) -> _Seen:
 
 def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any, Any]:
     """Sums of pull times feature, of the features' variances, and of squared features."""
-    seen, pieces = _seen(other), answers.pieces
+    seen, pieces = facing(other).seen, answers.pieces
     at = _products(answers, seen, this.mean)
     width = seen.features.shape[1]
     partial = at.new_empty((pieces.n, 3 * width))
@@ -93,7 +107,7 @@ def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any, Any]:
 
 def apply(answers: Answers, other: Party, direction: torch.Tensor) -> torch.Tensor:
     """The answers' part of the system times a direction."""
-    seen = _seen(other)
+    seen = facing(other).seen
     along = _products(answers, seen, direction)
     image = sums(answers.pieces, 0, answers.column, seen.features, along)
     return image[:, : direction.shape[1]].contiguous()
@@ -185,7 +199,7 @@ def _set_pulls(
 
 def width_sums(answers: Answers, this: Party, other: Party, rows: slice) -> Any:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
-    n_steps, answers, seen = this.widths.shape[1], answers.of_rows(rows), _seen(other)
+    n_steps, answers, seen = this.widths.shape[1], answers.of_rows(rows), facing(other).seen
     pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
     at = _products(answers, seen, this.mean)
     doubt = torch.empty_like(at)

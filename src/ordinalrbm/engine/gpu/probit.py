@@ -1,0 +1,154 @@
+"""Ordered probit regressions of many rows at once: what Newton's method needs to know of answers.
+
+For rows with binary factors that are placed among known columns, see
+:mod:`ordinalrbm.infer.on_gpu_folding`. Answers come as a Side, as half-sweeps have them.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from ordinalrbm.engine.gpu import normal, sweep
+from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, summed
+from ordinalrbm.engine.gpu.sweep import DeviceSide
+from ordinalrbm.engine.side import Batch
+
+_SIZE = tl.constexpr(SIZE)
+_FAR = tl.constexpr(1e6)  # ends of levels this far out are as good as infinite
+# Answers, and numbers of each in both directions, whose products a program sums.
+_ANSWERS, _MOST_NUMBERS = 32, 64
+
+
+def whole(on: DeviceSide) -> Batch:
+    """All rows."""
+    return Batch(0, on.side.n_rows, 0, 0, 0)
+
+
+def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
+    """What columns and the rows' factors make of the mean of every answer, in float64."""
+    bias = on.side.bias[on.side.column.long()].double()
+    if not factors.shape[1]:
+        return bias
+    return bias + sweep._products(on, factors, sweep._part(on, whole(on)))
+
+
+def pulls(
+    on: DeviceSide, mean: torch.Tensor, least: float
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """How far expected utilities are from their means, and how much each answer tells.
+
+    Information is one minus the variance of the utility, between ``least`` and one.
+    """
+    pull, information = (torch.empty_like(mean, dtype=torch.float32) for _ in range(2))
+    part = sweep._part(on, whole(on))
+    sweep._launch(_set_pulls, part, *sweep._answers_of(on), mean, pull, information, least)
+    return pull, information
+
+
+def width_sums(
+    on: DeviceSide, mean: torch.Tensor, column_widths: torch.Tensor, row_widths: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(rows, M) slopes of the log widths, and how strongly each is told; the first is no width."""
+    n_steps, pieces = row_widths.shape[1], on.rows
+    partial = torch.zeros((pieces.n, 2 * n_steps), dtype=torch.float64, device=mean.device)
+    sweep._launch(
+        _sum_moves, sweep._part(on, whole(on)), *sweep._answers_of(on), mean, column_widths,
+        row_widths, partial, n_steps,
+    )  # fmt: skip
+    slope, curvature = summed(partial, pieces).split(n_steps, dim=1)
+    return slope, curvature
+
+
+def squares(
+    pieces: Pieces, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor
+) -> torch.Tensor:
+    """(rows, width, width) products of the table's rows with themselves, times a number, summed."""
+    width = table.shape[1]
+    partial = torch.empty((pieces.n, width**2), dtype=torch.float32, device=table.device)
+    block = min(triton.next_power_of_2(width), _MOST_NUMBERS)
+    if pieces.n:
+        blocks = triton.cdiv(width, block)
+        _sum_squares[(pieces.n, blocks, blocks)](
+            *pieces[1:3], column, table, width, values, partial, _ANSWERS, block
+        )
+    return summed(partial, pieces).view(-1, width, width)
+
+
+@triton.jit
+def _set_pulls(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
+    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, mean, pull, information, least,
+):  # fmt: skip
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    low, high = sweep._ends(
+        answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
+        has_steps,
+    )  # fmt: skip
+    at = tl.load(mean + e, mask=here, other=0.0)
+    low, high = tl.maximum(low - at, -_FAR), tl.minimum(high - at, _FAR)
+    at_low, at_high, shift = normal.edge_densities(low, high)
+    told = shift * shift - (low * at_low - high * at_high)
+    told = tl.minimum(tl.maximum(told, least), 1.0)
+    tl.store(pull + e, shift.to(tl.float32), mask=here)
+    tl.store(information + e, told.to(tl.float32), mask=here)
+
+
+@triton.jit
+def _sum_moves(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
+    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, mean, column_widths, row_widths, partial, n_steps,
+):  # fmt: skip
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    low, high = sweep._ends(
+        answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
+        has_steps,
+    )  # fmt: skip
+    at = tl.load(mean + e, mask=here, other=0.0)
+    at_low, at_high, _ = normal.edge_densities(low - at, high - at)
+    out = partial + piece.to(tl.int64) * 2 * n_steps
+    for m in range(1, n_steps):
+        # An end moves with every width below it.
+        wide = tl.load(column_widths + i * n_steps + m, mask=here, other=0.0)
+        wide = wide * tl.load(row_widths + row * n_steps + m)
+        share = wide * (at_high - tl.where(m < answer, at_low, 0.0))
+        share = tl.where(here & (m <= answer), share, 0.0)
+        tl.store(out + m, tl.sum(share))
+        tl.store(out + n_steps + m, tl.sum(share * share))
+
+
+@triton.jit
+def _sum_squares(
+    first_of, stop_of, column, table, width, values, partial, answers: tl.constexpr,
+    block: tl.constexpr,
+):  # fmt: skip
+    piece = tl.program_id(0)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    a = tl.program_id(1) * block + tl.arange(0, block)
+    b = tl.program_id(2) * block + tl.arange(0, block)
+    total = tl.zeros((block, block), dtype=tl.float32)
+    for begin in range(first, stop, answers):
+        e = begin + tl.arange(0, answers)
+        here = e < stop
+        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        value = tl.load(values + e, mask=here, other=0.0)[:, None]
+        inside = here[:, None] & (a < width)[None, :]
+        x = tl.load(table + place + a[None, :], mask=inside, other=0.0) * value
+        inside = here[:, None] & (b < width)[None, :]
+        y = tl.load(table + place + b[None, :], mask=inside, other=0.0)
+        total += tl.dot(tl.trans(x), y, input_precision="ieee")
+    out = partial + piece.to(tl.int64) * width * width + a[:, None] * width + b[None, :]
+    tl.store(out, total, mask=(a < width)[:, None] & (b < width)[None, :])

@@ -1,0 +1,264 @@
+"""Answers that stay in the memory of the host, and come to the device a block of rows at a time.
+
+For ratings that do not fit into the memory of a GPU. Rows are independent given the columns, so
+that a half-sweep may renew them block after block; while one block is computed with, the next is
+copied, on a stream of its own, into the other of two buffers. The engine is that of
+:mod:`ordinalrbm.engine.gpu.regress`, with the same pieces and the same sums, hence the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ordinalrbm import memory
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.gpu import regress
+from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
+from ordinalrbm.engine.gpu.regress import (
+    array,
+    draw_towards,
+    library,
+    moments,
+    move_widths,
+    shares,
+    shift,
+    step_squares,
+    turned,
+)
+from ordinalrbm.engine.party import Party, Prior
+
+__all__ = [
+    "apply", "array", "draw_towards", "gather", "library", "moments", "move_widths", "planned",
+    "renew", "shares", "shift", "step_squares", "streamed", "turned", "width_sums",
+]  # fmt: skip
+
+# Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums
+# along them in another order, and where a party begins at an odd address kernels read it otherwise.
+_ROWS = 16
+# Bytes of a block: small enough that there are several, one to compute with and one to copy.
+_BLOCK_BYTES = 2**30
+# Answers of a chunk of the host's memory. Torch rounds what it pins up to a power of two.
+_CHUNK = 2**24
+
+
+# ---- the same functions as for answers that are on the device ---------------------------------
+
+
+def renew(
+    answers: Streamed, this: Party, other: Any, prior: Prior, spread: bool = True
+) -> torch.Tensor:
+    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    other = regress.facing(other)
+    found = [0.0 * this.steps[:0]]
+    for rows, there in answers.blocks():
+        own = prior._replace(steps=prior.steps[rows])
+        found.append(regress.renew(there, _some(this, rows), other, own, spread))
+    return torch.cat(found)
+
+
+def gather(answers: Streamed, this: Party, other: Any) -> tuple[Any, ...]:
+    """Sums of pull times feature, of the features' variances, and of squared features."""
+    other = regress.facing(other)
+    found = [regress.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
+    return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+
+
+def apply(answers: Streamed, other: Any, direction: torch.Tensor) -> torch.Tensor:
+    """The answers' part of the system times a direction."""
+    other = regress.facing(other)
+    return torch.cat(
+        [regress.apply(there, other, direction[rows]) for rows, there in answers.blocks()]
+    )
+
+
+def width_sums(answers: Streamed, this: Party, other: Any, rows: slice) -> torch.Tensor:
+    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    other, found = regress.facing(other), []
+    for block, there in answers.blocks(rows):
+        wanted = slice(max(rows.start - block.start, 0), min(rows.stop, block.stop) - block.start)
+        found.append(regress.width_sums(there, _some(this, block), other, wanted))
+    return torch.cat(found)
+
+
+def _some(party: Party, rows: slice) -> Party:
+    return Party(*(part[rows] for part in party))
+
+
+# ---- answers on the host ----------------------------------------------------------------------
+
+
+class _Block(NamedTuple):
+    """Some rows: which, where their answers are, and how they are cut into pieces."""
+
+    rows: slice
+    first: int
+    stop: int
+    pieces: Pieces
+
+
+class Streamed:
+    """Answers in the memory of the host, in blocks of neighbouring rows.
+
+    Parameters
+    ----------
+    observations : all of them
+    blocks : which rows come together
+    feed : what brings them to the device; several views may share it
+    """
+
+    def __init__(self, observations: Observations, blocks: list[slice], feed: Feed) -> None:
+        self.feed = feed
+        self._column = _InChunks(observations.column, feed.device)
+        self._level = _InChunks(observations.level, feed.device)
+        self._blocks = []
+        for rows in blocks:
+            starts = observations.row_start[rows.start : rows.stop + 1]
+            pieces = pieces_of(starts - starts[0], feed.device)
+            self._blocks.append(_Block(rows, int(starts[0]), int(starts[-1]), pieces))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self._blocks)
+
+    def blocks(self, rows: slice | None = None) -> Iterator[tuple[slice, Answers]]:
+        """Block after block on the device, those with some of these rows; each until the next."""
+        wanted = [block for block in self._blocks if rows is None or _meet(block.rows, rows)]
+        yield from self.feed(wanted, self._column, self._level)
+
+
+def _meet(one: slice, other: slice) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+class _InChunks:
+    """An array of the host's in chunks, pinned so that a device reads them by itself."""
+
+    def __init__(self, values: np.ndarray, device: torch.device) -> None:
+        self.chunks = []
+        for start in range(0, values.size, _CHUNK):
+            chunk = torch.from_numpy(values[start : start + _CHUNK])
+            self.chunks.append(chunk.pin_memory() if device.type == "cuda" else chunk)
+
+    def copy_to(self, buffer: torch.Tensor, first: int, stop: int) -> torch.Tensor:
+        """Some of it, at the beginning of a buffer."""
+        there = buffer[: stop - first]
+        begin = first
+        while begin < stop:
+            chunk, place = divmod(begin, _CHUNK)
+            size = min(_CHUNK - place, stop - begin)
+            some = self.chunks[chunk][place : place + size]
+            there[begin - first : begin - first + size].copy_(some, non_blocking=True)
+            begin += size
+        return there
+
+
+class Feed:
+    """Two buffers on a device: one to compute with, and one that the next block is copied to."""
+
+    def __init__(self, device: torch.device, n_entries: int, level_type: torch.dtype) -> None:
+        self.device = device
+        self._buffers = [
+            tuple(torch.empty(n_entries, dtype=kind, device=device) for kind in kinds)
+            for kinds in 2 * [(torch.int32, level_type)]
+        ]
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+
+    def __call__(
+        self, blocks: Sequence[_Block], column: _InChunks, level: _InChunks
+    ) -> Iterator[tuple[slice, Answers]]:
+        """Block after block, each copied while the one before is computed with."""
+        ahead = self._copied(blocks[0], 0, column, level) if blocks else None
+        for number, block in enumerate(blocks, start=1):
+            here = ahead
+            assert here is not None, "there is one more to come"
+            if number < len(blocks):
+                ahead = self._copied(blocks[number], number % 2, column, level)
+            answers, copied = here
+            if copied is not None:
+                torch.cuda.current_stream(self.device).wait_event(copied)
+            yield block.rows, answers
+
+    def _copied(
+        self, block: _Block, which: int, column: _InChunks, level: _InChunks
+    ) -> tuple[Answers, Any]:
+        """A block in one of the buffers, and the event after which it is there."""
+        of_column, of_level = self._buffers[which]
+        if self._stream is None:
+            return self._copy(block, of_column, of_level, column, level), None
+        # What was asked for so far may still read this buffer; what comes from now on does not.
+        self._stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._stream):
+            answers = self._copy(block, of_column, of_level, column, level)
+            return answers, self._stream.record_event()
+
+    def _copy(
+        self, block: _Block, of_column: Any, of_level: Any, column: _InChunks, level: _InChunks
+    ) -> Answers:
+        return Answers(
+            block.pieces,
+            column.copy_to(of_column, block.first, block.stop),
+            level.copy_to(of_level, block.first, block.stop),
+        )
+
+
+# ---- whether, and in which blocks -------------------------------------------------------------
+
+
+def planned(
+    views: Sequence[Observations], need: memory.OnGpu, size: memory.Size, free: int
+) -> list[list[slice]] | None:
+    """Blocks of rows of each view, or None if all ratings fit into the memory that is free.
+
+    Raises
+    ------
+    DataError
+        When not even a few rows at a time do.
+    """
+    costs = [_cost_of_rows(view, need) for view in views]
+    if need.stays + max(cost.sum() for cost in costs) <= free:
+        return None
+    groups = [_in_groups(cost) for cost in costs]
+    least = max(group.max(initial=0.0) for group in groups)
+    left = free - need.stays
+    if least > left:
+        memory.refuse_on_gpu(size, int(need.stays + least), free)
+    most = max(min(left, _BLOCK_BYTES), least)
+    return [
+        [slice(_ROWS * part.start, _rows_before(part.stop, group, cost))
+         for part in row_blocks(group, most)]
+        for group, cost in zip(groups, costs, strict=True)
+    ]  # fmt: skip
+
+
+def _cost_of_rows(view: Observations, need: memory.OnGpu) -> np.ndarray:
+    counts = np.diff(view.row_start)
+    return need.answer * counts + need.piece * -(-counts // SIZE) + need.row
+
+
+def _in_groups(cost: np.ndarray) -> np.ndarray:
+    """Costs of so many rows together; what is left of them goes to the last."""
+    starts = np.arange(0, max(cost.size - _ROWS, 0) + 1, _ROWS)
+    return np.add.reduceat(cost, starts) if cost.size else cost
+
+
+def _rows_before(group: int, groups: np.ndarray, cost: np.ndarray) -> int:
+    return cost.size if group == groups.size else _ROWS * group
+
+
+def streamed(
+    views: Sequence[Observations], blocks: Sequence[list[slice]], device: torch.device
+) -> list[Streamed]:
+    """Views whose answers stay on the host; they share the buffers on the device."""
+    longest = max(
+        int(view.row_start[rows.stop] - view.row_start[rows.start])
+        for view, parts in zip(views, blocks, strict=True)
+        for rows in parts
+    )
+    level_type = torch.from_numpy(views[0].level[:0]).dtype
+    feed = Feed(device, longest, level_type)
+    return [Streamed(view, parts, feed) for view, parts in zip(views, blocks, strict=True)]

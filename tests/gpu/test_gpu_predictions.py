@@ -1,0 +1,290 @@
+"""Predictions, recommendations and newcomers on the GPU against those of the cores."""
+
+import contextlib
+import copy
+import json
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from small_matrices import random_model, simulated, small
+from typer.testing import CliRunner
+
+import ordinalrbm as orbm
+from ordinalrbm import cli
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.gpu import cells
+from ordinalrbm.infer import fold_in as folding
+from ordinalrbm.infer import on_gpu_folding, on_gpu_models
+from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
+from ordinalrbm.infer.recommend import best_items
+
+# Each has a model with continuous and one with binary factors; strangers are asked for in all.
+KINDS = {
+    "three scales": {"item_scales": {"i1": [1, 2, 3, 4, 5, 6, 7], "i2": [1, 5]}},
+    "no item factors": {"n_item_factors": 0},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both(request):
+    """A model that was learnt on the cores, as it is and on the GPU."""
+    options = {"n_user_factors": 3, "n_item_factors": 2, "factors": "mixed"}
+    options |= KINDS[request.param]
+    ratings = simulated(12, 8, density=0.5)
+    if "item_scales" in options:
+        ratings = ratings[(ratings["item"] != "i2") | ratings["rating"].isin([1, 5])]
+    model = small(n_epochs=2, batch_size=6, **options).fit(ratings)
+    return model, copy.copy(model).set_params(device="cuda")
+
+
+def every_pair(model):
+    """All pairs, also with strangers."""
+    users, items = [*model.users_.labels, "nobody"], [*model.items_.labels, "nothing"]
+    return [part.ravel() for part in np.meshgrid(users, items, indexing="ij")]
+
+
+def test_distributions(both):
+    truth, there = (model.predict_proba(*every_pair(model)) for model in both)
+    np.testing.assert_allclose(there, truth, atol=1e-7)
+    assert np.abs(truth - truth.mean(axis=0)).max() > 0.05  # they differ, so that this can fail
+
+
+def test_predicted_ratings(both):
+    truth, there = (model.predict(*every_pair(model), rule="mean") for model in both)
+    np.testing.assert_allclose(there, truth, atol=1e-5)
+
+
+def test_pairs_in_blocks(both, monkeypatch):
+    together = both[1].predict_proba(*every_pair(both[1]))
+    monkeypatch.setattr(on_gpu_models, "_CELLS_BYTES", 8 * 11 * 70)
+    np.testing.assert_array_equal(both[1].predict_proba(*every_pair(both[1])), together)
+
+
+def assert_same_items(found, truth, tolerance=1e-6):
+    """The same items in the same order, unless their scores tie within rounding."""
+    assert found[["user", "rank"]].equals(truth[["user", "rank"]])
+    np.testing.assert_allclose(found["score"], truth["score"], atol=10 * tolerance)
+    for place in np.flatnonzero(found["item"].to_numpy() != truth["item"].to_numpy()):
+        near = truth["score"][(truth["user"] == truth["user"][place])] - truth["score"][place]
+        assert np.sum(np.abs(near) < tolerance) > 1
+
+
+@pytest.mark.parametrize("options", [{}, {"exclude_seen": False, "score": "top"}, {"n": 1000}])
+def test_recommendations(both, options):
+    for users in ("all", ["u3", "nobody", "u7", "u3"]):
+        truth, there = (model.recommend(users, **{"n": 4, **options}) for model in both)
+        assert_same_items(there, truth)
+
+
+def test_users_in_blocks(both, monkeypatch):
+    together = both[1].recommend("all", n=4)
+    monkeypatch.setattr(on_gpu_models, "_SCORES_BYTES", 20 * 8 * 7)  # seven users at a time
+    assert both[1].recommend("all", n=4).equals(together)
+
+
+def test_newcomers(both):
+    newcomers = pd.DataFrame(
+        {
+            "user": ["x", "x", "x", "y", "u1", "u2"],
+            "item": ["i1", "i2", "fresh", "i6", "fresh", "fresh"],
+            "rating": [5, 1, 4, 2, 5, 5],
+        }
+    )
+    truth, there = (model.fold_in(newcomers) for model in both)
+    for one, other in zip(there.models_, truth.models_, strict=True):
+        for half, true_half in zip(one[:2], other[:2], strict=True):
+            for name, a, b in zip(half._fields, half, true_half, strict=True):
+                np.testing.assert_allclose(a, b, atol=2e-5, err_msg=name)
+    found, expected = (
+        model.predict_proba("x", ["i7", "fresh", "none"]) for model in (there, truth)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_many_newcomers_in_blocks(monkeypatch):
+    """With binary factors their systems come in blocks of rows; long rows have several pieces."""
+    rng = np.random.default_rng(0)
+    n_levels = np.full(300, 5)
+    model = random_model(n_levels, 6, 3, 2, first=-1.0)
+    dense = rng.integers(0, 5, (9, 300))
+    dense[rng.random(dense.shape) < 0.1] = -1
+    dense[7], dense[8, 1:] = -1, -1  # one has no ratings, and one has one
+    usuals = [
+        folding.usual(half, levels, folding.OfWeights(4.0, 2.0, 10.0))
+        for half, levels in ((model.by_rows, n_levels), (model.by_columns, np.full(6, 5)))
+    ]
+    answers = Observations.from_dense(dense, 5)
+    truth = folding.fold_in(model, answers, usuals)
+    monkeypatch.setattr(on_gpu_folding, "_SYSTEMS_BYTES", 1)
+    found = folding.fold_in(model, answers, usuals, on_gpu_folding.OnGpu("cuda"))
+    for half, true_half in zip(found[:2], truth[:2], strict=True):
+        for name, a, b in zip(half._fields, half, true_half, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
+
+
+# ---- order and ties -----------------------------------------------------------------------------
+
+
+def test_ties_go_to_the_first_column(device):
+    scores = [[1.0, 3.0, 2.0, 3.0, -np.inf, 3.0], [-1.0, -2.0, -1.0, 0.0, -0.5, -np.inf]]
+    column, score = cells.best(torch.tensor(scores, device=device), 3)
+    assert column.tolist() == [[1, 3, 5], [3, 4, 0]]
+    assert score.tolist() == [[3.0, 3.0, 3.0], [0.0, -0.5, -1.0]]
+    column, score = cells.best(torch.tensor(scores, device=device), 6)
+    assert column.tolist() == [[1, 3, 5, 2, 0, 4], [3, 4, 0, 2, 1, 5]]
+    assert score[:, 5].tolist() == [-np.inf, -np.inf]
+
+
+def test_equal_columns_come_in_their_order():
+    """And far tails, where all scores are next to nothing, have an order, too."""
+    model = random_model([5] * 7, 3, 2, 1)
+    for half in model[:2]:
+        for part in (half.weights, half.bias, half.steps):
+            part[1:] = part[0]
+        half.factors[1:] = half.factors[0]
+    model.by_rows.steps[:, 0] = 6.0
+    model.by_rows.bias[4] += 0.5
+    worth = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (7, 1))
+    rows = np.array([0, 2])
+    truth = best_items([model], rows, 5, worth, None)
+    found = on_gpu_models.OnGpu([with_strangers(model)], "cuda").best_items(rows, 5, worth, None)
+    assert found.item.tolist() == truth.item.tolist() == [4, 0, 1, 2, 3] * 2
+    assert 0 < truth.score.max() < 1e-9
+    np.testing.assert_allclose(found.score, truth.score, rtol=1e-4)
+
+
+def test_parts_that_gains_and_shares_play():
+    """Three models that weigh differently, one of them without factors of the columns."""
+    models = [
+        random_model([5, 3, 5, 2], 6, 3, 2, seed=0)._replace(gains=np.array([1.3, 0.8, 1.2])),
+        random_model([5, 3, 5, 2], 6, 2, 2, seed=1),
+        random_model([5, 3, 5, 2], 6, 40, 0, seed=2)._replace(gains=np.array([0.7, 1.0, 1.1])),
+    ]
+    models = [m._replace(share=s) for m, s in zip(models, (0.5, 0.2, 0.3), strict=True)]
+    row, column = np.divmod(np.arange(24), 4)
+    pairs = Pairs(row, column, np.zeros(24, dtype=np.int8))
+    there = on_gpu_models.OnGpu([with_strangers(model) for model in models], "cuda")
+    truth = probabilities(models, pairs)
+    np.testing.assert_allclose(there.probabilities(pairs), truth, atol=1e-9)
+    worth = np.array([[1, 2, 3, 4, 5.0], [1, 3, 5, 0, 0], [1, 2, 3, 4, 5], [1, 5, 0, 0, 0]])
+    expected = (truth * worth[column]).sum(axis=1).reshape(6, 4)
+    found = there.best_items(np.arange(6), 4, worth, None)
+    for row in range(6):
+        mine = found.query == row
+        order = np.argsort(-expected[row], kind="stable")
+        assert found.item[mine].tolist() == order.tolist()
+        np.testing.assert_allclose(found.score[mine], expected[row][order], atol=1e-5)
+
+
+# ---- models stay on the device ------------------------------------------------------------------
+
+
+@pytest.fixture
+def model():
+    learnt = small(2, 1, n_epochs=1).fit(simulated(8, 6, density=0.7))
+    return learnt.set_params(device="cuda")
+
+
+@pytest.fixture
+def uploads(monkeypatch):
+    """How often models were put on the device."""
+    found, put = [], on_gpu_models.OnGpu._placed
+    monkeypatch.setattr(
+        on_gpu_models.OnGpu, "_placed", lambda *given: found.append(given) or put(*given)
+    )
+    return found
+
+
+def test_models_go_to_the_device_once(model, uploads):
+    for _ in range(2):
+        model.predict_proba("u1", ["i1", "nothing"])
+        model.recommend(["u1", "nobody"], n=2)
+    assert len(uploads) == 1
+    wider = model.fold_in((["x"], ["i1"], [5]))
+    assert wider.recommend("x", n=9)["item"].tolist() != []
+    model.predict_proba("u1", "i1")
+    assert len(uploads) == 2  # those of the wider model
+
+
+def test_other_models_take_their_place(model, uploads):
+    before = model.predict_proba("u1", "i1")
+    flat = model.model_._replace(
+        by_rows=model.model_.by_rows._replace(bias=9 + model.model_[0].bias)
+    )
+    model.models_[0] = flat
+    assert model.predict_proba("u1", "i1")[0, -1] > before[0, -1] + 0.3
+    model.set_params(device="cpu").fit(simulated(8, 6, density=0.7, seed=5))
+    found = model.set_params(device="cuda").predict_proba("u1", "i1")
+    np.testing.assert_allclose(found, model.set_params(device="cpu").predict_proba("u1", "i1"))
+    assert len(uploads) == 3
+
+
+def test_what_is_on_the_device_is_not_copied_nor_stored(model, tmp_path):
+    found = model.recommend("all", n=2)
+    model.save(tmp_path / "a.orbm")
+    loaded = orbm.load(tmp_path / "a.orbm")
+    assert loaded.device == "cpu"
+    for other in (
+        pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model),
+        loaded.set_params(device="cuda"), model.fold_in((["x"], ["i1"], [5])),
+    ):  # fmt: skip
+        assert "_resident" not in vars(other)
+        first = other.recommend(model.users_.labels, n=2)
+        assert_same_items(first, found)
+    assert clone(model).get_params() == model.get_params()
+
+
+def test_several_threads_predict_at_once(model):
+    users, items = every_pair(model)
+    truth, best = model.predict_proba(users, items), model.recommend("all", n=2)
+    model.__dict__.pop("_resident")
+    found = {}
+
+    def predict(number):
+        with np.errstate(all="ignore"):  # which every thread has for itself
+            found[number] = model.predict_proba(users, items), model.recommend("all", n=2)
+
+    workers = [threading.Thread(target=predict, args=(number,)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(found) == 3
+    for distribution, table in found.values():
+        np.testing.assert_array_equal(distribution, truth)
+        assert table.equals(best)
+
+
+# ---- the command line ---------------------------------------------------------------------------
+
+
+def test_commands_take_a_device(model, tmp_path):
+    model.save(tmp_path / "a.orbm")
+    ratings = simulated(8, 6, density=0.7)
+    ratings.to_csv(tmp_path / "ratings.csv", index=False)
+    pd.DataFrame({"user": ["x"], "item": ["i1"], "rating": [5]}).to_csv(
+        tmp_path / "new.csv", index=False
+    )
+    commands = [
+        ["predict", "a.orbm", "ratings.csv", "--out", "p.csv", "--rule", "mean"],
+        ["recommend", "a.orbm", "--ratings", "new.csv", "--out", "r.csv", "-n", "2"],
+        ["evaluate", "a.orbm", "--data", "ratings.csv", "--json"],
+    ]
+    with contextlib.chdir(tmp_path):
+        for command in commands:
+            told = []
+            for device in ("cpu", "cuda"):
+                done = CliRunner().invoke(cli.app, [*command, "--device", device])
+                assert done.exit_code == 0, done.output
+                place = Path(command[command.index("--out") + 1]) if "--out" in command else None
+                told.append(pd.read_csv(place) if place else json.loads(done.stdout)["model"])
+            if isinstance(told[0], dict):
+                assert told[1] == pytest.approx(told[0], abs=1e-5)
+            else:
+                pd.testing.assert_frame_equal(told[1], told[0], atol=1e-4)
