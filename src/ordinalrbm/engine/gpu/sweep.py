@@ -22,7 +22,7 @@ from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.rng import Purpose, stream
-from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics
 
 _SIZE = tl.constexpr(SIZE)
 # Factors of so many numbers are looked at together by one program.
@@ -93,19 +93,22 @@ def clamped_phase(
     batch: Batch,
     expected: torch.Tensor | None = None,
     keep: float = 0.0,
+    add_up: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = _part(on, batch)
-    _gibbs(on, factors, batch, part, True, expected, keep)
+    _gibbs(on, factors, batch, part, True, expected, keep, add_up)
     utility = _products(on, factors, part)
     ends = _expected(on, part, utility)
     return _summed(on, factors, batch, part, utility, ends)
 
 
-def free_phase(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> Statistics:
+def free_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, add_up: AddUp | None = None
+) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = _part(on, batch)
-    _gibbs(on, factors, batch, part, False)
+    _gibbs(on, factors, batch, part, False, add_up=add_up)
     utility = _products(on, factors, part)
     _launch(_add_rest, part, *_answers_of(on), utility)
     return _summed(on, factors, batch, part, utility, None)
@@ -214,15 +217,19 @@ def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> torch.Tensor:
     return ends
 
 
-def _activation(on: DeviceSide, utility: torch.Tensor, part: _Part) -> torch.Tensor:
+def _activation(
+    on: DeviceSide, utility: torch.Tensor, part: _Part, add_up: AddUp | None = None
+) -> torch.Tensor:
     side = on.side
     told = sums(part.pieces, part.first, side.column, side.weights, utility)
+    if add_up is not None:
+        add_up(told)
     return told[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0,
+    expected: torch.Tensor | None = None, keep: float = 0.0, add_up: AddUp | None = None,
 ) -> None:  # fmt: skip
     side, rows = on.side, slice(batch.start, batch.stop)
     # As a tensor, so that kernels are not compiled anew for every seed.
@@ -230,21 +237,23 @@ def _gibbs(
     seed = seed.to(factors.device, non_blocking=True)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
+    numbered = side.row_number.numel() > 0
     for step in range(batch.steps):
         utility = _products(on, factors, part)
         _launch(
-            _draw, part, *_answers_of(on), utility, side.row_start, seed, batch.sweep,
-            stream(of_utility, step), clamped,
+            _draw, part, *_answers_of(on), utility, side.row_start, side.row_number, side.position,
+            numbered, side.position.numel() > 0, seed, batch.sweep, stream(of_utility, step),
+            clamped,
         )  # fmt: skip
-        activation = _activation(on, utility, part)
+        activation = _activation(on, utility, part, add_up)
         if expected is not None and step == batch.steps - 1:
             told = (1.0 - keep) * side.units * torch.sigmoid(activation)
             expected[rows] = keep * expected[rows] + told
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, factors.shape[1], seed, batch.start, *activation.shape,
-                batch.sweep, stream(of_factor, step), side.units,
+                activation, factors, factors.shape[1], side.row_number, numbered, seed,
+                batch.start, *activation.shape, batch.sweep, stream(of_factor, step), side.units,
             )  # fmt: skip
 
 
@@ -361,7 +370,8 @@ def _uniform(seed, row, position, sweep, stream):
 def _draw(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
     n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility, row_start, seed, sweep,
+    has_steps: tl.constexpr, utility, row_start, row_number, position,
+    has_numbers: tl.constexpr, has_positions: tl.constexpr, seed, sweep,
     stream, clamped: tl.constexpr,
 ):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
@@ -371,7 +381,13 @@ def _draw(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
-    uniform = _uniform(seed, row, e - tl.load(row_start + row), sweep, stream)
+    at = e - tl.load(row_start + row)
+    if has_positions:
+        at = tl.load(position + e, mask=here, other=0).to(tl.int64)
+    number = row
+    if has_numbers:
+        number = tl.load(row_number + row).to(tl.int64)
+    uniform = _uniform(seed, number, at, sweep, stream)
     if clamped:
         answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
         low, high = _ends(
@@ -425,15 +441,18 @@ def _add_rest(
 
 @triton.jit
 def _draw_factors(
-    activation, factors, width, seed, first_row, n_rows, n_factors,
-    sweep, stream, units,
+    activation, factors, width, row_number, has_numbers: tl.constexpr, seed, first_row, n_rows,
+    n_factors, sweep, stream, units,
 ):  # fmt: skip
     """Draw the factors of the batch's rows, one factor per thread."""
     cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
     here = cell < n_rows * n_factors
     row, k = first_row + cell // n_factors, cell % n_factors
     a = tl.load(activation + cell, mask=here, other=0.0).to(tl.float64)
-    uniform = _uniform(seed, row, k, sweep, stream)
+    number = row
+    if has_numbers:
+        number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
+    uniform = _uniform(seed, number, k, sweep, stream)
     if units == 1:
         on = tl.where(uniform < normal.logistic(a), 1, 0)
     else:
