@@ -8,19 +8,24 @@ are :func:`_pass`, called with the roles swapped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import cpu
-from ordinalrbm.engine.compiled import compiled, inlined
-from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.engine.side import Batch
 from ordinalrbm.infer.fold_in import OfWeights
-from ordinalrbm.infer.pairs import Pairs, log_probability
+from ordinalrbm.infer.pairs import Pairs
+from ordinalrbm.learn.binary_machines import (
+    Chains,
+    Learnt,
+    Machine,
+    Process,
+    Sampling,
+    machine_for,
+)
 from ordinalrbm.learn.calibrate import calibrated
 from ordinalrbm.learn.chains import FreePhase
 from ordinalrbm.learn.checkpoint import (
@@ -38,10 +43,9 @@ from ordinalrbm.learn.checkpoint import (
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
 from ordinalrbm.learn.monitor import usual_rating
-from ordinalrbm.learn.priors import Priors, starting_priors, updated
+from ordinalrbm.learn.priors import Priors, starting_priors
 from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
-from ordinalrbm.model import thresholds
-from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side, start
+from ordinalrbm.model.matrix import Half, MatrixModel, start
 from ordinalrbm.stored import Stored, wrong
 
 Factors = Literal["continuous", "binary", "mixed"]
@@ -111,18 +115,6 @@ class FittedMatrix(NamedTuple):
         return list(self.history[0]._fields if self.history else Record._fields)
 
 
-class _Process(NamedTuple):
-    """One of the two processes: its view of the answers, its chains, its sums of squares."""
-
-    observations: Observations
-    make_side: Callable[[MatrixModel, Observations, np.ndarray], Side]
-    clamped: np.ndarray
-    free: np.ndarray
-    sums: Half
-    n_answers: np.ndarray
-    stream: int
-
-
 def fit(
     observations: Observations,
     validation: Pairs | None,
@@ -136,7 +128,7 @@ def fit(
         learner, checkpoints.of("binary"), _n_epochs(observations.n_rows, settings),
         verbose=settings.verbose, watched="validation",
     )  # fmt: skip
-    found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.priors]
+    found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.learnt.priors]
     by_rows, by_columns = [*found, None][:2]
     models = evenly_shared(learner.models())
     priors = [(by_rows, by_columns)] * len(models)
@@ -157,7 +149,7 @@ def _n_epochs(n_rows: int, settings: MatrixSettings) -> int:
 
 
 class _Learner:
-    """State of learning: the model, both processes, the priors, and what was kept."""
+    """State of learning: all that moves, where it is, and what was kept of it."""
 
     def __init__(
         self,
@@ -166,17 +158,13 @@ class _Learner:
         validation: Pairs | None,
         settings: MatrixSettings,
     ) -> None:
-        self.model, self.validation, self.settings = model, validation, settings
+        self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = some_of(observations)
         self.usual = usual_rating(observations, self.watched.level)
-        rng = np.random.default_rng(settings.seed)
-        self.offset = np.empty(observations.n_entries, dtype=np.float32)
-        self.processes = [_process(observations, model.by_rows, row_side, 0, rng)]
-        if settings.n_column_factors:
-            _ = observations.column_view  # needed anyway, and then shared by the transposed
-            transposed = observations.transpose()
-            self.processes.append(_process(transposed, model.by_columns, column_side, 1, rng))
-        self.priors = [starting_priors(half, settings.weight_decay) for half in self._halves()]
+        self.machine = machine_for(settings.device)
+        halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
+        self.processes = self.machine.processes(observations, len(halves))
+        self.learnt = self.machine.placed(_begun(model, halves, settings))
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
@@ -186,9 +174,6 @@ class _Learner:
             fall=_FALL,
         )
         self.started = time.perf_counter()
-
-    def _halves(self) -> list[Half]:
-        return [self.model.by_rows, self.model.by_columns][: len(self.processes)]
 
     @property
     def has_model(self) -> bool:
@@ -202,39 +187,43 @@ class _Learner:
     def epoch(self) -> None:
         """Both passes over the data, then a look at the validation ratings."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
-        for number, (process, half) in enumerate(zip(self.processes, self._halves(), strict=True)):
-            priors = self.priors[number]
-            side = process.make_side(self.model, process.observations, self.offset)
-            _pass(process, half, side, priors, epoch, rate, self.settings)
+        for process in self.processes:
+            _pass(self.machine, process, self.learnt, epoch, rate, self.settings)
+            half = self.machine.extremes(self.learnt.half(process))
             refuse_divergence(half.weights, half, half.steps)
-            found = updated(priors, half, process.n_answers, process.observations.n_levels)
-            if self.settings.weight_decay is not None:
-                found = found._replace(weights=priors.weights)
-            self.priors[number] = found
-        refuse_nonsense(log_probability([self.model], self.watched), self.usual)
+            self.learnt.priors[process.number] = self._priors(process)
+        model = self.learnt.model
+        refuse_nonsense(self.machine.log_probability(model, self.watched), self.usual)
         value = np.nan
         if self.validation is not None:
-            value = float(log_probability([self.model], self.validation).mean())
-        decay = [priors.weights for priors in self.priors]
+            value = float(self.machine.log_probability(model, self.validation).mean())
+        decay = [priors.weights for priors in self.learnt.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
         if self.schedule.after(value) or self.settings.n_averaged > 1:
-            self.kept = [*self.kept, self.model.copy()][-self.settings.n_averaged :]
+            self.kept = [*self.kept, self.machine.copied(model)][-self.settings.n_averaged :]
+
+    def _priors(self, process: Process) -> Priors:
+        found = self.machine.priors(process, self.learnt)
+        if self.settings.weight_decay is None:
+            return found
+        return found._replace(weights=self.learnt.priors[process.number].weights)
 
     def state(self) -> State:
         """All that is needed to go on from here."""
+        learnt = self.machine.fetched(self.learnt)
         state = {
-            **flat("model", self.model),
-            **flat("priors", self.priors),
-            **flat("kept", self.kept),
+            **flat("model", learnt.model),
+            **flat("priors", learnt.priors),
+            **flat("kept", self._kept()),
             **flat("n_slowed", self.schedule.n_slowed),
             **flat_history(self.history),
         }
-        for number, process in enumerate(self.processes):
-            state |= flat(f"sums.{number}", process.sums)
-            state[f"clamped.{number}"] = packed(process.clamped)
+        for number, chains in enumerate(learnt.chains):
+            state |= flat(f"sums.{number}", chains.sums)
+            state[f"clamped.{number}"] = packed(chains.clamped)
             if self.settings.free_phase != "contrastive":  # else they start anew at every update
-                state[f"free.{number}"] = packed(process.free)
+                state[f"free.{number}"] = packed(chains.free)
         return state
 
     def restore(self, state: State) -> None:
@@ -244,24 +233,33 @@ class _Learner:
         values = (line.validation for line in history)
         self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
         n_kept = min(len(history), self.settings.n_averaged)
-        self.model = taken_model("model", state, self.model)
-        self.kept = [taken_model(f"kept.{k}", state, self.model) for k in range(n_kept)]
-        self.priors = [
-            _taken_priors(f"priors.{k}", state, prior) for k, prior in enumerate(self.priors)
-        ]
-        for number, process in enumerate(self.processes):
-            sums = taken(f"sums.{number}", state, process.sums, _FIRST_SUM, np.inf)
-            self.processes[number] = process._replace(sums=sums)
-            unpack_into(process.clamped, f"clamped.{number}", state)
-            if self.settings.free_phase != "contrastive":
-                unpack_into(process.free, f"free.{number}", state)
+        there = self.machine.fetched(self.learnt)
+        kept = [taken_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
+        learnt = Learnt(
+            taken_model("model", state, there.model),
+            [self._taken_chains(k, state, chains) for k, chains in enumerate(there.chains)],
+            [_taken_priors(f"priors.{k}", state, prior) for k, prior in enumerate(there.priors)],
+        )
+        self.learnt = self.machine.placed(learnt)
+        self.kept = [self.machine.placed_model(model) for model in kept]
         self.history, self.started = history, began(history)
+
+    def _taken_chains(self, number: int, state: State, like: Chains) -> Chains:
+        sums = taken(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
+        clamped, free = like.clamped.copy(), like.free.copy()
+        unpack_into(clamped, f"clamped.{number}", state)
+        if self.settings.free_phase != "contrastive":
+            unpack_into(free, f"free.{number}", state)
+        return Chains(clamped, free, sums)
+
+    def _kept(self) -> list[MatrixModel]:
+        return [self.machine.fetched_model(model) for model in self.kept]
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""
         if self.validation is None or not self.settings.calibrate:
-            return self.kept
-        return calibrated(self.kept, self.processes[0].observations, self.validation)
+            return self._kept()
+        return calibrated(self._kept(), self.observations, self.validation)
 
 
 def taken_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
@@ -285,98 +283,32 @@ def some_of(observations: Observations) -> Pairs:
     return Pairs(row, some.column, some.level)
 
 
-def _process(
-    observations: Observations,
-    half: Half,
-    make_side: Callable[[MatrixModel, Observations, np.ndarray], Side],
-    stream: int,
-    rng: np.random.Generator,
-) -> _Process:
-    shape = (observations.n_rows, half.n_factors)
-    clamped = rng.integers(0, 2, size=shape, dtype=np.uint8)
-    sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half[:5]))
-    sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
-    counts = observations.column_counts
-    return _Process(observations, make_side, clamped, clamped.copy(), sums, counts, stream)
+def _begun(model: MatrixModel, halves: list[Half], settings: MatrixSettings) -> Learnt:
+    """Where learning starts: random chains, and sums and priors that know nothing."""
+    rng = np.random.default_rng(settings.seed)
+    chains = []
+    for half in halves:
+        clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
+        sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half[:5]))
+        sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
+        chains.append(Chains(clamped, clamped.copy(), sums))
+    priors = [starting_priors(half, settings.weight_decay) for half in halves]
+    return Learnt(model, chains, priors)
 
 
 def _pass(
-    process: _Process, half: Half, side: Side, priors: Priors, epoch: int, rate: float,
+    machine: Machine, process: Process, learnt: Learnt, epoch: int, rate: float,
     settings: MatrixSettings,
 ) -> None:  # fmt: skip
     """One process over all its rows, in batches of neighbours taken in random order."""
-    n_rows = side.n_rows
-    starts = np.arange(0, n_rows, settings.batch_size)
-    order = np.random.default_rng([settings.seed, process.stream, epoch]).permutation(starts.size)
+    starts = np.arange(0, process.n_rows, settings.batch_size)
+    order = np.random.default_rng([settings.seed, process.number, epoch]).permutation(starts.size)
     # The two processes of an epoch draw from different counters.
-    sweep = 2 * epoch + process.stream
-    n_levels = process.observations.n_levels
-    for first in starts[order]:
-        stop = min(int(first) + settings.batch_size, n_rows)
-        batch = Batch(int(first), stop, settings.seed, sweep, settings.gibbs_steps)
-        side = side._replace(thresholds=thresholds.table(half.steps, n_levels))
-        clamped = cpu.clamped_phase(side, process.clamped, batch, half.factors, settings.memory)
-        if settings.free_phase == "contrastive":
-            process.free[batch.start : stop] = process.clamped[batch.start : stop]
-        free = cpu.free_phase(side, process.free, batch)
-        _ascend(half, clamped, free, process, priors, rate)
-
-
-def _ascend(
-    half: Half,
-    clamped: Statistics,
-    free: Statistics,
-    process: _Process,
-    priors: Priors,
-    rate: float,
-) -> None:
-    """Move the columns that the batch has touched up the gradient: AdaGrad, centred factors."""
-    sums = process.sums
-    _move_columns(
-        half, sums, clamped, free, process.n_answers, priors.common_steps,
-        (priors.weights, priors.bias, priors.steps, priors.common_bias), np.float32(rate),
-    )  # fmt: skip
-    gradient = clamped.factor_bias - free.factor_bias
-    sums.factor_bias[:] += gradient * gradient
-    half.factor_bias[:] += np.float32(rate) * gradient / np.sqrt(sums.factor_bias)
-
-
-@compiled(parallel=True)
-def _move_columns(
-    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any,
-    rate: Any,
-) -> None:  # fmt: skip
-    for column in prange(half.bias.size):
-        if clamped.answers[column] > 0:
-            _move_column(half, sums, clamped, free, n_answers, common, priors, rate, column)
-
-
-@inlined
-def _move_column(
-    half: Any, sums: Any, clamped: Any, free: Any, n_answers: Any, common: Any, priors: Any,
-    rate: Any, i: Any,
-) -> None:  # fmt: skip
-    # The prior is spread over the answers, so that an epoch counts it once.
-    part = np.float32(clamped.answers[i] / n_answers[i])
-    weights, sum_weights = half.weights[i], sums.weights[i]
-    towards_bias = clamped.bias[i] - free.bias[i]
-    centre, moved = np.float32(0.0), np.float32(0.0)
-    for k in range(weights.size):
-        centre += np.float32(0.5) * weights[k]
-    for k in range(weights.size):
-        # Factors are coded around their middle: a weight turns the utility, it does not shift it.
-        g = clamped.weights[i, k] - free.weights[i, k] - np.float32(0.5) * towards_bias
-        g -= np.float32(priors[0]) * part * weights[k]
-        sum_weights[k] += g * g
-        step = rate * g / np.sqrt(sum_weights[k])
-        weights[k] += step
-        moved += np.float32(0.5) * step
-    away = half.bias[i] + centre - np.float32(priors[3])
-    g = towards_bias - np.float32(priors[1]) * part * away
-    sums.bias[i] += g * g
-    half.bias[i] += rate * g / np.sqrt(sums.bias[i]) - moved
-    for m in range(1, half.steps.shape[1]):
-        g2 = np.exp(half.steps[i, m]) * clamped.thresholds[i, m]
-        g2 -= priors[2] * part * (half.steps[i, m] - common[i, m])
-        sums.steps[i, m] += g2 * g2
-        half.steps[i, m] += rate * g2 / np.sqrt(sums.steps[i, m])
+    sweep = 2 * epoch + process.number
+    how = Sampling(settings.free_phase == "contrastive", settings.memory)
+    side = machine.side(process, learnt.model)
+    for first in starts[order].tolist():
+        stop = min(first + settings.batch_size, process.n_rows)
+        batch = Batch(first, stop, settings.seed, sweep, settings.gibbs_steps)
+        clamped, free = machine.phases(process, side, learnt, batch, how)
+        machine.ascend(process, learnt, clamped, free, rate)

@@ -7,10 +7,12 @@ what is not known about each of them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ordinalrbm.engine.side import Array
 from ordinalrbm.model.matrix import Half
 
 # What one answer tells, in units of 1/variance: about a utility's mean, about a weight (its factor
@@ -28,7 +30,15 @@ class Priors(NamedTuple):
     bias: float
     steps: float
     common_bias: float
-    common_steps: np.ndarray  # (C, L − 1)
+    common_steps: Array  # (C, L − 1)
+
+
+# Sums over some columns made sums over all, where others have the rest.
+Total = Callable[..., tuple[Any, ...]]
+
+
+def _all_here(*sums: Any) -> tuple[Any, ...]:
+    return sums
 
 
 def starting_priors(half: Half, strength: float | None) -> Priors:
@@ -39,34 +49,47 @@ def starting_priors(half: Half, strength: float | None) -> Priors:
     return Priors(weights, 5.0, 20.0, common, half.steps.copy())
 
 
-def updated(priors: Priors, half: Half, n_answers: np.ndarray, n_levels: np.ndarray) -> Priors:
+def updated(
+    priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray,
+    total: Total = _all_here,
+) -> Priors:  # fmt: skip
     """Priors that fit the current parameters.
 
-    Columns with the same number of levels have the same common widths.
+    Columns with the same number of levels, one of ``scales``, have the same common widths. Arrays
+    are NumPy's or torch's. If this process has some of the columns, ``total`` adds up the sums of
+    all.
     """
     seen = n_answers > 0
-    count = n_answers[seen, None]
-    centred = half.bias + 0.5 * half.weights.sum(axis=1)
-    common_bias = float(np.average(centred[seen], weights=n_answers[seen]))
-    common = priors.common_steps.copy()
-    for levels in np.unique(n_levels[seen]):
+    count = n_answers[seen][:, None]
+    centred = (half.bias + 0.5 * half.weights.sum(1))[seen][:, None]
+    of_bias, n_all = total((_double(centred) * count).sum(), count.sum())
+    common_bias = float(of_bias / n_all)
+    common = priors.common_steps + 0.0  # a copy
+    for levels in scales.tolist():
         same = n_levels == levels
-        common[same] = np.average(half.steps[same & seen], axis=0, weights=n_answers[same & seen])
-    widths = (half.steps - common)[seen, 1:]
+        weight = n_answers[same & seen][:, None]
+        of_steps, n_all = total((half.steps[same & seen] * weight).sum(0), weight.sum())
+        if float(n_all):
+            common[same] = of_steps / n_all
+    widths = (half.steps - common)[seen][:, 1:]
     return Priors(
-        _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT),
-        _precision(centred[seen, None] - common_bias, count, priors.bias, _ABOUT_BIAS),
-        _precision(widths, count, priors.steps, _ABOUT_STEP),
+        _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT, total),
+        _precision(centred - common_bias, count, priors.bias, _ABOUT_BIAS, total),
+        _precision(widths, count, priors.steps, _ABOUT_STEP, total),
         common_bias,
         common,
     )
 
 
 def _precision(
-    values: np.ndarray, count: np.ndarray, precision: float, information: float
+    values: Array, count: Array, precision: float, information: float, total: Total
 ) -> float:
-    if values.size == 0:
-        return precision
     uncertain = 1.0 / (precision + information * count)
-    spread = np.mean(values.astype(np.float64) ** 2 + uncertain)
-    return float(np.clip(1.0 / spread, _SMALLEST, _LARGEST))
+    of_squares, n = total((_double(values) ** 2 + uncertain).sum(), float(np.prod(values.shape)))
+    if not n:
+        return precision
+    return float(np.clip(1.0 / float(of_squares / n), _SMALLEST, _LARGEST))
+
+
+def _double(numbers: Array) -> Array:
+    return numbers.astype(np.float64) if isinstance(numbers, np.ndarray) else numbers.double()
