@@ -107,9 +107,9 @@ class MatrixCumulativeRBM(BaseEstimator):
         Where to learn. A GPU needs ``pip install "ordinalrbm[gpu]"``, and learns continuous
         factors; the result is that of the cores to float rounding. There is no switch to another
         device by itself: without a GPU, "cuda" is an error. Inside a process group of
-        ``torch.distributed`` with several processes, these learn continuous factors together: all
-        call ``fit`` with the same ratings and settings, and all get the whole model, that of one
-        process to float rounding.
+        ``torch.distributed`` with several processes, these learn together (binary factors on their
+        cores only): all call ``fit`` with the same ratings and settings, and all get the whole
+        model, that of one process to float rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -275,7 +275,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         2
         """
         check_matrix_parameters(self)
-        group = None if self.factors == "binary" else ranks.current()
+        group = ranks.current()
         writes = group is None or group.rank == 0
         with Checkpoints(checkpoint, every, resume, writes) as checkpoints:
             return self._fit(ratings, validation, checkpoints, group)

@@ -23,6 +23,13 @@ from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
 from ordinalrbm.engine.side import Statistics
 
 
+def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
+    """Sums of arrays and numbers over the ranks, in float64."""
+    found = [np.array(part, dtype=np.float64) for part in parts]
+    group.add_up(*found)
+    return [part if part.ndim else float(part) for part in found]
+
+
 class _Sharded:
     """What is the same for rows and for columns."""
 
@@ -61,9 +68,7 @@ class Rows(_Sharded):
         return Shares(*self._summed(*self.engine.shares(party, n_levels)))
 
     def _summed(self, *parts: Any) -> list[Any]:
-        found = [np.array(part, dtype=np.float64) for part in parts]
-        self.group.add_up(*found)
-        return [part if part.ndim else float(part) for part in found]
+        return sums_over_ranks(self.group, *parts)
 
 
 class Columns(_Sharded):
