@@ -24,6 +24,7 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/gpu
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sweeps.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/binary.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

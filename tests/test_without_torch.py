@@ -38,9 +38,12 @@ def test_a_device_that_is_none(device):
         orbm.MatrixCumulativeRBM(1, 1, device=device).fit(three_ratings())
 
 
-@pytest.mark.parametrize("factors", ["binary", "mixed"])
-def test_a_gpu_learns_continuous_factors(factors):
-    with pytest.raises(orbm.DataError, match="continuous factors only"):
+@pytest.mark.parametrize("factors", ["continuous", "binary", "mixed"])
+def test_without_torch_the_extra_is_named(monkeypatch, factors):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(
+        orbm.DataError, match=r"torch is not installed; pip install \"ordinalrbm\[gpu"
+    ):
         orbm.MatrixCumulativeRBM(1, 1, factors=factors, device="cuda").fit(three_ratings())
 
 

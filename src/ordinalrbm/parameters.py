@@ -81,18 +81,13 @@ def check_matrix_parameters(estimator: Any) -> None:
     if estimator.weight_decay is not None:
         _check_real("weight_decay", estimator.weight_decay, 0.0, _LARGEST_DECAY)
     _check_real("learning_rate", estimator.learning_rate, 0.0, None, open_below=True)
-    _check_device(estimator.device, estimator.factors)
+    _check_device(estimator.device)
     _check_common(estimator)
 
 
-def _check_device(device: Any, factors: str) -> None:
+def _check_device(device: Any) -> None:
     if not isinstance(device, str) or not re.fullmatch(r"cpu|cuda(:\d+)?", device):
         _refuse("device", device, "'cpu', 'cuda' or 'cuda:' with the number of a GPU")
-    if device != "cpu" and factors != "continuous":
-        raise DataError(
-            f"device='{device}' learns continuous factors only, not factors='{factors}'; use "
-            "device='cpu' for these."
-        )
 
 
 def check_baseline_parameters(estimator: Any) -> None:

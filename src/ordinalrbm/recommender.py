@@ -104,12 +104,11 @@ class MatrixCumulativeRBM(BaseEstimator):
     n_jobs : int or None, default=None
         Threads; None or -1 means all that Numba has.
     device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
-        Where to learn. A GPU needs ``pip install "ordinalrbm[gpu]"``, and learns continuous
-        factors; the result is that of the cores to float rounding. There is no switch to another
-        device by itself: without a GPU, "cuda" is an error. Inside a process group of
-        ``torch.distributed`` with several processes, these learn together (binary factors on their
-        cores only): all call ``fit`` with the same ratings and settings, and all get the whole
-        model, that of one process to float rounding.
+        Where to learn. A GPU needs ``pip install "ordinalrbm[gpu]"``; the result is that of the
+        cores to float rounding. There is no switch to another device by itself: without a GPU,
+        "cuda" is an error. Inside a process group of ``torch.distributed`` with several processes,
+        these learn together: all call ``fit`` with the same ratings and settings, and all get the
+        whole model, that of one process to float rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 

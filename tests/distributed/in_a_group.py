@@ -15,7 +15,7 @@ import pandas as pd
 import ordinalrbm as orbm
 from ordinalrbm import ranks
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.side import Batch
+from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn import alternate
 from ordinalrbm.learn.binary_machines import Sampling
@@ -25,6 +25,7 @@ from ordinalrbm.model import continuous, matrix
 
 # Nothing of these tests should take longer, on however busy a machine.
 PATIENCE = 600
+DEVICE = os.environ.get("DEVICE", "cpu")
 _HERE = Path(__file__).resolve()
 _SOURCE = Path(orbm.__file__).resolve().parents[1]
 
@@ -89,7 +90,7 @@ def ratings() -> pd.DataFrame:
 def three_epochs(n_rows: int, watched: Pairs) -> dict[str, Any]:
     """Parties after three epochs, whole, and the likelihood of held-out ratings."""
     observations = ragged_observations(n_rows)
-    machine = machine_for(os.environ.get("DEVICE", "cpu"))
+    machine = machine_for(DEVICE)
     data = machine.data(observations)
     parties = machine.placed(continuous.start(observations, 4, True, seed=0))
     for number in (1, 2, 3):
@@ -142,12 +143,17 @@ def binary_learner(
 ) -> Any:
     """The learner of binary factors, before its first epoch."""
     estimator = orbm.MatrixCumulativeRBM(
-        n_row_factors, n_column_factors, factors="binary", **({"batch_size": 6} | options)
-    )
+        n_row_factors, n_column_factors, factors="binary", device=DEVICE,
+        **({"batch_size": 6} | options),
+    )  # fmt: skip
     model = matrix.start(observations, n_row_factors, n_column_factors, 0)
     return alternate._Learner(
         model, observations, held_out(observations.n_rows), estimator._settings(0)
     )
+
+
+def _on_host(part: Any) -> np.ndarray:
+    return part if isinstance(part, np.ndarray) else part.cpu().numpy()
 
 
 def phases(n_row_factors: int, n_column_factors: int, is_contrastive: bool) -> dict[str, Any]:
@@ -159,7 +165,8 @@ def phases(n_row_factors: int, n_column_factors: int, is_contrastive: bool) -> d
         for first in range(0, process.n_rows, 6):
             batch = Batch(first, min(first + 6, process.n_rows), 2**40 + 7, 3, 2)
             how = Sampling(is_contrastive, 0.4)
-            statistics.append(machine.phases(process, side, learnt, batch, how))
+            found = machine.phases(process, side, learnt, batch, how)
+            statistics.append([Statistics(*map(_on_host, phase)) for phase in found])
     return {
         "learnt": machine.fetched(learnt),
         "statistics": statistics,

@@ -20,7 +20,7 @@ import numpy as np
 from ordinalrbm.engine import staged
 from ordinalrbm.engine.compiled import compiled
 from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
-from ordinalrbm.engine.side import Statistics
+from ordinalrbm.engine.side import Array, Statistics
 
 
 def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
@@ -163,16 +163,17 @@ def difference_over_ranks(
     group: Any, clamped: Statistics, free: Statistics
 ) -> tuple[Statistics, Statistics]:
     """Both phases summed over the ranks, up to what cancels in their difference, in one message."""
-    slopes = [getattr(clamped, name) - getattr(free, name) for name in _WITH_SLOPES]
+    slopes = {name: getattr(clamped, name) - getattr(free, name) for name in _WITH_SLOPES}
     # In float32 like the rest: half the message, and as exact as its terms are.
-    thresholds = clamped.thresholds.astype(np.float32)
-    group.add_up(*slopes, thresholds, clamped.answers)
-    found = clamped._replace(
-        **dict(zip(_WITH_SLOPES, slopes, strict=True)),
-        thresholds=thresholds.astype(clamped.thresholds.dtype),
-    )
-    nothing = {name: np.zeros_like(getattr(free, name)) for name in _WITH_SLOPES}
-    return found, free._replace(**nothing)
+    thresholds = _of_type(clamped.thresholds, clamped.weights.dtype)
+    group.add_up(*slopes.values(), thresholds, clamped.answers)
+    thresholds = _of_type(thresholds, clamped.thresholds.dtype)
+    nothing = {name: 0.0 * slope for name, slope in slopes.items()}
+    return clamped._replace(thresholds=thresholds, **slopes), free._replace(**nothing)
+
+
+def _of_type(numbers: Array, kind: Any) -> Array:
+    return numbers.astype(kind) if isinstance(numbers, np.ndarray) else numbers.to(kind)
 
 
 # Statistics of which the difference between the phases is the slope.

@@ -29,7 +29,7 @@ def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     width = models[0].by_rows.steps.shape[1] + 1
     total = np.zeros((pairs.row.size, width))
     for model in models:
-        known = model if _all_known(pairs) else with_strangers(model)
+        known = model if all_known(pairs) else with_strangers(model)
         _add_pairs(*known, pairs.row, pairs.column, total)
     total /= total.sum(axis=1, keepdims=True)
     return total
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 
 def parts_of(model: MatrixModel, pairs: Pairs) -> Parts:
     """Take the predictions of cells apart."""
-    known = model if _all_known(pairs) else with_strangers(model)
+    known = model if all_known(pairs) else with_strangers(model)
     parts = Parts(*np.empty((len(Parts._fields), pairs.row.size)))
     by_rows, by_columns, n_levels = known[:3]
     _take_apart(by_rows, by_columns, n_levels, pairs.row, pairs.column, pairs.level, parts)
@@ -67,7 +67,8 @@ def log_probability(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     return np.log(np.maximum(chosen[:, 0], SMALLEST_PROBABILITY))
 
 
-def _all_known(pairs: Pairs) -> bool:
+def all_known(pairs: Pairs) -> bool:
+    """Whether no row and no column is a stranger's."""
     return pairs.row.min(initial=0) >= 0 and pairs.column.min(initial=0) >= 0
 
 

@@ -211,13 +211,17 @@ class _Learner:
 
     def state(self) -> State:
         """All that is needed to go on from here."""
-        learnt = self.machine.fetched(self.learnt)
+        told = {**flat("n_slowed", self.schedule.n_slowed), **flat_history(self.history)}
+        return self.machine.state(
+            lambda learnt, kept: {**self._named(learnt, kept), **told}, self.learnt, self.kept
+        )
+
+    def _named(self, learnt: Learnt, kept: list[MatrixModel]) -> dict[str, np.ndarray]:
+        """All that moves, and what was kept of it, on the host: copies by name."""
         state = {
             **flat("model", learnt.model),
             **flat("priors", learnt.priors),
-            **flat("kept", self._kept()),
-            **flat("n_slowed", self.schedule.n_slowed),
-            **flat_history(self.history),
+            **flat("kept", kept),
         }
         for number, chains in enumerate(learnt.chains):
             state |= flat(f"sums.{number}", chains.sums)

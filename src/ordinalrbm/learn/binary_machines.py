@@ -7,7 +7,7 @@ what stays, the ratings as one process sees them; :class:`Learnt` is all that mo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -22,14 +22,14 @@ from ordinalrbm.engine.sharded import (
     sums_over_ranks,
 )
 from ordinalrbm.engine.side import AddUp, Array, Batch, Side, Statistics
-from ordinalrbm.errors import DataError
 from ordinalrbm.infer import pairs as cells
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn.ascent import ascend
+from ordinalrbm.learn.checkpoint import Later
 from ordinalrbm.learn.machines import refuse_different_ratings, some_pairs
 from ordinalrbm.learn.priors import Priors, Total, all_here, updated
 from ordinalrbm.model import thresholds
-from ordinalrbm.model.matrix import Half, MatrixModel, column_side, row_side
+from ordinalrbm.model.matrix import Half, MatrixModel, answers_only, column_side, row_side
 
 
 class Process(NamedTuple):
@@ -84,6 +84,10 @@ class Sampling(NamedTuple):
     memory: float
 
 
+# Gives arrays of the host their names in a checkpoint, and copies them.
+Named = Callable[[Learnt, list[MatrixModel]], dict[str, np.ndarray]]
+
+
 class Machine(Protocol):
     """What the learner asks of a machine."""
 
@@ -99,6 +103,15 @@ class Machine(Protocol):
 
     def fetched(self, learnt: Learnt) -> Learnt:
         """All of it as arrays of the host; may be the same arrays."""
+
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """What ``named`` makes of all this as arrays of the host, as it is now.
+
+        It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
+        large: a machine that is far away may copy now and fetch then.
+        """
 
     def placed_model(self, model: MatrixModel) -> MatrixModel:
         """The machine's form of a model; may be the same arrays."""
@@ -160,6 +173,12 @@ class Cores:
         """The same."""
         return learnt
 
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """Copies made now."""
+        return named(learnt, kept)
+
     def placed_model(self, model: MatrixModel) -> MatrixModel:
         """The same."""
         return model
@@ -216,6 +235,172 @@ class Cores:
         return cells.log_probability([model], pairs)
 
 
+class Gpu:
+    """A GPU: tensors, and Triton kernels. Nothing waits for it inside a pass."""
+
+    group = None
+
+    def __init__(self, device: str) -> None:
+        from ordinalrbm.engine.gpu.device import torch_device
+
+        self.device = torch_device(device)
+
+    def processes(self, observations: Observations, n_processes: int) -> list[Process]:
+        """Both views of each process on the device."""
+        from ordinalrbm.engine.gpu.regress import tensor
+        from ordinalrbm.engine.gpu.sweep import side_on
+
+        found = []
+        for number, view in enumerate(views(observations, n_processes)):
+            process = process_of(number, view, side_on(answers_only(view), self.device))
+            n_answers = tensor(process.n_answers, self.device).double()
+            n_levels = tensor(process.n_levels, self.device)
+            found.append(process._replace(n_answers=n_answers, n_levels=n_levels))
+        return found
+
+    def placed(self, learnt: Learnt) -> Learnt:
+        """Copies as tensors; what has a number per factor is in tables."""
+        from ordinalrbm.engine.gpu.regress import tensor
+        from ordinalrbm.engine.gpu.sweep import factors_on
+        from ordinalrbm.infer.on_gpu import half_on
+
+        chains = [
+            Chains(
+                factors_on(part.clamped, self.device).clone(),
+                factors_on(part.free, self.device).clone(),
+                half_on(part.sums, self.device),
+            )
+            for part in learnt.chains
+        ]
+        priors = [
+            prior._replace(common_steps=tensor(prior.common_steps, self.device))
+            for prior in learnt.priors
+        ]
+        return Learnt(self.placed_model(learnt.model), chains, priors)
+
+    def fetched(self, learnt: Learnt) -> Learnt:
+        """All of it as arrays."""
+        from ordinalrbm.infer.on_gpu import half_from
+
+        chains = []
+        for clamped, free, sums in learnt.chains:
+            n_factors = sums.factor_bias.numel()
+            clamped, free = (
+                part[:, :n_factors].contiguous().cpu().numpy() for part in (clamped, free)
+            )
+            chains.append(Chains(clamped, free, half_from(sums)))
+        priors = [
+            prior._replace(common_steps=prior.common_steps.cpu().numpy()) for prior in learnt.priors
+        ]
+        return Learnt(self.fetched_model(learnt.model), chains, priors)
+
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """Copies on the device now, on the host when somebody looks."""
+        chains = [
+            Chains(part.clamped.clone(), part.free.clone(), _cloned(part.sums))
+            for part in learnt.chains
+        ]
+        # Kept models and priors are replaced by others, never changed.
+        now = Learnt(self.copied(learnt.model), chains, list(learnt.priors))
+        return Later(
+            lambda: named(self.fetched(now), [self.fetched_model(model) for model in kept])
+        )
+
+    def placed_model(self, model: MatrixModel) -> MatrixModel:
+        """A copy as tensors."""
+        from ordinalrbm.infer.on_gpu import model_on
+
+        return model_on(model, self.device)
+
+    def fetched_model(self, model: MatrixModel) -> MatrixModel:
+        """A model as arrays."""
+        from ordinalrbm.infer.on_gpu import model_from
+
+        return model_from(model)
+
+    def copied(self, model: MatrixModel) -> MatrixModel:
+        """A copy on the device."""
+        by_rows, by_columns = (_cloned(half) for half in model[:2])
+        return model._replace(by_rows=by_rows, by_columns=by_columns)
+
+    def side(self, process: Process, model: MatrixModel) -> Any:
+        """Offsets and the rows' widths are computed there; thresholds come with each batch."""
+        from ordinalrbm.engine.gpu.sweep import offsets
+        from ordinalrbm.engine.gpu.thresholds import widths
+
+        own, other, n_levels = model.by_rows, model.by_columns, None
+        if process.number:
+            own, other, n_levels = other, own, model.n_levels
+        return process.answers.with_parameters(
+            offset=offsets(process.answers, other.weights, other.bias, other.factors),
+            row_steps=widths(other.steps, n_levels),
+            weights=own.weights,
+            bias=own.bias,
+            factor_bias=own.factor_bias,
+        )
+
+    def numbered(self, side: Any, row_number: np.ndarray, position: np.ndarray) -> Any:
+        """The side with the numbers that its draws have among those of all processes."""
+        from ordinalrbm.engine.gpu.regress import tensor
+
+        return side.with_parameters(
+            row_number=tensor(row_number, self.device), position=tensor(position, self.device)
+        )
+
+    def phases(
+        self, process: Process, side: Any, learnt: Learnt, batch: Batch, how: Sampling,
+        add_up: AddUp | None = None,
+    ) -> tuple[Statistics, Statistics]:  # fmt: skip
+        """Both phases of a batch of rows, whose other answers may be with other processes."""
+        from ordinalrbm.engine.gpu.sweep import both_phases
+        from ordinalrbm.engine.gpu.thresholds import table
+
+        half, chains = learnt.half(process), learnt.chains[process.number]
+        side = side.with_parameters(thresholds=table(half.steps, process.n_levels))
+        return both_phases(
+            side, chains.clamped, chains.free, batch, half.factors, how.memory,
+            how.is_contrastive, add_up,
+        )  # fmt: skip
+
+    def ascend(
+        self, process: Process, learnt: Learnt, clamped: Statistics, free: Statistics, rate: float
+    ) -> None:
+        """A step of AdaGrad."""
+        from ordinalrbm.engine.gpu.ascent import ascend
+
+        half, chains = learnt.half(process), learnt.chains[process.number]
+        priors = learnt.priors[process.number]
+        ascend(half, chains.sums, clamped, free, process.n_answers, priors, rate)
+
+    def priors(self, process: Process, learnt: Learnt, total: Total = all_here) -> Priors:
+        """Priors that fit the parameters; the host waits for a few numbers."""
+        from ordinalrbm.infer.on_gpu import without_padding
+
+        priors, half = learnt.priors[process.number], without_padding(learnt.half(process))
+        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
+
+    def extremes(self, half: Half) -> Half:
+        """Two numbers of each part that has any, in one transfer."""
+        import torch
+
+        found = [torch.stack(torch.aminmax(part)).double() for part in half if part.numel()]
+        pairs = iter(torch.stack(found).cpu().numpy())
+        nothing = np.zeros(0)
+        return Half(*(next(pairs) if part.numel() else nothing for part in half))
+
+    def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
+        """(cells,) log probability of the true levels, computed there."""
+        from ordinalrbm.infer.on_gpu import log_probability
+
+        return log_probability([model], pairs)
+
+
+def _cloned(half: Half) -> Half:
+    return Half(*(part.clone() for part in half))
+
+
 def views(observations: Observations, n_processes: int) -> list[Observations]:
     """Ratings as the processes see them: as they are, and transposed if there are two."""
     if n_processes == 1:
@@ -244,7 +429,7 @@ class Ranks:
     batch_size : rows per update
     """
 
-    def __init__(self, group: ranks.Group, own: Cores, batch_size: int) -> None:
+    def __init__(self, group: ranks.Group, own: Cores | Gpu, batch_size: int) -> None:
         self.group, self.own, self.batch_size = group, own, batch_size
         self.rows, self.order = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.numbers: list[tuple[np.ndarray, np.ndarray]] = []
@@ -261,9 +446,8 @@ class Ranks:
         position = positions_by_columns(observations.row_start, observations.column, self.rows)
         self.numbers = [(self.rows, _NO_NUMBERS), (_NO_NUMBERS, position[mine.column_view.entry])]
         found = self.own.processes(mine, n_processes)
-        found[0] = found[0]._replace(
-            n_rows=observations.n_rows, n_answers=observations.column_counts
-        )
+        found[0] = found[0]._replace(n_rows=observations.n_rows)
+        self.group.add_up(found[0].n_answers)
         # Those of a rank without rows have no scale, and every rank must ask for the same sums.
         longest = observations.n_levels.max(initial=1)
         return [*found[:1], *(each._replace(scales=np.array([longest])) for each in found[1:])]
@@ -275,6 +459,12 @@ class Ranks:
     def fetched(self, learnt: Learnt) -> Learnt:
         """The rows of all ranks; all must ask for them."""
         return _of_rows(self.own.fetched(learnt), self._whole)
+
+    def state(
+        self, named: Named, learnt: Learnt, kept: list[MatrixModel]
+    ) -> Mapping[str, np.ndarray]:
+        """Of all rows, at once: later, not all ranks may ask for it."""
+        return named(self.fetched(learnt), [self.fetched_model(model) for model in kept])
 
     def placed_model(self, model: MatrixModel) -> MatrixModel:
         """A model with the rows of this rank."""
@@ -332,12 +522,17 @@ class Ranks:
             moved = [*half[:4], *chains.sums[:4]]
         else:
             moved = [half.factors, half.factor_bias, chains.sums.factor_bias, *chains[:2]]
-        for kind in sorted({part.dtype.str for part in moved}):  # the same order on all ranks
-            self.group.hand_out(*(part for part in moved if part.dtype.str == kind))
-        if process.number == 0:
-            return self.own.priors(process, learnt)
-        return self.own.priors(
-            process, learnt, lambda *sums: tuple(sums_over_ranks(self.group, *sums))
+        for kind in sorted({str(part.dtype) for part in moved}):  # the same order on all ranks
+            self.group.hand_out(*(part for part in moved if str(part.dtype) == kind))
+        return self.own.priors(process, learnt, self._total if process.number else all_here)
+
+    def _total(self, *sums: Any) -> tuple[Any, ...]:
+        """Sums over the rows of all ranks; numbers on the host, arrays where they are."""
+        here = [part.cpu() if hasattr(part, "cpu") else part for part in sums]
+        found = sums_over_ranks(self.group, *here)
+        return tuple(
+            part.new_tensor(value) if hasattr(part, "cpu") and np.ndim(value) else value
+            for part, value in zip(sums, found, strict=True)
         )
 
     def extremes(self, half: Half) -> Half:
@@ -400,13 +595,13 @@ def _columns_of_half(half: Half, change: Callable[[Any], Any]) -> Half:
 
 
 def machine_for(device: str, batch_size: int) -> Machine:
-    """The machine that ``device`` names, or many of them in a process group of torch."""
+    """The machine that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
+
+    In a process group of torch with others, each of its processes has such a machine, and all
+    learn together. "cuda" is then the GPU that torch has been told to use.
+    """
     group = ranks.current()
-    if group is None:
-        return Cores()
-    if device != "cpu":
-        raise DataError(
-            f"Several processes learn binary factors on cores only, not with device='{device}'; "
-            "use device='cpu', or start a single process."
-        )
-    return Ranks(group, Cores(), batch_size)
+    if group is not None and device == "cuda":
+        device = group.own_gpu()
+    own = Cores() if device == "cpu" else Gpu(device)
+    return own if group is None else Ranks(group, own, batch_size)

@@ -16,8 +16,9 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from ordinalrbm.storage import plain_number
 from ordinalrbm.stored import LARGEST_PARAMETER, Stored, wrong
 from ordinalrbm.whole import LEFT_OVER, check_place
 
-State = dict[str, np.ndarray]
+State = Mapping[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
 
 _SUFFIX = ".checkpoint"
@@ -46,7 +47,34 @@ _EPOCHS = ("", "epoch")
 # ---- states as named arrays -------------------------------------------------------------------
 
 
-def flat(name: str, value: Any) -> State:
+class Later(Mapping[str, np.ndarray]):
+    """A state that is put together when somebody first looks at it, which few do.
+
+    Examples
+    --------
+    >>> state = Later(lambda: {"mean": np.zeros(2)})
+    >>> "mean" in state, len(state)
+    (True, 1)
+    """
+
+    def __init__(self, make: Callable[[], State]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> State:
+        return self._make()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+def flat(name: str, value: Any) -> dict[str, np.ndarray]:
     """Arrays and numbers in named tuples, lists and dictionaries, each under a name; copies.
 
     Examples
@@ -59,7 +87,7 @@ def flat(name: str, value: Any) -> State:
     parts = _parts(value)
     if parts is None:
         return {name: np.array([value])}
-    found: State = {}
+    found: dict[str, np.ndarray] = {}
     for part, inner in parts:
         found |= flat(f"{name}.{part}", inner)
     return found
@@ -110,7 +138,7 @@ def _parts(value: Any) -> list[tuple[Any, Any]] | None:
     return list(enumerate(value)) if isinstance(value, list | tuple) else None
 
 
-def flat_history(history: Iterable[Any]) -> State:
+def flat_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
     """The lines of a history, as an array for each of its columns."""
     lines = list(history)
     if not lines:
@@ -349,7 +377,7 @@ def _read(path: Path) -> _Found:
 
 def _write(path: Path, state: State, about: About) -> None:
     storage.write(
-        path, state, {"model": storage.CHECKPOINT, storage.CHECKPOINT: about._asdict()}
+        path, dict(state), {"model": storage.CHECKPOINT, storage.CHECKPOINT: about._asdict()}
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu
-from ordinalrbm.engine.side import Side
+from ordinalrbm.engine.side import Array, Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.model import thresholds
 from ordinalrbm.stored import Stored
@@ -43,14 +43,14 @@ class Half(NamedTuple):
         What is not known of it. Without rows where nothing is said, as with binary factors.
     """
 
-    weights: np.ndarray
-    bias: np.ndarray
-    steps: np.ndarray
-    factor_bias: np.ndarray
-    factors: np.ndarray
-    weights_variance: np.ndarray = np.zeros((0, 0), dtype=np.float32)
-    bias_variance: np.ndarray = np.zeros(0, dtype=np.float32)
-    factors_variance: np.ndarray = np.zeros((0, 0), dtype=np.float32)
+    weights: Array
+    bias: Array
+    steps: Array
+    factor_bias: Array
+    factors: Array
+    weights_variance: Array = np.zeros((0, 0), dtype=np.float32)
+    bias_variance: Array = np.zeros(0, dtype=np.float32)
+    factors_variance: Array = np.zeros((0, 0), dtype=np.float32)
 
     @property
     def n_factors(self) -> int:
@@ -92,8 +92,8 @@ class MatrixModel(NamedTuple):
 
     by_rows: Half
     by_columns: Half
-    n_levels: np.ndarray
-    gains: np.ndarray = np.ones(3)
+    n_levels: Array
+    gains: Array = np.ones(3)
     share: float = 1.0
 
     @property
@@ -203,8 +203,21 @@ def _widths(steps: np.ndarray) -> np.ndarray:
 def _side(
     observations: Observations, own: Half, ends: np.ndarray, widths: np.ndarray, offset: np.ndarray
 ) -> Side:
+    return answers_only(observations)._replace(
+        offset=offset,
+        row_steps=widths,
+        weights=own.weights,
+        bias=own.bias,
+        thresholds=ends,
+        factor_bias=own.factor_bias,
+    )
+
+
+def answers_only(observations: Observations) -> Side:
+    """A Side of answers, the parameters of which are still to come."""
     view = observations.column_view
     nothing = np.zeros(0, dtype=np.float32)
+    no_table = np.zeros((0, 0), dtype=np.float32)
     return Side(
         row_start=observations.row_start,
         column=observations.column,
@@ -212,13 +225,13 @@ def _side(
         column_start=view.column_start,
         entry_row=view.row,
         entry=view.entry,
-        offset=offset,
+        offset=nothing,
         row_weight=nothing,
         stretch=nothing,
-        row_steps=widths,
-        weights=own.weights,
-        bias=own.bias,
-        thresholds=ends,
-        factor_bias=own.factor_bias,
+        row_steps=no_table,
+        weights=no_table,
+        bias=nothing,
+        thresholds=no_table.astype(np.float64),
+        factor_bias=nothing,
         units=1,
     )

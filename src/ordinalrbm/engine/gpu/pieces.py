@@ -13,6 +13,9 @@ from ordinalrbm.data.observations import Observations
 
 # Answers of a piece. Netflix' users have 200 ratings on average, its films 5,600.
 SIZE = 256
+# What kernels call that which differs from batch to batch: they are not compiled anew when it
+# happens to be a multiple of 16, or an address that is one.
+OF_BATCH = ["row_of", "first_of", "stop_of", "base"]
 # Partial sums that are added at a time.
 _TOGETHER = tl.constexpr(16)
 

@@ -10,6 +10,7 @@ those of the other engines, so that chains are the same up to ties in rounding.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import triton.language as tl
 
 from ordinalrbm.engine.cpu import EXTRAPOLATE_EVERY, LARGEST_RATIO
 from ordinalrbm.engine.gpu import normal
-from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, pieces_of, summed
+from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.rng import Purpose, stream
 from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics
@@ -79,7 +80,7 @@ def side_on(side: Side, device: torch.device) -> DeviceSide:
 
 
 class _Part(NamedTuple):
-    """Pieces of a batch's rows, where its first answer is, and how many it has."""
+    """A batch: the pieces of its rows, where its first answer is, and how many it has."""
 
     pieces: Pieces
     first_row: int
@@ -97,10 +98,8 @@ def clamped_phase(
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = _part(on, batch)
-    _gibbs(on, factors, batch, part, True, expected, keep, add_up)
-    utility = _products(on, factors, part)
-    ends = _expected(on, part, utility)
-    return _summed(on, factors, batch, part, utility, ends)
+    columns = _columns_in(on, batch, part)
+    return _clamped_phase(on, factors, batch, part, columns, expected, keep, add_up)
 
 
 def free_phase(
@@ -108,10 +107,33 @@ def free_phase(
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = _part(on, batch)
-    _gibbs(on, factors, batch, part, False, add_up=add_up)
-    utility = _products(on, factors, part)
-    _launch(_add_rest, part, *_answers_of(on), utility)
-    return _summed(on, factors, batch, part, utility, None)
+    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), add_up)
+
+
+def both_phases(
+    on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
+    expected: torch.Tensor, keep: float, is_contrastive: bool, add_up: AddUp | None = None,
+) -> tuple[Statistics, Statistics]:  # fmt: skip
+    """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
+    part = _part(on, batch)
+    columns = _columns_in(on, batch, part)
+    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, add_up)
+    if is_contrastive:
+        rows = slice(batch.start, batch.stop)
+        free[rows] = clamped[rows]
+    return told, _free_phase(on, free, batch, part, columns, add_up)
+
+
+def offsets(
+    on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor
+) -> torch.Tensor:
+    """What the rows' own parameters and the columns' factors make of each answer's mean."""
+    part = _part(on, Batch(0, on.side.n_rows, 0, 0, 0))
+    found = products(
+        part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries
+    )
+    _launch(_add_to_row, part, bias, found)
+    return found
 
 
 def clamped_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
@@ -181,6 +203,26 @@ def log_levels(
 # ---- stages -----------------------------------------------------------------------------------
 
 
+def _clamped_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
+    expected: torch.Tensor | None, keep: float, add_up: AddUp | None,
+) -> Statistics:  # fmt: skip
+    _gibbs(on, factors, batch, part, True, expected, keep, add_up)
+    utility = _products(on, factors, part)
+    ends = _expected(on, part, utility)
+    return _summed(on, factors, batch, part, columns, utility, ends)
+
+
+def _free_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
+    add_up: AddUp | None,
+) -> Statistics:  # fmt: skip
+    _gibbs(on, factors, batch, part, False, add_up=add_up)
+    utility = _products(on, factors, part)
+    _launch(_add_rest, part, *_answers_of(on), utility)
+    return _summed(on, factors, batch, part, columns, utility, None)
+
+
 def _part(on: DeviceSide, batch: Batch) -> _Part:
     pieces = on.rows.of_rows(slice(batch.start, batch.stop))
     first, stop = (int(on.host_row_start[row]) for row in (batch.start, batch.stop))
@@ -210,10 +252,10 @@ def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tenso
     )
 
 
-def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> torch.Tensor:
-    """Expected utilities in place of their means; (2, answers) densities at the levels' ends."""
-    ends = mean.new_empty((2, part.n_entries))
-    _launch(_expect, part, *_answers_of(on), mean, ends[0], ends[1])
+def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Expected utilities in place of their means; returns densities at both ends of the levels."""
+    ends = torch.empty_like(mean), torch.empty_like(mean)
+    _launch(_expect, part, *_answers_of(on), mean, *ends)
     return ends
 
 
@@ -232,9 +274,7 @@ def _gibbs(
     expected: torch.Tensor | None = None, keep: float = 0.0, add_up: AddUp | None = None,
 ) -> None:  # fmt: skip
     side, rows = on.side, slice(batch.start, batch.stop)
-    # As a tensor, so that kernels are not compiled anew for every seed.
-    seed = torch.tensor([batch.seed & _WHOLE_WORD], dtype=torch.uint64).view(torch.int64)
-    seed = seed.to(factors.device, non_blocking=True)
+    seed = _seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     numbered = side.row_number.numel() > 0
@@ -248,7 +288,8 @@ def _gibbs(
         activation = _activation(on, utility, part, add_up)
         if expected is not None and step == batch.steps - 1:
             told = (1.0 - keep) * side.units * torch.sigmoid(activation)
-            expected[rows] = keep * expected[rows] + told
+            running = expected[rows, : on.n_factors]
+            torch.add(told, running, alpha=keep, out=running)
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
@@ -257,13 +298,18 @@ def _gibbs(
             )  # fmt: skip
 
 
+@lru_cache(maxsize=8)
+def _seed_on(seed: int, device: torch.device) -> torch.Tensor:
+    """A seed as a tensor, so that kernels are not compiled anew for every one."""
+    return torch.tensor([seed & _WHOLE_WORD], dtype=torch.uint64).view(torch.int64).to(device)
+
+
 def _summed(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, utility: torch.Tensor,
-    ends: torch.Tensor | None,
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, pieces: Pieces,
+    utility: torch.Tensor, ends: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> Statistics:  # fmt: skip
     """Sum the batch's answers of each column, in the order of the rows."""
     side = on.side
-    pieces = on.columns if batch.stop - batch.start == side.n_rows else _columns_in(on, batch, part)
     width, n_ends = factors.shape[1], side.thresholds.shape[1]
     weights = side.weights.new_empty((pieces.n, width))
     numbers = side.thresholds.new_zeros((pieces.n, 2 + n_ends))
@@ -295,6 +341,8 @@ def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
     Nothing waits for the device: there are as many places as pieces can be at most.
     """
     side = on.side
+    if batch.stop - batch.start == side.n_rows:
+        return on.columns
     n_columns = side.bias.numel()
     bounds = torch.empty((2, n_columns), dtype=torch.int64, device=side.bias.device)
     grid = (triton.cdiv(n_columns, _MANY.value),)
@@ -366,7 +414,7 @@ def _uniform(seed, row, position, sweep, stream):
     return (word.to(tl.int64).to(tl.float64) + 0.5) * 2.3283064365386963e-10
 
 
-@triton.jit
+@triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
 def _draw(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
     n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
@@ -400,7 +448,7 @@ def _draw(
     tl.store(utility + (e - base), (mean + drawn).to(tl.float32), mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=OF_BATCH)
 def _expect(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
     n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
@@ -424,7 +472,7 @@ def _expect(
     tl.store(at_high + (e - base), high_density.to(tl.float32), mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=OF_BATCH)
 def _add_rest(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
     row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
@@ -439,7 +487,18 @@ def _add_rest(
     tl.store(utility + (e - base), mean.to(tl.float32), mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=OF_BATCH)
+def _add_to_row(row_of, first_of, stop_of, base, of_row, values):
+    """Add a number of the row to every answer's."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    value = tl.load(values + (e - base), mask=here, other=0.0) + tl.load(of_row + row)
+    tl.store(values + (e - base), value, mask=here)
+
+
+@triton.jit(do_not_specialize=["first_row", "n_rows", "sweep", "stream"])
 def _draw_factors(
     activation, factors, width, row_number, has_numbers: tl.constexpr, seed, first_row, n_rows,
     n_factors, sweep, stream, units,
@@ -496,7 +555,7 @@ def _units_on(a, uniform, units):
     return on
 
 
-@triton.jit
+@triton.jit(do_not_specialize=OF_BATCH)
 def _sum_log_levels(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
     n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
@@ -520,7 +579,7 @@ def _sum_log_levels(
 # ---- kernels of the column pass ---------------------------------------------------------------
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["start", "stop"])
 def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
     """Where in each column's answers those of a batch of rows begin and end."""
     i = tl.program_id(0) * _MANY + tl.arange(0, _MANY)
@@ -539,7 +598,7 @@ def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
         tl.store(bounds + which * n_columns + i, low, mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base"])
 def _sum_columns(
     first_of, stop_of, entry_row, entry, base, utility, factors,
     row_weight, partial, n_factors, is_weighted: tl.constexpr, tile: tl.constexpr,
@@ -565,7 +624,7 @@ def _sum_columns(
     tl.store(out, tl.sum(total, axis=0), mask=k < n_factors)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["base"])
 def _sum_numbers(
     first_of, stop_of, entry_row, entry, base, level, utility,
     at_low, at_high, row_weight, stretch, row_steps, n_row_steps,

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ordinalrbm.engine.gpu.pieces import Pieces, summed
+from ordinalrbm.engine.gpu.pieces import OF_BATCH, Pieces, summed
 
 _MULTIPLE = 16
 # Answers and numbers of each that a program looks at together: for products, which go along the
@@ -59,7 +59,7 @@ def shape(width: int, numbers: int) -> tuple[int, int]:
     return max(numbers // block, 1), block
 
 
-@triton.jit
+@triton.jit(do_not_specialize=OF_BATCH)
 def _set_products(
     row_of, first_of, stop_of, base, column, table, width, vectors, n_vector, out,
     entries: tl.constexpr, numbers: tl.constexpr,
@@ -81,7 +81,7 @@ def _set_products(
         tl.store(out + (e - base), tl.sum(total, axis=1), mask=here)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=OF_BATCH)
 def _sum_rows(
     row_of, first_of, stop_of, base, column, table, width, values, partial, tile: tl.constexpr,
     block: tl.constexpr,

@@ -1,0 +1,88 @@
+"""Steps up the gradient on a GPU: the function of :mod:`ordinalrbm.learn.ascent`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+
+from ordinalrbm.engine.gpu.tables import shape
+from ordinalrbm.engine.side import Statistics
+
+# Weights that one program moves.
+_TOGETHER = 2048
+
+
+def ascend(
+    half: Any, sums: Any, clamped: Statistics, free: Statistics, n_answers: torch.Tensor,
+    priors: Any, rate: float,
+) -> None:  # fmt: skip
+    """Move the columns that a batch has touched, and the factors' biases; in place.
+
+    ``half`` and ``sums`` have their weights in tables
+    (:func:`ordinalrbm.engine.gpu.tables.padded`), and ``n_answers`` are float64. Columns of which
+    the batch has no answer are left alone by the kernel itself, so that nobody has to list them.
+    """
+    n_columns, width = half.weights.shape
+    tile, block = shape(width, _TOGETHER)
+    if n_columns:
+        _move_columns[(triton.cdiv(n_columns, tile),)](
+            half.weights, half.bias, half.steps, sums.weights, sums.bias, sums.steps,
+            clamped.weights, free.weights, clamped.weights.stride(0), clamped.bias, free.bias,
+            clamped.thresholds, clamped.thresholds.shape[1], clamped.answers, n_answers,
+            priors.common_steps, priors.weights, priors.bias, priors.steps, priors.common_bias,
+            float(rate), n_columns, half.factor_bias.numel(), width, half.steps.shape[1],
+            tile=tile, block=block,
+        )  # fmt: skip
+    gradient = clamped.factor_bias - free.factor_bias
+    sums.factor_bias.addcmul_(gradient, gradient)
+    half.factor_bias.addcdiv_(gradient, torch.sqrt(sums.factor_bias), value=float(rate))
+
+
+@triton.jit(do_not_specialize=["n_factors", "n_steps", "statistics_width"])
+def _move_columns(
+    weights, bias, steps, sums_weights, sums_bias, sums_steps, clamped_weights, free_weights,
+    statistics_width, clamped_bias, free_bias, by_ends, n_ends, answers, n_answers, common,
+    of_weights, of_bias, of_steps, common_bias, rate, n_columns, n_factors, width, n_steps,
+    tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Move some columns: the same steps as ``_move_column`` of the cores."""
+    i = (tl.program_id(0) * tile + tl.arange(0, tile)).to(tl.int64)
+    told = tl.load(answers + i, mask=i < n_columns, other=0.0)
+    here = told > 0.0
+    # The prior is spread over the answers, so that an epoch counts it once.
+    part = (told.to(tl.float64) / tl.load(n_answers + i, mask=here, other=1.0)).to(tl.float32)
+    towards_bias = tl.load(clamped_bias + i, mask=here, other=0.0)
+    towards_bias -= tl.load(free_bias + i, mask=here, other=0.0)
+
+    k = tl.arange(0, block)
+    inside = here[:, None] & (k < n_factors)[None, :]
+    at, of_batch = i[:, None] * width + k[None, :], i[:, None] * statistics_width + k[None, :]
+    w = tl.load(weights + at, mask=inside, other=0.0)
+    # Factors are coded around their middle: a weight turns the utility, it does not shift it.
+    g = tl.load(clamped_weights + of_batch, mask=inside, other=0.0)
+    g -= tl.load(free_weights + of_batch, mask=inside, other=0.0) + 0.5 * towards_bias[:, None]
+    g = tl.where(inside, g - of_weights * part[:, None] * w, 0.0)
+    squares = tl.load(sums_weights + at, mask=inside, other=1.0) + g * g
+    step = rate * g / tl.sqrt(squares)
+    tl.store(sums_weights + at, squares, mask=inside)
+    tl.store(weights + at, w + step, mask=inside)
+
+    b = tl.load(bias + i, mask=here, other=0.0)
+    away = b + 0.5 * tl.sum(w, axis=1) - common_bias
+    g_bias = towards_bias - of_bias * part * away
+    squares_bias = tl.load(sums_bias + i, mask=here, other=1.0) + g_bias * g_bias
+    tl.store(sums_bias + i, squares_bias, mask=here)
+    b += rate * g_bias / tl.sqrt(squares_bias) - 0.5 * tl.sum(step, axis=1)
+    tl.store(bias + i, b, mask=here)
+
+    for m in range(1, n_steps):
+        at_step = i * n_steps + m
+        s = tl.load(steps + at_step, mask=here, other=0.0)
+        g_step = tl.exp(s) * tl.load(by_ends + i * n_ends + m, mask=here, other=0.0)
+        g_step -= of_steps * part * (s - tl.load(common + at_step, mask=here, other=0.0))
+        squares_step = tl.load(sums_steps + at_step, mask=here, other=1.0) + g_step * g_step
+        tl.store(sums_steps + at_step, squares_step, mask=here)
+        tl.store(steps + at_step, s + rate * g_step / tl.sqrt(squares_step), mask=here)

@@ -1,0 +1,246 @@
+"""Binary factors learnt on the GPU against the cores: the same chains, so the same model.
+
+Random words are the same, and so chains part only where a uniform number ties with its probability
+within rounding; none does in these, or whole rows of chains would differ. Parameters are float32,
+summed in another order: an update is off by some 1e-6 of its size (see test_gpu_sweeps), and after
+a few dozen of them numbers of size one agree to 1e-4 with a wide margin (4e-6 was seen).
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import ordinalrbm as orbm
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.gpu import thresholds as on_device
+from ordinalrbm.infer import on_gpu, pairs
+from ordinalrbm.infer.pairs import Pairs
+from ordinalrbm.learn import alternate
+from ordinalrbm.learn.alternate import MatrixSettings
+from ordinalrbm.learn.loop import DivergenceError, refuse_divergence
+from ordinalrbm.model import thresholds
+from ordinalrbm.model.matrix import Half, start
+
+TOLERANCE = 1e-4
+# A position of −1 is a stranger's.
+CELLS = Pairs(np.array([0, 3, -1, 5, -1]), np.array([0, 2, 3, -1, -1]), np.array([4, 1, 2, 3, 0]))
+
+
+def settings(device, n_column_factors=2, **others):
+    given = {
+        "n_row_factors": 3, "factors": "binary", "n_epochs": 2, "batch_size": 4,
+        "learning_rate": 0.15, "gibbs_steps": 1, "free_phase": "contrastive", "memory": 0.5,
+        "weight_decay": None, "patience": 5, "n_averaged": 1, "calibrate": True, "seed": 0,
+        "verbose": False, "device": device, "n_column_factors": n_column_factors,
+    }  # fmt: skip
+    return MatrixSettings(**{**given, **others})
+
+
+@pytest.fixture(scope="module")
+def observations():
+    """Two scales, an empty row, a row with one rating, a column that nobody has rated."""
+    rng = np.random.default_rng(0)
+    n_levels = np.array([5, 3, 5, 3, 4])
+    dense = rng.integers(0, n_levels, (7, 5))
+    dense[3], dense[4, 1:], dense[4, 0], dense[:, 4] = -1, -1, 2, -1
+    dense[0, 1], dense[5, 2] = -1, -1
+    return Observations.from_dense(dense, n_levels)
+
+
+def learner(observations, given, validation=CELLS):
+    model = start(observations, given.n_row_factors, given.n_column_factors, given.seed)
+    return alternate._Learner(model, observations, validation, given)
+
+
+VARIANTS = {
+    "contrastive": {},
+    "persistent": {"free_phase": "persistent", "gibbs_steps": 2, "weight_decay": 3.0},
+    "no factors of columns": {"n_column_factors": 0, "batch_size": 20, "n_averaged": 2},
+    "wide tables": {"n_row_factors": 17, "n_epochs": 1},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_epochs(observations, variant):
+    cores, gpu = (
+        learner(observations, settings(device, **VARIANTS[variant])) for device in ("cpu", "cuda")
+    )
+    for _ in range(cores.settings.n_epochs):
+        cores.epoch()
+        gpu.epoch()
+    truth, found = cores.state(), gpu.state()
+    assert found.keys() == truth.keys()
+    for name, values in truth.items():
+        assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
+        if name == "history.seconds":
+            continue
+        if values.dtype == np.uint8:
+            np.testing.assert_array_equal(found[name], values, err_msg=name)
+        else:
+            np.testing.assert_allclose(
+                found[name], values, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name
+            )
+
+
+def test_a_state_goes_there_and_back(observations):
+    """Cores go on where a GPU has stopped, and a GPU where it has: with the same bits."""
+    there = learner(observations, settings("cuda", n_averaged=2))
+    there.epoch()
+    state = there.state()
+    for device in ("cpu", "cuda"):
+        other = learner(observations, settings(device, n_averaged=2))
+        other.restore(state)
+        again = other.state()
+        assert again.keys() == state.keys()
+        for name, values in state.items():
+            np.testing.assert_array_equal(again[name], values, err_msg=name)
+    before = {name: np.array(values) for name, values in state.items()}
+    there.epoch()
+    other.epoch()
+    for name, values in there.state().items():
+        if name != "history.seconds":
+            np.testing.assert_array_equal(other.state()[name], values, err_msg=name)
+    for name, values in before.items():  # learning has not changed what was kept
+        np.testing.assert_array_equal(state[name], values, err_msg=name)
+
+
+class NothingWaits(TorchDispatchMode):
+    """Refuses what makes the host wait for numbers of the device."""
+
+    waiting = ("_local_scalar_dense", "nonzero", "masked_select", "item", "_unique")
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        assert not name.startswith(self.waiting), name
+        if name == "index":  # a mask is one of unknown size
+            assert not any(part is not None and part.dtype == torch.bool for part in args[1]), name
+        return function(*args, **(kwargs or {}))
+
+
+def test_nothing_waits_inside_a_pass(observations, device):
+    there = learner(observations, settings("cuda"))
+    if device.type == "cuda":
+        there.epoch()  # the first also brings the seed there
+        torch.cuda.set_sync_debug_mode("error")
+    try:
+        with NothingWaits():
+            for process in there.processes:
+                alternate._pass(there.machine, process, there.learnt, 1, 0.1, there.settings)
+    finally:
+        if device.type == "cuda":
+            torch.cuda.set_sync_debug_mode("default")
+    with pytest.raises(AssertionError), NothingWaits():
+        bool(there.learnt.model.by_rows.bias.sum() > 0)
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, 1e30, -1e30])
+def test_divergence_is_noticed(observations, spoilt):
+    there = learner(observations, settings("cuda"))
+    machine, half = there.machine, there.learnt.model.by_rows
+    sound = machine.extremes(half)
+    refuse_divergence(sound.weights, sound, sound.steps)
+    half.weights[1, 2] = spoilt
+    found = machine.extremes(half)
+    with pytest.raises(DivergenceError):
+        refuse_divergence(found.weights, found, found.steps)
+
+
+# ---- thresholds, and cells of models ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("longest", [2, 5])
+def test_thresholds(device, longest):
+    rng = np.random.default_rng(0)
+    n_levels = rng.integers(1, longest + 1, 9).astype(np.int32)
+    steps = rng.normal(size=(9, longest - 1))
+    there, levels_there = (torch.from_numpy(part).to(device) for part in (steps, n_levels))
+    np.testing.assert_allclose(
+        on_device.table(there, levels_there).cpu().numpy(), thresholds.table(steps, n_levels)
+    )
+
+
+def random_model(n_levels, continuous):
+    """Of five rows, with two factors of rows and three of columns."""
+    rng = np.random.default_rng(1)
+    n_columns, n_rows, width = n_levels.size, 5, int(n_levels.max()) - 1
+
+    def half(n_columns, n_rows, n_factors):
+        shapes = (n_columns, n_factors), (n_columns,), (n_rows, n_factors)
+        weights, bias, factors = (rng.normal(size=s).astype(np.float32) for s in shapes)
+        doubts = [rng.random(s).astype(np.float32) for s in shapes] if continuous else []
+        steps = 0.3 * rng.normal(size=(n_columns, width))
+        steps[:, 0] *= n_columns == n_levels.size  # rows have widths, and no first threshold
+        return Half(weights, bias, steps, np.zeros(n_factors, np.float32), factors, *doubts)
+
+    halves = half(n_columns, n_rows, 2), half(n_rows, n_columns, 3)
+    return pairs.MatrixModel(*halves, n_levels, np.array([1.1, 0.8, 1.3]), 0.25)
+
+
+@pytest.mark.parametrize("with_strangers", [False, True])
+def test_cells_of_models(device, monkeypatch, with_strangers):
+    """Two kinds of factors and unequal shares; levels that a scale has not are impossible."""
+    n_levels = np.array([5, 3, 5, 2], dtype=np.int32)
+    models = [random_model(n_levels, kind) for kind in (False, True)]
+    models[1] = models[1]._replace(share=0.75)
+    least = -1 if with_strangers else 0
+    row, column = (part.ravel() for part in np.mgrid[least:5, least:4])
+    cells = Pairs(row, column, np.resize(np.arange(5), row.size))
+    there = [on_gpu.model_on(model, device) for model in models]
+    monkeypatch.setattr(on_gpu, "_TOGETHER", 7)
+    np.testing.assert_allclose(
+        on_gpu.probabilities(there, cells), pairs.probabilities(models, cells), atol=1e-7
+    )
+    np.testing.assert_allclose(
+        on_gpu.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
+    )
+    none = Pairs(*(part[:0] for part in cells))
+    assert on_gpu.log_probability(there, none).shape == (0,)
+    assert on_gpu.probabilities(there, none).shape == (0, 5)
+    back = on_gpu.model_from(there[0])
+    for one, other in zip(back.by_rows, models[0].by_rows, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# ---- whole fits ---------------------------------------------------------------------------------
+
+
+USERS, ITEMS = np.divmod(np.random.default_rng(1).permutation(48)[:40], 6)
+RATINGS = pd.DataFrame({"user": USERS, "item": ITEMS, "rating": (USERS + ITEMS) % 3})
+
+
+def fitted(device, factors="binary", **others):
+    model = orbm.MatrixCumulativeRBM(
+        2, 1, factors=factors, n_epochs=2, batch_size=6, free_phase="persistent", random_state=0,
+        device=device,
+    )  # fmt: skip
+    return model.fit(RATINGS, **others)
+
+
+def assert_same_predictions(one, other):
+    users, items = np.divmod(np.arange(48), 6)
+    found, truth = (model.predict_proba(users, items) for model in (one, other))
+    np.testing.assert_allclose(found, truth, atol=TOLERANCE)
+    values, true_values = (model.history_["validation"] for model in (one, other))
+    np.testing.assert_allclose(values, true_values, atol=TOLERANCE)
+
+
+def test_both_kinds_of_factors():
+    assert_same_predictions(fitted("cuda", "mixed"), fitted("cpu", "mixed"))
+
+
+def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
+    """Stopped after the first of two epochs, it ends where one ends that was not."""
+    epoch = alternate._Learner.epoch
+
+    def stopped(self):
+        if self.history:
+            raise RuntimeError("stopped")
+        epoch(self)
+
+    monkeypatch.setattr(alternate._Learner, "epoch", stopped)
+    with pytest.raises(RuntimeError, match="stopped"):
+        fitted("cuda", checkpoint=tmp_path, every=1)
+    monkeypatch.undo()
+    assert_same_predictions(fitted("cuda", checkpoint=tmp_path, every=1), fitted("cpu"))
