@@ -115,9 +115,9 @@ class MatrixCumulativeRBM(BaseEstimator):
         "ordinalrbm[gpu]"``; results are those of the cores to float rounding. Files do not keep
         it: after ``load``, say ``model.set_params(device="cuda")``. There is no switch to another
         device by itself: without a GPU, "cuda" is an error. Inside a process group of
-        ``torch.distributed`` with several processes, these learn continuous factors together: all
-        call ``fit`` with the same ratings and settings, and all get the whole model, that of one
-        process to float rounding.
+        ``torch.distributed`` with several processes, these learn together: all call ``fit`` with
+        the same ratings and settings, and all get the whole model, that of one process to float
+        rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -284,7 +284,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         """
         check_matrix_parameters(self)
         self.__dict__.pop("_resident", None)  # the device has better uses for its memory
-        group = None if self.factors == "binary" else ranks.current()
+        group = ranks.current()
         writes = group is None or group.rank == 0
         with Checkpoints(checkpoint, every, resume, writes) as checkpoints:
             return self._fit(ratings, validation, checkpoints, group)

@@ -15,12 +15,17 @@ import pandas as pd
 import ordinalrbm as orbm
 from ordinalrbm import ranks
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.infer.pairs import Pairs
+from ordinalrbm.learn import alternate
+from ordinalrbm.learn.binary_machines import Sampling
+from ordinalrbm.learn.checkpoint import Trail
 from ordinalrbm.learn.machines import machine_for
-from ordinalrbm.model import continuous
+from ordinalrbm.model import continuous, matrix
 
 # Nothing of these tests should take longer, on however busy a machine.
 PATIENCE = 600
+DEVICE = os.environ.get("DEVICE", "cpu")
 _HERE = Path(__file__).resolve()
 _SOURCE = Path(orbm.__file__).resolve().parents[1]
 
@@ -85,7 +90,7 @@ def ratings() -> pd.DataFrame:
 def three_epochs(n_rows: int, watched: Pairs) -> dict[str, Any]:
     """Parties after three epochs, whole, and the likelihood of held-out ratings."""
     observations = ragged_observations(n_rows)
-    machine = machine_for(os.environ.get("DEVICE", "cpu"))
+    machine = machine_for(DEVICE)
     data = machine.data(observations)
     parties = machine.placed(continuous.start(observations, 4, True, seed=0))
     for number in (1, 2, 3):
@@ -118,6 +123,139 @@ def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0)
     model.fit(ratings(), checkpoint=steps, every=1)
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
+
+
+# ---- binary factors
+
+
+def long_and_short() -> Observations:
+    """Most rows have a few ratings, one has all; an empty row, one with one rating."""
+    rng = np.random.default_rng(2)
+    dense = rng.integers(0, 5, (31, 23))
+    dense[rng.random(dense.shape) < 0.7] = -1
+    dense[5] = rng.integers(0, 5, 23)
+    dense[7], dense[8], dense[8, 3] = -1, -1, 2
+    return Observations.from_dense(dense, 5)
+
+
+def binary_learner(
+    observations: Observations, n_row_factors: int, n_column_factors: int, **options: Any
+) -> Any:
+    """The learner of binary factors, before its first epoch."""
+    estimator = orbm.MatrixCumulativeRBM(
+        n_row_factors, n_column_factors, factors="binary", device=DEVICE,
+        **({"batch_size": 6} | options),
+    )  # fmt: skip
+    model = matrix.start(observations, n_row_factors, n_column_factors, 0)
+    return alternate._Learner(
+        model, observations, held_out(observations.n_rows), estimator._settings(0)
+    )
+
+
+def _on_host(part: Any) -> np.ndarray:
+    return part if isinstance(part, np.ndarray) else part.cpu().numpy()
+
+
+def phases(n_row_factors: int, n_column_factors: int, is_contrastive: bool) -> dict[str, Any]:
+    """Both phases of all batches of both processes, without a step in between."""
+    learner = binary_learner(long_and_short(), n_row_factors, n_column_factors)
+    machine, learnt, statistics = learner.machine, learner.learnt, []
+    for process in learner.processes:
+        side = machine.side(process, learnt.model)
+        for first in range(0, process.n_rows, 6):
+            batch = Batch(first, min(first + 6, process.n_rows), 2**40 + 7, 3, 2)
+            how = Sampling(is_contrastive, 0.4)
+            found = machine.phases(process, side, learnt, batch, how)
+            statistics.append([Statistics(*map(_on_host, phase)) for phase in found])
+    return {
+        "learnt": machine.fetched(learnt),
+        "statistics": statistics,
+        "rows": np.arange(31) if machine.group is None else machine.rows,
+    }
+
+
+def chains(folder: Path) -> dict[str, Any]:
+    """Different numbers of factors on both sides, one each, and none of the columns."""
+    return {
+        "different": phases(4, 2, True),
+        "one": phases(1, 1, False),
+        "rows only": phases(3, 0, True),
+    }
+
+
+def binary_epochs(observations: Observations, **options: Any) -> dict[str, Any]:
+    """Three epochs: all that has moved, whole, and the likelihoods of held-out ratings."""
+    learner = binary_learner(observations, 2, 3, **options)
+    for _ in range(3):
+        learner.epoch()
+    return {
+        "learnt": learner.machine.fetched(learner.learnt),
+        "likelihoods": [line.validation for line in learner.history],
+    }
+
+
+def three_binary_epochs(folder: Path) -> dict[str, Any]:
+    """Two scales; all rows in one batch, so that some of four processes have none; long rows."""
+    return {
+        "two scales": binary_epochs(ragged_observations(13), free_phase="persistent"),
+        "one batch": binary_epochs(ragged_observations(3), batch_size=300),
+        "long": binary_epochs(long_and_short(), gibbs_steps=2, weight_decay=3.0),
+    }
+
+
+def _predictions(model: Any) -> np.ndarray:
+    users, items = np.divmod(np.arange(50 * 30), 30)
+    return model.predict_proba(users, items)
+
+
+def binary_fits(folder: Path) -> dict[str, Any]:
+    """What the estimator predicts after three epochs."""
+    found = {}
+    for kind in ("binary", "mixed"):
+        model = orbm.MatrixCumulativeRBM(
+            2, 3, factors=kind, n_epochs=3, batch_size=16, random_state=0
+        )
+        found[kind] = _predictions(model.fit(ratings()))
+    return found
+
+
+def killed_after(epochs: int) -> Any:
+    """In place of ``Trail.after``: what a learner has come to is written, and then it ends."""
+    after = Trail.after
+
+    def killed(trail: Any, learner: Any, state: Any) -> None:
+        after(trail, learner, state)
+        if len(learner.history) == epochs:
+            raise RuntimeError("killed")
+
+    return killed
+
+
+def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
+    """Four epochs, with a checkpoint after each in a folder that all runs share."""
+    model = orbm.MatrixCumulativeRBM(
+        2, 2, factors="binary", n_epochs=4, batch_size=16, free_phase="persistent", random_state=0
+    )
+    model.fit(ratings(), checkpoint=folder.parent / "steps", every=1)
+    return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
+
+
+def binary_fit_killed_and_resumed(folder: Path) -> dict[str, Any]:
+    """Killed after two epochs, and gone on with; and the same in one go."""
+    runs = folder.parent / "killed", folder.parent / "unharmed"
+    plain, Trail.after = Trail.after, killed_after(2)
+    try:
+        binary_fit_with_checkpoints(runs[0] / "run")
+        return {}
+    except RuntimeError:
+        pass
+    finally:
+        Trail.after = plain
+    ranks.current().total(0.0)  # nobody looks for a checkpoint before it is written
+    return {
+        "resumed": binary_fit_with_checkpoints(runs[0] / "run"),
+        "unharmed": binary_fit_with_checkpoints(runs[1] / "run"),
+    }
 
 
 def different_ratings(folder: Path) -> dict[str, Any]:

@@ -6,7 +6,18 @@ order: numbers of size one agree to some 1e-6 after three epochs. Precisions are
 
 import numpy as np
 import pytest
-from in_a_group import fit_with_checkpoints, found_by, ragged, ratings, three_rows
+from in_a_group import (
+    binary_fit_with_checkpoints,
+    binary_fits,
+    chains,
+    fit_with_checkpoints,
+    found_by,
+    killed_after,
+    ragged,
+    ratings,
+    three_binary_epochs,
+    three_rows,
+)
 
 import ordinalrbm as orbm
 from ordinalrbm.engine.party import Party
@@ -49,14 +60,8 @@ def test_going_on_from_a_checkpoint_of_another_number_of_processes(tmp_path, mon
     """One process is stopped after its first epoch; two go on, and end where one would have."""
     truth = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0).fit(ratings())
 
-    after = Trail.after
-
-    def killed_after_one_epoch(trail, learner, state):
-        after(trail, learner, state)
-        raise RuntimeError("killed")
-
     with monkeypatch.context() as patched:
-        patched.setattr(Trail, "after", killed_after_one_epoch)
+        patched.setattr(Trail, "after", killed_after(1))
         with pytest.raises(RuntimeError, match="killed"):
             fit_with_checkpoints(tmp_path / "none")
     assert [path.name for path in (tmp_path / "steps").glob("*.checkpoint")] == [
@@ -71,3 +76,100 @@ def test_going_on_from_a_checkpoint_of_another_number_of_processes(tmp_path, mon
 def test_processes_with_different_ratings_are_refused(tmp_path):
     for each in found_by("different_ratings", 2, tmp_path):
         assert "given different ratings" in each["error"]
+
+
+# ---- binary factors ------------------------------------------------------------------------------
+
+
+def assert_close(one, other, name, relative=2e-6):
+    size = np.abs(other).max(initial=1.0)
+    np.testing.assert_allclose(one, other, atol=relative * size, err_msg=name)
+
+
+def assert_same_learnt(found, truth, relative):
+    """Chains to the last bit; what is learnt from them to rounding."""
+    for one, other in zip(found.chains, truth.chains, strict=True):
+        np.testing.assert_array_equal(one.clamped, other.clamped)
+        np.testing.assert_array_equal(one.free, other.free)
+        for name, a, b in zip(one.sums._fields, one.sums, other.sums, strict=True):
+            assert_close(a, b, f"sums.{name}", relative)
+    for one, other in zip(found.model[:2], truth.model[:2], strict=True):
+        for name, a, b in zip(one._fields, one, other, strict=True):
+            assert_close(a, b, name, relative)
+    for one, other in zip(found.priors, truth.priors, strict=True):
+        for name, a, b in zip(one._fields, one, other, strict=True):
+            assert_close(a, b, f"priors.{name}", relative)
+
+
+def assert_same_on_all_ranks(found):
+    for other in found[1:]:
+        for one, another in zip(found[0].chains, other.chains, strict=True):
+            assert_same_bits([one[:2], another[:2]])
+            assert_same_bits([one.sums, another.sums])
+        for one, another in zip(found[0].model[:2], other.model[:2], strict=True):
+            assert_same_bits([one, another])
+        assert_same_bits([found[0].priors[0], other.priors[0]])
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_chains_and_statistics(size, tmp_path):
+    """Rows' statistics are added up; of columns, every process has those of its rows."""
+    truth, found = chains(tmp_path), found_by("chains", size, tmp_path)
+    for case, expected in truth.items():
+        all_ranks = [each[case] for each in found]
+        for own in all_ranks:
+            assert_same_learnt(own["learnt"], expected["learnt"], 2e-6)
+            n_batches = -(-31 // 6)
+            pairs = zip(own["statistics"], expected["statistics"], strict=True)
+            for number, ((clamped, free), (all_clamped, all_free)) in enumerate(pairs):
+                rows = slice(None) if number < n_batches else own["rows"]
+                for name in ("weights", "bias", "factor_bias"):
+                    slope = getattr(clamped, name) - getattr(free, name)
+                    whole = getattr(all_clamped, name) - getattr(all_free, name)
+                    assert_close(slope, whole if name == "factor_bias" else whole[rows], name)
+                for name in ("thresholds", "answers"):
+                    assert_close(getattr(clamped, name), getattr(all_clamped, name)[rows], name)
+        assert_same_on_all_ranks([own["learnt"] for own in all_ranks])
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_three_epochs_of_binary_factors(size, tmp_path):
+    truth, found = three_binary_epochs(tmp_path), found_by("three_binary_epochs", size, tmp_path)
+    for case, expected in truth.items():
+        assert_same_learnt(found[0][case]["learnt"], expected["learnt"], 2e-5)
+        np.testing.assert_allclose(
+            found[0][case]["likelihoods"], expected["likelihoods"], atol=1e-5
+        )
+        assert_same_on_all_ranks([each[case]["learnt"] for each in found])
+        assert_same_bits([each[case]["likelihoods"] for each in found])
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_binary_and_mixed_fits(size, tmp_path):
+    truth, found = binary_fits(tmp_path), found_by("binary_fits", size, tmp_path)
+    for each in found:
+        np.testing.assert_allclose(each["binary"], truth["binary"], atol=1e-5)
+        # Continuous factors are sums over ratings of which some nearly cancel.
+        np.testing.assert_allclose(each["mixed"], truth["mixed"], atol=5e-5)
+
+
+def test_a_binary_fit_that_is_killed_ends_with_the_same_bits(tmp_path):
+    for each in found_by("binary_fit_killed_and_resumed", 2, tmp_path):
+        assert_same_bits([each[run]["model"].by_rows for run in ("resumed", "unharmed")])
+        assert_same_bits([each[run]["model"].by_columns for run in ("resumed", "unharmed")])
+        assert_same_bits([each[run]["history"] for run in ("resumed", "unharmed")])
+
+
+def test_binary_factors_go_on_from_a_checkpoint_of_another_number(tmp_path, monkeypatch):
+    """One process is stopped after its first epoch; two go on, and end where one would have."""
+    truth = binary_fit_with_checkpoints(tmp_path / "alone" / "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(Trail, "after", killed_after(1))
+        with pytest.raises(RuntimeError, match="killed"):
+            binary_fit_with_checkpoints(tmp_path / "none")
+    found = found_by("binary_fit_with_checkpoints", 2, tmp_path)
+    for each in found:
+        np.testing.assert_allclose(each["history"], truth["history"], atol=1e-5)
+        for one, other in zip(each["model"][:2], truth["model"][:2], strict=True):
+            for name, a, b in zip(one._fields, one, other, strict=True):
+                assert_close(a, b, name, 2e-5)

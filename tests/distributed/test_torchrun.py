@@ -43,9 +43,11 @@ def assert_same_predictions(found, truth):
 
 
 def test_two_processes_write_the_model_of_one(folder):
-    plain = started(*FIT, "--out", "one.orbm", "--epochs", "4", cwd=folder)
+    """With both kinds of factors."""
+    fit = [*FIT, "--factors-kind", "mixed", "--epochs", "4"]
+    plain = started(*fit, "--out", "one.orbm", cwd=folder)
     assert plain.returncode == 0, plain.stderr
-    both = torchrun(*FIT, "--out", "two.orbm", "--epochs", "4", cwd=folder)
+    both = torchrun(*fit, "--out", "two.orbm", cwd=folder)
     assert both.returncode == 0, both.stderr
     assert both.stdout.count("The model is in two.orbm") == 1
     assert both.stderr.count("Learnt in") == 1
@@ -53,9 +55,9 @@ def test_two_processes_write_the_model_of_one(folder):
 
 
 def test_what_cannot_be_shared_is_refused(folder):
-    done = torchrun(*FIT, "--out", "m.orbm", "--factors-kind", "binary", cwd=folder)
+    done = torchrun(*FIT, "--out", "m.orbm", "--model", "vector", cwd=folder)
     assert done.returncode != 0
-    assert "Several processes learn continuous factors only" in done.stderr
+    assert "Several processes learn from ratings only" in done.stderr
     assert not (folder / "m.orbm").exists()
 
 

@@ -57,6 +57,30 @@ def test_a_batch_of_some_rows(device, phase):
     assert_same(device, phase, side, factors, Batch(0, 1, SEED, 1, 1))  # a row without answers
 
 
+@pytest.mark.parametrize("phase", PHASES)
+def test_rows_and_positions_with_numbers_of_their_own(device, phase):
+    side, factors = small(offset=True)
+    rng = np.random.default_rng(0)
+    numbered = side._replace(
+        row_number=rng.permutation(1000)[:16].astype(np.int32),
+        position=rng.permutation(100_000)[: side.column.size].astype(np.int32),
+    )
+    assert_same(device, phase, numbered, factors, Batch(3, 15, SEED, 1, 2))
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_what_the_answers_of_others_tell(device, phase):
+    """As if another process had the same answers, in which it agrees in everything."""
+    side, factors = small(offset=True)
+    batch = Batch(2, 14, SEED, 1, 2)
+    truth = factors.copy()
+    getattr(reference, phase)(side, truth, batch, add_up=lambda told: told.__imul__(2.0))
+    there = sweep.factors_on(factors, device)
+    on = sweep.side_on(side, device)
+    getattr(sweep, phase)(on, there, batch, add_up=lambda told: told.mul_(2.0))
+    np.testing.assert_array_equal(there.cpu().numpy()[:, : factors.shape[1]], truth)
+
+
 @pytest.mark.parametrize("n_factors", [1, 50, 100, 200])
 def test_numbers_of_factors(device, n_factors):
     side, factors = small(n_factors, scale=0.1, offset=True)

@@ -81,8 +81,7 @@ def fit(
     For a survey, prints which columns were taken for questions, with which levels in which order,
     and what is left out and why. Correct it with --write-schema and --schema.
 
-    Several processes, started by torchrun, learn continuous factors of ratings together; each
-    reads the whole file.
+    Several processes, started by torchrun, learn from ratings together; each reads the whole file.
     """
     place = _place(out, write_schema)
     check_files(data, schema, out=place)
@@ -104,7 +103,7 @@ def fit(
     from ordinalrbm.cli.learning import learn
 
     if rank is not None:
-        _check_can_be_shared(data, material, factors_kind)
+        _check_can_be_shared(data, material)
         threads = threads or own_threads()
     settings = Settings(
         factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress,
@@ -134,16 +133,11 @@ def _place(out: Path | None, write_schema: Path | None) -> Path:
     return out
 
 
-def _check_can_be_shared(data: Path, material: Any, kind: Factors) -> None:
+def _check_can_be_shared(data: Path, material: Any) -> None:
     if material.ratings is None:
         raise DataError(
             f"Several processes learn from ratings only, and '{data}' is taken for a survey; start "
             "a single process."
-        )
-    if kind is not Factors.CONTINUOUS:
-        raise DataError(
-            f"Several processes learn continuous factors only, not --factors-kind {kind.value}; "
-            "leave that out, or start a single process."
         )
 
 

@@ -5,6 +5,9 @@ answer (its expected utility; the densities at the ends of its level). The colum
 into the statistics of each column, walking the column view. Every row and every column belongs to
 one thread and is summed in its own order, so the result does not depend on how many threads there
 are.
+
+Where several processes have some of a row's answers each, the row pass is made in stages: what
+answers tell the factors is added up over the processes before these are drawn, by all alike.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import ends, lanes, lanes32
 from ordinalrbm.engine.compiled import compiled, inlined
 from ordinalrbm.engine.rng import Purpose, split_seed
-from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics, empty_statistics
 from ordinalrbm.engine.sums import add_scaled, dot
 
 _CLAMPED_UTILITY = int(Purpose.CLAMPED_UTILITY)
@@ -82,18 +85,22 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray = NOT_WANTED,
     keep: float = 0.0,
+    add_up: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors.
 
     ``expected`` (all rows, K), if given, is a running mean of the probabilities that the last
-    factors were drawn with; so much of the old one is kept.
+    factors were drawn with; so much of the old one is kept. With ``add_up``, rows have further
+    answers in other processes, whose statistics are not in those that are returned.
     """
-    return _phase(side, factors, batch, True, expected, keep)
+    return _phase(side, factors, batch, True, expected, keep, add_up)
 
 
-def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+def free_phase(
+    side: Side, factors: np.ndarray, batch: Batch, add_up: AddUp | None = None
+) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    return _phase(side, factors, batch, False, NOT_WANTED, 0.0)
+    return _phase(side, factors, batch, False, NOT_WANTED, 0.0, add_up)
 
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
@@ -107,15 +114,35 @@ def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
 
 
 def _phase(
-    side: Side, factors: np.ndarray, batch: Batch, clamped: bool, expected: np.ndarray, keep: float
-) -> Statistics:
+    side: Side, factors: np.ndarray, batch: Batch, clamped: bool, expected: np.ndarray, keep: float,
+    add_up: AddUp | None,
+) -> Statistics:  # fmt: skip
     statistics = empty_statistics(side)
     answers = _answers(side, batch)._replace(expected=expected)
     scratch = _scratch(side, batch)
     draws = _draws(batch)._replace(keep=np.float32(keep))
-    _row_pass(side, factors, batch.start, batch.stop, draws, clamped, scratch, answers)
+    if add_up is None:
+        _row_pass(side, factors, batch.start, batch.stop, draws, clamped, scratch, answers)
+    else:
+        _staged_row_pass(side, factors, batch, draws, clamped, scratch, answers, add_up)
     _column_pass(side, batch.start, batch.stop, clamped, answers, statistics)
     return statistics
+
+
+def _staged_row_pass(
+    side: Side, factors: np.ndarray, batch: Batch, draws: _Draws, clamped: bool, scratch: _Scratch,
+    answers: _Answers, add_up: AddUp,
+) -> None:  # fmt: skip
+    """The row pass of rows whose other answers are in other processes."""
+    start, stop = batch.start, batch.stop
+    answers.factors[:] = factors[start:stop]
+    told = np.empty_like(answers.factors)
+    for step in range(batch.steps):
+        _ask_answers(side, start, stop, draws, step, clamped, scratch, answers, told)
+        add_up(told)
+        _tell_factors(side, start, stop, draws, step, clamped, scratch, answers, told)
+    factors[start:stop] = answers.factors
+    _expect_answers(side, start, stop, clamped, scratch, answers)
 
 
 def _sweep(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> None:
@@ -178,6 +205,30 @@ def _fill_uniforms(out: Any, n: Any, row: Any, draws: Any, step: Any, purpose: A
         out[4 * block + 1] = lanes.uniform(w1)
         out[4 * block + 2] = lanes.uniform(w2)
         out[4 * block + 3] = lanes.uniform(w3)
+
+
+@inlined
+def _fill_uniforms_at(
+    out: Any, position: Any, first: Any, n: Any, row: Any, draws: Any, step: Any, purpose: Any
+) -> None:
+    """Fill out[:n] with the uniform numbers of a row at some positions; neighbours share blocks."""
+    stream = np.uint64(purpose | (step << 8))
+    w0 = w1 = w2 = w3 = np.uint64(0)
+    drawn = np.int64(-1)
+    for e in range(n):
+        block, which = np.int64(position[first + e]) >> 2, position[first + e] & 3
+        if block != drawn:
+            w0, w1, w2, w3 = lanes.philox(
+                np.uint64(row), np.uint64(block), draws.sweep, stream, draws.key0, draws.key1
+            )
+            drawn = block
+        low, high = (w0, w1) if which < 2 else (w2, w3)
+        out[e] = lanes.uniform(high if which & 1 else low)
+
+
+@inlined
+def _row_number(side: Any, row: Any) -> Any:
+    return np.int64(side.row_number[row]) if side.row_number.size > 0 else np.int64(row)
 
 
 @inlined
@@ -263,6 +314,12 @@ def _expect_clamped(
 def _activations(side: Any, first: Any, n: Any, utility: Any, activation: Any) -> None:
     for k in range(activation.size):
         activation[k] = side.factor_bias[k]
+    _add_told(side, first, n, utility, activation)
+
+
+@inlined
+def _add_told(side: Any, first: Any, n: Any, utility: Any, activation: Any) -> None:
+    """Add what utilities tell the factors."""
     for e in range(n):
         add_scaled(activation, utility[e], side.weights[side.column[first + e]])
 
@@ -289,41 +346,125 @@ def _column_pass(
     _sum_factors(side, start, stop, answers, statistics)
 
 
+@compiled(parallel=True)
+def _ask_answers(
+    side: Any, start: Any, stop: Any, draws: Any, step: Any, clamped: Any, scratch: Any,
+    answers: Any, told: Any,
+) -> None:  # fmt: skip
+    """First stage: draw the utilities of a batch, and sum what they tell the factors."""
+    for row in prange(start, stop):
+        _ask_row(
+            side, row, draws, step, clamped, scratch, answers.factors[row - start],
+            told[row - start],
+        )  # fmt: skip
+
+
+@compiled(parallel=True)
+def _tell_factors(
+    side: Any, start: Any, stop: Any, draws: Any, step: Any, clamped: Any, scratch: Any,
+    answers: Any, told: Any,
+) -> None:  # fmt: skip
+    """Second stage: draw the factors by what the answers in all processes have told them."""
+    for row in prange(start, stop):
+        _tell_row(
+            side, row, draws, step, clamped, scratch, answers.factors[row - start],
+            told[row - start], answers.expected,
+        )  # fmt: skip
+
+
+@compiled(parallel=True)
+def _expect_answers(
+    side: Any, start: Any, stop: Any, clamped: Any, scratch: Any, answers: Any
+) -> None:
+    """Last stage: what is expected of the answers that are here."""
+    for row in prange(start, stop):
+        _expect_row(side, row, start, clamped, scratch, answers)
+
+
 @inlined
 def _sweep_row(
     side: Any, factors: Any, row: Any, start: Any, draws: Any, clamped: Any, scratch: Any,
     answers: Any,
 ) -> None:  # fmt: skip
     thread = numba.get_thread_id()
-    mean, utility = scratch.mean[thread], scratch.utility[thread]
-    lower, upper = scratch.lower[thread], scratch.upper[thread]
-    activation, uniform = scratch.activation[thread], scratch.uniform[thread]
+    utility, activation = scratch.utility[thread], scratch.activation[thread]
     active = answers.factors[row - start]
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
     for step in range(draws.steps):
-        _conditional_means(side, first, n, active, mean)
-        if clamped:
-            _fill_uniforms(uniform, n, row, draws, step, _CLAMPED_UTILITY)
-            _level_ends(side, first, n, row, mean, lower, upper)
-            _draw_clamped(side, first, n, row, mean, lower, upper, uniform, utility)
-            _fill_uniforms(uniform, active.size, row, draws, step, _CLAMPED_FACTOR)
-        else:
-            _fill_uniforms(uniform, n, row, draws, step, _FREE_UTILITY)
-            for e in range(n):
-                utility[e] = np.float32(mean[e]) + lanes32.standard_normal(np.float32(uniform[e]))
-            _fill_uniforms(uniform, active.size, row, draws, step, _FREE_FACTOR)
+        _draw_utilities(side, row, draws, step, clamped, scratch, active)
         _activations(side, first, n, utility, activation)
-        if answers.expected.size > 0 and step == draws.steps - 1:
-            _follow(answers.expected[row], activation, side.units, draws.keep)
-        _draw_factors(activation, uniform, side.units, scratch, active)
+        _move_factors(
+            side, row, draws, step, clamped, scratch, activation, active, answers.expected
+        )
     for k in range(active.size):
         factors[row, k] = active[k]
     if answers.utility.size > 0:  # a plain sweep asks for no expectations
-        _conditional_means(side, first, n, active, mean)
-        _expectations(side, row, start, clamped, mean, lower, upper, answers)
+        _expect_row(side, row, start, clamped, scratch, answers)
+
+
+@inlined
+def _ask_row(
+    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, active: Any, told: Any
+) -> None:
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    _draw_utilities(side, row, draws, step, clamped, scratch, active)
+    for k in range(told.size):
+        told[k] = np.float32(0.0)
+    _add_told(side, first, n, scratch.utility[numba.get_thread_id()], told)
+
+
+@inlined
+def _tell_row(
+    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, active: Any, told: Any,
+    expected: Any,
+) -> None:  # fmt: skip
+    for k in range(told.size):
+        told[k] += side.factor_bias[k]
+    _move_factors(side, row, draws, step, clamped, scratch, told, active, expected)
+
+
+@inlined
+def _draw_utilities(
+    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, active: Any
+) -> None:
+    """Draw the utilities of a row's answers given its factors, into the thread's memory."""
+    thread = numba.get_thread_id()
+    mean, utility = scratch.mean[thread], scratch.utility[thread]
+    lower, upper = scratch.lower[thread], scratch.upper[thread]
+    uniform = scratch.uniform[thread]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    _conditional_means(side, first, n, active, mean)
+    purpose = _CLAMPED_UTILITY if clamped else _FREE_UTILITY
+    number = _row_number(side, row)
+    if side.position.size > 0:
+        _fill_uniforms_at(uniform, side.position, first, n, number, draws, step, purpose)
+    else:
+        _fill_uniforms(uniform, n, number, draws, step, purpose)
+    if clamped:
+        _level_ends(side, first, n, row, mean, lower, upper)
+        _draw_clamped(side, first, n, row, mean, lower, upper, uniform, utility)
+    else:
+        for e in range(n):
+            utility[e] = np.float32(mean[e]) + lanes32.standard_normal(np.float32(uniform[e]))
+
+
+@inlined
+def _move_factors(
+    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, activation: Any,
+    active: Any, expected: Any,
+) -> None:  # fmt: skip
+    """Draw a row's factors given their activation, which is lost."""
+    uniform = scratch.uniform[numba.get_thread_id()]
+    purpose = _CLAMPED_FACTOR if clamped else _FREE_FACTOR
+    _fill_uniforms(uniform, active.size, _row_number(side, row), draws, step, purpose)
+    if expected.size > 0 and step == draws.steps - 1:
+        _follow(expected[row], activation, side.units, draws.keep)
+    _draw_factors(activation, uniform, side.units, scratch, active)
 
 
 @inlined
@@ -378,14 +519,15 @@ def _units_on(activation: Any, uniform: Any, units: Any, log_ways: Any, odds: An
 
 
 @inlined
-def _expectations(
-    side: Any, row: Any, start: Any, clamped: Any, mean: Any, lower: Any, upper: Any, answers: Any
-) -> None:
+def _expect_row(side: Any, row: Any, start: Any, clamped: Any, scratch: Any, answers: Any) -> None:
     """Leave the expected utility of each answer of a row, and the densities at its ends."""
+    thread = numba.get_thread_id()
+    mean, lower, upper = scratch.mean[thread], scratch.lower[thread], scratch.upper[thread]
     first = side.row_start[row]
     n = side.row_start[row + 1] - first
     here = first - side.row_start[start]
     utility = answers.utility[here : here + n]
+    _conditional_means(side, first, n, answers.factors[row - start], mean)
     if not clamped:
         for e in range(n):
             utility[e] = mean[e]

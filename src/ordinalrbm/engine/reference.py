@@ -13,7 +13,7 @@ from scipy.special import expit, gammaln
 
 from ordinalrbm.engine import intervals
 from ordinalrbm.engine.rng import Purpose, uniforms
-from ordinalrbm.engine.side import Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics, empty_statistics
 
 
 def clamped_phase(
@@ -22,9 +22,10 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray | None = None,
     keep: float = 0.0,
+    add_up: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
-    activation = _gibbs(side, factors, batch, clamped=True)
+    activation = _gibbs(side, factors, batch, clamped=True, add_up=add_up)
     if expected is not None and activation is not None:
         rows = slice(batch.start, batch.stop)
         expected[rows] = keep * expected[rows] + (1.0 - keep) * side.units * expit(activation)
@@ -39,9 +40,11 @@ def clamped_phase(
     return statistics
 
 
-def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+def free_phase(
+    side: Side, factors: np.ndarray, batch: Batch, add_up: AddUp | None = None
+) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    _gibbs(side, factors, batch, clamped=False)
+    _gibbs(side, factors, batch, clamped=False, add_up=add_up)
     answers = _Answers(side, batch.start, batch.stop)
     return _summed(side, answers, factors, answers.mean(factors))
 
@@ -75,6 +78,8 @@ class _Answers:
         self.column = side.column[first:last]
         self.level = side.level[first:last].astype(np.intp)
         self.position = np.arange(first, last) - side.row_start[self.row]
+        if side.position.size:
+            self.position = side.position[first:last]
         self.offset = side.offset[first:last] if side.offset.size else 0.0
         ones = np.ones(self.row.size)
         self.weight = side.row_weight[self.row] if side.row_weight.size else ones
@@ -119,8 +124,11 @@ class _Answers:
             moved = at_high * (self.level >= m) + at_low * (self.level > m)
             np.add.at(total[:, m], self.column, np.where(moved != 0, step, 0.0) * moved)
 
-    def activation(self, utility: np.ndarray) -> np.ndarray:
-        return self.sparse(utility) @ self.side.weights + self.side.factor_bias
+    def activation(self, utility: np.ndarray, add_up: AddUp | None = None) -> np.ndarray:
+        told = self.sparse(utility) @ self.side.weights
+        if add_up is not None:
+            add_up(told)
+        return told + self.side.factor_bias
 
     def sparse(self, values: np.ndarray) -> sparse.csr_array:
         """A number per answer as a matrix of rows by columns."""
@@ -130,16 +138,19 @@ class _Answers:
         return sparse.csr_array((values, self.column, start), shape=shape)
 
 
-def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> np.ndarray | None:
+def _gibbs(
+    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, add_up: AddUp | None
+) -> np.ndarray | None:
     """Gibbs steps; returns what the answers last told the factors."""
     activation = None
     answers = _Answers(side, batch.start, batch.stop)
-    rows = np.arange(batch.start, batch.stop)[:, None]
+    numbers = side.row_number if side.row_number.size else np.arange(side.n_rows)
+    rows = numbers[batch.start : batch.stop, None]
     utility_purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     factor_purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     for step in range(batch.steps):
         uniform = uniforms(
-            batch.seed, answers.row, answers.position, batch.sweep, utility_purpose, step
+            batch.seed, numbers[answers.row], answers.position, batch.sweep, utility_purpose, step
         )
         mean = answers.mean(factors)
         if clamped:
@@ -148,7 +159,7 @@ def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> n
             utility = mean + intervals.standard_normal(uniform)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
-        activation = answers.activation(utility)
+        activation = answers.activation(utility, add_up)
         factors[batch.start : batch.stop] = _units_on(activation, uniform, side.units)
     return activation
 

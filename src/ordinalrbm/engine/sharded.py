@@ -1,10 +1,14 @@
-"""The half-sweep of continuous factors by several processes, each of which has some of the rows.
+"""Half-sweeps by several processes, each of which has some of the rows.
 
 Every process, a rank, keeps its rows with their parameters, and all of the columns. Rows are
 renewed where they are. A column's answers are spread over all ranks, so that every sum over them is
-added up (:mod:`ordinalrbm.engine.staged`), and all ranks take the same step.
+added up, and all ranks take the same step or make the same draw.
 
-Both classes have the functions of :mod:`ordinalrbm.engine.regress`, by an engine for one process.
+Of continuous factors, :class:`Rows` and :class:`Columns` have the functions of
+:mod:`ordinalrbm.engine.regress`, by an engine for one process and, for columns, in the stages of
+:mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up what the answers
+of a row tell its factors; here is which rows and which draws are those of a rank, and the sum of
+what its rows tell the columns.
 """
 
 from __future__ import annotations
@@ -14,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.engine import staged
+from ordinalrbm.engine.compiled import compiled
 from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.side import Array, Statistics
+
+
+def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
+    """Sums of arrays and numbers over the ranks, in float64."""
+    found = [np.array(part, dtype=np.float64) for part in parts]
+    group.add_up(*found)
+    return [part if part.ndim else float(part) for part in found]
 
 
 class _Sharded:
@@ -55,9 +68,7 @@ class Rows(_Sharded):
         return Shares(*self._summed(*self.engine.shares(party, n_levels)))
 
     def _summed(self, *parts: Any) -> list[Any]:
-        found = [np.array(part, dtype=np.float64) for part in parts]
-        self.group.add_up(*found)
-        return [part if part.ndim else float(part) for part in found]
+        return sums_over_ranks(self.group, *parts)
 
 
 class Columns(_Sharded):
@@ -101,3 +112,69 @@ class Columns(_Sharded):
     def _summed(self, *parts: Any) -> tuple[Any, ...]:
         self.group.add_up(*parts)
         return parts
+
+
+# ---- binary factors ------------------------------------------------------------------------------
+
+
+def rows_of_rank(n_rows: int, batch_size: int, rank: int, size: int) -> np.ndarray:
+    """Numbers of a rank's rows: about the same share of every batch of neighbours, in order.
+
+    Examples
+    --------
+    >>> [rows_of_rank(10, 4, rank, 2).tolist() for rank in (0, 1)]
+    [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
+    """
+    row = np.arange(n_rows)
+    mine = row % batch_size * size // batch_size == rank
+    return row[mine].astype(np.int32)
+
+
+def positions_by_columns(row_start: np.ndarray, column: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """For each answer of some rows, in their order, how many others its column has before it.
+
+    Examples
+    --------
+    >>> row_start, column = np.array([0, 2, 3, 5]), np.array([0, 1, 1, 0, 1])
+    >>> positions_by_columns(row_start, column, np.array([0, 2])).tolist()
+    [0, 0, 1, 2]
+    """
+    chosen = np.zeros(row_start.size - 1, dtype=bool)
+    chosen[rows] = True
+    position = np.empty(np.diff(row_start)[rows].sum(), dtype=np.int32)
+    _fill_positions(
+        row_start, column, chosen, np.zeros(column.max(initial=-1) + 1, dtype=np.int32), position
+    )
+    return position
+
+
+@compiled()
+def _fill_positions(row_start: Any, column: Any, chosen: Any, seen: Any, position: Any) -> None:
+    place = 0
+    for row in range(chosen.size):
+        for entry in range(row_start[row], row_start[row + 1]):
+            if chosen[row]:
+                position[place] = seen[column[entry]]
+                place += 1
+            seen[column[entry]] += 1
+
+
+def difference_over_ranks(
+    group: Any, clamped: Statistics, free: Statistics
+) -> tuple[Statistics, Statistics]:
+    """Both phases summed over the ranks, up to what cancels in their difference, in one message."""
+    slopes = {name: getattr(clamped, name) - getattr(free, name) for name in _WITH_SLOPES}
+    # In float32 like the rest: half the message, and as exact as its terms are.
+    thresholds = _of_type(clamped.thresholds, clamped.weights.dtype)
+    group.add_up(*slopes.values(), thresholds, clamped.answers)
+    thresholds = _of_type(thresholds, clamped.thresholds.dtype)
+    nothing = {name: 0.0 * slope for name, slope in slopes.items()}
+    return clamped._replace(thresholds=thresholds, **slopes), free._replace(**nothing)
+
+
+def _of_type(numbers: Array, kind: Any) -> Array:
+    return numbers.astype(kind) if isinstance(numbers, np.ndarray) else numbers.to(kind)
+
+
+# Statistics of which the difference between the phases is the slope.
+_WITH_SLOPES = ("weights", "bias", "factor_bias")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 # NumPy's, or torch's on a GPU.
 Array = Any
+AddUp = Callable[[Array], None]
+"""Replaces an array by its sum over the processes that each have some of a row's answers."""
+_NO_NUMBERS = np.zeros(0, dtype=np.int32)
 
 
 class Side(NamedTuple):
@@ -44,6 +48,9 @@ class Side(NamedTuple):
     units
         How many binary units with the same weights and bias make one factor. A factor is the
         number of them that are on: with one it is a bit, with many it is close to a Gaussian.
+    row_number, position
+        The counters that name the random draws of each row and, within it, of each answer, where
+        these are some of more rows, or of longer ones. Arrays of length zero mean their places.
 
     The standard deviation σ of a utility is one: scaling utility, thresholds and σ by a number and
     α and w by its inverse gives the same model, so that thresholds carry the scale.
@@ -64,6 +71,8 @@ class Side(NamedTuple):
     thresholds: Array
     factor_bias: Array
     units: int = 1
+    row_number: Array = _NO_NUMBERS
+    position: Array = _NO_NUMBERS
 
     @property
     def n_rows(self) -> int:

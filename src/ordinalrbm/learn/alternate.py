@@ -42,6 +42,7 @@ from ordinalrbm.learn.checkpoint import (
     unpack_into,
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
+from ordinalrbm.learn.machines import agreed_trail
 from ordinalrbm.learn.monitor import usual_rating
 from ordinalrbm.learn.priors import Priors, starting_priors
 from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
@@ -124,10 +125,9 @@ def fit(
     """Learn a model; rows and columns must already be in random order."""
     model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
     learner = _Learner(model, observations, validation, settings)
-    interrupted = learn(
-        learner, checkpoints.of("binary"), _n_epochs(observations.n_rows, settings),
-        verbose=settings.verbose, watched="validation",
-    )  # fmt: skip
+    trail = agreed_trail(learner.machine.group, checkpoints, "binary")
+    n_epochs = _n_epochs(observations.n_rows, settings)
+    interrupted = learn(learner, trail, n_epochs, verbose=settings.verbose, watched="validation")
     found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.learnt.priors]
     by_rows, by_columns = [*found, None][:2]
     models = evenly_shared(learner.models())
@@ -161,7 +161,7 @@ class _Learner:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = some_of(observations)
         self.usual = usual_rating(observations, self.watched.level)
-        self.machine = machine_for(settings.device)
+        self.machine = machine_for(settings.device, settings.batch_size)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
         self.processes = self.machine.processes(observations, len(halves))
         self.learnt = self.machine.placed(_begun(model, halves, settings))
@@ -177,8 +177,8 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        """Whether an epoch has ended."""
-        return bool(self.kept)
+        """Whether an epoch has ended, and its model can be had without others' help."""
+        return bool(self.kept) and self.machine.group is None
 
     def goes_on(self) -> bool:
         """Whether there is another epoch to learn."""

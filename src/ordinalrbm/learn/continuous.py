@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.party import Party, Prior
-from ordinalrbm.errors import DataError
 from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.learn.alternate import (
@@ -32,7 +31,7 @@ from ordinalrbm.learn.checkpoint import (
     taken_history,
 )
 from ordinalrbm.learn.loop import learn
-from ordinalrbm.learn.machines import machine_for
+from ordinalrbm.learn.machines import agreed_trail, machine_for
 from ordinalrbm.model.continuous import (
     Parties,
     dealt,
@@ -207,13 +206,7 @@ def fit(
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
-    trail = checkpoints.of("continuous")
-    group = learner.machine.group
-    if group is not None and not group.agree(trail.beginning):
-        raise DataError(
-            f"Not all processes find the same checkpoint in folder '{checkpoints.folder}'; give a "
-            "folder that all of their machines share."
-        )
+    trail = agreed_trail(learner.machine.group, checkpoints, "continuous")
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):

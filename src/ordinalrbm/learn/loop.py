@@ -90,7 +90,7 @@ def learn(learner: Learner, trail: Trail, n_epochs: int, *, verbose: bool, watch
     finally:
         bar.close()
     if learner.schedule is not None:
-        tell_of_divergence(learner.schedule, len(learner.history) if learner.has_model else 0)
+        tell_of_divergence(learner.schedule, len(learner.history))
     return False
 
 

@@ -17,7 +17,7 @@ from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.sharded import Columns, Rows
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer.pairs import Pairs, log_probability
-from ordinalrbm.learn.checkpoint import digest
+from ordinalrbm.learn.checkpoint import Checkpoints, Trail, digest
 from ordinalrbm.model.continuous import Data, Parties, View, on_cpu, to_matrix
 
 
@@ -161,14 +161,9 @@ class Ranks:
 
     def data(self, observations: Observations, n_factors: int = 0) -> Data:
         """Of all ratings, those of this rank's rows."""
-        seen = observations
-        if not self.group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
-            raise DataError(
-                "The processes of this run were given different ratings; give all of them the same "
-                "file or table, and each takes its part."
-            )
-        mine = self._mine(seen.n_rows)
-        data = self.own.data(seen.take_rows(np.arange(mine.start, mine.stop)), n_factors)
+        refuse_different_ratings(self.group, observations)
+        mine = self._mine(observations.n_rows)
+        data = self.own.data(observations.take_rows(np.arange(mine.start, mine.stop)), n_factors)
         return Data(
             data.rows._replace(engine=Rows(data.rows.engine, self.group)),
             data.columns._replace(engine=Columns(data.columns.engine, self.group)),
@@ -203,18 +198,40 @@ class Ranks:
         if strange.any():
             whole = self.fetched(parties)
             if self.group.rank == 0:
-                total += _sum_of_log(Cores(), whole, in_use, _some(held_out, strange))
+                total += _sum_of_log(Cores(), whole, in_use, some_pairs(held_out, strange))
         n_rows = int(self.group.total(len(parties.rows.mean))[0])
         mine = self._mine(n_rows)
         here = ~strange & (held_out.row >= mine.start) & (held_out.row < mine.stop)
         if here.any():
-            pairs = _some(held_out, here)
+            pairs = some_pairs(held_out, here)
             pairs = pairs._replace(row=pairs.row - mine.start)
             total += _sum_of_log(self.own, parties, in_use, pairs)
         return float(self.group.total(total)[0]) / held_out.row.size
 
 
-def _some(pairs: Pairs, chosen: np.ndarray) -> Pairs:
+def refuse_different_ratings(group: ranks.Group, observations: Observations) -> None:
+    """Refuse to learn together if not all processes have the same ratings."""
+    seen = observations
+    if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
+        raise DataError(
+            "The processes of this run were given different ratings; give all of them the same "
+            "file or table, and each takes its part."
+        )
+
+
+def agreed_trail(group: ranks.Group | None, checkpoints: Checkpoints, part: str) -> Trail:
+    """The checkpoints of a learner, refused if the processes would go on from different ones."""
+    trail = checkpoints.of(part)
+    if group is not None and not group.agree(trail.beginning):
+        raise DataError(
+            f"Not all processes find the same checkpoint in folder '{checkpoints.folder}'; give a "
+            "folder that all of their machines share."
+        )
+    return trail
+
+
+def some_pairs(pairs: Pairs, chosen: np.ndarray) -> Pairs:
+    """Those of the cells that are chosen."""
     return Pairs(*(part[chosen] for part in pairs))
 
 

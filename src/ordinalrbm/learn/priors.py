@@ -37,7 +37,8 @@ class Priors(NamedTuple):
 Total = Callable[..., tuple[Any, ...]]
 
 
-def _all_here(*sums: Any) -> tuple[Any, ...]:
+def all_here(*sums: Any) -> tuple[Any, ...]:
+    """The sums themselves, of a process that has all columns."""
     return sums
 
 
@@ -51,7 +52,7 @@ def starting_priors(half: Half, strength: float | None) -> Priors:
 
 def updated(
     priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray,
-    total: Total = _all_here,
+    total: Total = all_here,
 ) -> Priors:  # fmt: skip
     """Priors that fit the current parameters.
 

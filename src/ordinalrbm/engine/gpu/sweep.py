@@ -23,7 +23,7 @@ from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.rng import Purpose, stream
-from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics
 
 _SIZE = tl.constexpr(SIZE)
 # Factors of so many numbers are looked at together by one program.
@@ -94,30 +94,34 @@ def clamped_phase(
     batch: Batch,
     expected: torch.Tensor | None = None,
     keep: float = 0.0,
+    add_up: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = _part(on, batch)
-    return _clamped_phase(on, factors, batch, part, _columns_in(on, batch, part), expected, keep)
+    columns = _columns_in(on, batch, part)
+    return _clamped_phase(on, factors, batch, part, columns, expected, keep, add_up)
 
 
-def free_phase(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> Statistics:
+def free_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, add_up: AddUp | None = None
+) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = _part(on, batch)
-    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part))
+    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), add_up)
 
 
 def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
-    expected: torch.Tensor, keep: float, is_contrastive: bool,
+    expected: torch.Tensor, keep: float, is_contrastive: bool, add_up: AddUp | None = None,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
     """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
     part = _part(on, batch)
     columns = _columns_in(on, batch, part)
-    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep)
+    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, add_up)
     if is_contrastive:
         rows = slice(batch.start, batch.stop)
         free[rows] = clamped[rows]
-    return told, _free_phase(on, free, batch, part, columns)
+    return told, _free_phase(on, free, batch, part, columns, add_up)
 
 
 def offsets(
@@ -201,18 +205,19 @@ def log_levels(
 
 def _clamped_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    expected: torch.Tensor | None, keep: float,
+    expected: torch.Tensor | None, keep: float, add_up: AddUp | None,
 ) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, batch, part, True, expected, keep)
+    _gibbs(on, factors, batch, part, True, expected, keep, add_up)
     utility = _products(on, factors, part)
     ends = _expected(on, part, utility)
     return _summed(on, factors, batch, part, columns, utility, ends)
 
 
 def _free_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces
-) -> Statistics:
-    _gibbs(on, factors, batch, part, False)
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
+    add_up: AddUp | None,
+) -> Statistics:  # fmt: skip
+    _gibbs(on, factors, batch, part, False, add_up=add_up)
     utility = _products(on, factors, part)
     _launch(_add_rest, part, *_answers_of(on), utility)
     return _summed(on, factors, batch, part, columns, utility, None)
@@ -254,27 +259,33 @@ def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Te
     return ends
 
 
-def _activation(on: DeviceSide, utility: torch.Tensor, part: _Part) -> torch.Tensor:
+def _activation(
+    on: DeviceSide, utility: torch.Tensor, part: _Part, add_up: AddUp | None = None
+) -> torch.Tensor:
     side = on.side
     told = sums(part.pieces, part.first, side.column, side.weights, utility)
+    if add_up is not None:
+        add_up(told)
     return told[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0,
+    expected: torch.Tensor | None = None, keep: float = 0.0, add_up: AddUp | None = None,
 ) -> None:  # fmt: skip
     side, rows = on.side, slice(batch.start, batch.stop)
     seed = _seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
+    numbered = side.row_number.numel() > 0
     for step in range(batch.steps):
         utility = _products(on, factors, part)
         _launch(
-            _draw, part, *_answers_of(on), utility, side.row_start, seed, batch.sweep,
-            stream(of_utility, step), clamped,
+            _draw, part, *_answers_of(on), utility, side.row_start, side.row_number, side.position,
+            numbered, side.position.numel() > 0, seed, batch.sweep, stream(of_utility, step),
+            clamped,
         )  # fmt: skip
-        activation = _activation(on, utility, part)
+        activation = _activation(on, utility, part, add_up)
         if expected is not None and step == batch.steps - 1:
             told = (1.0 - keep) * side.units * torch.sigmoid(activation)
             running = expected[rows, : on.n_factors]
@@ -282,8 +293,8 @@ def _gibbs(
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, factors.shape[1], seed, batch.start, *activation.shape,
-                batch.sweep, stream(of_factor, step), side.units,
+                activation, factors, factors.shape[1], side.row_number, numbered, seed,
+                batch.start, *activation.shape, batch.sweep, stream(of_factor, step), side.units,
             )  # fmt: skip
 
 
@@ -407,7 +418,8 @@ def _uniform(seed, row, position, sweep, stream):
 def _draw(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
     n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility, row_start, seed, sweep,
+    has_steps: tl.constexpr, utility, row_start, row_number, position,
+    has_numbers: tl.constexpr, has_positions: tl.constexpr, seed, sweep,
     stream, clamped: tl.constexpr,
 ):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
@@ -417,7 +429,13 @@ def _draw(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
-    uniform = _uniform(seed, row, e - tl.load(row_start + row), sweep, stream)
+    at = e - tl.load(row_start + row)
+    if has_positions:
+        at = tl.load(position + e, mask=here, other=0).to(tl.int64)
+    number = row
+    if has_numbers:
+        number = tl.load(row_number + row).to(tl.int64)
+    uniform = _uniform(seed, number, at, sweep, stream)
     if clamped:
         answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
         low, high = _ends(
@@ -482,15 +500,18 @@ def _add_to_row(row_of, first_of, stop_of, base, of_row, values):
 
 @triton.jit(do_not_specialize=["first_row", "n_rows", "sweep", "stream"])
 def _draw_factors(
-    activation, factors, width, seed, first_row, n_rows, n_factors,
-    sweep, stream, units,
+    activation, factors, width, row_number, has_numbers: tl.constexpr, seed, first_row, n_rows,
+    n_factors, sweep, stream, units,
 ):  # fmt: skip
     """Draw the factors of the batch's rows, one factor per thread."""
     cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
     here = cell < n_rows * n_factors
     row, k = first_row + cell // n_factors, cell % n_factors
     a = tl.load(activation + cell, mask=here, other=0.0).to(tl.float64)
-    uniform = _uniform(seed, row, k, sweep, stream)
+    number = row
+    if has_numbers:
+        number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
+    uniform = _uniform(seed, number, k, sweep, stream)
     if units == 1:
         on = tl.where(uniform < normal.logistic(a), 1, 0)
     else:
