@@ -24,6 +24,8 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/gpu
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sweeps.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/inference.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/streaming.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
