@@ -17,14 +17,17 @@ test: $(READY) lint
 
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
 test-torch: $(TORCH_READY)
-	$(TORCH)/pytest -q tests/gpu tests/distributed
+	$(TORCH)/pytest -q -n auto --dist loadfile tests/gpu tests/distributed tests/conformance
 
 # What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.
 bench-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/gpu
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/conformance -k gpu
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sweeps.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/binary.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/inference.py
+	PYTHONPATH=src $(PYTHON) benchmarks/gpu/streaming.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -52,6 +52,13 @@ CASES: dict[str, tuple[str, str]] = {
     "group of ratings": ("report films.orbm --out p.html --group land", "--group changes nothing"),
     "unknown user": ("report films.orbm --out p.html --user 777", "--user '777' is not known"),
     "user in words": ("recommend films.orbm --users Zoë", "'Zoë' is no number"),
+    "no such device": (f"predict films.orbm pairs.csv --out {OUT} --device gpu", "'device' param"),
+    "no GPU to predict": (f"predict films.orbm pairs.csv --out {OUT} --device cuda", "'cuda'"),
+    "no GPU to recommend": ("recommend films.orbm --device cuda", "device='cuda'"),
+    "no GPU to test": ("evaluate films.orbm --data later.csv --device cuda", "device='cuda'"),
+    "survey on a GPU": (
+        f"predict survey.orbm survey.sav --out {OUT} --device cuda", "--device changes nothing",
+    ),
     "nobody": ("recommend films.orbm --users ,", "--users names nobody"),
     "no weights in ratings": ("fit ratings.csv --out m.orbm --weighted", "--weighted changes"),
     "too few ratings": ("evaluate ratings.csv --min-ratings 500", "lower --min-ratings"),
