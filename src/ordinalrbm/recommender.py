@@ -276,8 +276,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         """
         check_matrix_parameters(self)
         group = None if self.factors == "binary" else ranks.current()
-        writes = group is None or group.rank == 0
-        with Checkpoints(checkpoint, every, resume, writes) as checkpoints:
+        with Checkpoints(checkpoint, every, resume, group or ranks.ALONE) as checkpoints:
             return self._fit(ratings, validation, checkpoints, group)
 
     def _fit(

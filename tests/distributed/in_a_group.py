@@ -16,6 +16,7 @@ import ordinalrbm as orbm
 from ordinalrbm import ranks
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.infer.pairs import Pairs
+from ordinalrbm.learn.checkpoint import Trail
 from ordinalrbm.learn.machines import machine_for
 from ordinalrbm.model import continuous
 
@@ -118,6 +119,24 @@ def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0)
     model.fit(ratings(), checkpoint=steps, every=1)
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
+
+
+def stopped_after_two_epochs(folder: Path) -> dict[str, Any]:
+    """The same, but for the end."""
+    after = Trail.after
+
+    def stopped(trail: Trail, learner: Any, state: Any) -> None:
+        after(trail, learner, state)
+        if len(learner.history) == 2:
+            raise RuntimeError("stopped")
+
+    Trail.after = stopped
+    try:
+        return fit_with_checkpoints(folder)
+    except RuntimeError:
+        return {}
+    finally:
+        Trail.after = after
 
 
 def different_ratings(folder: Path) -> dict[str, Any]:
