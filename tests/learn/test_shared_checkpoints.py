@@ -1,7 +1,6 @@
 """Checkpoints of several processes, each of which writes its rows: here they are threads."""
 
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -242,7 +241,7 @@ def test_a_folder_that_is_not_shared_is_refused(tmp_path):
 
 def test_one_refusal_is_that_of_all(tmp_path):
     """Another fit holds the folder, which only the first process finds."""
-    with Checkpoints(tmp_path), warnings.catch_warnings():
+    with Checkpoints(tmp_path):
 
         def work(among):
             with pytest.raises(orbm.DataError, match="Another fit"):

@@ -348,9 +348,8 @@ class About(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """As a header holds it."""
-        parts = self._asdict().items()
-        return {name: as_dict() if (as_dict := getattr(part, "_asdict", None)) else part
-                for name, part in parts}  # fmt: skip
+        rows, share = (part and part._asdict() for part in (self.rows, self.share))
+        return {**self._asdict(), "rows": rows, "share": share}
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> About:
@@ -784,14 +783,16 @@ class Trail:
         """Remove what is neither the newest nor one to fall back on."""
         folder, newest = self._checkpoints.folder, (name, of)
         assert folder is not None, "nothing is written without a folder"
+        there = _newest_first(folder.glob(f"{self._part}-*{_SUFFIX}"))
+        if any(files[:2] == newest and files.missing is not None for files in there):
+            self._tell_of_failure(_not_shared(folder))
+            return
         self._kept = [*(kept for kept in self._kept if kept != newest), newest][-_KEPT:]
+        older = (files for files in there if files[:2] not in self._kept)
         try:
-            for files in _newest_first(folder.glob(f"{self._part}-*{_SUFFIX}")):
-                if files[:2] == newest and files.missing is not None:
-                    raise _not_shared(folder)
-                for path in files.paths.values() if files[:2] not in self._kept else ():
-                    path.unlink()
-        except (DataError, OSError) as error:
+            for path in (path for files in older for path in files.paths.values()):
+                path.unlink()
+        except OSError as error:
             self._tell_of_failure(error)
 
     def _tell_of_failure(self, error: Exception) -> None:
