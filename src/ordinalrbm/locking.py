@@ -12,7 +12,7 @@ try:
 except ImportError:  # Windows, where two that write to one folder are not noticed
     fcntl = None  # type: ignore[assignment]
 
-_NAME = ".lock"
+NAME = ".lock"
 
 
 class Lock:
@@ -42,7 +42,7 @@ class Lock:
     def __init__(self, folder: Path, what: str) -> None:
         # Not handed on to programs that are started meanwhile. A fork of this process does share
         # it, and holds the folder until it ends as well.
-        self._handle: int | None = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o666)
+        self._handle: int | None = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o666)
         if fcntl is None:
             return
         try:

@@ -6,13 +6,47 @@ Nothing here imports torch: whoever is in a process group has imported it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ordinalrbm.errors import LostError
+from ordinalrbm.errors import DataError, DataTypeError, LostError
+
+Found = TypeVar("Found")
+
+
+class Alone:
+    """One process: what it has is all there is."""
+
+    rank, size = 0, 1
+
+    def share(self, n: int) -> slice:
+        """Which of n things are this rank's."""
+        return slice(0, n)
+
+    def of_first(self, number: int) -> int:
+        """The number that rank 0 has."""
+        return number
+
+    def told(self, what: Any) -> list[Any]:
+        """What each rank says."""
+        return [what]
+
+    def together(self, work: Callable[[], Found]) -> Found:
+        """Do what may fail."""
+        return work()
+
+    def summed_share(self, part: Any) -> Any:
+        """Sums over the ranks, of the lines that are this rank's."""
+        return part
+
+    def complete(self, *parts: Any) -> None:
+        """Have every line from the rank whose it is."""
+
+
+ALONE = Alone()
 
 
 class Group:
@@ -56,6 +90,52 @@ class Group:
         for part, found in zip(tensors, sent.split(sizes), strict=True):
             part.copy_(found.view(part.shape))
 
+    def share(self, n: int) -> slice:
+        """Which of n things are this rank's: about equally many for each, in their order."""
+        return self._share_of(self.rank, n)
+
+    def _share_of(self, rank: int, n: int) -> slice:
+        return slice(n * rank // self.size, n * (rank + 1) // self.size)
+
+    def _sizes(self, n: int) -> list[int]:
+        shares = (self._share_of(rank, n) for rank in range(self.size))
+        return [share.stop - share.start for share in shares]
+
+    def summed_share(self, part: Any) -> Any:
+        """Sums over the ranks, of the lines of an array that are this rank's by :meth:`share`.
+
+        They are added in the order of the ranks, so that nothing depends on who comes first.
+        """
+        given = self.torch.as_tensor(part)
+        sent, sizes = given.to(self.device), self._sizes(len(given))
+        own = sizes[self.rank]
+        found = sent.new_empty((self.size * own, *sent.shape[1:]))
+        with _lost_in_one_sentence():
+            self.dist.all_to_all_single(found, sent, [own] * self.size, sizes)
+        total = found[:own]
+        for rank in range(1, self.size):
+            total += found[rank * own : (rank + 1) * own]
+        total = total.to(given.device)
+        return total.numpy() if isinstance(part, np.ndarray) else total
+
+    def complete(self, *parts: Any) -> None:
+        """Fill in the lines that are other ranks' by :meth:`share`, as they have them; in place."""
+        given = [self.torch.as_tensor(part) for part in parts]
+        sent = [part.to(self.device) for part in given]
+        with _lost_in_one_sentence():
+            # From each rank in turn, but all on their way at once.
+            messages = [
+                self.dist.broadcast(lines, rank, async_op=True)
+                for part in sent
+                for rank, lines in enumerate(part.split(self._sizes(len(part))))
+                if lines.numel()
+            ]
+            for message in messages:
+                message.wait()
+        for part, found in zip(given, sent, strict=True):
+            if found is not part:
+                part.copy_(found)
+
     def total(self, *numbers: float) -> np.ndarray:
         """Sums over the ranks, in float64."""
         found = np.array(numbers, dtype=np.float64)
@@ -85,10 +165,31 @@ class Group:
 
     def agree(self, text: str) -> bool:
         """Whether all ranks say the same."""
+        return len(set(self.told(text))) == 1
+
+    def told(self, what: Any) -> list[Any]:
+        """What each rank says: anything small."""
         said: list[Any] = [None] * self.size
         with _lost_in_one_sentence():
-            self.dist.all_gather_object(said, text)
-        return len(set(said)) == 1
+            self.dist.all_gather_object(said, what)
+        return said
+
+    def together(self, work: Callable[[], Found]) -> Found:
+        """Do what may fail on some ranks: then the error of the first of them is raised on all.
+
+        Without this, those on which nothing fails would wait for the others for ever.
+        """
+        found, error = None, None
+        try:
+            found = work()
+        except DataError as raised:
+            error = raised
+        said = self.told(None if error is None else (isinstance(error, TypeError), str(error)))
+        first = next((each for each in said if each is not None), None)
+        if first is None:
+            return found  # type: ignore[return-value]  # the work has been done
+        is_type_error, text = first
+        raise (DataTypeError if is_type_error else DataError)(text) from error
 
 
 @contextmanager

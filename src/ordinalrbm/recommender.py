@@ -285,8 +285,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         check_matrix_parameters(self)
         self.__dict__.pop("_resident", None)  # the device has better uses for its memory
         group = ranks.current()
-        writes = group is None or group.rank == 0
-        with Checkpoints(checkpoint, every, resume, writes) as checkpoints:
+        with Checkpoints(checkpoint, every, resume, group or ranks.ALONE) as checkpoints:
             return self._fit(ratings, validation, checkpoints, group)
 
     def _fit(

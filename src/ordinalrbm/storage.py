@@ -15,7 +15,7 @@ import importlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,10 +135,16 @@ def _checksum_text(checksum: str) -> bytes:
     return f'","{_CHECKSUM}":"{checksum}"}}'.encode()
 
 
-def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Arrays and header of a model file, all checksums verified."""
+def _anything(name: str) -> bool:
+    return True
+
+
+def read(
+    path: str | os.PathLike, wanted: Callable[[str], bool] = _anything
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Arrays and header of a model file, all checksums verified; or only some of the arrays."""
     with _opened(path) as (file, front, header):
-        return _arrays(file, front, header), header
+        return _arrays(file, front, header, wanted), header
 
 
 class Glance(NamedTuple):
@@ -157,7 +163,7 @@ class Glance(NamedTuple):
 def glance(path: str | os.PathLike, prefix: str = "history.") -> Glance:
     """Read the header and the arrays whose names begin so; the others may be of any size."""
     with _opened(path) as (file, front, header):
-        arrays = _arrays(file, front, header, prefix)
+        arrays = _arrays(file, front, header, lambda name: name.startswith(prefix))
         return Glance(header, {place.name: place.shape for place in front.places}, arrays)
 
 
@@ -248,11 +254,11 @@ def _which_release(header: dict[str, Any]) -> str:
 
 
 def _arrays(
-    file: Any, front: Front, header: dict[str, Any], prefix: str = ""
+    file: Any, front: Front, header: dict[str, Any], wanted: Callable[[str], bool] = _anything
 ) -> dict[str, np.ndarray]:  # fmt: skip
     arrays = {}
     for place in front.places:
-        if not place.name.startswith(prefix):
+        if not wanted(place.name):
             continue
         arrays[place.name], checksum = container.read_array(file, front, place)
         if checksum != header["checksums"][place.name]:

@@ -4,6 +4,8 @@ Sums over the answers of a column are made of one float32 sum per process, and s
 order: numbers of size one agree to some 1e-6 after three epochs. Precisions are up to 20.
 """
 
+import shutil
+
 import numpy as np
 import pytest
 from in_a_group import (
@@ -15,6 +17,7 @@ from in_a_group import (
     killed_after,
     ragged,
     ratings,
+    stopped_after_two_epochs,
     three_binary_epochs,
     three_rows,
 )
@@ -56,21 +59,46 @@ def test_processes_agree_in_a_seed_that_is_left_to_chance(tmp_path):
     assert_same_bits([each["history"] for each in found])
 
 
-def test_going_on_from_a_checkpoint_of_another_number_of_processes(tmp_path, monkeypatch):
-    """One process is stopped after its first epoch; two go on, and end where one would have."""
-    truth = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0).fit(ratings())
+@pytest.fixture(scope="module")
+def of_one():
+    return orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0).fit(ratings())
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Trail, "after", killed_after(1))
-        with pytest.raises(RuntimeError, match="killed"):
-            fit_with_checkpoints(tmp_path / "none")
-    assert [path.name for path in (tmp_path / "steps").glob("*.checkpoint")] == [
-        "continuous-000001.checkpoint"
-    ]
+
+def assert_ended_like(found, truth):
+    np.testing.assert_allclose(found["history"], truth.history_["validation"], atol=1e-5)
+    np.testing.assert_allclose(found["model"].by_rows.bias, truth.model_.by_rows.bias, atol=2e-5)
+    np.testing.assert_allclose(
+        found["model"].by_columns.bias, truth.model_.by_columns.bias, atol=2e-5
+    )
+
+
+def names(folder):
+    return sorted(path.name for path in (folder / "steps").glob("*.checkpoint"))
+
+
+def test_two_processes_go_on_from_a_checkpoint_of_one(of_one, tmp_path):
+    assert stopped_after_two_epochs(tmp_path / "none") == {}
+    assert names(tmp_path) == [f"continuous-00000{epoch}.checkpoint" for epoch in (1, 2)]
     found = found_by("fit_with_checkpoints", 2, tmp_path)
-    np.testing.assert_allclose(found[0]["history"], truth.history_["validation"], atol=1e-5)
-    np.testing.assert_allclose(found[0]["model"].by_rows.bias, truth.model_.by_rows.bias, atol=2e-5)
+    assert_ended_like(found[0], of_one)
     assert_same_bits([each["model"].by_rows for each in found])
+
+
+def test_others_go_on_from_a_checkpoint_of_two_processes(of_one, tmp_path):
+    """One process, after a part of the newest was lost, and three."""
+    found_by("stopped_after_two_epochs", 2, tmp_path)
+    assert names(tmp_path) == [
+        f"continuous-00000{epoch}-{number}of2.checkpoint" for epoch in (1, 2) for number in (1, 2)
+    ]
+    spoilt = tmp_path / "spoilt"
+    shutil.copytree(tmp_path / "steps", spoilt / "steps")
+    (spoilt / "steps" / "continuous-000002-2of2.checkpoint").unlink()
+    with pytest.warns(UserWarning, match="part 2 of 2 is missing.*goes on from 'continuous-000001"):
+        assert_ended_like(fit_with_checkpoints(spoilt / "none"), of_one)
+    found = found_by("fit_with_checkpoints", 3, tmp_path)
+    assert_ended_like(found[0], of_one)
+    assert_same_bits([each["model"].by_rows for each in found])
+    assert names(tmp_path)[-3:] == [f"continuous-000003-{n}of3.checkpoint" for n in (1, 2, 3)]
 
 
 def test_processes_with_different_ratings_are_refused(tmp_path):

@@ -67,9 +67,9 @@ def test_sums_of_parts_of_the_answers_are_those_of_all():
 
     def sums(shown):
         answers = Observations.from_dense(np.where(shown, dense, -1), case.answers.n_levels)
-        gathered = regress.gather(answers, case.this, case.other)
-        image = regress.apply(answers, case.other, direction)
-        return [*gathered, image, regress.width_sums(answers, case.this, case.other, rows)]
+        gathered, ridge = regress.gather(answers, case.this, case.other)
+        image = regress.apply(answers, case.other, ridge, direction)
+        return [gathered, ridge, image, regress.width_sums(answers, case.this, case.other, rows)]
 
     first = np.arange(dense.shape[1]) % 3 == 0
     for one, other, both in zip(sums(first), sums(~first), sums(first | True), strict=True):

@@ -467,42 +467,48 @@ def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     return values
 
 
-def gather(
-    answers: Observations, this: Party, other: Party
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums of pull times feature, of the features' variances, and of squared features."""
-    slope, ridge, diagonal = np.zeros((3, *this.mean.shape), dtype=np.float32)
+def gather(answers: Observations, this: Party, other: Party) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
+    n_rows, width = this.mean.shape
+    sums = np.empty((n_rows, 2, width), dtype=np.float32)
+    ridge = np.empty((n_rows, width), dtype=np.float32)
+    no_prior = np.zeros(width, dtype=np.float32)
     _gather_rows(
-        answers.row_start, answers.column, answers.level, this, other, _work(this), slope, ridge,
-        diagonal,
+        answers.row_start, answers.column, answers.level, this, other, no_prior, _work(this), sums,
+        ridge,
     )  # fmt: skip
-    return slope, ridge, diagonal
+    return sums, ridge
 
 
 @compiled(parallel=True)
 def _gather_rows(
-    row_start: Any, column: Any, level: Any, this: Any, other: Any, work: Any, slope: Any,
-    ridge: Any, diagonal: Any,
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, precision: Any, work: Any,
+    sums: Any, ridge: Any,
 ) -> None:  # fmt: skip
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        _add_answers(
-            column[entries], level[entries], this, other, slope[d], ridge[d], diagonal[d],
-            work.tile[numba.get_thread_id()], np.int64(d),
+        _gather(
+            column[entries], level[entries], this, other, precision, sums[d, 0], ridge[d],
+            sums[d, 1], work.tile[numba.get_thread_id()], np.int64(d),
         )  # fmt: skip
 
 
-def apply(answers: Observations, other: Party, direction: np.ndarray) -> np.ndarray:
-    """The answers' part of the system times a direction."""
-    image = np.zeros_like(direction)
-    _apply_rows(answers.row_start, answers.column, other.mean, direction, image)
+def apply(
+    answers: Observations, other: Party, ridge: np.ndarray, direction: np.ndarray
+) -> np.ndarray:
+    """The system times a direction, as the answers have it."""
+    image = np.empty_like(direction)
+    _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
     return image
 
 
 @compiled(parallel=True)
-def _apply_rows(row_start: Any, column: Any, features: Any, direction: Any, image: Any) -> None:
+def _apply_rows(
+    row_start: Any, column: Any, features: Any, ridge: Any, direction: Any, image: Any
+) -> None:
     for d in prange(row_start.size - 1):
-        _add_images(column[row_start[d] : row_start[d + 1]], features, direction[d], image[d])
+        entries = slice(row_start[d], row_start[d + 1])
+        _apply(column[entries], features, ridge[d], direction[d], image[d])
 
 
 def width_sums(answers: Observations, this: Party, other: Party, rows: slice) -> np.ndarray:
@@ -574,6 +580,11 @@ def moments(party: Party) -> Moments:
     products = (mean.T @ mean).astype(np.float64)
     total, doubt = (part.sum(axis=0, dtype=np.float64) for part in (mean, variance))
     return Moments(len(mean), total, products, doubt)
+
+
+def agreed(*turns: Turn) -> tuple[Turn, ...]:
+    """The turns that all processes take: those of the only one."""
+    return turns
 
 
 def turned(party: Party, turn: Turn) -> Party:

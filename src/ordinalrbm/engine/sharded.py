@@ -1,8 +1,9 @@
 """Half-sweeps by several processes, each of which has some of the rows.
 
 Every process, a rank, keeps its rows with their parameters, and all of the columns. Rows are
-renewed where they are. A column's answers are spread over all ranks, so that every sum over them is
-added up, and all ranks take the same step or make the same draw.
+renewed where they are. A column's answers are spread over all ranks, so that it is renewed in
+stages: every sum over its answers goes to the rank that looks after the column, and what that rank
+makes of it to all others; chains of columns draw the same everywhere.
 
 Of continuous factors, :class:`Rows` and :class:`Columns` have the functions of
 :mod:`ordinalrbm.engine.regress`, by an engine for one process and, for columns, in the stages of
@@ -35,17 +36,18 @@ class _Sharded:
 
     def __init__(self, engine: Any, group: Any) -> None:
         self.engine, self.group = engine, group
+        self.turned = engine.turned
         self.shift, self.draw_towards = engine.shift, engine.draw_towards
 
-    def turned(self, party: Party, turn: Turn) -> Party:
-        """The party in other axes, those that rank 0 has found.
+    def agreed(self, *turns: Turn) -> tuple[Turn, ...]:
+        """The turns that rank 0 has found.
 
         Eigenvectors have any sign, and on another kind of machine the other one may come out; rows
         and columns would no longer fit together.
         """
-        turn = Turn(*map(np.array, turn))
-        self.group.hand_out(*turn)
-        return self.engine.turned(party, turn)
+        copies = tuple(Turn(*map(np.array, turn)) for turn in turns)
+        self.group.hand_out(*(part for turn in copies for part in turn))
+        return copies
 
 
 class Rows(_Sharded):
@@ -78,40 +80,16 @@ class Columns(_Sharded):
         super().__init__(engine, group)
         self.moments, self.shares = engine.moments, engine.shares
         self.step_squares = engine.step_squares
-        self.library, self.array, self.move_widths = (
-            engine.library, engine.array, engine.move_widths
-        )  # fmt: skip
 
     def renew(
         self, answers: Any, this: Party, other: Party, prior: Prior, spread: bool = True
     ) -> Any:
-        """Renew the columns; afterwards all ranks have those of rank 0, to the last bit.
+        """Renew the columns; afterwards all ranks have the same, to the last bit.
 
-        Sums are the same bytes everywhere, and so is what is made of them on machines of one kind.
-        On others it may be rounded differently, and would drift apart.
+        Each column is the work of one rank: machines of different kinds round differently, and
+        what all of them computed would drift apart.
         """
-        steps_variance = staged.renew(self, answers, this, other, prior, spread)
-        self.group.hand_out(this.mean, this.variance)
-        self.group.hand_out(this.steps, this.widths, steps_variance)
-        return steps_variance
-
-    # Stages
-
-    def gather(self, answers: Any, this: Party, other: Party) -> Any:
-        """Sums of pull times feature, of the features' variances, and of squared features."""
-        return self._summed(*self.engine.gather(answers, this, other))
-
-    def apply(self, answers: Any, other: Party, direction: Any) -> Any:
-        """The answers' part of the system times a direction."""
-        return self._summed(self.engine.apply(answers, other, direction))[0]
-
-    def width_sums(self, answers: Any, this: Party, other: Party, rows: slice) -> Any:
-        """Systems of the log widths, their slopes in place of the first column."""
-        return self._summed(self.engine.width_sums(answers, this, other, rows))[0]
-
-    def _summed(self, *parts: Any) -> tuple[Any, ...]:
-        self.group.add_up(*parts)
-        return parts
+        return staged.renew(self.engine, answers, this, other, prior, spread, self.group)
 
 
 # ---- binary factors ------------------------------------------------------------------------------

@@ -3,25 +3,31 @@
 :mod:`ordinalrbm.engine.regress` renews a row from its first answer to its last step. On a GPU long
 rows are shared by many programs, and on many machines a column's answers are spread over all of
 them: there every sum over answers is a stage of its own, and what lies between is arithmetic on
-arrays with a line per row. Stages are functions of an engine or methods of an object:
+arrays with a line per row. Stages are functions of an engine; the first three are sums over
+answers, without what the prior says:
 
-- ``gather(answers, this, other)``: sums of pull times feature, of the features' variances, and of
-  squared features, each (rows, 1 + R);
-- ``apply(answers, other, direction)``: the answers' part of the system times a direction;
+- ``gather(answers, this, other)``: slope and diagonal of the system, (rows, 2, 1 + R), and the
+  features' variances, which are its ridge, (rows, 1 + R);
+- ``apply(answers, other, ridge, direction)``: the system times a direction;
 - ``width_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log widths,
   with the slopes in place of the first column;
 - ``move_widths(this, prior, system, rows)``: Newton's step for them; variances of the steps;
 - ``library``: numpy or torch, of which ``where``, ``isinf`` and the like are used, and
   ``array(values, like)`` to hand over a small array.
+
+Where several processes have answers of the same rows, each looks after a share of these: what lies
+between the stages is done once for every row, and it does not matter if some round differently.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.engine.party import Party, Prior
+from ordinalrbm.ranks import ALONE
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
 STEPS = 2
@@ -37,31 +43,41 @@ _BLOCK_BYTES = 2**28
 
 
 def renew(
-    stages: Any, answers: Any, this: Party, other: Party, prior: Prior, spread: bool = True
-) -> Any:
+    stages: Any, answers: Any, this: Party, other: Party, prior: Prior, spread: bool = True,
+    among: Any = ALONE,
+) -> Any:  # fmt: skip
     """Renew the rows in place, given the columns; returns the variances of their steps.
 
-    The same as :func:`ordinalrbm.engine.regress.renew`, to float rounding.
+    The same as :func:`ordinalrbm.engine.regress.renew`, to float rounding; ``among`` are the
+    processes that have answers of these rows.
     """
-    where = stages.library.where
+    where, mine = stages.library.where, among.share(len(this.mean))
     precision = stages.array(prior.precision, this.mean)
     stays = stages.library.isinf(precision)
     own = where(stays, 0.0, precision)
-    slope, ridge, diagonal = stages.gather(answers, this, other)
-    ridge += own
-    diagonal = where(stays, 1.0, diagonal + ridge)  # of what stays, anything but zero
-    slope = where(stays, 0.0, slope - ridge * this.mean)
-    this.mean[:] += _solved(stages, answers, other, (slope, ridge, diagonal), stays)
+    sums, ridge = stages.gather(answers, this, other)
+    found = among.summed_share(sums)
+    slope = where(stays, 0.0, found[:, 0] - own * this.mean[mine])
+    diagonal = where(stays, 1.0, found[:, 1] + own)  # of what stays, anything but zero
+    system = _System(slope, diagonal, own, stays)
+    this.mean[mine] += _solved(
+        system, ridge, lambda direction: stages.apply(answers, other, ridge, direction), among,
+        stages.library,
+    )  # fmt: skip
     if spread:
         told = (diagonal - own) / UNDERSTATED
-        this.variance[:] = where(stays, 0.0, 1.0 / (own + told))
+        this.variance[mine] = where(stays, 0.0, 1.0 / (own + told))
+    among.complete(this.mean, this.variance)
+    variance = 0.0 * this.steps
     if prior.steps_precision.size < 2 or np.isinf(prior.steps_precision[1]):
-        return 0.0 * this.steps
-    found = []
+        return variance
     for rows in _row_blocks(*this.steps.shape):
-        system = stages.width_sums(answers, this, other, rows)
-        found.append(stages.move_widths(this, prior, system, rows))
-    return stages.library.concatenate(found) if found else 0.0 * this.steps
+        systems = among.summed_share(stages.width_sums(answers, this, other, rows))
+        share = among.share(rows.stop - rows.start)
+        mine = slice(rows.start + share.start, rows.start + share.stop)
+        variance[mine] = stages.move_widths(this, prior, systems, mine)
+        among.complete(this.steps[rows], this.widths[rows], variance[rows])
+    return variance
 
 
 def _row_blocks(n_rows: int, n_steps: int) -> list[slice]:
@@ -70,27 +86,42 @@ def _row_blocks(n_rows: int, n_steps: int) -> list[slice]:
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
+class _System(NamedTuple):
+    """Slopes and systems of the rows that a process looks after, and what priors add to them."""
+
+    slope: Any
+    diagonal: Any
+    own: Any
+    stays: Any
+
+
 def _solved(
-    stages: Any, answers: Any, other: Party, system: tuple[Any, Any, Any], stays: Any
+    system: _System, like: Any, applied: Callable[[Any], Any], among: Any, library: Any
 ) -> Any:
-    """Conjugate gradients with the diagonal as preconditioner, for all rows at once."""
-    where = stages.library.where
-    slope, ridge, diagonal = system
-    direction = slope / diagonal
+    """Conjugate gradients with the diagonal as preconditioner, for all of these rows at once.
+
+    ``applied`` takes and gives all rows, in the shape of ``like``.
+    """
+    where, (slope, diagonal, own, stays) = library.where, system
+    whole = library.empty_like(like)
+    direction = whole[among.share(len(whole))]
+    direction[:] = slope / diagonal
     size = (slope * direction).sum(1)
     least = SOLVED * size
     move = 0.0 * direction
-    for _ in range(STEPS):
-        image = stages.apply(answers, other, direction)
-        image += ridge * direction
+    for step in range(STEPS):
+        among.complete(whole)
+        image = among.summed_share(applied(whole))
+        image += own * direction
         # What is solved stays; its direction may be zero, and a share of nothing is not a number.
         goes_on = size > least
         along = where(goes_on, size / where(goes_on, (direction * image).sum(1), 1.0), 0.0)
         move += along[:, None] * direction
+        if step == STEPS - 1:
+            break
         slope = where(stays, 0.0, slope - along[:, None] * image)
         scaled = slope / diagonal
         before, size = size, (slope * scaled).sum(1)
-        direction = (
-            scaled + where(goes_on, size / where(goes_on, before, 1.0), 0.0)[:, None] * direction
-        )
+        direction *= where(goes_on, size / where(goes_on, before, 1.0), 0.0)[:, None]
+        direction += scaled
     return move

@@ -42,7 +42,6 @@ from ordinalrbm.learn.checkpoint import (
     unpack_into,
 )
 from ordinalrbm.learn.loop import learn, refuse_divergence, refuse_nonsense
-from ordinalrbm.learn.machines import agreed_trail
 from ordinalrbm.learn.monitor import usual_rating
 from ordinalrbm.learn.priors import Priors, starting_priors
 from ordinalrbm.learn.schedule import MOST_OFTEN, Schedule
@@ -125,7 +124,7 @@ def fit(
     """Learn a model; rows and columns must already be in random order."""
     model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
     learner = _Learner(model, observations, validation, settings)
-    trail = agreed_trail(learner.machine.group, checkpoints, "binary")
+    trail = checkpoints.of("binary")
     n_epochs = _n_epochs(observations.n_rows, settings)
     interrupted = learn(learner, trail, n_epochs, verbose=settings.verbose, watched="validation")
     found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.learnt.priors]

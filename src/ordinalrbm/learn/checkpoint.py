@@ -7,6 +7,10 @@ never stopped, on any number of threads.
 Files are written whole beside their place and then moved, and the last two of each learner are
 kept. The file's checksums tell whether it is as it was written. Beside the state stands whose it
 is: the settings of the fit and digests of its data.
+
+Where several processes learn together, each has some of the rows, and a checkpoint is a file of
+each: its rows, and in the first all else. It counts when all of them are there and of one moment.
+Any number of processes can go on from it, each by the rows that are now its own.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +34,9 @@ from ordinalrbm import __version__, storage
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.locking import NAME as LOCK
 from ordinalrbm.locking import Lock
+from ordinalrbm.ranks import ALONE, Alone, Group
 from ordinalrbm.storage import plain_number
 from ordinalrbm.stored import LARGEST_PARAMETER, Stored, wrong
 from ordinalrbm.whole import LEFT_OVER, check_place
@@ -325,13 +332,52 @@ def digest(*parts: Any) -> str:
 # ---- files ------------------------------------------------------------------------------------
 
 
+class Lines(NamedTuple):
+    """Rows that a file holds of how many, and the names of the arrays with a line for each."""
+
+    start: int
+    stop: int
+    of: int
+    arrays: list[str]
+
+    @classmethod
+    def from_json(cls, said: Any) -> Lines | None:
+        """What stands in a header; None where a state is not by rows."""
+        if said is None:
+            return None
+        start, stop, of = (_expect(said, name, int) for name in cls._fields[:3])
+        arrays = _expect(said, "arrays", list)
+        if not 0 <= start <= stop <= of or not all(isinstance(name, str) for name in arrays):
+            raise ValueError("it says nothing sensible about its rows")
+        return cls(start, stop, of, arrays)
+
+
+class Share(NamedTuple):
+    """Which of how many files of a checkpoint it is, from 1; all of them have the same stamp."""
+
+    number: int
+    of: int
+    stamp: int
+
+
 class About(NamedTuple):
-    """What a checkpoint says of itself: of which learner it is, how far that was, and whose."""
+    """What a checkpoint says of itself: of which learner it is, how far that was, and whose.
+
+    ``rows`` says which rows are in the file, if its state is by rows, and ``share`` which file of
+    several it is.
+    """
 
     part: str
     epoch: int
     finished: bool
     identity: dict[str, Any]
+    rows: Lines | None = None
+    share: Share | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a header holds it."""
+        rows, share = (part and part._asdict() for part in (self.rows, self.share))
+        return {**self._asdict(), "rows": rows, "share": share}
 
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> About:
@@ -345,47 +391,155 @@ class About(NamedTuple):
         if not 0 <= seed < 2**31:
             raise ValueError(f"it has {seed!r:.40} as its seed")
         part, epoch = _expect(said, "part", str), _expect(said, "epoch", int)
-        return cls(part, epoch, _expect(said, "finished", bool), identity)
+        share = said.get("share")
+        return cls(
+            part, epoch, _expect(said, "finished", bool), identity,
+            Lines.from_json(said.get("rows")),
+            None if share is None else Share(*(_expect(share, n, int) for n in Share._fields)),
+        )  # fmt: skip
 
 
-def _expect(inside: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = inside.get(name)
+def _expect(inside: Any, name: str, kind: type) -> Any:
+    value = inside.get(name) if isinstance(inside, Mapping) else None
     if type(value) is not kind:
         raise ValueError(f"it says nothing sensible as its '{name}'")
     return value
 
 
+class _Files(NamedTuple):
+    """The files of one checkpoint: one, or those that are there of several, by their numbers."""
+
+    name: str
+    of: int | None
+    paths: dict[int, Path]
+
+    @property
+    def part(self) -> str:
+        """Of which learner it is."""
+        return self.name.rpartition("-")[0]
+
+    @property
+    def missing(self) -> int | None:
+        """Number of the first file that is not there, if one is not."""
+        return next((k for k in range(1, (self.of or 1) + 1) if k not in self.paths), None)
+
+    @property
+    def first(self) -> Path:
+        """The file that stands for all of them."""
+        return self.paths[min(self.paths)]
+
+
+def _path(folder: Path, name: str, number: int = 1, of: int = 1) -> Path:
+    return folder / (f"{name}-{number}of{of}{_SUFFIX}" if of > 1 else f"{name}{_SUFFIX}")
+
+
+def _newest_first(paths: Iterable[Path]) -> list[_Files]:
+    """Files that belong together, by their names."""
+    found: dict[tuple[str, int], _Files] = {}
+    for path in paths:
+        shared = re.fullmatch(r"(.+)-(\d{1,9})of(\d{1,9})", path.stem)
+        name, of = (shared[1], int(shared[3])) if shared else (path.stem, 0)
+        files = found.setdefault((name, of), _Files(name, of or None, {}))
+        files.paths[int(shared[2]) if shared else 1] = path
+    return [found[key] for key in sorted(found, reverse=True)]
+
+
 class _Found(NamedTuple):
-    path: Path
+    files: _Files
     state: State
     about: About
 
+    @property
+    def path(self) -> Path:
+        """The file to name in a sentence."""
+        return self.files.first
 
-def _read(path: Path) -> _Found:
-    """A checkpoint as it was written, or a ValueError."""
+
+def _read(files: _Files, among: Group | Alone) -> _Found:
+    """A checkpoint as it was written, with the rows of this process, or a ValueError."""
+    if files.missing is not None:
+        raise ValueError(f"part {files.missing} of {files.of} is missing")
+    abouts = {number: _about(files, number) for number in sorted(files.paths)}
+    first = abouts[1]
+    if first.rows is None:
+        return _Found(files, _opened(files, 1)[0], first)
+    rows = _followed(list(abouts.values()))
+    by_rows, mine = set(rows[0].arrays), among.share(rows[0].of)
+    state = dict(_opened(files, 1, lambda name: name not in by_rows)[0])
+    lines: list[State] = []
+    for number, (start, stop, _, _) in enumerate(rows, 1):
+        chosen = slice(max(mine.start, start) - start, min(mine.stop, stop) - start)
+        # Who has no rows at all takes none of the first file, for the shapes.
+        if chosen.start < chosen.stop or (number == 1 and mine.start == mine.stop):
+            found, _ = _opened(files, number, by_rows.__contains__)
+            lines.append(_lines(found, by_rows, stop - start, chosen))
+    for name in by_rows:
+        parts = [part[name] for part in lines]
+        state[name] = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    return _Found(files, state, first._replace(rows=None, share=None))
+
+
+def _opened(
+    files: _Files, number: int, wanted: Callable[[str], bool] = lambda name: True
+) -> tuple[State, Mapping[str, Any]]:
+    """Arrays and header of one file; a ValueError says which of several it is."""
+    where = "" if files.of is None else f"part {number} of {files.of}: "
     try:
-        state, header = storage.read(path)
+        return storage.read(files.paths[number], wanted)
     except DataError as error:
-        raise ValueError(str(error.__cause__ or error)) from error
+        raise ValueError(f"{where}{error.__cause__ or error}") from error
     except MemoryError as error:
-        raise ValueError("it does not fit into memory") from error
+        raise ValueError(f"{where}it does not fit into memory") from error
+
+
+def _about(files: _Files, number: int) -> About:
+    """What one file says of itself, if that is what its name says."""
+    _, header = _opened(files, number, lambda name: False)
     about = About.of(header)
-    if about.part != _part_of(path):
+    if about.part != files.part:
         raise ValueError(f"it is of {about.part!r:.40}, which its name is not")
-    return _Found(path, state, about)
+    place = None if about.share is None else about.share[:2]
+    if place != (None if files.of is None else (number, files.of)):
+        raise ValueError(f"part {number} of {files.of or 1} is another one")
+    return about
+
+
+def _followed(abouts: list[About]) -> list[Lines]:
+    """Rows of the files of a checkpoint, which must be of one moment and follow one another."""
+    for number, about in enumerate(abouts, 1):
+        if _moment(about) != _moment(abouts[0]):
+            raise ValueError(f"part {number} of {len(abouts)} is of another moment")
+    rows = [about.rows for about in abouts if about.rows is not None]
+    starts, stops = ([each[end] for each in rows] for end in (0, 1))
+    alike = all(each[2:] == rows[0][2:] for each in rows)
+    if not alike or len(rows) < len(abouts) or [*starts, rows[0].of] != [0, *stops]:
+        raise ValueError("the rows of its parts do not follow one another")
+    return rows
+
+
+def _moment(about: About) -> tuple[Any, ...]:
+    return *about[:4], about.share and about.share.stamp
+
+
+def _lines(state: State, by_rows: set[str], n: int, chosen: slice) -> State:
+    if set(state) != by_rows or any(part.ndim < 1 or len(part) != n for part in state.values()):
+        raise ValueError("its arrays are not those of the rows that it names")
+    return {name: part[max(chosen.start, 0) : max(chosen.stop, 0)] for name, part in state.items()}
 
 
 def _write(path: Path, state: State, about: About) -> None:
     storage.write(
-        path, dict(state), {"model": storage.CHECKPOINT, storage.CHECKPOINT: about._asdict()}
+        path, dict(state), {"model": storage.CHECKPOINT, storage.CHECKPOINT: about.to_json()}
     )  # fmt: skip
 
 
 def newest(place: Path) -> list[tuple[Path, About]]:
     """What the newest checkpoint of each learner in a folder, or one file, says of itself."""
     paths = sorted(place.glob(f"*{_SUFFIX}")) if place.is_dir() else [place]
+    oldest_first = _newest_first(paths)[::-1]
+    whole = [files for files in oldest_first if files.missing is None] or oldest_first
     found = []
-    for path in {_part_of(path): path for path in paths}.values():
+    for path in {files.part: files.first for files in whole}.values():
         with storage.refused_if_useless(path):
             found.append((path, About.of(storage.glance(path).header)))
     return found
@@ -406,23 +560,24 @@ class Checkpoints:
     resume : bool
         Whether to go on from checkpoints that are there; otherwise they are refused, so that
         none is lost.
-    writes : bool
-        Whether any are written, or only read: of the processes that learn together, one writes.
+    among : Group or Alone
+        The processes that learn together: all of them make these objects, and go on from the same
+        checkpoints.
     """
 
     def __init__(
         self, folder: str | os.PathLike | None, every: Any = "5 min", resume: bool = True,
-        writes: bool = True,
+        among: Group | Alone = ALONE,
     ) -> None:  # fmt: skip
-        self.folder, self.writes = None if folder is None else Path(folder), writes
+        self.folder, self.among = None if folder is None else Path(folder), among
         self.interval = interval(every)
         self.identity: dict[str, Any] = {}
         self._found: dict[str, _Found] = {}
         self._lock: Lock | None = None
         if self.folder is None:
             return
-        if writes:
-            self._lock = _prepare(self.folder)
+        place = self.folder
+        self._lock = among.together(lambda: None if among.rank else _prepare(place))
         try:
             self._look_around(self.folder, resume)
         except BaseException:
@@ -439,12 +594,17 @@ class Checkpoints:
 
     def _look_around(self, folder: Path, resume: bool) -> None:
         there = sorted(folder.glob(f"*{_SUFFIX}"), reverse=True)
+        seen = [(folder / LOCK).exists(), *(path.name for path in there)]
+        if any(other != seen for other in self.among.told(seen)):
+            raise _not_shared(folder)
         if there and not resume:
             raise DataError(
                 f"Folder '{folder}' holds checkpoints; resume from them, or give another folder."
             )
-        for part in sorted({_part_of(path) for path in there}):
-            _keep_newest(self._found, part, [path for path in there if _part_of(path) == part])
+        checkpoints = _newest_first(there)
+        for part in sorted({files.part for files in checkpoints}):
+            of_part = [files for files in checkpoints if files.part == part]
+            _keep_newest(self._found, part, of_part, self.among)
 
     @property
     def are_kept(self) -> bool:
@@ -470,9 +630,24 @@ class Checkpoints:
     def _each(self) -> Iterator[_Found]:
         return iter(self._found.values())
 
-    def of(self, part: str) -> Trail:
-        """Those of one learner; fits that learn one thing after another have several."""
-        return Trail(self, part, self._found.pop(part, None))
+    def of(
+        self, part: str, n_rows: int | None = None, by_rows: Callable[[str], bool] | None = None
+    ) -> Trail:
+        """Those of one learner; fits that learn one thing after another have several.
+
+        Parameters
+        ----------
+        part : name of the learner
+        n_rows, by_rows
+            Of a learner whose state has a line for each row in some arrays: how many rows all
+            processes have, and whether an array of this name is one of them. Each process then has
+            the rows of its share in its state. Other states are the same in all processes.
+        """
+        found = self._found.pop(part, None)
+        if n_rows is None or by_rows is None:
+            return Trail(self, part, found)
+        mine = self.among.share(n_rows)
+        return Trail(self, part, found, Lines(mine.start, mine.stop, n_rows, []), by_rows)
 
 
 def _prepare(folder: Path) -> Lock:
@@ -498,31 +673,58 @@ def _unusable(folder: Path, error: OSError | DataError) -> DataError:
     )
 
 
-def _part_of(path: Path) -> str:
-    return path.name.rpartition("-")[0]
+def _not_shared(folder: Path) -> DataError:
+    return DataError(
+        f"Not all processes find the same files in folder '{folder}'; give a folder that all of "
+        "their machines share."
+    )
 
 
-def _keep_newest(found: dict[str, _Found], part: str, newest_first: list[Path]) -> None:
-    """Read the newest that is not damaged; say which ones are."""
+def _keep_newest(
+    found: dict[str, _Found], part: str, newest_first: list[_Files], among: Group | Alone
+) -> None:
+    """Read the newest that no process finds damaged; say which ones are."""
     damaged: list[str] = []
-    for path in newest_first:
+    for files in newest_first:
+        error, read = None, None
         try:
-            found[part] = _read(path)
+            read = _read(files, among)
+        except ValueError as raised:
+            error = str(raised)
+        first_error = next(filter(None, among.told(error)), None)
+        if first_error is None and read is not None:
+            found[part] = read
             break
-        except ValueError as error:
-            damaged.append(f"Checkpoint '{path}' is damaged ({error})")
+        damaged.append(f"Checkpoint '{files.first}' is damaged ({first_error})")
     instead = f"goes on from '{found[part].path.name}'" if part in found else "begins anew"
-    for sentence in damaged:
+    for sentence in damaged if among.rank == 0 else ():
         warnings.warn(f"{sentence}; learning {instead}.", stacklevel=4)
+
+
+def _restore(learner: Any, found: _Found) -> None:
+    try:
+        learner.restore(found.state)
+        if len(learner.history) != found.about.epoch:
+            raise ValueError("its history is not as long as it says")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(
+            f"Checkpoint '{found.path}' cannot be used ({error}); remove it, and learning goes on "
+            "from the one before it, or begins anew."
+        ) from error
 
 
 class Trail:
     """The checkpoints of one learner, from the one to go on from to the newest."""
 
-    def __init__(self, checkpoints: Checkpoints, part: str, found: _Found | None) -> None:
+    def __init__(
+        self, checkpoints: Checkpoints, part: str, found: _Found | None,
+        rows: Lines | None = None, by_rows: Callable[[str], bool] = lambda name: False,
+    ) -> None:  # fmt: skip
         self._checkpoints, self._part, self._found = checkpoints, part, found
-        self._kept = [] if found is None else [found.path]
-        self._pending: tuple[int, State, bool] | None = None
+        self._among, self._rows, self._by_rows = checkpoints.among, rows, by_rows
+        # Files of those to keep, by what all of their names begin with and how many they are.
+        self._kept = [] if found is None else [found.files[:2]]
+        self._pending: tuple[State, About] | None = None
         self._written_at, self._written_epoch = time.monotonic(), 0
         self._has_failed = False
 
@@ -530,60 +732,96 @@ class Trail:
         """Let a learner go on where the newest checkpoint has left off, if there is one."""
         if self._found is None:
             return
-        try:
-            learner.restore(self._found.state)
-            if len(learner.history) != self._found.about.epoch:
-                raise ValueError("its history is not as long as it says")
-        except (ValueError, TypeError, OverflowError) as error:
-            raise DataError(
-                f"Checkpoint '{self._found.path}' cannot be used ({error}); remove it, and "
-                "learning goes on from the one before it, or begins anew."
-            ) from error
+        found = self._found
+        self._among.together(lambda: _restore(learner, found))
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
-
-    @property
-    def beginning(self) -> str:
-        """Name of the checkpoint to go on from; empty if there is none."""
-        return "" if self._found is None else self._found.path.name
 
     @property
     def is_kept(self) -> bool:
         """Whether any are written."""
         return self._checkpoints.are_kept
 
+    @property
+    def _is_shared(self) -> bool:
+        """Whether each process writes a file with its rows."""
+        return self._rows is not None and self._among.size > 1
+
     def after(self, learner: Any, state: State) -> None:
         """Take note of the end of an epoch and the state then; write it if it is time."""
-        if not self._checkpoints.are_kept or not self._checkpoints.writes:
+        if not self.is_kept or (self._among.rank > 0 and not self._is_shared):
             return
         epoch, is_last = len(learner.history), not learner.goes_on()
-        self._pending = epoch, state, is_last
         due = self._checkpoints.interval
         waited = time.monotonic() - self._written_at >= due.seconds
-        if is_last or waited or epoch - self._written_epoch >= due.epochs:
-            self.flush()
+        is_due = is_last or waited or epoch - self._written_epoch >= due.epochs
+        stamp = 0
+        if self._is_shared:  # clocks differ
+            number = self._among.of_first(2 * secrets.randbits(60) + int(is_due))
+            stamp, is_due = number // 2, bool(number % 2)
+        self._pending = self._own(epoch, is_last, state, stamp)
+        if is_due:
+            self._written_by_all(self.flush())
 
-    def flush(self) -> None:
-        """Write the last epoch that has ended, unless that is done."""
-        if self._pending is None:
-            return
-        epoch, state, is_last = self._pending
-        assert self._checkpoints.folder is not None, "nothing is pending without a folder"
-        path = self._checkpoints.folder / f"{self._part}-{epoch:06d}{_SUFFIX}"
+    def _own(self, epoch: int, is_last: bool, state: State, stamp: int) -> tuple[State, About]:
+        """What this process has to write, and what the file says of itself."""
         about = About(self._part, epoch, is_last, self._checkpoints.identity)
+        if self._rows is None:
+            return state, about
+        names = sorted(filter(self._by_rows, state))
+        about = about._replace(rows=self._rows._replace(arrays=names))
+        if not self._is_shared:
+            return state, about
+        rank, size = self._among.rank, self._among.size
+        # What is not by rows is the same everywhere, and stands in the first file.
+        own = {name: state[name] for name in names} if rank else state
+        return own, about._replace(share=Share(rank + 1, size, stamp))
+
+    def flush(self) -> str | None:
+        """Write the last epoch that has ended, unless that is done; returns its name if it is.
+
+        No other process need do the same: they may be anywhere when Ctrl-C comes.
+        """
+        if self._pending is None:
+            return None
+        state, about = self._pending
+        assert self._checkpoints.folder is not None, "nothing is pending without a folder"
+        name, share = f"{self._part}-{about.epoch:06d}", about.share or Share(1, 1, 0)
         try:
-            _write(path, state, about)
-            self._forget_older(path)
+            _write(_path(self._checkpoints.folder, name, *share[:2]), state, about)
         except (DataError, OSError) as error:
             self._tell_of_failure(error)
-        self._pending = None
-        self._written_at, self._written_epoch = time.monotonic(), epoch
+            return None
+        finally:
+            self._pending = None
+            self._written_at, self._written_epoch = time.monotonic(), about.epoch
+        if not self._is_shared:
+            self._forget_older(name, None)
+        return name
 
-    def _forget_older(self, newest: Path) -> None:
-        self._kept = [*(path for path in self._kept if path != newest), newest][-_KEPT:]
-        for path in newest.parent.glob(f"{self._part}-*{_SUFFIX}"):
-            if path not in self._kept:
+    def _written_by_all(self, name: str | None) -> None:
+        """Older ones are forgotten when no process can be missing any more."""
+        if not self._is_shared:
+            return
+        names = self._among.told(name)
+        if self._among.rank == 0 and None not in names:
+            self._forget_older(names[0], self._among.size)
+
+    def _forget_older(self, name: str, of: int | None) -> None:
+        """Remove what is neither the newest nor one to fall back on."""
+        folder, newest = self._checkpoints.folder, (name, of)
+        assert folder is not None, "nothing is written without a folder"
+        there = _newest_first(folder.glob(f"{self._part}-*{_SUFFIX}"))
+        if any(files[:2] == newest and files.missing is not None for files in there):
+            self._tell_of_failure(_not_shared(folder))
+            return
+        self._kept = [*(kept for kept in self._kept if kept != newest), newest][-_KEPT:]
+        older = (files for files in there if files[:2] not in self._kept)
+        try:
+            for path in (path for files in older for path in files.paths.values()):
                 path.unlink()
+        except OSError as error:
+            self._tell_of_failure(error)
 
     def _tell_of_failure(self, error: Exception) -> None:
         """A full disk is no reason to lose what is being learnt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ from ordinalrbm.learn.checkpoint import (
     taken_history,
 )
 from ordinalrbm.learn.loop import learn
-from ordinalrbm.learn.machines import agreed_trail, machine_for
+from ordinalrbm.learn.machines import machine_for
 from ordinalrbm.model.continuous import (
     Parties,
     dealt,
@@ -125,25 +126,27 @@ class _Learner:
         return is_best
 
     def state(self) -> State:
-        """All that is needed to go on from here."""
+        """All that is needed to go on from here, with the rows of this process only."""
         return {
-            **flat("parties", self.machine.fetched(self.parties)),
-            **flat("best", self.machine.fetched(self.best)),
+            **flat("parties", self.machine.own_part(self.parties)),
+            **flat("best", self.machine.own_part(self.best)),
             **flat("last", self.last),
             **flat_history(self.history),
         }
 
     def restore(self, state: State) -> None:
         """Go on from there."""
+        # Before anything can fail in one process, while others wait for its rows.
+        like = [self._matrix(self.parties)] if self.settings.n_averaged > 1 else []
         unwatched = ("validation",) if self.validation is None else ()
         history = taken_history(state, Record, unwatched=unwatched)
-        there = self.machine.fetched(self.parties)
+        here = self.machine.own_part(self.parties)
         self.parties, self.best = (
-            self.machine.placed(_taken_parties(name, state, there)) for name in ("parties", "best")
+            self.machine.placed_part(_taken_parties(name, state, here))
+            for name in ("parties", "best")
         )
-        n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
-        one = self._matrix(self.parties)
-        self.last = [taken_model(f"last.{k}", state, one) for k in range(n_last)]
+        n_last = min(len(history), self.settings.n_averaged)
+        self.last = [taken_model(f"last.{k}", state, one) for one in like for k in range(n_last)]
         self.best_epoch, self.best_value, self.goal, self.waited = 0, -np.inf, -np.inf, 0
         for line in history:
             self._take_note(line.epoch, line.validation)
@@ -158,6 +161,11 @@ class _Learner:
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
+
+
+def _is_by_rows(name: str) -> bool:
+    """Whether an array of a state has a line for each row."""
+    return re.fullmatch(r"(parties|best)\.(rows\.\w+|row_prior\.steps)", name) is not None
 
 
 def _taken_parties(name: str, state: State, like: Parties) -> Parties:
@@ -206,7 +214,7 @@ def fit(
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
-    trail = agreed_trail(learner.machine.group, checkpoints, "continuous")
+    trail = checkpoints.of("continuous", observations.n_rows, _is_by_rows)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):

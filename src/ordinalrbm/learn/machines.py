@@ -17,7 +17,7 @@ from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.sharded import Columns, Rows
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer.pairs import Pairs, log_probability
-from ordinalrbm.learn.checkpoint import Checkpoints, Trail, digest
+from ordinalrbm.learn.checkpoint import digest
 from ordinalrbm.model.continuous import Data, Parties, View, on_cpu, to_matrix
 
 
@@ -34,8 +34,14 @@ class Machine(Protocol):
     def placed(self, parties: Parties) -> Parties:
         """Copies of parties for the machine."""
 
+    def placed_part(self, parties: Parties) -> Parties:
+        """The same, of rows that are this process's only."""
+
     def fetched(self, parties: Parties) -> Parties:
         """The machine's parties as arrays."""
+
+    def own_part(self, parties: Parties) -> Parties:
+        """The same, with the rows that are this process's only."""
 
     def copied(self, parties: Parties) -> Parties:
         """Copies that stay with the machine."""
@@ -64,6 +70,8 @@ class Cores:
     def copied(self, parties: Parties) -> Parties:
         """The same with arrays of its own."""
         return parties.copy()
+
+    placed_part, own_part = placed, fetched
 
     def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
         """Mean log probability of held-out ratings."""
@@ -126,6 +134,8 @@ class Gpu:
         """Copies on the device."""
         return _changed(parties, lambda part: part.clone())
 
+    placed_part, own_part = placed, fetched
+
     def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
         """Mean log probability of held-out ratings, computed there."""
         from ordinalrbm.infer.on_gpu import mean_log_probability
@@ -158,11 +168,13 @@ class Ranks:
 
     def __init__(self, group: ranks.Group, own: Machine) -> None:
         self.group, self.own = group, own
+        self.n_rows = 0  # of all ranks
 
     def data(self, observations: Observations, n_factors: int = 0) -> Data:
         """Of all ratings, those of this rank's rows."""
         refuse_different_ratings(self.group, observations)
-        mine = self._mine(observations.n_rows)
+        self.n_rows = observations.n_rows
+        mine = self.group.share(self.n_rows)
         data = self.own.data(observations.take_rows(np.arange(mine.start, mine.stop)), n_factors)
         return Data(
             data.rows._replace(engine=Rows(data.rows.engine, self.group)),
@@ -170,19 +182,22 @@ class Ranks:
             data.scales,
         )
 
-    def _mine(self, n_rows: int) -> slice:
-        """Rows come in random order, so that equally many have about equally many ratings."""
-        rank, size = self.group.rank, self.group.size
-        return slice(n_rows * rank // size, n_rows * (rank + 1) // size)
-
     def placed(self, parties: Parties) -> Parties:
         """Copies of this rank's rows, and of all columns."""
-        mine = self._mine(len(parties.rows.mean))
-        return self.own.placed(_of_rows(parties, lambda part: part[mine].copy()))
+        mine = self.group.share(len(parties.rows.mean))
+        return self.placed_part(_of_rows(parties, lambda part: part[mine].copy()))
+
+    def placed_part(self, parties: Parties) -> Parties:
+        """Copies of rows that are this rank's only, and of all columns."""
+        return self.own.placed(parties)
 
     def fetched(self, parties: Parties) -> Parties:
         """The rows of all ranks; all must ask for them."""
-        return _of_rows(self.own.fetched(parties), self.group.joined)
+        return _of_rows(self.own_part(parties), self.group.joined)
+
+    def own_part(self, parties: Parties) -> Parties:
+        """Rows of this rank, and all columns; nobody else need ask."""
+        return self.own.fetched(parties)
 
     def copied(self, parties: Parties) -> Parties:
         """Copies of what is here."""
@@ -199,8 +214,7 @@ class Ranks:
             whole = self.fetched(parties)
             if self.group.rank == 0:
                 total += _sum_of_log(Cores(), whole, in_use, some_pairs(held_out, strange))
-        n_rows = int(self.group.total(len(parties.rows.mean))[0])
-        mine = self._mine(n_rows)
+        mine = self.group.share(self.n_rows)
         here = ~strange & (held_out.row >= mine.start) & (held_out.row < mine.stop)
         if here.any():
             pairs = some_pairs(held_out, here)
@@ -217,17 +231,6 @@ def refuse_different_ratings(group: ranks.Group, observations: Observations) -> 
             "The processes of this run were given different ratings; give all of them the same "
             "file or table, and each takes its part."
         )
-
-
-def agreed_trail(group: ranks.Group | None, checkpoints: Checkpoints, part: str) -> Trail:
-    """The checkpoints of a learner, refused if the processes would go on from different ones."""
-    trail = checkpoints.of(part)
-    if group is not None and not group.agree(trail.beginning):
-        raise DataError(
-            f"Not all processes find the same checkpoint in folder '{checkpoints.folder}'; give a "
-            "folder that all of their machines share."
-        )
-    return trail
 
 
 def some_pairs(pairs: Pairs, chosen: np.ndarray) -> Pairs:

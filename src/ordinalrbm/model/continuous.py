@@ -165,7 +165,8 @@ def _half(
     this, other, prior, other_prior = both
     prior = _renewed(view, this, other, prior, how.widths)
     sums, other_sums = view.engine.moments(this), other_view.engine.moments(other)
-    turn, other_turn = _turns(sums, other_sums, centred=bool(np.isfinite(other_prior.precision[0])))
+    centred = bool(np.isfinite(other_prior.precision[0]))
+    turn, other_turn = view.engine.agreed(*_turns(sums, other_sums, centred))
     this, other = view.engine.turned(this, turn), other_view.engine.turned(other, other_turn)
     precision = _learnt(prior.precision, sums.turned(turn), how.weak)
     other_precision = _learnt(other_prior.precision, other_sums.turned(other_turn), how.weak)

@@ -87,8 +87,8 @@ def facing(other: Party | Facing) -> Facing:
 # ---- bias and factors -------------------------------------------------------------------------
 
 
-def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any, Any]:
-    """Sums of pull times feature, of the features' variances, and of squared features."""
+def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any]:
+    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
     seen, pieces = facing(other).seen, answers.pieces
     at = _products(answers, seen, this.mean)
     width = seen.features.shape[1]
@@ -102,15 +102,18 @@ def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any, Any]:
             *shape(width, _TILE),
         )  # fmt: skip
     found = summed(partial, pieces).split(width, dim=1)
-    return tuple(part[:, : this.mean.shape[1]].contiguous() for part in found)
+    slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
+    return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
 
 
-def apply(answers: Answers, other: Party, direction: torch.Tensor) -> torch.Tensor:
-    """The answers' part of the system times a direction."""
+def apply(
+    answers: Answers, other: Party, ridge: torch.Tensor, direction: torch.Tensor
+) -> torch.Tensor:
+    """The system times a direction, as the answers have it."""
     seen = facing(other).seen
     along = _products(answers, seen, direction)
     image = sums(answers.pieces, 0, answers.column, seen.features, along)
-    return image[:, : direction.shape[1]].contiguous()
+    return image[:, : direction.shape[1]] + ridge * direction
 
 
 def _products(answers: Answers, seen: _Seen, vectors: torch.Tensor) -> torch.Tensor:
@@ -374,6 +377,11 @@ def moments(party: Party) -> Moments:
     sums = torch.cat([products, mean.double().sum(0)[None], variance.double().sum(0)[None]])
     found = sums.cpu().numpy()
     return Moments(len(mean), found[width], found[:width], found[width + 1])
+
+
+def agreed(*turns: Turn) -> tuple[Turn, ...]:
+    """The turns that all processes take: those of the only one."""
+    return turns
 
 
 def turned(party: Party, turn: Turn) -> Party:

@@ -61,17 +61,22 @@ def renew(
 
 
 def gather(answers: Streamed, this: Party, other: Any) -> tuple[Any, ...]:
-    """Sums of pull times feature, of the features' variances, and of squared features."""
+    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
     other = regress.facing(other)
     found = [regress.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
     return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
 
 
-def apply(answers: Streamed, other: Any, direction: torch.Tensor) -> torch.Tensor:
-    """The answers' part of the system times a direction."""
+def apply(
+    answers: Streamed, other: Any, ridge: torch.Tensor, direction: torch.Tensor
+) -> torch.Tensor:
+    """The system times a direction, as the answers have it."""
     other = regress.facing(other)
     return torch.cat(
-        [regress.apply(there, other, direction[rows]) for rows, there in answers.blocks()]
+        [
+            regress.apply(there, other, ridge[rows], direction[rows])
+            for rows, there in answers.blocks()
+        ]
     )
 
 
