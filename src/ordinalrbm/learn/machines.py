@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ordinalrbm import ranks
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, SharedRows
 from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.sharded import Columns, Rows
 from ordinalrbm.errors import DataError
@@ -28,7 +28,7 @@ class Machine(Protocol):
     def group(self) -> ranks.Group | None:
         """The processes that learn together, if there are others."""
 
-    def data(self, observations: Observations) -> Data:
+    def data(self, observations: Any) -> Data:
         """Ratings in the machine's form."""
 
     def placed(self, parties: Parties) -> Parties:
@@ -127,8 +127,8 @@ class Ranks:
     """The processes of a torch process group, each with some of the rows and with all columns.
 
     What is learnt is what one process learns, to float rounding, and every rank has all of it when
-    it is fetched. So far every rank is given all ratings and keeps those of its rows: time is
-    shared, and so is the memory that learning takes, but not the memory of reading.
+    it is fetched. A rank is given the ratings of its rows, or all ratings, of which it keeps those
+    of its rows.
 
     Parameters
     ----------
@@ -139,30 +139,30 @@ class Ranks:
     def __init__(self, group: ranks.Group, own: Machine) -> None:
         self.group, self.own = group, own
 
-    def data(self, observations: Observations) -> Data:
+    def data(self, observations: Observations | SharedRows) -> Data:
         """Of all ratings, those of this rank's rows."""
-        seen = observations
-        if not self.group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
-            raise DataError(
-                "The processes of this run were given different ratings; give all of them the same "
-                "file or table, and each takes its part."
-            )
-        mine = self._mine(seen.n_rows)
-        data = self.own.data(seen.take_rows(np.arange(mine.start, mine.stop)))
+        data = self.own.data(self._own_rows(observations))
         return Data(
             data.rows._replace(engine=Rows(data.rows.engine, self.group)),
             data.columns._replace(engine=Columns(data.columns.engine, self.group)),
             data.scales,
         )
 
-    def _mine(self, n_rows: int) -> slice:
+    def _own_rows(self, seen: Observations | SharedRows) -> Observations:
         """Rows come in random order, so that equally many have about equally many ratings."""
-        rank, size = self.group.rank, self.group.size
-        return slice(n_rows * rank // size, n_rows * (rank + 1) // size)
+        if isinstance(seen, SharedRows):
+            return seen.own
+        if not self.group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
+            raise DataError(
+                "The processes of this run were given different ratings; give all of them the same "
+                "file or table, and each takes its part; or give each its own as a RatingsPart."
+            )
+        mine = self.group.share(seen.n_rows)
+        return seen.take_rows(np.arange(mine.start, mine.stop))
 
     def placed(self, parties: Parties) -> Parties:
         """Copies of this rank's rows, and of all columns."""
-        mine = self._mine(len(parties.rows.mean))
+        mine = self.group.share(len(parties.rows.mean))
         return self.own.placed(_of_rows(parties, lambda part: part[mine].copy()))
 
     def fetched(self, parties: Parties) -> Parties:
@@ -185,7 +185,7 @@ class Ranks:
             if self.group.rank == 0:
                 total += _sum_of_log(Cores(), whole, in_use, _some(held_out, strange))
         n_rows = int(self.group.total(len(parties.rows.mean))[0])
-        mine = self._mine(n_rows)
+        mine = self.group.share(n_rows)
         here = ~strange & (held_out.row >= mine.start) & (held_out.row < mine.stop)
         if here.any():
             pairs = _some(held_out, here)
