@@ -91,9 +91,14 @@ def read(
     not shared: all processes have all ratings, however they were given.
     """
     how = {"scale": scale, "item_scales": item_scales}
-    if not isinstance(ratings, RatingsPart):
+    group, is_part = ranks.current(), isinstance(ratings, RatingsPart)
+    if group is not None and may_be_shared and not group.agree(is_part):
+        raise DataError(
+            "Some processes of this run were given a RatingsPart and others all ratings; give all "
+            "of them the same."
+        )
+    if not is_part:
         return read_ratings(ratings, **how), ALONE
-    group = ranks.current()
     if group is None:
         return read_ratings(ratings.table(), **how), ALONE
     known = read_shared(ratings.table, group, **how)
@@ -102,17 +107,23 @@ def read(
 
 def read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Encoded | None:
     """Validation ratings that were given to a fit; all processes have all of them."""
+    if isinstance(among, Group) and not among.agree(type(ratings).__name__):
+        raise _different_validation()
     if ratings is None:
         return None
-    group = ranks.current()
     if isinstance(ratings, RatingsPart):
+        group = ranks.current()
         if group is not None:
             return encode_shared(known, ratings.table, group)
         return encode(known, ratings.table())
     given = among.together(lambda: encode(known, ratings))
     if isinstance(among, Group) and not among.agree(digest(given.user, given.item, given.level)):
-        raise DataError(
-            "The processes of this run were given different validation ratings; give all of them "
-            "the same, or give each its own as a RatingsPart."
-        )
+        raise _different_validation()
     return given
+
+
+def _different_validation() -> DataError:
+    return DataError(
+        "The processes of this run were given different validation ratings; give all of them the "
+        "same, or give each its own as a RatingsPart."
+    )

@@ -133,6 +133,8 @@ class Group:
     def joined(self, part: np.ndarray) -> np.ndarray:
         """Parts of all ranks, one below the other; they may be of any length, also none."""
         counts = self.counts(len(part))
+        if not counts.any():
+            return part
         padded = np.zeros((counts.max(), *part.shape[1:]), dtype=part.dtype)
         padded[: len(part)] = part
         sent = self._as_bytes(padded)
@@ -202,7 +204,7 @@ class Group:
             self.device
         )
 
-    def agree(self, text: str) -> bool:
+    def agree(self, text: Any) -> bool:
         """Whether all ranks say the same."""
         return len(set(self.told(text))) == 1
 

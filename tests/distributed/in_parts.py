@@ -147,18 +147,20 @@ WRONG: dict[str, tuple[list[Any], dict[str, Any]]] = {
 def errors(group: ranks.Group | None) -> dict[str, Any]:
     """What is said of wrong ratings; those who are not among the first two have none."""
     rank, found = 2 if group is None else group.rank, {}
-    nothing = ([], [], [])
-    for name, (given, settings) in WRONG.items():
+
+    def note(name: str, *given: Any, **settings: Any) -> None:
         model = orbm.MatrixCumulativeRBM(1, 1, n_epochs=1, random_state=0, **settings)
         try:
-            model.fit(orbm.RatingsPart(given[rank] if rank < 2 else nothing))
+            model.fit(*given)
         except orbm.DataError as error:
             found[name] = (type(error).__name__, str(error))
-    given = ratings()
-    try:
-        model.fit(part_of(given), given.assign(rating=1 + rank))
-    except orbm.DataError as error:
-        found["validation"] = (type(error).__name__, str(error))
+
+    for name, (given, settings) in WRONG.items():
+        note(name, orbm.RatingsPart(given[rank] if rank < 2 else ([], [], [])), **settings)
+    whole = ratings()
+    note("kinds", whole if rank == 1 else part_of(whole))
+    note("validation", part_of(whole), whole.assign(rating=1 + rank % 2))
+    note("kinds of validation", part_of(whole), None if rank == 1 else whole)
     return found
 
 

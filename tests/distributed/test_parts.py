@@ -130,8 +130,9 @@ def test_whatever_is_wrong_is_said_by_all(several):
     assert "categorical without an order" in told["orders"]
     assert told["nothing"] == "There is no rating in the data; give at least one."
     assert first["type"][0] == "DataTypeError"
+    assert "a RatingsPart and others all ratings" in told["kinds"]
     assert "given different validation ratings" in told["validation"]
-    assert set(first) == {*in_parts.WRONG, "validation"}
+    assert told["kinds of validation"] == told["validation"]
 
 
 def test_the_command_line_reads_a_folder_in_parts(top):

@@ -107,10 +107,11 @@ class ParquetRatings:
 
     def row_groups(self, rank: int, size: int) -> list[_RowGroup]:
         """What a process reads: whole row groups, those whose middle is in its part of all rows."""
+        both_halves = max(2 * self.n_ratings, 1)
         return [
             group
             for group in self._row_groups
-            if (2 * group.first_row + group.n_rows) * size // (2 * self.n_ratings) == rank
+            if (2 * group.first_row + group.n_rows) * size // both_halves == rank
         ]
 
     def part(self, rank: int, size: int) -> pd.DataFrame:

@@ -200,10 +200,11 @@ def _exchanged(
     column = _places(items, observations.n_columns).astype(np.int32)[observations.column]
     own_row, own_column, own_level = group.exchanged(
         lambda block: group.owner(row[block], users.size), row, column, observations.level
-    )  # fmt: skip
+    )
     mine = group.share(users.size)
+    own_row -= mine.start
     return Observations.from_triples(
-        own_row - mine.start, own_column, own_level, mine.stop - mine.start, items.size,
+        own_row, own_column, own_level, mine.stop - mine.start, items.size,
         observations.n_levels[items],
     )  # fmt: skip
 
