@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ordinalrbm.baselines import GaussianMF, MultinomialRBM, OrdinalMF
     from ordinalrbm.data import datasets
     from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.parts import RatingsPart
     from ordinalrbm.recommender import MatrixCumulativeRBM
     from ordinalrbm.storage import load
 
@@ -28,6 +29,7 @@ __all__ = [
     "MatrixCumulativeRBM",
     "MultinomialRBM",
     "OrdinalMF",
+    "RatingsPart",
     "data",
     "datasets",
     "evaluate",
@@ -46,6 +48,7 @@ _HOMES = {
     "MatrixCumulativeRBM": "recommender",
     "MultinomialRBM": "baselines",
     "OrdinalMF": "baselines",
+    "RatingsPart": "parts",
     "load": "storage",
 }
 _MODULES = {"datasets": "data.datasets"}

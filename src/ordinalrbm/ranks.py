@@ -15,6 +15,8 @@ import numpy as np
 from ordinalrbm.errors import DataError, DataTypeError, LostError
 
 Found = TypeVar("Found")
+# Entries that a rank sends at a time: so many need some dozen megabytes on the way.
+_AT_A_TIME = 1 << 20
 
 
 class Alone:
@@ -34,6 +36,18 @@ class Alone:
         """What each rank says."""
         return [what]
 
+    def before(self, n: int) -> int:
+        """How many things the ranks before this one have, when this one has n."""
+        return 0
+
+    def summed(self, part: np.ndarray) -> np.ndarray:
+        """The sum of an array over the ranks."""
+        return part
+
+    def joined(self, part: np.ndarray) -> np.ndarray:
+        """Parts of all ranks, one below the other."""
+        return part
+
     def together(self, work: Callable[[], Found]) -> Found:
         """Do what may fail."""
         return work()
@@ -44,6 +58,10 @@ class Alone:
 
     def complete(self, *parts: Any) -> None:
         """Have every line from the rank whose it is."""
+
+    def by_first(self, work: Callable[[], Found]) -> Found:
+        """What rank 0 finds."""
+        return work()
 
 
 ALONE = Alone()
@@ -148,22 +166,102 @@ class Group:
         self.hand_out(found)
         return int(found[0])
 
+    def summed(self, part: np.ndarray) -> np.ndarray:
+        """The sum of an array over the ranks, as a new one."""
+        found = part.copy()
+        self.add_up(found)
+        return found
+
+    def owner(self, position: np.ndarray, n: int) -> np.ndarray:
+        """Whose share each of these positions among n things is."""
+        others_begin = [n * rank // self.size for rank in range(1, self.size)]
+        return np.searchsorted(others_begin, position, side="right")
+
+    def counts(self, n: int) -> np.ndarray:
+        """How many things each rank has, when this one has n."""
+        counts = np.zeros(self.size, dtype=np.int64)
+        counts[self.rank] = n
+        return self.summed(counts)
+
+    def before(self, n: int) -> int:
+        """How many things the ranks before this one have, when this one has n."""
+        return int(self.counts(n)[: self.rank].sum())
+
     def joined(self, part: np.ndarray) -> np.ndarray:
         """Parts of all ranks, one below the other; they may be of any length, also none."""
-        counts = np.zeros(self.size, dtype=np.int64)
-        counts[self.rank] = len(part)
-        self.add_up(counts)
+        counts = self.counts(len(part))
+        if not counts.any():
+            return part
         padded = np.zeros((counts.max(), *part.shape[1:]), dtype=part.dtype)
         padded[: len(part)] = part
-        sent = self.torch.from_numpy(padded).to(self.device)
+        sent = self._as_bytes(padded)
         found = [self.torch.empty_like(sent) for _ in range(self.size)]
         with _lost_in_one_sentence():
             self.dist.all_gather(found, sent)
-        return np.concatenate(
-            [each[:count].cpu().numpy() for each, count in zip(found, counts, strict=True)]
+        arrays = (each.cpu().numpy().view(part.dtype).reshape(padded.shape) for each in found)
+        return np.concatenate([each[:n] for each, n in zip(arrays, counts, strict=True)])
+
+    def joined_at_first(self, part: np.ndarray) -> np.ndarray:
+        """Parts of all ranks, one below the other, on rank 0; elsewhere nothing."""
+        counts = self.counts(len(part))
+        if self.rank:
+            for block in _blocks(len(part)):
+                with _lost_in_one_sentence():
+                    self.dist.send(self._as_bytes(part[block]), 0)
+            return part[:0]
+        whole = np.empty((counts.sum(), *part.shape[1:]), dtype=part.dtype)
+        whole[: len(part)] = part
+        for rank in range(1, self.size):
+            of_rank = whole[counts[:rank].sum() :][: counts[rank]]
+            for block in _blocks(len(of_rank)):
+                there = self._as_bytes(of_rank[block])
+                with _lost_in_one_sentence():
+                    self.dist.recv(there, rank)
+                of_rank[block] = there.cpu().numpy().view(part.dtype).reshape(of_rank[block].shape)
+        return whole
+
+    def exchanged(
+        self, owner: Callable[[slice], np.ndarray], *columns: np.ndarray
+    ) -> list[np.ndarray]:
+        """Columns of those entries of all ranks that are this rank's, in any order.
+
+        Parameters
+        ----------
+        owner : ``owner(block)`` says to which rank each entry of a block goes
+        columns : of this rank's entries, with a number for each
+        """
+        n = len(columns[0])
+        n_rounds = -(-int(self.counts(n).max()) // _AT_A_TIME)
+        found: list[list[np.ndarray]] = [[column[:0]] for column in columns]
+        for number in range(n_rounds):
+            block = slice(min(number * _AT_A_TIME, n), min((number + 1) * _AT_A_TIME, n))
+            of_block = owner(block)
+            order = np.argsort(of_block, kind="stable")
+            sizes = np.bincount(of_block, minlength=self.size)
+            ones = np.ones(self.size, dtype=np.int64)
+            there = self._all_to_all(sizes, ones, ones)
+            for received, column in zip(found, columns, strict=True):
+                received.append(self._all_to_all(column[block][order], sizes, there))
+        return [np.concatenate(received) for received in found]
+
+    def _all_to_all(self, sent: np.ndarray, sizes: np.ndarray, there: np.ndarray) -> np.ndarray:
+        """So many of these for each rank in turn, for so many of each rank's."""
+        width = sent.dtype.itemsize
+        received = self._as_bytes(np.empty(there.sum(), dtype=sent.dtype))
+        with _lost_in_one_sentence():
+            self.dist.all_to_all_single(
+                received, self._as_bytes(sent), (there * width).tolist(), (sizes * width).tolist()
+            )
+        return received.cpu().numpy().view(sent.dtype)
+
+    def _as_bytes(self, array: np.ndarray) -> Any:
+        """A tensor of bytes: backends do not carry every type of numbers."""
+        plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        return self.torch.from_numpy(plain if plain.flags.writeable else plain.copy()).to(
+            self.device
         )
 
-    def agree(self, text: str) -> bool:
+    def agree(self, text: Any) -> bool:
         """Whether all ranks say the same."""
         return len(set(self.told(text))) == 1
 
@@ -190,6 +288,18 @@ class Group:
             return found  # type: ignore[return-value]  # the work has been done
         is_type_error, text = first
         raise (DataTypeError if is_type_error else DataError)(text) from error
+
+    def by_first(self, work: Callable[[], Found]) -> Found:
+        """What rank 0 finds, which alone does the work; anything small."""
+        found: list[Any] = [work() if self.rank == 0 else None]
+        with _lost_in_one_sentence():
+            self.dist.broadcast_object_list(found, 0)
+        return found[0]
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, _AT_A_TIME):
+        yield slice(start, min(start + _AT_A_TIME, n))
 
 
 @contextmanager

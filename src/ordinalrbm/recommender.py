@@ -11,12 +11,13 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm import memory, ranks, storage
+from ordinalrbm import memory, parts, ranks, storage
 from ordinalrbm.catalogue import RULES, Catalogue, as_list, restored, written
 from ordinalrbm.data.later import extended
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
+from ordinalrbm.data.ratings import Encoded, Ratings
 from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.shared import at_first
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer import fold_in as folding
@@ -116,8 +117,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         it: after ``load``, say ``model.set_params(device="cuda")``. There is no switch to another
         device by itself: without a GPU, "cuda" is an error. Inside a process group of
         ``torch.distributed`` with several processes, these learn together: all call ``fit`` with
-        the same ratings and settings, and all get the whole model, that of one process to float
-        rounding.
+        the same settings and the same ratings, or each with a :class:`RatingsPart`, and all get the
+        whole model, that of one process to float rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -132,7 +133,9 @@ class MatrixCumulativeRBM(BaseEstimator):
     scales_ : Scale, or tuple of Scale
         One for all items, or one per item.
     ratings_ : Ratings
-        The ratings that were learnt from: what a user has seen.
+        The ratings that were learnt from: what a user has seen. After a fit with a
+        :class:`RatingsPart`, only process 0 has them: there are files written, and items that a
+        user has seen left out; all processes predict.
     user_factors_ : (users, K) array
         Each user's expected factors: around zero with mean square one, or probabilities if binary.
     item_factors_ : (items, S) array
@@ -253,7 +256,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         ratings : DataFrame (pandas or polars), tuple of three arrays, or scipy.sparse matrix
             A frame has the columns user, item and rating; arrays come in this order; of a sparse
             matrix rows are users, columns items, and the stored entries ratings. Ids are integers
-            or text.
+            or text. Inside a process group of several processes also a :class:`RatingsPart`.
         validation : of the same kinds, optional
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
             like any stranger. Without it, a few of the ratings are held out.
@@ -291,23 +294,30 @@ class MatrixCumulativeRBM(BaseEstimator):
     def _fit(
         self, ratings: Any, validation: Any, checkpoints: Checkpoints, group: ranks.Group | None
     ) -> MatrixCumulativeRBM:
-        known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
-        given = None if validation is None else encode(known, validation)
-        memory.check_ratings(
-            self.factors, known.observations, self.n_user_factors, self.n_item_factors,
-            self.n_averaged,
+        known, among = parts.read(
+            ratings, scale=self.scale, item_scales=self.item_scales,
+            may_be_shared=self.factors == "continuous",
         )  # fmt: skip
+        given = parts.read_validation(known, validation, among)
+        among.together(lambda: self._check_memory(known.observations))
         seed = seed_from(self.random_state, known=checkpoints.seed)
         seed = seed if group is None else group.of_first(seed)
         if checkpoints.are_kept:
-            checkpoints.belong_to(self._identity(known, given, seed))
+            whole = at_first(known, among)
+            checkpoints.belong_to(among.by_first(lambda: self._identity(whole, given, seed)))
+            del whole  # until it is kept
         with threads(self.n_jobs):
-            task = arrange(known, given, self.validation_fraction, seed)
+            task = arrange(known, given, self.validation_fraction, seed, among)
             fitted = learn(task, self._settings(seed), checkpoints)
-        self._keep(known, task, fitted)
+        self._keep(at_first(known, among), task, fitted)
         if fitted.interrupted:
             tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
+
+    def _check_memory(self, ratings: Observations) -> None:
+        memory.check_ratings(
+            self.factors, ratings, self.n_user_factors, self.n_item_factors, self.n_averaged
+        )
 
     def _settings(self, seed: int) -> MatrixSettings:
         own: dict[str, Any] = {

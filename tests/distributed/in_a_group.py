@@ -36,13 +36,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-def found_by(work: str, size: int, folder: Path) -> list[dict[str, Any]]:
-    """What each process of a group has found that does the work with this name."""
+def found_by(work: str, size: int, folder: Path, script: Path = _HERE) -> list[dict[str, Any]]:
+    """What each process of a group has found that does the work with this name in a script."""
     run = folder / f"{work}-{size}"
     run.mkdir()
     processes = [
         subprocess.Popen(
-            [sys.executable, str(_HERE), work, str(rank), str(size), str(run)],
+            [sys.executable, str(script), work, str(rank), str(size), str(run)],
             env=environment(),
             stderr=subprocess.PIPE,
             text=True,
@@ -284,7 +284,12 @@ def _join(rank: int, size: int, folder: Path) -> None:
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
 
 
-if __name__ == "__main__":
+def work_as_told(works: dict[str, Any]) -> None:
+    """Be the process that :func:`found_by` has started."""
     work, rank, size, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     _join(rank, size, folder)
-    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(globals()[work](folder)))
+    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(works[work](folder)))
+
+
+if __name__ == "__main__":
+    work_as_told(globals())

@@ -42,7 +42,7 @@ Examples:
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
   ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed
   ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume
-  torchrun --nproc-per-node=4 -m ordinalrbm fit ratings.csv --out films.orbm"""
+  torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ --out films.orbm"""
 
 
 @app.command(epilog=_EXAMPLES)
@@ -81,7 +81,8 @@ def fit(
     For a survey, prints which columns were taken for questions, with which levels in which order,
     and what is left out and why. Correct it with --write-schema and --schema.
 
-    Several processes, started by torchrun, learn from ratings together; each reads the whole file.
+    Several processes, started by torchrun, learn from ratings together. Of Parquet files each reads
+    a part, of others all.
     """
     place = _place(out, write_schema)
     check_files(data, schema, out=place)
@@ -91,7 +92,7 @@ def fit(
     talk = Talk(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
-    material = read_material(data, model, schema)
+    material = read_material(data, model, schema, in_parts=rank is not None)
     refuse_unused(ctx, material, model)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
@@ -134,7 +135,7 @@ def _place(out: Path | None, write_schema: Path | None) -> Path:
 
 
 def _check_can_be_shared(data: Path, material: Any) -> None:
-    if material.ratings is None:
+    if material.n_ratings is None:
         raise DataError(
             f"Several processes learn from ratings only, and '{data}' is taken for a survey; start "
             "a single process."

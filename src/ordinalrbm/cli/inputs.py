@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Kind, refuse
 from ordinalrbm.cli.talking import Talk
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, read
+from ordinalrbm.files.parts import ParquetRatings
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import has_pairs, is_ratings, pairs_of, ratings_of
 from ordinalrbm.files.schema import Schema, from_json, override
@@ -34,22 +36,36 @@ _MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 class Material:
     """What a file holds: a survey, or ratings.
 
-    A survey may be wanted as ratings of questions by respondents; then it is both.
+    A survey may be wanted as ratings of questions by respondents; then it is both. Of ratings in
+    Parquet files, each of several processes may read a part: then they are still to be read.
     """
 
     source: Source
     survey: Survey | None = None
     ratings: pd.DataFrame | None = None
     item_scales: dict[str, list[str]] | None = None
+    unread: ParquetRatings | None = None
+
+    @property
+    def n_ratings(self) -> int | None:
+        """How many ratings there are in all; None of a survey."""
+        if self.unread is not None:
+            return self.unread.n_ratings
+        return None if self.ratings is None else len(self.ratings)
 
 
 def read_material(
     path: Path, kind: Kind | None = None, schema_file: Path | None = None,
-    known: Schema | None = None,
+    known: Schema | None = None, in_parts: bool = False,
 ) -> Material:  # fmt: skip
-    """Read a file, and decide what it is."""
+    """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
     if storage.is_model(path):
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
+    if in_parts and schema_file is None:
+        # What is no ratings in Parquet files, or is damaged, is told below.
+        with suppress(DataError):
+            unread = ParquetRatings(path)
+            return Material(unread.source, unread=unread)
     source = read(path)
     if is_ratings(source) and schema_file is None:
         if known is None:
@@ -93,6 +109,12 @@ def respondents(survey: Survey) -> np.ndarray:
 def tell_material(material: Material, talk: Talk) -> None:
     """Say what the file was taken for, and what of it is left out."""
     survey = material.survey
+    if material.unread is not None:
+        talk.say(
+            f"{material.source.name}: {material.n_ratings:,} ratings, of which each process reads "
+            "a part."
+        )
+        return
     if survey is None:
         ratings = _required(material.ratings)
         talk.say(
@@ -123,7 +145,7 @@ def _required(ratings: pd.DataFrame | None) -> pd.DataFrame:
 
 def refuse_unused(ctx: typer.Context, material: Material, kind: Kind | None) -> None:
     """Refuse options that are for data of another kind, before anything is said."""
-    if material.ratings is None:
+    if material.n_ratings is None:
         refuse(ctx, OF_RATINGS, f"'{material.source.path}' is taken for a survey")
         return
     refuse(ctx, OF_SURVEYS, f"'{material.source.path}' is taken for ratings")

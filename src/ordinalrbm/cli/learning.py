@@ -13,6 +13,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import CumulativeRBM
 from ordinalrbm.files.schema import to_json
 from ordinalrbm.files.survey import LeftOut, Survey
+from ordinalrbm.parts import RatingsPart
 from ordinalrbm.recommender import MatrixCumulativeRBM
 
 MOST_FACTORS = 50
@@ -36,10 +37,11 @@ def readable_factors(n_questions: int) -> int:
 
 def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:
     """A fitted model that knows what it was made from."""
-    if material.ratings is None:
+    if material.n_ratings is None:
         assert material.survey is not None, "a file is a survey or ratings"
         return learn_survey(material.survey, settings)
-    model = learn_ratings(material.ratings, kind, settings, item_scales=material.item_scales)
+    ratings = material.ratings if material.unread is None else RatingsPart(material.unread)
+    model = learn_ratings(ratings, kind, settings, item_scales=material.item_scales)
     model.about_ = about_ratings(material)
     return model
 
@@ -47,8 +49,8 @@ def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:
 def about_ratings(material: Material) -> dict[str, Any]:
     """What a model of ratings should know of its file."""
     about: dict[str, Any] = {"data": material.source.name}
-    if material.ratings is not None:
-        about["ratings"] = len(material.ratings)
+    if material.n_ratings is not None:
+        about["ratings"] = material.n_ratings
     if material.survey is not None:  # which was taken for ratings
         about["schema"] = to_json(material.survey.schema)
     return about
@@ -93,7 +95,7 @@ def _weights(survey: Survey, settings: Settings) -> pd.Series | None:
 
 
 def learn_ratings(
-    ratings: pd.DataFrame, kind: Kind | None, settings: Settings, *,
+    ratings: Any, kind: Kind | None, settings: Settings, *,
     validation: pd.DataFrame | None = None, item_scales: Any = None,
 ) -> MatrixCumulativeRBM:  # fmt: skip
     """The model of ratings; as vectors, items have no factors of their own."""

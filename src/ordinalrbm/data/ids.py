@@ -107,7 +107,7 @@ class Ids:
     def from_stored(cls, stored: Stored) -> Ids:
         """The ids whose arrays `to_arrays` made, from a model file; at least one, all distinct."""
         labels = (
-            stored.array("number", np.int64, (None,)) if "number" in stored else _read_text(stored)
+            stored.array("number", np.int64, (None,)) if "number" in stored else read_text(stored)
         )
         if not len(labels) or len(pd.unique(labels)) < len(labels):
             raise DataError("its lists of users and items are empty or name somebody twice")
@@ -119,7 +119,7 @@ class Ids:
         return self._index
 
 
-def _read_text(stored: Stored) -> np.ndarray:
+def read_text(stored: Stored) -> np.ndarray:
     """Texts that stand one after the other, by their ends."""
     text = stored.array("text", np.uint8, (None,)).tobytes()
     end = stored.array("end", np.int64, (None,), 0, len(text))
@@ -178,7 +178,7 @@ def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tup
     order = np.argsort(labels, kind="stable")
     rank = np.empty(len(order), dtype=np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return _mapped(codes, rank), Ids(labels[order])
+    return mapped(codes, rank), Ids(labels[order])
 
 
 def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarray, Ids]:
@@ -189,10 +189,10 @@ def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarra
     if low == 0 and len(ids) == len(present):  # positions already
         return values.astype(np.int32, copy=False), ids
     rank = np.cumsum(present, dtype=np.int32) - np.int32(1)
-    return _mapped(values, rank, low), ids
+    return mapped(values, rank, low), ids
 
 
-def _mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
+def mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
     """``table[codes - low]``, without NumPy's copy of all codes to 64 bits."""
     out = np.empty(len(codes), dtype=table.dtype)
     for block in blocks(len(codes)):
@@ -275,7 +275,7 @@ def find(column: Any, known: Ids, what: str, place: Place) -> tuple[np.ndarray, 
     position = known.match(distinct, what) if len(known) else np.full(len(distinct), -1)
     unknown = np.flatnonzero(position < 0)
     position[unknown] = len(known) + np.arange(len(unknown))
-    return _mapped(codes, position.astype(np.int32)), Ids(distinct.labels[unknown])
+    return mapped(codes, position.astype(np.int32)), Ids(distinct.labels[unknown])
 
 
 def _index_of(labels: np.ndarray) -> pd.Index:

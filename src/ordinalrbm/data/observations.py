@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -107,9 +107,19 @@ class Observations:
         return self.n_entries / cells if cells else 0.0
 
     @property
+    def row_counts(self) -> np.ndarray:
+        """How many answers each row has."""
+        return np.diff(self.row_start)
+
+    @property
     def column_counts(self) -> np.ndarray:
         """How many answers each column has."""
         return _counts(self.column, self.n_columns)
+
+    def level_counts(self, n_levels: int) -> np.ndarray:
+        """How often each level was given in the columns with so many levels, all together."""
+        chosen = self.n_levels[self.column] == n_levels
+        return np.bincount(self.level[chosen], minlength=n_levels)
 
     @property
     def column_view(self) -> ColumnView:
@@ -290,6 +300,83 @@ class Observations:
         if _first_out_of_order(row_start, column) >= 0:
             raise DataError("its answers are out of order, or there are two for one cell")
         return cls(row_start, column, level, n_levels)
+
+
+class Counted(Protocol):
+    """Answers of which only sizes and counts are asked: `Observations` or `SharedRows`."""
+
+    @property
+    def n_levels(self) -> np.ndarray:
+        """Number of levels of each column's scale."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+
+    @property
+    def n_entries(self) -> int:
+        """Number of answers."""
+
+    @property
+    def row_counts(self) -> np.ndarray:
+        """How many answers each row has."""
+
+    @property
+    def column_counts(self) -> np.ndarray:
+        """How many answers each column has."""
+
+    def level_counts(self, n_levels: int) -> np.ndarray:
+        """How often each level was given in the columns with so many levels, all together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedRows:
+    """Answers that several processes share, each with some of the rows; immutable.
+
+    Sizes and counts are those of all rows, which all processes know.
+
+    Attributes
+    ----------
+    own : Observations
+        The rows of this process, with all columns.
+    row_counts, column_counts : array of int64
+        How many answers each row and each column has.
+    of_level : dict of int to array
+        For each number of levels, how often each level was given in columns with so many.
+    """
+
+    own: Observations
+    row_counts: np.ndarray
+    column_counts: np.ndarray
+    of_level: dict[int, np.ndarray]
+
+    @property
+    def n_levels(self) -> np.ndarray:
+        """Number of levels of each column's scale."""
+        return self.own.n_levels
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of all processes."""
+        return len(self.row_counts)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.own.n_columns
+
+    @property
+    def n_entries(self) -> int:
+        """Number of answers of all processes."""
+        return int(self.row_counts.sum())
+
+    def level_counts(self, n_levels: int) -> np.ndarray:
+        """How often each level was given in the columns with so many levels, all together."""
+        return self.of_level[int(n_levels)]
 
 
 # ---- checks -----------------------------------------------------------------------------------

@@ -198,21 +198,21 @@ def read_ratings(
     >>> read_ratings(frame, scale=[1, 2, 3, 4, 5]).scales.n_levels
     5
     """
-    table = _as_triples(data, columns)
+    table = as_triples(data, columns)
     if not len(table):
-        raise _no_rating()
+        raise no_rating()
     user, users = table.number_users()
     item, items = table.number_items()
-    values = _read_values(table)
-    common, own = _given_scales(scale, item_scales, items)
+    values = read_values(table)
+    common, own = given_scales(scale, item_scales, items)
     inferred = common is None and len(own) < len(items)
     if inferred:
-        common = _infer_scale(values, _values_seen(values, item, own), not table.is_sparse)
-    scales = _one_or_many(common, own, len(items))
-    level = _levels(table, values, item, scales, common)
+        common = infer_scale(values, values_seen(values, item, own), not table.is_sparse)
+    scales = one_or_many(common, own, len(items))
+    level = levels_of(table, values, item, scales, common)
     user, item, level = _without_gaps(user, item, level)
     if not len(level):
-        raise _no_rating()
+        raise no_rating()
     _warn_of_zeros(len(table) - len(level))
     n_levels = [s.n_levels for s in scales] if isinstance(scales, tuple) else scales.n_levels
     del values
@@ -253,14 +253,18 @@ def encode(
     >>> more.new_users.labels.tolist()
     ['w']
     """
-    table = _as_triples(data, columns)
+    return encode_triples(ratings, as_triples(data, columns), extend)
+
+
+def encode_triples(ratings: Ratings, table: Triples, extend: bool = False) -> Encoded:
+    """What `encode` does, once it has found the three columns."""
     if not len(table):
         return _nothing(ratings)
     user, new_users = find(table.user, ratings.users, "user", table.place)
     item, new_items = find(table.item, ratings.items, "item", table.place)
     _refuse_repeated_pairs(table, user, item)
     known_item = np.where(item < ratings.n_items, item, np.int32(-1)) if len(new_items) else item
-    level = _levels(table, _read_values(table), known_item, ratings.scales, ratings.default_scale)
+    level = levels_of(table, read_values(table), known_item, ratings.scales, ratings.default_scale)
     if table.is_sparse:  # where a level of -1 may be a stored zero
         user, item, level = _without_gaps(user, item, level)
         _warn_of_zeros(len(table) - len(level))
@@ -274,28 +278,33 @@ def encode(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Triples:
+class Triples:
     """Three columns of equal length, each an array, a Categorical or another pandas array.
 
-    `shape` is that of the sparse matrix they come from, if they do.
+    `shape` is that of the sparse matrix they come from, if they do; `first_row` is how many rows
+    there are before, where others have these.
     """
 
     user: Any
     item: Any
     rating: Any
     shape: tuple[int, int] | None = None
+    first_row: int = 0
 
     def __len__(self) -> int:
         return len(self.rating)
 
     @property
     def is_sparse(self) -> bool:
+        """Whether they are the stored entries of a sparse matrix."""
         return self.shape is not None
 
     def place(self, row: int) -> str:
+        """Where a row is, to begin an error message with."""
         user, item, rating = (shown(c[row]) for c in (self.user, self.item, self.rating))
         what = "Stored entry" if self.is_sparse else "Row"
-        return f"{what} {row} (counted from 0; user {user}, item {item}, rating {rating})"
+        number = self.first_row + row
+        return f"{what} {number} (counted from 0; user {user}, item {item}, rating {rating})"
 
     def number_users(self) -> tuple[np.ndarray, Ids]:
         """Positions of the users; of a sparse matrix, its rows, rated or not."""
@@ -310,7 +319,8 @@ class _Triples:
         return number_ids(self.item, "item", self.place)
 
 
-def _as_triples(data: Any, columns: Sequence[str]) -> _Triples:
+def as_triples(data: Any, columns: Sequence[str]) -> Triples:
+    """The three columns of whatever holds ratings."""
     if sp.issparse(data):
         return _from_sparse(data)
     if isinstance(data, tuple):
@@ -328,8 +338,8 @@ def _as_triples(data: Any, columns: Sequence[str]) -> _Triples:
     _check_columns(columns, names)
     if is_polars:
         polars_table = Table("polars", data, names, *data.shape)
-        return _Triples(*(polars_table.column(names.index(name)) for name in columns))
-    return _Triples(*(as_column(data[name], f"Column {name!r}") for name in columns))
+        return Triples(*(polars_table.column(names.index(name)) for name in columns))
+    return Triples(*(as_column(data[name], f"Column {name!r}") for name in columns))
 
 
 def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
@@ -350,7 +360,7 @@ def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
             )
 
 
-def _from_arrays(data: tuple[Any, ...]) -> _Triples:
+def _from_arrays(data: tuple[Any, ...]) -> Triples:
     if len(data) != 3:
         raise DataError(
             f"The ratings are a tuple of {len(data)}; give three arrays, (user, item, rating)."
@@ -362,10 +372,10 @@ def _from_arrays(data: tuple[Any, ...]) -> _Triples:
             f"There are {len(user)} users, {len(item)} items and {len(rating)} ratings; give as "
             "many of each."
         )
-    return _Triples(user, item, rating)
+    return Triples(user, item, rating)
 
 
-def _from_sparse(matrix: Any) -> _Triples:
+def _from_sparse(matrix: Any) -> Triples:
     if matrix.ndim != 2:
         raise DataError(
             f"The sparse ratings have shape {matrix.shape}; give users x items, two dimensions."
@@ -375,10 +385,11 @@ def _from_sparse(matrix: Any) -> _Triples:
         coo = coo.copy()
         coo.eliminate_zeros()
     warn_of_padding(matrix, coo.nnz, "not rated")
-    return _Triples(coo.row, coo.col, coo.data, coo.shape)
+    return Triples(coo.row, coo.col, coo.data, coo.shape)
 
 
-def _no_rating() -> DataError:
+def no_rating() -> DataError:
+    """The error of ratings that are none."""
     return DataError("There is no rating in the data; give at least one.")
 
 
@@ -386,7 +397,7 @@ def _no_rating() -> DataError:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Values:
+class Values:
     """The ratings as codes of their distinct values."""
 
     code: np.ndarray
@@ -399,16 +410,17 @@ class _Values:
         return int((self.code == k).argmax())
 
 
-def _read_values(table: _Triples) -> _Values:
+def read_values(table: Triples) -> Values:
+    """The distinct ratings, and which of them each row has."""
     ratings = table.rating
     if isinstance(ratings, pd.Categorical):
         distinct = list(plain_categories(ratings.categories))
         if len(distinct) > MAX_LEVELS:
-            raise _too_many_values(len(distinct))
+            raise too_many_values(len(distinct))
         code = ratings.codes.astype(np.int16, copy=False)
         if code.min() < 0:
             raise _missing_rating(table, int((code < 0).argmax()))
-        return _Values(code, distinct, bool(ratings.ordered), not ratings.ordered)
+        return Values(code, distinct, bool(ratings.ordered), not ratings.ordered)
     known: dict[Any, int] = {}
     code = np.empty(len(ratings), dtype=np.int16)
     for block in blocks(len(ratings)):
@@ -416,12 +428,12 @@ def _read_values(table: _Triples) -> _Values:
         if len(block_code) and block_code.min() < 0:
             raise _missing_rating(table, block.start + int((block_code < 0).argmax()))
         if len(found) > MAX_LEVELS:
-            raise _too_many_values(len(found))
+            raise too_many_values(len(found))
         of_found = [known.setdefault(value, len(known)) for value in _plain_values(found)]
         if len(known) > MAX_LEVELS:
-            raise _too_many_values(len(known))
+            raise too_many_values(len(known))
         code[block] = np.array(of_found, dtype=np.int16)[block_code]
-    values = _Values(code, list(known), is_ordered=False, is_unordered=False)
+    values = Values(code, list(known), is_ordered=False, is_unordered=False)
     _check_values(table, values)
     return values
 
@@ -433,7 +445,7 @@ def _plain_values(found: np.ndarray) -> list[Any]:
     return list(found.tolist())
 
 
-def _check_values(table: _Triples, values: _Values) -> None:
+def _check_values(table: Triples, values: Values) -> None:
     for k, value in enumerate(values.distinct):
         if not isinstance(value, str | bool | numbers.Real | Decimal):
             raise DataTypeError(
@@ -451,14 +463,15 @@ def _check_values(table: _Triples, values: _Values) -> None:
             )
 
 
-def _missing_rating(table: _Triples, row: int) -> DataError:
+def _missing_rating(table: Triples, row: int) -> DataError:
     return DataError(
         f"{table.place(row)}: the rating is missing; drop such rows, for example with dropna(), "
         "what is not rated needs no row."
     )
 
 
-def _too_many_values(n: int) -> DataError:
+def too_many_values(n: int) -> DataError:
+    """The error of so many distinct ratings that they are none."""
     return DataError(
         f"There are {n:,} distinct ratings or more, and a scale can have {MAX_LEVELS:,} levels; "
         "bin the ratings, for example with pandas.qcut."
@@ -469,7 +482,7 @@ def _as_scale(labels: Any, where: str) -> Scale:
     return labels if isinstance(labels, Scale) else Scale(check_labels(labels, where))
 
 
-def _given_scales(
+def given_scales(
     scale: Any, item_scales: Mapping[Any, Any] | None, items: Ids
 ) -> tuple[Scale | None, dict[int, Scale]]:
     """The common scale, if given, and those of single items by position."""
@@ -494,20 +507,21 @@ def _given_scales(
     return common, {j: _as_scale(labels, f"item_scales[{item!r}]") for j, (item, labels) in named}
 
 
-def _values_seen(values: _Values, item: np.ndarray, own: dict[int, Scale]) -> np.ndarray:
+def values_seen(values: Values, item: np.ndarray, own: dict[int, Scale]) -> np.ndarray:
     """Which of the distinct ratings were given to items without a scale of their own."""
     seen = np.zeros(len(values.distinct), dtype=bool)
     if not own:
         seen[:] = True
         return seen
-    has_own = np.zeros(int(item.max()) + 1, dtype=bool)
+    has_own = np.zeros(int(item.max(initial=-1)) + 1, dtype=bool)
     has_own[[j for j in own if j < len(has_own)]] = True
     for block in blocks(len(item)):
         seen[values.code[block][~has_own[item[block]]]] = True
     return seen
 
 
-def _infer_scale(values: _Values, seen: np.ndarray, zeros_count: bool) -> Scale:
+def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
+    """The scale of the ratings that were seen; zeros may stand for no rating."""
     if values.is_ordered:
         return Scale(check_labels(values.distinct, "The ratings' categorical"))
     found = [value for value, there in zip(values.distinct, seen, strict=True) if there]
@@ -533,15 +547,16 @@ def _infer_scale(values: _Values, seen: np.ndarray, zeros_count: bool) -> Scale:
 
 def _number_labels(found: list[Any]) -> tuple[Label, ...]:
     if not found:
-        raise _no_rating()
+        raise no_rating()
     if all(float(value).is_integer() and abs(value) < 2**53 for value in found):
         return tuple(sorted({int(value) for value in found}))
     return tuple(sorted({float(value) for value in found}))
 
 
-def _one_or_many(
+def one_or_many(
     common: Scale | None, own: dict[int, Scale], n_items: int
 ) -> Scale | tuple[Scale, ...]:
+    """One scale for all items, or one for each if some have their own."""
     if not own:
         assert common is not None
         return common
@@ -559,9 +574,9 @@ def _distinct_scales(scales: Sequence[Scale]) -> tuple[list[Scale], np.ndarray]:
 # ---- levels -----------------------------------------------------------------------------------
 
 
-def _levels(
-    table: _Triples,
-    values: _Values,
+def levels_of(
+    table: Triples,
+    values: Values,
     item: np.ndarray,
     scales: Scale | tuple[Scale, ...],
     default: Scale | None,
@@ -626,7 +641,7 @@ def _level_of_value(scale: Scale, value: Any) -> int:
 
 
 def _off_scale(
-    table: _Triples, row: int, scale: Scale, scales: Scale | tuple[Scale, ...]
+    table: Triples, row: int, scale: Scale, scales: Scale | tuple[Scale, ...]
 ) -> DataError:
     if isinstance(scales, Scale):
         remedy = "scale=[...]"
@@ -659,7 +674,7 @@ def _warn_of_zeros(n: int) -> None:
     )
 
 
-def _refuse_repeated_pairs(table: _Triples, user: np.ndarray, item: np.ndarray) -> None:
+def _refuse_repeated_pairs(table: Triples, user: np.ndarray, item: np.ndarray) -> None:
     pair = user.astype(np.int64) * (int(item.max()) + 1) + item
     repeated = pd.Series(pair).duplicated().to_numpy()
     if not repeated.any():
@@ -674,8 +689,9 @@ def _refuse_repeated_pairs(table: _Triples, user: np.ndarray, item: np.ndarray) 
             "per user and item, or average them."
         )
     raise DataError(
-        f"{table.place(second)}: this user has rated this item before, in row {first} with "
-        f"{shown(table.rating[first])}; keep one of them with drop_duplicates(), or average them."
+        f"{table.place(second)}: this user has rated this item before, in row "
+        f"{table.first_row + first} with {shown(table.rating[first])}; keep one of them with "
+        "drop_duplicates(), or average them."
     )
 
 

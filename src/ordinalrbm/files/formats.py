@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -57,21 +59,28 @@ def read(path: StrPath) -> Source:
     1   m           2
     """
     file = Path(path)
-    kind = _format_on_disk(file)
-    try:
+    kind = format_on_disk(file)
+    with reading(file):
         if kind in ("csv", "tsv"):
             source = delimited.read(file, kind)
         elif kind == "parquet":
             source = _read_parquet(file)
         else:
             source = statistical.read(file, kind)
+    return _checked(source)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever the system has against reading a file, in one sentence."""
+    try:
+        yield
     except PermissionError as error:
         raise DataError(
-            f"{what(file)} may not be read (permission denied); change its permissions."
+            f"{what(path)} may not be read (permission denied); change its permissions."
         ) from error
     except OSError as error:
-        raise unreadable(file, error.strerror or error) from error
-    return _checked(source)
+        raise unreadable(path, error.strerror or error) from error
 
 
 def from_frame(frame: Any, name: str = "table") -> Source:
@@ -91,10 +100,11 @@ def from_frame(frame: Any, name: str = "table") -> Source:
         raise DataTypeError(
             f"Table '{name}' is a {type(frame).__name__}; give a pandas or polars DataFrame."
         )
-    return _checked(Source(None, "frame", name, _plain_frame(frame)))
+    return _checked(Source(None, "frame", name, plain_frame(frame)))
 
 
-def _format_on_disk(path: Path) -> Format:
+def format_on_disk(path: Path) -> Format:
+    """The format of a file that is there; Parquet, if it is a folder of such files."""
     try:
         if path.is_dir():
             if not parquet_files(path):
@@ -127,7 +137,7 @@ def parquet_files(folder: Path) -> list[Path]:
 
 def _checked(source: Source) -> Source:
     names = list(source.frame.columns)
-    _refuse_twice(names, source.where)
+    refuse_twice(names, source.where)
     if not names:
         raise DataError(f"{source.where} has no columns; give a table with at least one.")
     if not len(source.frame):
@@ -138,7 +148,8 @@ def _checked(source: Source) -> Source:
     return source
 
 
-def _refuse_twice(names: list[str], where: str) -> None:
+def refuse_twice(names: list[str], where: str) -> None:
+    """Refuse columns of which two have the same name."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"{where} has more than one column named {twice[0]!r}; rename all but one.")
@@ -155,27 +166,31 @@ def _read_parquet(path: Path) -> Source:
         raise
     except (pa.ArrowException, ValueError) as error:
         raise unreadable(path, error) from error
-    return Source(path, "parquet", name_of(path), _plain_frame(frame))
+    return Source(path, "parquet", name_of(path), plain_frame(frame))
 
 
 def _file_table(path: Path) -> pa.Table:
     # Of columns with one name, Arrow's own message is a riddle.
-    _refuse_twice(pq.read_schema(path).names, what(path))
+    refuse_twice(pq.read_schema(path).names, what(path))
     return pq.read_table(path, partitioning=None)
 
 
 def _folder_table(folder: Path) -> pa.Table:
-    """All Parquet files of a folder one after the other; folders like year=2020 are a column."""
+    """All Parquet files of a folder one after the other."""
     tables = []
     for file in parquet_files(folder):
-        table = _file_table(file)
-        for part in file.relative_to(folder).parts[:-1]:
-            name, is_partition, value = part.partition("=")
-            if is_partition and name not in table.column_names:
-                table = table.append_column(name, _repeated(unquote(value), len(table)))
-        tables.append(table)
+        tables.append(with_partitions(_file_table(file), file, folder))
     # Columns that only some files have are kept, empty elsewhere.
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def with_partitions(table: pa.Table, file: Path, folder: Path) -> pa.Table:
+    """The table of a file with a column for each folder like year=2020 that the file is in."""
+    for part in file.relative_to(folder).parts[:-1]:
+        name, is_partition, value = part.partition("=")
+        if is_partition and name not in table.column_names:
+            table = table.append_column(name, _repeated(unquote(value), len(table)))
+    return table
 
 
 def _repeated(value: str, n: int) -> pa.Array:
@@ -201,7 +216,7 @@ def _from_polars(frame: Any, name: str) -> Any:
     return plain
 
 
-def _plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
+def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """With text as names, rows numbered from 0, and a named index as columns."""
     named = any(name is not None for name in frame.index.names)
     only_numbers = pd.api.types.is_integer_dtype(frame.index.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from ordinalrbm.data.ratings import COLUMNS
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.source import Source
 
@@ -52,7 +53,7 @@ def ratings_of(source: Source) -> pd.DataFrame:
       user item  rating
     0    u    i       4
     """
-    ratings = _named(source, ("user", "item", "rating"))
+    ratings = _named(source, COLUMNS)
     time = _found(source).get("timestamp")
     return ratings if time is None else ratings.assign(timestamp=source.frame[time])
 
@@ -71,6 +72,18 @@ def pairs_of(source: Source) -> pd.DataFrame:
 
 
 def _named(source: Source, names: tuple[str, ...]) -> pd.DataFrame:
+    return source.frame[columns_of(source, names)].set_axis(list(names), axis=1)
+
+
+def columns_of(source: Source, names: tuple[str, ...] = COLUMNS) -> list[str]:
+    """The file's own names of columns that must be there.
+
+    Examples
+    --------
+    >>> from ordinalrbm.files.formats import from_frame
+    >>> columns_of(from_frame(pd.DataFrame({"score": [4], "user_id": ["u"], "Item": ["i"]})))
+    ['user_id', 'Item', 'score']
+    """
     found = _found(source)
     for name in names:
         if name not in found:
@@ -78,7 +91,7 @@ def _named(source: Source, names: tuple[str, ...]) -> pd.DataFrame:
                 f"{source.where} has no column {name!r}, only {list(source.frame.columns)[:12]}; "
                 f"rename its columns to {' and '.join(names)}."
             )
-    return source.frame[[found[name] for name in names]].set_axis(list(names), axis=1)
+    return [found[name] for name in names]
 
 
 def _found(source: Source) -> dict[str, str]:

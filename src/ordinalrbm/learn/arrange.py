@@ -6,12 +6,13 @@ whoever has no rating that says something is not learnt at all, but a stranger.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, SharedRows
 from ordinalrbm.data.ratings import Encoded, Ratings
 from ordinalrbm.infer.pairs import Pairs, with_strangers
 from ordinalrbm.learn import alternate, continuous, mixed
@@ -19,6 +20,7 @@ from ordinalrbm.learn.alternate import FittedMatrix, MatrixSettings
 from ordinalrbm.learn.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.model import matrix
 from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.ranks import ALONE, Alone, Group
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000
@@ -31,39 +33,58 @@ class Task(NamedTuple):
     Users and items without ratings that say something are not learnt: their place is −1.
     """
 
-    observations: Observations
+    observations: Observations | SharedRows
     validation: Pairs | None
     user_place: np.ndarray
     item_place: np.ndarray
     n_levels: np.ndarray
 
 
-def arrange(known: Ratings, given: Encoded | None, fraction: float, seed: int) -> Task:
-    """What to learn; held-out ratings are those given, or a fraction of the known ones."""
+def arrange(
+    known: Ratings, given: Encoded | None, fraction: float, seed: int,
+    among: Alone | Group = ALONE,
+) -> Task:  # fmt: skip
+    """What to learn; held-out ratings are those given, or a fraction of the known ones.
+
+    Several processes, ``among`` which the known ratings are shared, each have all those of some
+    users, in the order of the processes (:mod:`ordinalrbm.data.shared`). What is held out, and the
+    order of users and items, is what one process with all ratings finds.
+    """
     rng = np.random.default_rng(seed)
     observations = known.observations
     n_levels = observations.n_levels
     if n_levels.min() < 2:  # a scale of one level says nothing
-        tell_of_one_level(observations)
+        tell_of_one_level(observations, among)
         observations = observations.select(n_levels[observations.column] > 1)
     held_out: Pairs | None = None
     if given is not None:
         held_out = Pairs(given.user, given.item, given.level)
     elif fraction > 0:
-        observations, held_out = hold_out(observations, fraction, rng)
-    users, user_place = _random_places(np.diff(observations.row_start), rng)
-    items, item_place = _random_places(observations.column_counts, rng)
+        observations, held_out = hold_out(observations, fraction, rng, among)
+    user_counts, item_counts = map(
+        among.summed, (observations.row_counts, observations.column_counts)
+    )
+    users, user_place = _random_places(user_counts, rng)
+    items, item_place = _random_places(item_counts, rng)
     if held_out is not None:
         held_out = _watched(held_out, user_place, item_place, n_levels)
-    return Task(_arranged(observations, users, items), held_out, user_place, item_place, n_levels)
+    arranged: Observations | SharedRows
+    if isinstance(among, Group):
+        own = _exchanged(observations, users, items, among)
+        by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
+        arranged = SharedRows(own, user_counts[users], item_counts[items], by_level)
+    else:
+        arranged = _arranged(observations, users, items)
+    return Task(arranged, held_out, user_place, item_place, n_levels)
 
 
-def tell_of_one_level(observations: Observations) -> None:
+def tell_of_one_level(observations: Observations, among: Alone | Group = ALONE) -> None:
     """Warn of ratings from which nothing can be learnt."""
-    n = int(np.count_nonzero(observations.n_levels[observations.column] < 2))
+    one_level = np.count_nonzero(observations.n_levels[observations.column] < 2)
+    n, n_all = among.summed(np.array([one_level, observations.n_entries]))
     if n:
         warnings.warn(
-            f"From {n:,} of {observations.n_entries:,} ratings nothing can be learnt, because they "
+            f"From {n:,} of {n_all:,} ratings nothing can be learnt, because they "
             "are on a scale of one level; give the whole scale, for example scale=[1, 2, 3, 4, 5].",
             UserWarning,
             stacklevel=4,
@@ -104,18 +125,26 @@ def can_be_judged(held_out: Pairs, n_levels: np.ndarray, longest: int) -> np.nda
 
 
 def hold_out(
-    observations: Observations, fraction: float, rng: np.random.Generator
+    observations: Observations,
+    fraction: float,
+    rng: np.random.Generator,
+    among: Alone | Group = ALONE,
 ) -> tuple[Observations, Pairs]:
-    """Take some ratings out at random, but from nobody all."""
+    """Take some ratings out at random, but from nobody all.
+
+    ``rng`` is a new one. What is taken out is known to all processes, in the order of the rows.
+    """
     n = observations.n_entries
-    share = min(fraction, _MOST_HELD_OUT / max(n, 1))
-    chosen = np.flatnonzero(rng.random(n, dtype=np.float32) < share)
+    n_all = int(among.summed(np.array([n]))[0])
+    share = min(fraction, _MOST_HELD_OUT / max(n_all, 1))
+    chosen = np.flatnonzero(_stretch(rng, among.before(n), n) < share)
+    _skip(rng, n_all)
     row = np.searchsorted(observations.row_start, chosen, side="right") - 1
     for of_chosen, counts in (
-        (row, np.diff(observations.row_start)),
+        (row, observations.row_counts),
         (observations.column[chosen], observations.column_counts),
     ):
-        taken = np.bincount(of_chosen, minlength=counts.size)
+        taken, counts = map(among.summed, (np.bincount(of_chosen, minlength=counts.size), counts))
         # Put back what would leave somebody with nothing.
         chosen = np.where((taken < counts)[of_chosen], chosen, -1)
     kept = chosen >= 0
@@ -123,15 +152,34 @@ def hold_out(
     pairs = Pairs(row, observations.column[chosen], observations.level[chosen])
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
-    return observations.select(mask), pairs
+    return observations.select(mask), Pairs(*map(among.joined, pairs))
+
+
+def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:
+    """Draws ``start`` to ``start + n`` of those that a new generator would make; it stays new."""
+    own = copy.deepcopy(rng)
+    _skip(own, start)
+    return own.random(n, dtype=np.float32)
+
+
+def _skip(rng: np.random.Generator, n: int) -> None:
+    """Leave a new generator as n draws of float32 would; two are made of one step of it."""
+    rng.bit_generator.advance(n // 2)  # type: ignore[attr-defined]  # PCG64 has it
+    if n % 2:
+        rng.random(dtype=np.float32)
 
 
 def _random_places(counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Those with ratings in random order, and the place of each in it."""
     order = rng.permutation(np.flatnonzero(counts))
-    place = np.full(counts.size, -1, dtype=np.int64)
+    return order, _places(order, counts.size)
+
+
+def _places(order: np.ndarray, n: int) -> np.ndarray:
+    """The place of each of n in an order, −1 for those that are not in it."""
+    place = np.full(n, -1, dtype=np.int64)
     place[order] = np.arange(order.size)
-    return order, place
+    return place
 
 
 def _moved(place: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -144,6 +192,23 @@ def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) 
     return Observations(turned.row_start, turned.column, turned.level, observations.n_levels[items])
 
 
+def _exchanged(
+    observations: Observations, users: np.ndarray, items: np.ndarray, group: Group
+) -> Observations:
+    """Those of the arranged rows that are this rank's, sent by the ranks that have them."""
+    row = np.repeat(_places(users, observations.n_rows).astype(np.int32), observations.row_counts)
+    column = _places(items, observations.n_columns).astype(np.int32)[observations.column]
+    own_row, own_column, own_level = group.exchanged(
+        lambda block: group.owner(row[block], users.size), row, column, observations.level
+    )
+    mine = group.share(users.size)
+    own_row -= mine.start
+    return Observations.from_triples(
+        own_row, own_column, own_level, mine.stop - mine.start, items.size,
+        observations.n_levels[items],
+    )  # fmt: skip
+
+
 def learn(
     task: Task, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
 ) -> FittedMatrix:
@@ -151,10 +216,7 @@ def learn(
     if task.observations.n_entries:
         learner = _LEARNERS[settings.factors]
         return learner.fit(task.observations, task.validation, settings, checkpoints)
-    nothing = Observations(
-        np.zeros(1, dtype=np.int64), task.observations.column, task.observations.level,
-        np.zeros(0, dtype=np.int32),
-    )  # fmt: skip
+    nothing = Observations.from_triples([], [], [], 0, 0, [])
     blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
     return FittedMatrix([blank], 0, [], False, [(None, None)])
 

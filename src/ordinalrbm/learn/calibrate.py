@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Counted
 from ordinalrbm.engine.intervals import edge_densities, log_mass
 from ordinalrbm.infer.pairs import Pairs, Parts, parts_of
 from ordinalrbm.model.matrix import MatrixModel
@@ -73,7 +73,7 @@ class _Judge(NamedTuple):
 
 
 def calibrated(
-    models: Sequence[MatrixModel], observations: Observations, validation: Pairs
+    models: Sequence[MatrixModel], observations: Counted, validation: Pairs
 ) -> list[MatrixModel]:
     """The models with gains, spread and biases that suit the validation ratings.
 
@@ -104,9 +104,9 @@ def _found(judge: _Judge, model: MatrixModel) -> np.ndarray:
     return wide if loss - wide_loss > _WORTH_WIDENING else found
 
 
-def _log_counts(observations: Observations) -> list[np.ndarray]:
+def _log_counts(observations: Counted) -> list[np.ndarray]:
     """Logarithms of how much everyone has rated or been rated, around their means."""
-    counts = (np.diff(observations.row_start), observations.column_counts)
+    counts = (observations.row_counts, observations.column_counts)
     logs = [np.log(np.maximum(count, 1)) for count in counts]
     return [np.clip(log - log.mean(), -_MOST_ACTIVE, _MOST_ACTIVE) for log in logs]
 

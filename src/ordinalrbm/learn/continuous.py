@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, SharedRows
 from ordinalrbm.engine.party import Party, Prior
 from ordinalrbm.infer.fold_in import OfWeights
 from ordinalrbm.infer.pairs import Pairs
@@ -71,7 +71,10 @@ class _Learner:
     schedule = None  # there is no learning rate
 
     def __init__(
-        self, observations: Observations, validation: Pairs | None, settings: MatrixSettings
+        self,
+        observations: Observations | SharedRows,
+        validation: Pairs | None,
+        settings: MatrixSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.machine = machine_for(settings.device)
@@ -207,7 +210,7 @@ def _taken_precision(name: str, state: State, like: np.ndarray) -> np.ndarray:
 
 
 def fit(
-    observations: Observations,
+    observations: Observations | SharedRows,
     validation: Pairs | None,
     settings: MatrixSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,

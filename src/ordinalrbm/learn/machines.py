@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ordinalrbm import memory, ranks
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, SharedRows
 from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.sharded import Columns, Rows
 from ordinalrbm.errors import DataError
@@ -28,7 +28,7 @@ class Machine(Protocol):
     def group(self) -> ranks.Group | None:
         """The processes that learn together, if there are others."""
 
-    def data(self, observations: Observations, n_factors: int = 0) -> Data:
+    def data(self, observations: Any, n_factors: int = 0) -> Data:
         """Ratings in the machine's form; rows and columns will have so many factors."""
 
     def placed(self, parties: Parties) -> Parties:
@@ -157,8 +157,8 @@ class Ranks:
     """The processes of a torch process group, each with some of the rows and with all columns.
 
     What is learnt is what one process learns, to float rounding, and every rank has all of it when
-    it is fetched. So far every rank is given all ratings and keeps those of its rows: time is
-    shared, and so is the memory that learning takes, but not the memory of reading.
+    it is fetched. A rank is given the ratings of its rows, or all ratings, of which it keeps those
+    of its rows.
 
     Parameters
     ----------
@@ -170,17 +170,23 @@ class Ranks:
         self.group, self.own = group, own
         self.n_rows = 0  # of all ranks
 
-    def data(self, observations: Observations, n_factors: int = 0) -> Data:
+    def data(self, observations: Observations | SharedRows, n_factors: int = 0) -> Data:
         """Of all ratings, those of this rank's rows."""
-        refuse_different_ratings(self.group, observations)
         self.n_rows = observations.n_rows
-        mine = self.group.share(self.n_rows)
-        data = self.own.data(observations.take_rows(np.arange(mine.start, mine.stop)), n_factors)
+        data = self.own.data(self._own_rows(observations), n_factors)
         return Data(
             data.rows._replace(engine=Rows(data.rows.engine, self.group)),
             data.columns._replace(engine=Columns(data.columns.engine, self.group)),
             data.scales,
         )
+
+    def _own_rows(self, seen: Observations | SharedRows) -> Observations:
+        """Rows come in random order, so that equally many have about equally many ratings."""
+        if isinstance(seen, SharedRows):
+            return seen.own
+        refuse_different_ratings(self.group, seen)
+        mine = self.group.share(seen.n_rows)
+        return seen.take_rows(np.arange(mine.start, mine.stop))
 
     def placed(self, parties: Parties) -> Parties:
         """Copies of this rank's rows, and of all columns."""
@@ -229,7 +235,7 @@ def refuse_different_ratings(group: ranks.Group, observations: Observations) -> 
     if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
         raise DataError(
             "The processes of this run were given different ratings; give all of them the same "
-            "file or table, and each takes its part."
+            "file or table, and each takes its part; or give each its own as a RatingsPart."
         )
 
 

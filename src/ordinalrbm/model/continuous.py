@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import regress
 from ordinalrbm.engine.party import Moments, Party, Prior, Turn
 from ordinalrbm.engine.regress import widths_of
@@ -73,7 +73,7 @@ class Parties(NamedTuple):
         return Parties(rows, columns, row_prior, column_prior)
 
 
-def start(observations: Observations, most_factors: int, rows_differ: bool, seed: int) -> Parties:
+def start(observations: Counted, most_factors: int, rows_differ: bool, seed: int) -> Parties:
     """Before learning: marginal thresholds, random factors of the columns, none of the rows.
 
     There are as many factors as the ratings can tell, at most ``most_factors``. Without
@@ -97,7 +97,7 @@ def start(observations: Observations, most_factors: int, rows_differ: bool, seed
     return Parties(rows, columns, row_prior, column_prior)
 
 
-def _tellable(observations: Observations) -> int:
+def _tellable(observations: Counted) -> int:
     per_party = observations.n_entries / max(observations.n_rows + observations.n_columns, 1)
     return max(_FEWEST_FACTORS, int(per_party / _RATINGS_PER_FACTOR))
 

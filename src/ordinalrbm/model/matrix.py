@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import cpu
 from ordinalrbm.engine.side import Array, Side
 from ordinalrbm.errors import DataError
@@ -158,14 +158,13 @@ def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Gene
     )
 
 
-def common_steps(observations: Observations) -> np.ndarray:
+def common_steps(observations: Counted) -> np.ndarray:
     """Thresholds at the marginals of all columns with the same number of levels together."""
     width = int(observations.n_levels.max(initial=2))
     steps = np.zeros((observations.n_columns, width - 1))
-    answered = observations.n_levels[observations.column]
     for n_levels in np.unique(observations.n_levels):
-        level = observations.level[answered == n_levels]
-        counts = np.bincount(level, minlength=width)[None]
+        counts = np.zeros((1, width), dtype=np.int64)
+        counts[0, :n_levels] = observations.level_counts(n_levels)
         steps[observations.n_levels == n_levels] = thresholds.at_marginals(
             counts, np.array([n_levels])
         )

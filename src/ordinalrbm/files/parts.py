@@ -1,0 +1,144 @@
+"""Ratings in Parquet files, of which each of several processes reads its part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ordinalrbm.data.ratings import COLUMNS
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.arrow import with_exact_integers
+from ordinalrbm.files.formats import (
+    format_on_disk,
+    parquet_files,
+    plain_frame,
+    reading,
+    refuse_twice,
+    with_partitions,
+)
+from ordinalrbm.files.ratings import columns_of
+from ordinalrbm.files.source import Source, StrPath, name_of, unreadable, what
+
+
+class _RowGroup(NamedTuple):
+    """Rows that a file stores together, and that are read together."""
+
+    file: Path
+    number: int
+    first_row: int
+    n_rows: int
+
+
+class ParquetRatings:
+    """A file or folder of ratings, of which only the outlines have been read.
+
+    What is in it, and in which order, is what `ordinalrbm.files.formats.read` finds.
+
+    Parameters
+    ----------
+    path : str or path
+        A Parquet file, or a folder of them, partitioned or not.
+
+    Attributes
+    ----------
+    source : Source
+        The file with the names of its columns, and no row.
+    n_ratings : int
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "films.parquet"
+    >>> films = pd.DataFrame({"userId": [1, 2, 3], "movieId": [7, 7, 8], "rating": [4, 5, 3]})
+    >>> films.to_parquet(file, row_group_size=1)
+    >>> ratings = ParquetRatings(file)
+    >>> ratings.n_ratings
+    3
+    >>> ratings.part(rank=1, size=3)
+       user  item  rating
+    0     2     7       5
+    """
+
+    def __init__(self, path: StrPath) -> None:
+        self.path = Path(path)
+        if format_on_disk(self.path) != "parquet":
+            raise DataError(
+                f"File '{path}' is no Parquet file, which alone can be read in parts; convert it "
+                "or give the ratings as a table."
+            )
+        self._folder = self.path if self.path.is_dir() else self.path.parent
+        self._row_groups: list[_RowGroup] = []
+        self.n_ratings = 0
+        with _in_one_sentence(self.path):
+            outlines = [self._outline(file) for file in self._files()]
+            names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
+            empty = pd.DataFrame(columns=names)
+            self.source = Source(self.path, "parquet", name_of(self.path), empty)
+            self._columns = columns_of(self.source)
+            # Types that suit all files, so that all processes have the same.
+            self._types = pa.concat_tables(
+                [self._chosen(outline.empty_table()) for outline in outlines],
+                promote_options="permissive",
+            )
+
+    def _files(self) -> list[Path]:
+        return parquet_files(self.path) if self.path.is_dir() else [self.path]
+
+    def _outline(self, file: Path) -> pa.Schema:
+        """The columns of a file; its row groups are noted."""
+        with pq.ParquetFile(file) as opened:
+            for number in range(opened.num_row_groups):
+                n_rows = opened.metadata.row_group(number).num_rows
+                self._row_groups.append(_RowGroup(file, number, self.n_ratings, n_rows))
+                self.n_ratings += n_rows
+            schema = opened.schema_arrow.remove_metadata()
+        refuse_twice(schema.names, what(file))
+        return with_partitions(schema.empty_table(), file, self._folder).schema
+
+    def _chosen(self, table: pa.Table) -> pa.Table:
+        return table.select([name for name in self._columns if name in table.column_names])
+
+    def row_groups(self, rank: int, size: int) -> list[_RowGroup]:
+        """What a process reads: whole row groups, those whose middle is in its part of all rows."""
+        both_halves = max(2 * self.n_ratings, 1)
+        return [
+            group
+            for group in self._row_groups
+            if (2 * group.first_row + group.n_rows) * size // both_halves == rank
+        ]
+
+    def part(self, rank: int, size: int) -> pd.DataFrame:
+        """The columns user, item and rating of what a process reads; perhaps without any row."""
+        with _in_one_sentence(self.path):
+            groups = groupby(self.row_groups(rank, size), key=lambda group: group.file)
+            read = [self._read(file, [group.number for group in some]) for file, some in groups]
+            table = pa.concat_tables([self._types, *read], promote_options="permissive")
+            table = table.select(self._columns)
+            frame = plain_frame(with_exact_integers(table.to_pandas(), table))
+        return frame.set_axis(list(COLUMNS), axis=1)
+
+    def _read(self, file: Path, numbers: list[int]) -> pa.Table:
+        with pq.ParquetFile(file) as opened:
+            there = [name for name in self._columns if name in opened.schema_arrow.names]
+            table = opened.read_row_groups(numbers, columns=there)
+        table = table.replace_schema_metadata()
+        return self._chosen(with_partitions(table, file, self._folder))
+
+
+@contextmanager
+def _in_one_sentence(path: Path) -> Iterator[None]:
+    """Whatever is wrong with files that are read."""
+    try:
+        with reading(path):
+            yield
+    except DataError:
+        raise
+    except (pa.ArrowException, ValueError) as error:
+        raise unreadable(path, error) from error

@@ -1,0 +1,168 @@
+"""Work that the processes of a group do together, each with some of the ratings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from in_a_group import ratings, work_as_told
+
+import ordinalrbm as orbm
+from ordinalrbm import parts, ranks
+from ordinalrbm.learn.arrange import arrange
+
+SETTINGS: dict[str, Any] = {"n_epochs": 4, "random_state": 0}
+
+
+# ---- ratings in folders -------------------------------------------------------------------------
+
+
+def write_folders(top: Path) -> None:
+    """Ratings with ids that are text in files of unequal length, and with numbers in one file.
+
+    No file has all ratings of the scale, and one user is in every file. The ratings with numbers
+    are one row group, so that all processes but one have none of them.
+    """
+    frame = ratings()
+    frame["user"] = np.where(frame.index % 9 == 0, 0, frame["user"])
+    frame = frame.drop_duplicates(["user", "item"]).sort_values("rating", kind="stable")
+    text = frame.assign(user="ü" + frame["user"].astype(str), rating=frame["rating"] / 2)
+    (top / "text").mkdir()
+    cuts = [0, 1, 150, 170, len(text)]
+    for k in range(4):
+        file = top / "text" / f"{k}.parquet"
+        text.iloc[cuts[k] : cuts[k + 1]].to_parquet(file, row_group_size=100, index=False)
+    (top / "numbers" / "year=2020").mkdir(parents=True)
+    numbers = frame.assign(user=frame["user"] * 3 - 5)
+    numbers.to_parquet(top / "numbers" / "year=2020" / "a.parquet", index=False)
+
+
+def validation(folder: Path) -> pd.DataFrame:
+    """Pairs that nobody has rated, two of them with strangers."""
+    known = pd.read_parquet(folder)
+    rated = pd.MultiIndex.from_frame(known[["user", "item"]])
+    pairs = pd.MultiIndex.from_product([known["user"].unique(), known["item"].unique()])
+    some = pairs[~pairs.isin(rated)][::7].to_frame(index=False, name=["user", "item"])
+    some["rating"] = known["rating"].to_numpy()[: len(some)]
+    some.loc[3, "item"], some.loc[4, "user"] = 999, known["user"].max() + known["user"].max()
+    return some
+
+
+def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
+    """Every so manyth row."""
+    group = ranks.current()
+    return orbm.RatingsPart(frame.iloc[group.rank :: group.size] if group else frame)
+
+
+# ---- work ---------------------------------------------------------------------------------------
+
+
+def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
+    """What is held out, and the own rows in their order."""
+    known, among = parts.read(
+        orbm.RatingsPart.from_parquet(folder), scale=None, item_scales=None, may_be_shared=True
+    )
+    task = arrange(known, parts.read_validation(known, given, among), 0.05, 3, among)
+    seen = getattr(task.observations, "own", task.observations)
+    return {
+        "held out": tuple(task.validation),
+        "places": (task.user_place, task.item_place),
+        "rows": (seen.row_counts, seen.column, seen.level),
+        "counts": (task.observations.row_counts, task.observations.column_counts),
+        "of levels": task.observations.level_counts(5),
+        "n read": known.n_ratings,
+    }
+
+
+def fitted(folder: Path, given: Any = None, **more: Any) -> orbm.MatrixCumulativeRBM:
+    part = orbm.RatingsPart.from_parquet(folder)
+    return orbm.MatrixCumulativeRBM(2, 2, **SETTINGS).fit(part, given, **more)
+
+
+def about(model: orbm.MatrixCumulativeRBM) -> dict[str, Any]:
+    """What every process has of a model, and what it says when asked for what others have."""
+    users, items = np.divmod(np.arange(60 * 30), 30)
+    found = {
+        "users": model.users_.labels,
+        "items": model.items_.labels,
+        "scale": model.scales_.labels,
+        "history": model.history_["validation"].to_numpy(),
+        "model": model.model_,
+        "predictions": model.predict_proba(
+            np.append(model.users_.labels, model.users_.labels[0])[users % 51 % len(model.users_)],
+            model.items_.labels[items % len(model.items_)],
+        ),
+    }
+    try:
+        found["seen"] = model.recommend("all", n=2)
+    except orbm.DataError as error:
+        found["seen"] = str(error)
+    return found
+
+
+def all_works(run: Path) -> dict[str, Any]:
+    """Everything in one start, because starting takes longer than all of it."""
+    top = run.parent
+    found: dict[str, Any] = {}
+    for name in ("text", "numbers"):
+        folder = top / name
+        given = validation(folder)
+        found[f"{name}, arranged"] = arranged(folder)
+        found[f"{name}, validation, arranged"] = arranged(folder, given)
+        model = fitted(folder)
+        found[name] = about(model)
+        found[f"{name}, validation"] = about(fitted(folder, given))
+        if ranks.current() is None or ranks.current().rank == 0:
+            model.save(run / f"{name}.orbm")
+    found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
+    found["going on"] = about(fitted(top / "text", checkpoint=top / "steps"))
+    known, _ = parts.read(part_of(ratings()), scale=None, item_scales=None, may_be_shared=False)
+    found["everywhere"] = known.to_frame()
+    found["errors"] = errors(ranks.current())
+    return found
+
+
+WRONG: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "repeated": ([(["a", "b"], [1, 1], [3, 4]), (["c", "a"], [1, 1], [5, 2])], {}),
+    "off scale": ([([1], [1], [3]), ([1, 2], [2, 2], [1, 9])], {"scale": [1, 2, 3]}),
+    "missing id": ([([1.0], [1], [3]), ([1, None], [2, 3], [1, 2])], {}),
+    "missing column": ([pd.DataFrame({"user": [1], "item": [1]}), ([1], [1], [3])], {}),
+    "mixed ids": ([([1], [1], [3]), (["x"], [2], [4])], {}),
+    "mixed items": ([([1], ["x"], [3]), ([2], [1], [4])], {}),
+    "text": ([([1], [1], ["good"]), ([1], [2], ["bad"])], {}),
+    "orders": (
+        [
+            ([1], [1], pd.Categorical(["x"], ["x", "y"], ordered=True)),
+            ([1], [2], pd.Categorical(["x"], ["y", "x"], ordered=True)),
+        ],
+        {},
+    ),
+    "nothing": ([([], [], []), ([], [], [])], {}),
+    "type": ([{1: 2}, ([1], [2], [3])], {}),
+}
+
+
+def errors(group: ranks.Group | None) -> dict[str, Any]:
+    """What is said of wrong ratings; those who are not among the first two have none."""
+    rank, found = 2 if group is None else group.rank, {}
+
+    def note(name: str, *given: Any, **settings: Any) -> None:
+        model = orbm.MatrixCumulativeRBM(1, 1, n_epochs=1, random_state=0, **settings)
+        try:
+            model.fit(*given)
+        except orbm.DataError as error:
+            found[name] = (type(error).__name__, str(error))
+
+    for name, (given, settings) in WRONG.items():
+        note(name, orbm.RatingsPart(given[rank] if rank < 2 else ([], [], [])), **settings)
+    whole = ratings()
+    note("kinds", whole if rank == 1 else part_of(whole))
+    note("validation", part_of(whole), whole.assign(rating=1 + rank % 2))
+    note("kinds of validation", part_of(whole), None if rank == 1 else whole)
+    return found
+
+
+if __name__ == "__main__":
+    work_as_told(globals())

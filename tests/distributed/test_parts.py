@@ -1,0 +1,146 @@
+"""Processes that each read a part of the ratings, against one that reads all."""
+
+from pathlib import Path
+
+import in_parts
+import numpy as np
+import pytest
+from in_a_group import found_by, ratings
+from in_parts import all_works, fitted, write_folders
+from test_torchrun import torchrun
+from typer.testing import CliRunner
+
+from ordinalrbm import storage
+from ordinalrbm.cli import app
+
+SCRIPT = Path(in_parts.__file__)
+SIZES = (2, 4)
+CASES = ("text", "text, validation", "numbers", "numbers, validation")
+
+
+@pytest.fixture(scope="module")
+def top(tmp_path_factory):
+    top = tmp_path_factory.mktemp("parts")
+    write_folders(top)
+    return top
+
+
+@pytest.fixture(scope="module")
+def one(top):
+    """What one process finds; it also leaves the checkpoint of a fit that has ended."""
+    fitted(top / "text", checkpoint=top / "steps")
+    (top / "one").mkdir()
+    return all_works(top / "one")
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def several(request, top, one):
+    return found_by("all_works", request.param, top, SCRIPT)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_is_held_out_in_the_same_order(one, several, case):
+    truth = one[f"{case}, arranged"]
+    found = [each[f"{case}, arranged"] for each in several]
+    for each in found:
+        for name in ("held out", "places", "counts"):
+            for a, b in zip(each[name], truth[name], strict=True):
+                np.testing.assert_array_equal(a, b, err_msg=name)
+        np.testing.assert_array_equal(each["of levels"], truth["of levels"])
+    for k, array in enumerate(truth["rows"]):
+        np.testing.assert_array_equal(np.concatenate([each["rows"][k] for each in found]), array)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nobody_has_much_more_than_the_others(one, several, case):
+    """A user has 25 ratings on average, and one of them far more."""
+    sizes = [each[f"{case}, arranged"]["n read"] for each in several]
+    total = one[f"{case}, arranged"]["n read"]
+    assert sum(sizes) == total
+    assert max(sizes) < total / len(several) + 100
+
+
+@pytest.mark.parametrize("case", [*CASES, "validation in parts"])
+def test_the_model_is_that_of_one_process(one, several, case):
+    for each in several:
+        found, truth = each[case], one[case]
+        for name in ("users", "items", "scale"):
+            np.testing.assert_array_equal(found[name], truth[name])
+        np.testing.assert_allclose(found["history"], truth["history"], atol=1e-5)
+        np.testing.assert_allclose(found["predictions"], truth["predictions"], atol=1e-5)
+        np.testing.assert_array_equal(found["predictions"], several[0][case]["predictions"])
+
+
+def test_the_first_process_knows_what_users_have_seen_and_the_others_say_so(one, several):
+    best = several[0]["text"]["seen"]
+    assert best[["user", "item"]].equals(one["text"]["seen"][["user", "item"]])
+    for each in several[1:]:
+        assert "known to process 0 alone" in each["text"]["seen"]
+
+
+def test_a_checkpoint_of_one_process_is_that_of_several(one, several):
+    """It says that learning has ended, so that nothing is learnt, and the model is the same."""
+    for each in several:
+        for a, b in zip(each["going on"]["model"][:2], one["text"]["model"][:2], strict=True):
+            for array, truth in zip(a, b, strict=True):
+                np.testing.assert_array_equal(array, truth)
+
+
+def test_where_all_are_needed_everybody_gets_all(several):
+    truth = ratings().sort_values(["user", "item"]).reset_index(drop=True)
+    for each in several:
+        assert each["everywhere"].astype(np.int64).equals(truth.astype(np.int64))
+
+
+def assert_same_but_for_rounding(path, truth):
+    arrays, header = storage.read(path)
+    true_arrays, true_header = storage.read(truth)
+    for each in (header, true_header):
+        each.pop("checksums", None)
+    assert header == true_header
+    assert arrays.keys() == true_arrays.keys()
+    for name, array in arrays.items():
+        assert array.dtype == true_arrays[name].dtype
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(array, true_arrays[name], rtol=1e-3, atol=1e-4, err_msg=name)
+        else:
+            np.testing.assert_array_equal(array, true_arrays[name], err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["text", "numbers"])
+def test_the_file_is_that_of_one_process(top, several, name):
+    file = top / f"all_works-{len(several)}" / f"{name}.orbm"
+    assert_same_but_for_rounding(file, top / "one" / f"{name}.orbm")
+
+
+def test_whatever_is_wrong_is_said_by_all(several):
+    first = several[0]["errors"]
+    assert all(each["errors"] == first for each in several)
+    told = {name: text for name, (_, text) in first.items()}
+    assert told["repeated"] == (
+        "User 'a' has rated item 1 more than once, with 3 and with 2; keep one of them with "
+        "drop_duplicates(), or average them."
+    )
+    assert told["off scale"].startswith("Row 2 (counted from 0; user 2, item 2, rating 9)")
+    assert told["missing id"].startswith("Row 2 (counted from 0")
+    assert "have no column 'rating'" in told["missing column"]
+    assert told["mixed ids"].startswith("Some users are text, such as 'x', and others are numbers")
+    assert told["mixed items"].startswith("Some items are text")
+    assert "their order cannot be guessed" in told["text"]
+    assert "categorical without an order" in told["orders"]
+    assert told["nothing"] == "There is no rating in the data; give at least one."
+    assert first["type"][0] == "DataTypeError"
+    assert "a RatingsPart and others all ratings" in told["kinds"]
+    assert "given different validation ratings" in told["validation"]
+    assert told["kinds of validation"] == told["validation"]
+
+
+def test_the_command_line_reads_a_folder_in_parts(top):
+    fit = ["fit", "text", "-k", "2", "--seed", "3", "--epochs", "4", "--out"]
+    both = torchrun("-m", "ordinalrbm", *fit, "two.orbm", cwd=top)
+    assert both.returncode == 0, both.stderr
+    assert both.stderr.count("of which each process reads a part") == 1
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(top)
+        assert CliRunner().invoke(app, [*fit, "one.orbm"]).exit_code == 0
+    assert_same_but_for_rounding(top / "two.orbm", top / "one.orbm")

@@ -1,0 +1,116 @@
+"""Parquet files of ratings in parts: together these are the whole, and each reads only its own."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ordinalrbm import DataError
+from ordinalrbm.files.formats import read
+from ordinalrbm.files.parts import ParquetRatings
+from ordinalrbm.files.ratings import ratings_of
+
+
+def write(path, users, ratings, row_group_size=None, **more):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame = pd.DataFrame(
+        {"userId": users, "Movie": np.arange(len(users)), "stars": ratings, **more}
+    )
+    frame.to_parquet(path, row_group_size=row_group_size)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files of unequal length and types, in folders that are columns, and one that is empty."""
+    top = tmp_path / "films"
+    write(top / "year=2020" / "a.parquet", list(range(20)), [1, 2] * 10, 6, comment="long " * 9)
+    write(top / "year=2020" / "b.parquet", np.array([7], dtype=np.int32), [2.5])
+    write(top / "year=2021" / "c.parquet", list(range(5, 9)), [3, 4, 5, 3], 2)
+    write(top / "year=2021" / "d.parquet", np.array([], dtype=np.int64), [])
+    return top
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 20])
+def test_parts_together_are_the_whole(folder, size):
+    ratings = ParquetRatings(folder)
+    parts = [ratings.part(rank, size) for rank in range(size)]
+    whole = ratings_of(read(folder))
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole)
+    assert ratings.n_ratings == len(whole) == 25
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_part_is_about_as_large_as_the_others(folder, size):
+    """No row group here has more than 6 rows."""
+    sizes = [len(ParquetRatings(folder).part(rank, size)) for rank in range(size)]
+    assert max(sizes) - min(sizes) <= 6
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_nobody_reads_the_row_groups_of_others(folder, size, monkeypatch):
+    asked = []
+    plain = pq.ParquetFile.read_row_groups
+
+    def noted(file, numbers, columns=None, **more):
+        found = plain(file, numbers, columns=columns, **more)
+        asked.append([(file.metadata.num_rows, number, *columns) for number in numbers])
+        return found
+
+    ratings = ParquetRatings(folder)
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", noted)
+    monkeypatch.setattr(pq.ParquetFile, "read", None)
+    monkeypatch.setattr(pq, "read_table", None)
+    for rank in range(size):
+        ratings.part(rank, size)
+    read_once = [group for groups in asked for group in groups]
+    columns = ("userId", "Movie", "stars")
+    of_files = {20: 4, 1: 1, 4: 2}  # rows of a file, and its row groups; one without rows has none
+    expected = [(rows, n, *columns) for rows, groups in of_files.items() for n in range(groups)]
+    assert [group for group in read_once if group[0]] == expected
+
+
+def test_a_folder_may_name_the_users(tmp_path):
+    for user in ("ann", "bob"):
+        file = tmp_path / f"user={user}" / "1.parquet"
+        file.parent.mkdir()
+        pd.DataFrame({"item": [1, 2], "rating": [3, 4]}).to_parquet(file)
+    assert ParquetRatings(tmp_path).part(1, 2)["user"].tolist() == ["bob", "bob"]
+
+
+def test_long_ids_stay_exact_beside_missing_ones(tmp_path):
+    long = 2**53 + 1
+    table = pa.table({"user": [long, None], "item": [1, 2], "rating": [3, 4]})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert ParquetRatings(tmp_path / "a.parquet").part(0, 1)["user"][0] == long
+
+
+def test_ids_that_are_text_in_one_file_and_numbers_in_another(tmp_path):
+    write(tmp_path / "a.parquet", [1, 2], [3, 4])
+    write(tmp_path / "b.parquet", ["x", "y"], [3, 4])
+    with pytest.raises(DataError, match="cannot be read"):
+        ParquetRatings(tmp_path)
+
+
+def test_a_missing_column_is_named(tmp_path):
+    pd.DataFrame({"user": [1], "item": [2]}).to_parquet(tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="no column 'rating'"):
+        ParquetRatings(tmp_path)
+
+
+def test_only_parquet_files_have_parts(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("user,item,rating\n1,2,3\n")
+    with pytest.raises(DataError, match="is no Parquet file"):
+        ParquetRatings(file)
+
+
+def test_a_damaged_file_is_one_sentence(tmp_path):
+    file = tmp_path / "a.parquet"
+    write(file, list(range(5000)), [3] * 5000)
+    content = bytearray(file.read_bytes())
+    ratings = ParquetRatings(file)
+    content[10:2000] = bytes(1990)
+    file.write_bytes(content)
+    with pytest.raises(DataError, match="cannot be read"):
+        ratings.part(0, 1)
