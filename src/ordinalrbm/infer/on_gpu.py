@@ -1,4 +1,4 @@
-"""P(v_di) of single cells on a GPU, from rows and columns as the learner has them."""
+"""P(v_di) of single cells on a GPU: from rows and columns as they are learnt, or from models."""
 
 from __future__ import annotations
 
