@@ -102,6 +102,24 @@ def about(model: orbm.MatrixCumulativeRBM) -> dict[str, Any]:
     return found
 
 
+def everywhere() -> pd.DataFrame:
+    """Ratings whose levels take two bytes each, for a learner that wants all of them."""
+    known, _ = parts.read(
+        part_of(ratings()), scale=list(range(200)), item_scales=None, may_be_shared=False
+    )
+    return known.to_frame()
+
+
+def scales_of_items() -> list[Any]:
+    """The ratings 7 and 8 are given to an item that has a scale of its own, and to no other."""
+    frame = ratings()
+    frame.loc[frame["item"] == 3, "rating"] += 3
+    known, _ = parts.read(
+        part_of(frame), scale=None, item_scales={3: list(range(4, 10))}, may_be_shared=True
+    )
+    return [known.default_scale.labels, *(known.scale_of(item).labels for item in (2, 3))]
+
+
 def all_works(run: Path) -> dict[str, Any]:
     """Everything in one start, because starting takes longer than all of it."""
     top = run.parent
@@ -118,8 +136,8 @@ def all_works(run: Path) -> dict[str, Any]:
             model.save(run / f"{name}.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
     found["going on"] = about(fitted(top / "text", checkpoint=top / "steps"))
-    known, _ = parts.read(part_of(ratings()), scale=None, item_scales=None, may_be_shared=False)
-    found["everywhere"] = known.to_frame()
+    found["everywhere"] = everywhere()
+    found["scales"] = scales_of_items()
     found["errors"] = errors(ranks.current())
     return found
 

@@ -92,6 +92,12 @@ def test_where_all_are_needed_everybody_gets_all(several):
         assert each["everywhere"].astype(np.int64).equals(truth.astype(np.int64))
 
 
+def test_ratings_of_an_item_with_its_own_scale_are_not_on_that_of_all(one, several):
+    assert one["scales"] == [(1, 2, 3, 4, 5), (1, 2, 3, 4, 5), (4, 5, 6, 7, 8, 9)]
+    for each in several:
+        assert each["scales"] == one["scales"]
+
+
 def assert_same_but_for_rounding(path, truth):
     arrays, header = storage.read(path)
     true_arrays, true_header = storage.read(truth)
