@@ -18,7 +18,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Encoded, Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.shared import at_first
-from ordinalrbm.engine.gpu.device import torch_device
+from ordinalrbm.engine.gpu.device import torch_device, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.infer import fold_in as folding
 from ordinalrbm.infer import recommend as recommending
@@ -306,7 +306,7 @@ class MatrixCumulativeRBM(BaseEstimator):
             whole = at_first(known, among)
             checkpoints.belong_to(among.by_first(lambda: self._identity(whole, given, seed)))
             del whole  # until it is kept
-        with threads(self.n_jobs):
+        with threads(self.n_jobs), working_on_named(self.device):
             task = arrange(known, given, self.validation_fraction, seed, among)
             fitted = learn(task, self._settings(seed), checkpoints)
         self._keep(at_first(known, among), task, fitted)

@@ -202,14 +202,10 @@ def test_cells_of_models(device, monkeypatch, with_strangers):
     there = [on_gpu.model_on(model, device) for model in models]
     monkeypatch.setattr(on_gpu, "_TOGETHER", 7)
     np.testing.assert_allclose(
-        on_gpu.probabilities(there, cells), pairs.probabilities(models, cells), atol=1e-7
-    )
-    np.testing.assert_allclose(
         on_gpu.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
     )
     none = Pairs(*(part[:0] for part in cells))
     assert on_gpu.log_probability(there, none).shape == (0,)
-    assert on_gpu.probabilities(there, none).shape == (0, 5)
     back = on_gpu.model_from(there[0])
     for one, other in zip(back.by_rows, models[0].by_rows, strict=True):
         np.testing.assert_array_equal(one, other)

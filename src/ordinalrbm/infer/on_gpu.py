@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
+from ordinalrbm.engine.gpu import cells
+from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.regress import tensor
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.party import Party
@@ -147,80 +150,58 @@ def log_probability(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     The models are on a device; a position of −1 is a stranger.
     """
     device = models[0].gains.device
+    known = list(models) if all_known(pairs) else [with_strangers(model) for model in models]
+    known = [model._replace(share=model.gains.new_tensor([model.share])) for model in known]
+    n_rows, n_columns = (half.bias.numel() for half in (known[0].by_columns, known[0].by_rows))
     row, column, level = (tensor(part, device).long() for part in pairs)
-    found = []
-    for some, distribution in _distributions(models, row, column, all_known(pairs)):
-        chosen = distribution.gather(1, level[some, None])[:, 0]
-        found.append(torch.log(chosen.clamp(min=SMALLEST_PROBABILITY)))
-    return torch.cat(found).cpu().numpy() if found else np.zeros(0)
-
-
-def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
-    """(cells, L) distributions of cells: :func:`ordinalrbm.infer.pairs.probabilities`."""
-    device = models[0].gains.device
-    row, column = (tensor(part, device).long() for part in pairs[:2])
-    found = [part for _, part in _distributions(models, row, column, all_known(pairs))]
-    width = models[0].by_rows.steps.shape[1] + 1
-    return torch.cat(found).cpu().numpy() if found else np.zeros((0, width))
-
-
-def _distributions(
-    models: Sequence[MatrixModel], row: torch.Tensor, column: torch.Tensor, are_known: bool
-) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Some cells at a time, and the mean of their distributions by the models' shares."""
-    known = list(models) if are_known else [with_strangers(model) for model in models]
+    row, column = row % n_rows, column % n_columns  # a stranger is the last
+    width = known[0].by_rows.steps.shape[1] + 1
+    found = [torch.zeros(0, dtype=torch.float64, device=device)]
     for start in range(0, row.numel(), _TOGETHER):
         some = slice(start, start + _TOGETHER)
-        total = sum(model.share * _masses(model, row[some], column[some]) for model in known)
-        yield some, total / total.sum(1, keepdim=True)
+        distribution = distributions(known, row[some], column[some], width)
+        chosen = distribution.gather(1, level[some, None])[:, 0]
+        found.append(torch.log(chosen.clamp(min=SMALLEST_PROBABILITY)))
+    return torch.cat(found).cpu().numpy()
 
 
-def _masses(model: MatrixModel, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
-    """(cells, L) probabilities of the levels of each cell."""
+def distributions(
+    models: Sequence[Any], row: torch.Tensor, column: torch.Tensor, width: int
+) -> torch.Tensor:
+    """(cells, width): the mean of the models' distributions, by their shares.
+
+    Models are MatrixModels, or have parts of the same names, of tensors; shares are in float64.
+    """
+    total = torch.zeros((row.numel(), width), dtype=torch.float64, device=row.device)
+    for model in models:
+        mean, deviation = _moments(model, row, column)
+        cells.add_masses(
+            row, column, mean, deviation, model.by_columns.steps, model.by_rows.steps,
+            model.n_levels, model.share, total,
+        )  # fmt: skip
+    return total.div_(total.sum(1, keepdim=True))
+
+
+def _moments(
+    model: Any, row: torch.Tensor, column: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and standard deviation of the utility of each cell."""
     by_rows, by_columns = model.by_rows, model.by_columns
-    middle = 0.0 if by_rows.bias_variance.numel() else 0.5
-    base = by_rows.bias[column].double() + by_columns.bias[row].double()
-    mean = base + _product(by_rows, column, row, middle, model.gains[0])
-    mean += _product(by_columns, row, column, middle, model.gains[1])
-    deviation = model.gains[2] * _deviation(by_rows, by_columns, row, column)
-    steps = by_rows.steps[column] + by_columns.steps[row]
-    steps[:, 1:] = torch.exp(steps[:, 1:])
-    ends = (torch.cumsum(steps, 1) - mean[:, None]) / deviation[:, None]
-    n_levels = model.n_levels[column][:, None]
-    beyond = torch.arange(ends.shape[1], device=ends.device) >= n_levels - 1
-    infinite = torch.full_like(mean[:, None], torch.inf)
-    ends = torch.cat([-infinite, ends.masked_fill(beyond, torch.inf), infinite], 1)
-    return _mass(ends[:, :-1], ends[:, 1:])
-
-
-def _product(
-    half: Half, column: torch.Tensor, row: torch.Tensor, middle: float, gain: torch.Tensor
-) -> torch.Tensor:
-    """What factors add to the mean, in their middle and beyond it."""
-    weights = half.weights[column].double()
-    return middle * weights.sum(1) + gain * (weights * (half.factors[row] - middle)).sum(1)
-
-
-def _deviation(
-    by_rows: Half, by_columns: Half, row: torch.Tensor, column: torch.Tensor
-) -> torch.Tensor:
-    """Standard deviation of a utility, with what is not known of its mean."""
-    if not by_rows.bias_variance.numel():
-        return torch.ones((), dtype=torch.float64, device=row.device).expand(row.shape)
-    variance = 1.0 + by_rows.bias_variance[column].double() + by_columns.bias_variance[row]
-    for half, i, d in ((by_rows, column, row), (by_columns, row, column)):
-        weights, factors = half.weights[i].double(), half.factors[d].double()
-        of_factors = half.factors_variance[d]
-        variance += (half.weights_variance[i] * (factors * factors + of_factors)).sum(1)
-        variance += (weights * weights * of_factors).sum(1)
-    return torch.sqrt(variance)
-
-
-def _mass(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
-    """Φ(high) − Φ(low), from the side where both are small; none where both are infinite."""
-    flipped = low + high > 0
-    low, high = torch.where(flipped, -high, low), torch.where(flipped, -low, high)
-    return torch.special.ndtr(high) - torch.special.ndtr(low)
+    is_continuous = by_rows.bias_variance.numel() > 0
+    mean = by_rows.bias[column].double() + by_columns.bias[row].double()
+    variance = torch.ones_like(mean)
+    if is_continuous:
+        variance += by_rows.bias_variance[column].double()
+        variance += by_columns.bias_variance[row].double()
+    middle = 0.0 if is_continuous else 0.5
+    halves = (by_rows, column, row), (by_columns, row, column)
+    for k, (half, weighing, acting) in enumerate(halves):
+        factored = Factored(
+            half.weights, half.factors, half.weights_variance, half.factors_variance,
+            model.gains[k : k + 1], middle,
+        )  # fmt: skip
+        cells.add_products(factored, weighing, acting, mean, variance)
+    return mean, model.gains[2] * torch.sqrt(variance)
 
 
 def with_strangers(model: MatrixModel) -> MatrixModel:

@@ -15,9 +15,9 @@ import torch
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gpu import cells
-from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.infer.on_gpu import distributions
 from ordinalrbm.infer.pairs import Pairs
 from ordinalrbm.infer.recommend import Best, ladder_of, ranked
 from ordinalrbm.model.matrix import Half, MatrixModel
@@ -48,17 +48,6 @@ class _Model(NamedTuple):
     def middle(self) -> float:
         """Of a factor."""
         return 0.0 if self.is_continuous else 0.5
-
-    def factored(self) -> tuple[Factored, Factored]:
-        """What kernels need of both halves."""
-        first, second = (
-            Factored(
-                half.weights, half.factors, half.weights_variance, half.factors_variance,
-                self.gains[k : k + 1], self.middle,
-            )
-            for k, half in enumerate((self.by_rows, self.by_columns))
-        )  # fmt: skip
-        return first, second
 
 
 class OnGpu:
@@ -101,33 +90,8 @@ class OnGpu:
             some = slice(start, start + size)
             with TURN, working_on(self.device):
                 row, column = (self._tensor(part[some].astype(np.int64)) for part in pairs[:2])
-                torch.from_numpy(found[some]).copy_(self._distribution(row, column, width))
+                torch.from_numpy(found[some]).copy_(distributions(self.models, row, column, width))
         return found
-
-    def _distribution(self, row: torch.Tensor, column: torch.Tensor, width: int) -> torch.Tensor:
-        total = torch.zeros((row.numel(), width), dtype=torch.float64, device=self.device)
-        for model in self.models:
-            mean, deviation = self._moments(model, row, column)
-            cells.add_masses(
-                row, column, mean, deviation, model.by_columns.steps, model.by_rows.steps,
-                model.n_levels, model.share, total,
-            )  # fmt: skip
-        return total.div_(total.sum(1, keepdim=True))
-
-    def _moments(
-        self, model: _Model, row: torch.Tensor, column: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mean and standard deviation of the utility of each cell."""
-        by_rows, by_columns = model.by_rows, model.by_columns
-        mean = by_rows.bias[column].double() + by_columns.bias[row].double()
-        variance = torch.ones_like(mean)
-        if model.is_continuous:
-            variance += by_rows.bias_variance[column].double()
-            variance += by_columns.bias_variance[row].double()
-        first, second = model.factored()
-        cells.add_products(first, column, row, mean, variance)
-        cells.add_products(second, row, column, mean, variance)
-        return mean, model.gains[2] * torch.sqrt(variance)
 
     # ---- the best columns ---------------------------------------------------------------------
 

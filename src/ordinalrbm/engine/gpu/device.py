@@ -55,3 +55,8 @@ def working_on(device: Any) -> AbstractContextManager:
     import torch
 
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def working_on_named(name: str) -> AbstractContextManager:
+    """The same, of a device's name; with the cores there is nothing to do."""
+    return nullcontext() if name == "cpu" else working_on(torch_device(name))
