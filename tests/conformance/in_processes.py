@@ -35,10 +35,10 @@ def found_by_ranks(name: str, size: int, folder: Path) -> list[dict]:
 
 def _work(name: str, rank: int, size: int, folder: Path) -> None:
     import torch.distributed as dist
-    from work import all_of_it
+    from work import by_machine
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
-    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(all_of_it(name)))
+    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(by_machine(name)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 
 from ordinalrbm.engine import intervals
 from ordinalrbm.engine.regress import (  # noqa: F401
+    agreed,
     draw_towards,
     moments,
     shares,

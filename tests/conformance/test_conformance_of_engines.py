@@ -13,10 +13,11 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from in_processes import found_by_ranks
-from work import all_of_it
+from work import by_engine, by_machine
 
 from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.side import Statistics
+from ordinalrbm.model.matrix import Half
 
 HAS_TORCH = find_spec("torch") is not None
 HAS_TRITON = HAS_TORCH and find_spec("triton") is not None
@@ -29,7 +30,7 @@ def has_gpu():
     return torch.cuda.is_available()
 
 
-def engines():
+def machines():
     """Those that can run here; a GPU's kernels in an interpreter, if there is none."""
     names = ["cores"]
     if HAS_TRITON:
@@ -43,17 +44,16 @@ def engines():
     return names
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def truth():
-    return all_of_it("plain")
+    return {**by_machine("plain"), **by_engine("plain")}
 
 
-@pytest.fixture(scope="session", params=engines())
-def found(request, tmp_path_factory):
+@pytest.fixture(scope="module", params=machines())
+def learnt(request, tmp_path_factory):
     name, _, others = request.param.partition(" in ")
     if not others:
-        with np.errstate(all="ignore"):  # the interpreter multiplies ∞ by 0, and drops it
-            return all_of_it(name)
+        return quietly(by_machine, name)
     size = int(others.split()[0])
     found = found_by_ranks(name, size, tmp_path_factory.mktemp("ranks"))
     for other in found[1:]:  # all have all of it, to the last bit
@@ -61,33 +61,53 @@ def found(request, tmp_path_factory):
     return found[0]
 
 
+@pytest.fixture(scope="module", params=[name for name in machines() if " in " not in name])
+def sampled(request):
+    return quietly(by_engine, request.param)
+
+
+def quietly(work, name):
+    with np.errstate(all="ignore"):  # the interpreter multiplies ∞ by 0, and drops it
+        return work(name)
+
+
 def assert_close(one, other, where):
     size = np.abs(other).max(initial=1.0)
     np.testing.assert_allclose(one, other, rtol=0, atol=CLOSE * size, err_msg=where)
 
 
-def test_half_sweeps_of_continuous_factors(found, truth):
+def test_half_sweeps_of_continuous_factors(learnt, truth):
     for case, parties in truth["half-sweeps"].items():
-        for ours, theirs in zip(found["half-sweeps"][case], parties, strict=True):
+        for ours, theirs in zip(learnt["half-sweeps"][case], parties, strict=True):
             for name, one, other in zip(Party._fields, ours, theirs, strict=True):
                 assert_close(one, other, f"{case}, {name}")
 
 
-def test_three_epochs_of_continuous_factors(found, truth):
+def test_three_epochs_of_continuous_factors(learnt, truth):
     for case, (cells, likelihood) in truth["three epochs"].items():
-        ours, our_likelihood = found["three epochs"][case]
+        ours, our_likelihood = learnt["three epochs"][case]
         assert_close(ours, cells, case)
         assert our_likelihood == pytest.approx(likelihood, abs=CLOSE)
 
 
-def test_chains_of_binary_factors_and_their_statistics(found, truth):
+def test_chains_of_binary_factors_and_their_statistics(sampled, truth):
     for case, (factors, statistics) in truth["phases"].items():
-        ours, our_statistics = found["phases"][case]
+        ours, our_statistics = sampled["phases"][case]
         np.testing.assert_array_equal(ours, factors, err_msg=case)
         for name, one, other in zip(Statistics._fields, our_statistics, statistics, strict=True):
             assert_close(one, other, f"{case}, {name}")
 
 
-def test_posteriors_of_binary_factors(found, truth):
+def test_posteriors_of_binary_factors(sampled, truth):
     for case, expected in truth["posteriors"].items():
-        assert_close(found["posteriors"][case], expected, case)
+        assert_close(sampled["posteriors"][case], expected, case)
+
+
+def test_three_epochs_of_binary_factors(learnt, truth):
+    for case, (chains, halves) in truth["three binary epochs"].items():
+        our_chains, our_halves = learnt["three binary epochs"][case]
+        for one, other in zip(our_chains, chains, strict=True):
+            np.testing.assert_array_equal(one, other, err_msg=case)
+        for ours, theirs in zip(our_halves, halves, strict=True):
+            for name, one, other in zip(Half._fields, ours, theirs, strict=True):
+                assert_close(one, other, f"{case}, {name}")

@@ -7,12 +7,14 @@ import numpy as np
 import plain_regress
 from random_sides import in_double
 
+import ordinalrbm as orbm
 from ordinalrbm.engine import cpu, reference
 from ordinalrbm.engine.party import Party
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.infer.pairs import Pairs, probabilities
+from ordinalrbm.learn import alternate, binary_machines
 from ordinalrbm.learn.machines import Cores, machine_for
-from ordinalrbm.model import continuous
+from ordinalrbm.model import continuous, matrix, thresholds
 from ordinalrbm.model.continuous import Data, Parties, View
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
@@ -186,6 +188,49 @@ def posteriors(engine):
     }
 
 
+class PlainChains(binary_machines.Cores):
+    """The learner's machine for binary factors, with the plain engine in float64."""
+
+    def phases(self, process, side, learnt, batch, how, add_up=None):
+        half, chains = learnt.half(process), learnt.chains[process.number]
+        table = thresholds.table(half.steps, process.n_levels)
+        side = in_double(side._replace(thresholds=table))
+        clamped = reference.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
+        rows = slice(batch.start, batch.stop)
+        chains.free[rows] = chains.clamped[rows]
+        return single_statistics(clamped), single_statistics(
+            reference.free_phase(side, chains.free, batch)
+        )
+
+
+def single_statistics(statistics):
+    """In the types that the step takes."""
+    narrow = Statistics(*(part.astype(np.float32) for part in statistics))
+    return narrow._replace(thresholds=statistics.thresholds)
+
+
+def three_binary_epochs(name):
+    """All that has moved in three epochs of chains and steps: {case: (chains, halves)}."""
+    found = {}
+    for (n_rows, n_columns), ratings in FITTED.items():
+        observations = ratings()
+        estimator = orbm.MatrixCumulativeRBM(
+            n_rows, n_columns, factors="binary", batch_size=9,
+            device="cuda" if name == "gpu" else "cpu",
+        )  # fmt: skip
+        model = matrix.start(observations, n_rows, n_columns, seed=0)
+        learner = alternate._Learner(model, observations, None, estimator._settings(0))
+        if name == "plain":
+            learner.machine = PlainChains()
+        for _ in range(3):
+            learner.epoch()
+        learnt = learner.machine.fetched(learner.learnt)
+        found[f"K = {n_rows}, S = {n_columns}"] = (
+            [chains.clamped for chains in learnt.chains], list(learnt.model[:2])
+        )  # fmt: skip
+    return found
+
+
 # ---- everything -------------------------------------------------------------------------------
 
 WITH_MACHINE = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
@@ -195,9 +240,12 @@ ENGINES = {
 }  # fmt: skip
 
 
-def all_of_it(name):
-    """Everything, by what has this name."""
+def by_machine(name):
+    """What learners do, by the machine of this name, or by it and those of other ranks."""
     found = {work: do(machine(name)) for work, do in WITH_MACHINE.items()}
-    if name in ENGINES:
-        found |= {work: do(ENGINES[name]()) for work, do in WITH_ENGINE.items()}
-    return found
+    return found | {"three binary epochs": three_binary_epochs(name)}
+
+
+def by_engine(name):
+    """What an engine does in one process."""
+    return {work: do(ENGINES[name]()) for work, do in WITH_ENGINE.items()}
