@@ -20,6 +20,7 @@ from ordinalrbm import locking
 from ordinalrbm.errors import DataError
 from ordinalrbm.learn import checkpoint as checkpoints
 from ordinalrbm.learn.checkpoint import Checkpoints, Trail, interval
+from ordinalrbm.ranks import ALONE
 
 FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimator", "matrix")]
 sys.path[:0] = FOLDERS
@@ -317,13 +318,14 @@ def test_every_bit_of_a_checkpoint_is_watched(tmp_path, monkeypatch):
     two_checkpoints(tmp_path, monkeypatch)
     path = tmp_path / "vector-000003.checkpoint"
     content, rng = path.read_bytes(), np.random.default_rng(0)
-    before = checkpoints._read(path)
+    (files,) = checkpoints._newest_first([path])
+    before = checkpoints._read(files, ALONE)
     for place in rng.integers(0, len(content), 300):
         changed = bytearray(content)
         changed[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
         try:
-            found = checkpoints._read(path)
+            found = checkpoints._read(files, ALONE)
         except ValueError:
             continue
         assert found.about == before.about
