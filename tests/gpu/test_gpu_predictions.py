@@ -60,12 +60,6 @@ def test_predicted_ratings(both):
     np.testing.assert_allclose(there, truth, atol=1e-5)
 
 
-def test_pairs_in_blocks(both, monkeypatch):
-    together = both[1].predict_proba(*every_pair(both[1]))
-    monkeypatch.setattr(on_gpu_models, "_CELLS_BYTES", 8 * 11 * 70)
-    np.testing.assert_array_equal(both[1].predict_proba(*every_pair(both[1])), together)
-
-
 def assert_same_items(found, truth, tolerance=1e-6):
     """The same items in the same order, unless their scores tie within rounding."""
     assert found[["user", "rank"]].equals(truth[["user", "rank"]])
@@ -80,12 +74,6 @@ def test_recommendations(both, options):
     for users in ("all", ["u3", "nobody", "u7", "u3"]):
         truth, there = (model.recommend(users, **{"n": 4, **options}) for model in both)
         assert_same_items(there, truth)
-
-
-def test_users_in_blocks(both, monkeypatch):
-    together = both[1].recommend("all", n=4)
-    monkeypatch.setattr(on_gpu_models, "_SCORES_BYTES", 20 * 8 * 7)  # seven users at a time
-    assert both[1].recommend("all", n=4).equals(together)
 
 
 def test_newcomers(both):
@@ -189,6 +177,15 @@ def test_parts_that_gains_and_shares_play():
 def model():
     learnt = small(2, 1, n_epochs=1).fit(simulated(8, 6, density=0.7))
     return learnt.set_params(device="cuda")
+
+
+def test_pairs_and_users_in_blocks(model, monkeypatch):
+    users, items = every_pair(model)
+    found, best = model.predict_proba(users, items), model.recommend("all", n=4)
+    monkeypatch.setattr(on_gpu_models, "_CELLS_BYTES", 8 * 11 * 20)  # twenty pairs
+    monkeypatch.setattr(on_gpu_models, "_SCORES_BYTES", 20 * 6 * 3)  # three users
+    np.testing.assert_array_equal(model.predict_proba(users, items), found)
+    assert model.recommend("all", n=4).equals(best)
 
 
 @pytest.fixture
