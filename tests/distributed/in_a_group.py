@@ -219,6 +219,15 @@ def binary_fits(folder: Path) -> dict[str, Any]:
     return found
 
 
+def binary(folder: Path) -> dict[str, Any]:
+    """All of it in one run: starting processes is what takes time."""
+    return {
+        "chains": chains(folder),
+        "epochs": three_binary_epochs(folder),
+        "fits": binary_fits(folder),
+    }
+
+
 def killed_after(epochs: int) -> Any:
     """In place of ``Trail.after``: what a learner has come to is written, and then it ends."""
     after = Trail.after
