@@ -242,6 +242,15 @@ def binary_fits(folder: Path) -> dict[str, Any]:
     return found
 
 
+def binary(folder: Path) -> dict[str, Any]:
+    """All of it in one run: starting processes is what takes time."""
+    return {
+        "chains": chains(folder),
+        "epochs": three_binary_epochs(folder),
+        "fits": binary_fits(folder),
+    }
+
+
 def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     """Four epochs, with a checkpoint after each in a folder that all runs share."""
     model = orbm.MatrixCumulativeRBM(

@@ -9,16 +9,14 @@ import shutil
 import numpy as np
 import pytest
 from in_a_group import (
+    binary,
     binary_fit_with_checkpoints,
-    binary_fits,
-    chains,
     fit_with_checkpoints,
     found_by,
     killed_after,
     ragged,
     ratings,
     stopped_after_two_epochs,
-    three_binary_epochs,
     three_rows,
 )
 
@@ -139,12 +137,22 @@ def assert_same_on_all_ranks(found):
         assert_same_bits([found[0].priors[0], other.priors[0]])
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_chains_and_statistics(size, tmp_path):
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What one process finds."""
+    return binary(tmp_path_factory.mktemp("alone"))
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def together(request, tmp_path_factory):
+    """What each of several finds."""
+    return found_by("binary", request.param, tmp_path_factory.mktemp("together"))
+
+
+def test_chains_and_statistics(alone, together):
     """Rows' statistics are added up; of columns, every process has those of its rows."""
-    truth, found = chains(tmp_path), found_by("chains", size, tmp_path)
-    for case, expected in truth.items():
-        all_ranks = [each[case] for each in found]
+    for case, expected in alone["chains"].items():
+        all_ranks = [each["chains"][case] for each in together]
         for own in all_ranks:
             assert_same_learnt(own["learnt"], expected["learnt"], 2e-6)
             n_batches = -(-31 // 6)
@@ -160,10 +168,9 @@ def test_chains_and_statistics(size, tmp_path):
         assert_same_on_all_ranks([own["learnt"] for own in all_ranks])
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_three_epochs_of_binary_factors(size, tmp_path):
-    truth, found = three_binary_epochs(tmp_path), found_by("three_binary_epochs", size, tmp_path)
-    for case, expected in truth.items():
+def test_three_epochs_of_binary_factors(alone, together):
+    found = [each["epochs"] for each in together]
+    for case, expected in alone["epochs"].items():
         assert_same_learnt(found[0][case]["learnt"], expected["learnt"], 2e-5)
         np.testing.assert_allclose(
             found[0][case]["likelihoods"], expected["likelihoods"], atol=1e-5
@@ -172,13 +179,10 @@ def test_three_epochs_of_binary_factors(size, tmp_path):
         assert_same_bits([each[case]["likelihoods"] for each in found])
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_binary_and_mixed_fits(size, tmp_path):
-    truth, found = binary_fits(tmp_path), found_by("binary_fits", size, tmp_path)
-    for each in found:
-        np.testing.assert_allclose(each["binary"], truth["binary"], atol=1e-5)
-        # Continuous factors are sums over ratings of which some nearly cancel.
-        np.testing.assert_allclose(each["mixed"], truth["mixed"], atol=5e-5)
+def test_binary_and_mixed_fits(alone, together):
+    for each in together:
+        for kind, expected in alone["fits"].items():
+            np.testing.assert_allclose(each["fits"][kind], expected, atol=1e-5, err_msg=kind)
 
 
 def test_a_binary_fit_that_is_killed_ends_with_the_same_bits(tmp_path):

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from in_a_group import PATIENCE, environment, ratings
 
@@ -55,7 +56,12 @@ def test_two_processes_write_the_model_of_one(folder):
 
 
 def test_what_cannot_be_shared_is_refused(folder):
-    done = torchrun(*FIT, "--out", "m.orbm", "--model", "vector", cwd=folder)
+    answers = np.random.default_rng(0).integers(1, 6, (40, 4))
+    pd.DataFrame(answers, columns=["q1", "q2", "q3", "q4"]).to_csv(
+        folder / "survey.csv", index=False
+    )
+    fit = ["-m", "ordinalrbm", "fit", "survey.csv"]
+    done = torchrun(*fit, "--out", "m.orbm", cwd=folder)
     assert done.returncode != 0
     assert "Several processes learn from ratings only" in done.stderr
     assert not (folder / "m.orbm").exists()
