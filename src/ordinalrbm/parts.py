@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 from ordinalrbm import ranks
 from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
 from ordinalrbm.data.shared import encode_shared, everywhere, read_shared
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.parts import ParquetRatings
-from ordinalrbm.files.source import StrPath
 from ordinalrbm.learn.checkpoint import digest
 from ordinalrbm.ranks import ALONE, Alone, Group
+
+if TYPE_CHECKING:
+    from ordinalrbm.files.parts import ParquetRatings
 
 
 class RatingsPart:
@@ -44,9 +46,10 @@ class RatingsPart:
 
     def __init__(self, ratings: Any) -> None:
         self._ratings = ratings
+        self._unread: ParquetRatings | None = None
 
     @classmethod
-    def from_parquet(cls, path: StrPath) -> RatingsPart:
+    def from_parquet(cls, path: str | os.PathLike) -> RatingsPart:
         """The part of this process of a Parquet file, or of a folder of such files.
 
         All processes give the same path. Each reads only its share of the row groups of the files,
@@ -72,14 +75,19 @@ class RatingsPart:
         >>> model.ratings_.n_ratings
         60
         """
-        return cls(ParquetRatings(path))
+        # Whoever has no files need not wait for what reads them.
+        from ordinalrbm.files.parts import ParquetRatings
+
+        part = cls(None)
+        part._unread = ParquetRatings(path)
+        return part
 
     def table(self) -> Any:
         """The ratings of this process."""
-        if not isinstance(self._ratings, ParquetRatings):
+        if self._unread is None:
             return self._ratings
         here = ranks.current() or ALONE
-        return self._ratings.part(here.rank, here.size)
+        return self._unread.part(here.rank, here.size)
 
 
 def read(

@@ -19,6 +19,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gpu import regress
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
 from ordinalrbm.engine.gpu.regress import (
+    agreed,
     array,
     draw_towards,
     library,
@@ -32,8 +33,8 @@ from ordinalrbm.engine.gpu.regress import (
 from ordinalrbm.engine.party import Party, Prior
 
 __all__ = [
-    "apply", "array", "draw_towards", "gather", "library", "moments", "move_widths", "planned",
-    "renew", "shares", "shift", "step_squares", "streamed", "turned", "width_sums",
+    "agreed", "apply", "array", "draw_towards", "gather", "library", "moments", "move_widths",
+    "planned", "renew", "shares", "shift", "step_squares", "streamed", "turned", "width_sums",
 ]  # fmt: skip
 
 # Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums
