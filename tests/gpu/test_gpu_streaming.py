@@ -59,11 +59,11 @@ def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
     whole, parts = (
         machine.data(observations, N_FACTORS).rows for machine in (Gpu("cuda"), in_blocks)
     )
-    direction = torch.randn(parties.rows.mean.shape, device=parties.rows.mean.device)
+    direction, ridge = (torch.randn_like(parties.rows.mean) for _ in range(2))
     rows = slice(10, 30)  # from within the first block to within the second
     asked = {
         "gather": (parties.rows, parties.columns),
-        "apply": (parties.columns, direction),
+        "apply": (parties.columns, ridge, direction),
         "width_sums": (parties.rows, parties.columns, rows),
     }
     for stage, given in asked.items():
@@ -74,7 +74,9 @@ def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
 
 
 def test_an_engine_has_all_functions():
-    for name in ("moments", "turned", "step_squares", "shares", "shift", "draw_towards"):
+    for name in (
+        "moments", "agreed", "turned", "step_squares", "shares", "shift", "draw_towards"
+    ):  # fmt: skip
         assert getattr(streamed, name) is getattr(regress, name)
 
 
