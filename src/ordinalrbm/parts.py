@@ -78,8 +78,13 @@ class RatingsPart:
         # Whoever has no files need not wait for what reads them.
         from ordinalrbm.files.parts import ParquetRatings
 
+        return cls._of_files(ParquetRatings(path))
+
+    @classmethod
+    def _of_files(cls, unread: ParquetRatings) -> RatingsPart:
+        """The same of files that have been looked at."""
         part = cls(None)
-        part._unread = ParquetRatings(path)
+        part._unread = unread
         return part
 
     def table(self) -> Any:

@@ -40,7 +40,8 @@ def learn(material: Material, kind: Kind | None, settings: Settings) -> Any:
     if material.n_ratings is None:
         assert material.survey is not None, "a file is a survey or ratings"
         return learn_survey(material.survey, settings)
-    ratings = material.ratings if material.unread is None else RatingsPart(material.unread)
+    unread = material.unread
+    ratings = material.ratings if unread is None else RatingsPart._of_files(unread)
     model = learn_ratings(ratings, kind, settings, item_scales=material.item_scales)
     model.about_ = about_ratings(material)
     return model
