@@ -13,7 +13,7 @@ demo: $(READY)
 	$(BIN)/ordinalrbm demo
 
 test: $(READY) lint
-	$(BIN)/pytest -q -n auto --dist loadfile
+	$(BIN)/pytest -q -n auto --dist loadfile --durations=15
 
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
 test-torch: $(TORCH_READY)

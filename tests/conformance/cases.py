@@ -38,11 +38,11 @@ def one_long_row():
 
 
 def many():
-    """Enough for a few tens of factors."""
+    """Enough for ten factors."""
     rng = np.random.default_rng(4)
-    dense = rng.integers(0, 5, (60, 50))
+    dense = rng.integers(0, 5, (30, 24))
     dense[rng.random(dense.shape) < 0.3] = -1
-    return Observations.from_dense(dense, np.full(50, 5))
+    return Observations.from_dense(dense, np.full(24, 5))
 
 
 # Ratings and numbers of factors.

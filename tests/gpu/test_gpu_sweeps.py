@@ -8,9 +8,8 @@ probability within that: none does in these.
 import numpy as np
 import pytest
 import torch
-from random_sides import random_side, random_thresholds, side_of
+from random_sides import random_side
 
-from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import cpu, reference
 from ordinalrbm.engine.gpu import sweep
 from ordinalrbm.engine.side import Batch, Statistics
@@ -86,26 +85,6 @@ def test_numbers_of_factors(device, n_factors):
     side, factors = small(n_factors, scale=0.1, offset=True)
     for phase in PHASES:
         assert_same(device, phase, side, factors, Batch(0, 16, 7, 2, 1))
-
-
-def test_one_row_a_thousand_times_longer_than_the_rest(device):
-    """And empty rows; few columns have more than one answer."""
-    rng = np.random.default_rng(0)
-    n_columns = 1000
-    lengths = [0, 1, n_columns, 1, 0, 1]
-    row = np.repeat(np.arange(6), lengths)
-    column = np.concatenate([rng.permutation(n_columns)[:n] for n in lengths])
-    n_levels = np.full(n_columns, 5)
-    observations = Observations.from_triples(
-        row, column, rng.integers(0, 5, row.size), 6, n_columns, n_levels
-    )
-    side = side_of(
-        observations, weights=rng.normal(0, 0.1, (n_columns, 50)),
-        bias=rng.normal(0, 0.3, n_columns), thresholds=random_thresholds(rng, n_levels),
-        factor_bias=rng.normal(0, 0.3, 50),
-    )  # fmt: skip
-    factors = rng.integers(0, 2, (6, 50)).astype(np.uint8)
-    assert_same(device, "clamped_phase", side, factors, Batch(0, 6, 5, 1, 1))
 
 
 def test_the_running_mean_of_the_factors(device):
