@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from movielens import learnt_and_scored
 from netflix_shaped import made
 from training import settings
 
@@ -86,16 +87,8 @@ def of_movielens(file: Path, n_factors: int, n_epochs: int | None) -> None:
             n_factors, n_factors, factors="binary", n_epochs=n_epochs, random_state=seed,
             device=device,
         )  # fmt: skip
-        start = time.perf_counter()
-        model.fit(train, validation)
-        seconds = time.perf_counter() - start
-        found = model.predict_proba(test["user"], test["item"])
-        scores = orbm.evaluate.score(found, test["rating"])
-        print(
-            f"seed {seed}  {device:5s} {seconds:6.2f} s  {model.n_iter_} epochs  "
-            f"NLL {scores['nll']:.6f}  RMSE {scores['rmse']:.5f}  MAE {scores['mae']:.5f}",
-            flush=True,
-        )
+        told = learnt_and_scored(model, train, validation, test)
+        print(f"seed {seed}  {device:5s} {told}", flush=True)
 
 
 if __name__ == "__main__":

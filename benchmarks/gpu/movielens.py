@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,15 +29,20 @@ def main() -> None:
         model = orbm.MatrixCumulativeRBM(
             given.factors, given.factors, random_state=0, device=device
         )
-        start = time.perf_counter()
-        model.fit(train, validation)
-        seconds = time.perf_counter() - start
-        found = model.predict_proba(test["user"], test["item"])
-        scores = orbm.evaluate.score(found, test["rating"])
-        print(
-            f"{device:5s} {seconds:6.2f} s  {model.n_iter_} epochs  NLL {scores['nll']:.6f}  "
-            f"RMSE {scores['rmse']:.5f}  MAE {scores['mae']:.5f}"
-        )
+        print(f"{device:5s} {learnt_and_scored(model, train, validation, test)}", flush=True)
+
+
+def learnt_and_scored(model: Any, train: Any, validation: Any, test: Any) -> str:
+    """Fit a model; how long that took, and how well it predicts."""
+    start = time.perf_counter()
+    model.fit(train, validation)
+    seconds = time.perf_counter() - start
+    found = model.predict_proba(test["user"], test["item"])
+    scores = orbm.evaluate.score(found, test["rating"])
+    return (
+        f"{seconds:6.2f} s  {model.n_iter_} epochs  NLL {scores['nll']:.6f}  "
+        f"RMSE {scores['rmse']:.5f}  MAE {scores['mae']:.5f}"
+    )
 
 
 if __name__ == "__main__":
