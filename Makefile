@@ -46,7 +46,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	$(BIN)/python -c 'from ordinalrbm.demo import warm_up; warm_up()'
+	$(BIN)/python -c 'from ordinalrbm.cli.tour import warm_up; warm_up()'
 	touch $(READY)
 
 # These versions are builds without CUDA on machines without a GPU.

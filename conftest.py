@@ -3,9 +3,8 @@
 from importlib.util import find_spec
 
 collect_ignore: list[str] = []
-collect_ignore_glob: list[str] = []
 if not find_spec("torch"):
     collect_ignore += ["tests/distributed"]
 if not find_spec("torch") or not find_spec("triton"):
     collect_ignore += ["tests/gpu", "src/ordinalrbm/engine/gpu"]
-    collect_ignore_glob += ["src/ordinalrbm/infer/on_gpu*.py"]
+    collect_ignore += ["src/ordinalrbm/matrix/gpu"]

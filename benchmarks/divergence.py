@@ -22,7 +22,7 @@ from sources import DATA, split
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
-from ordinalrbm.learn.schedule import Schedule
+from ordinalrbm.training.schedule import Schedule
 
 TIMES = (1, 10, 100, 1000, 1e6)
 DECAYS = (0.0, 1e6, 1e30)

@@ -24,7 +24,7 @@ import pandas as pd
 from sources import ratings
 
 import ordinalrbm as orbm
-from ordinalrbm.whole import LEFT_OVER
+from ordinalrbm.storage.atomic import LEFT_OVER
 
 # Each fit is a fork of this process, which has imported and read all that it needs, but has never
 # run a kernel: threads do not survive a fork.

@@ -1,4 +1,4 @@
-"""What `ordinalrbm.memory` says a fit will take, beside what it takes: every case in a new process.
+"""What `ordinalrbm.engine.memory` says a fit will take, beside what it takes: every case in a new process.
 
     python benchmarks/memory.py [--small]
 
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 import ordinalrbm as orbm
-from ordinalrbm import memory
+from ordinalrbm.engine import memory
 
 CHILD = "--child"
 

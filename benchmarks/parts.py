@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm import ranks
+from ordinalrbm.runtime import process_group
 
 FILES, ROWS_PER_GROUP = 8, 25_000
 
@@ -73,7 +73,7 @@ def measure(folder: Path, how: str, factors: int) -> dict[str, float]:
         model = orbm.MatrixCumulativeRBM(n_factors, n_factors, n_epochs=2, random_state=0)
         model.fit(ratings)
 
-    rank = ranks.current().rank if ranks.current() else 0
+    rank = process_group.current().rank if process_group.current() else 0
     few = made_up(2_000)
     fit(2, few)  # compiled code, and connections to the others
     fit(2, orbm.RatingsPart(few if rank == 0 else few.iloc[:0]))

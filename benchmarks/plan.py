@@ -141,19 +141,19 @@ def count(data: str, rank: int, size: int, folder: Path) -> None:
     from sources import split
 
     from ordinalrbm.data.ratings import read_ratings
-    from ordinalrbm.learn.arrange import arrange
-    from ordinalrbm.learn.machines import machine_for
-    from ordinalrbm.model import continuous
+    from ordinalrbm.matrix import gaussian
+    from ordinalrbm.matrix.gaussian_backends import machine_for
+    from ordinalrbm.matrix.prepare import arrange
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
     task = arrange(read_ratings(split(data)[0]), None, 0.05, seed=0)
     machine = machine_for("cpu")
     seen = machine.data(task.observations)
-    start = continuous.start(task.observations, 100, True, seed=0)
+    start = gaussian.start(task.observations, 100, True, seed=0)
     parties = machine.placed(start)
     counter = Counter(dist, rank, size)
     for number in (1, 2):
-        parties = continuous.epoch(seen, parties, number)
+        parties = gaussian.epoch(seen, parties, number)
     shape = Ratings(
         task.observations.n_entries, task.observations.n_rows, task.observations.n_columns,
         start.rows.mean.shape[1] - 1,

@@ -14,8 +14,8 @@ import numpy as np
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.infer import likelihood, predict
-from ordinalrbm.model.vector import VectorModel, side
+from ordinalrbm.vector import likelihood, predict
+from ordinalrbm.vector.model import VectorModel, side
 
 N_COLUMNS, N_FACTORS, N_ROWS, N_TEST, MISSING = 30, 5, 20_000, 5_000, 0.3
 

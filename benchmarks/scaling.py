@@ -31,20 +31,20 @@ def measure(name: str) -> dict[str, list[float]]:
     from threadpoolctl import threadpool_limits
 
     from ordinalrbm.data.ratings import read_ratings
-    from ordinalrbm.learn.arrange import arrange
-    from ordinalrbm.learn.machines import machine_for
-    from ordinalrbm.model import continuous
+    from ordinalrbm.matrix import gaussian
+    from ordinalrbm.matrix.gaussian_backends import machine_for
+    from ordinalrbm.matrix.prepare import arrange
 
     train, _, _ = split(name)
     task = arrange(read_ratings(train), None, 0.05, seed=0)
     machine = machine_for("cpu")
     data = machine.data(task.observations)
-    parties = machine.placed(continuous.start(task.observations, 2 * FACTORS, True, seed=0))
+    parties = machine.placed(gaussian.start(task.observations, 2 * FACTORS, True, seed=0))
     wall, busy = [], []
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, EPOCHS + 1):
             began = time.perf_counter(), time.process_time()
-            parties = continuous.epoch(data, parties, number)
+            parties = gaussian.epoch(data, parties, number)
             machine.likelihood(parties, (FACTORS, FACTORS), task.validation)
             wall.append(time.perf_counter() - began[0])
             busy.append(time.process_time() - began[1])

@@ -11,10 +11,11 @@ from rich.console import Console
 from scipy.special import ndtr
 
 import ordinalrbm as orbm
-from ordinalrbm import demo, plots
+from ordinalrbm import plots
+from ordinalrbm.cli import tour
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import Wording, column_similarity, describe_factors, factor_effects
 
 LIKES = Wording(more="likes {} more", less="likes {} less", rows="people")
@@ -199,20 +200,20 @@ def test_column_similarity_is_the_cosine_of_weights():
 def test_hidden_answers_are_a_tenth_and_can_be_put_back():
     answers = orbm.datasets.load_food_world_cup()
     before = answers.copy()
-    shown, hidden = demo.hide_answers(answers, 0.1, seed=5)
+    shown, hidden = tour.hide_answers(answers, 0.1, seed=5)
     assert answers.equals(before)
     assert hidden.level.size == round(0.1 * answers.notna().to_numpy().sum())
     assert np.isnan(shown.to_numpy()[hidden.row, hidden.column]).all()
     values = shown.to_numpy(copy=True)
     values[hidden.row, hidden.column] = hidden.level + 1
     np.testing.assert_array_equal(values, answers)
-    again = demo.hide_answers(answers, 0.1, seed=5)[1]
+    again = tour.hide_answers(answers, 0.1, seed=5)[1]
     assert all(np.array_equal(a, b) for a, b in zip(hidden, again, strict=True))
 
 
 def test_scores_by_hand():
     distribution = np.array([[0.4, 0.25, 0.35], [0.1, 0.1, 0.8]])
-    scores = demo.score(distribution, np.array([0, 2]))
+    scores = tour.score(distribution, np.array([0, 2]))
     # Medians 1 and 2, modes 0 and 2.
     assert scores.absolute_error == 0.5
     assert scores.accuracy == 1.0
@@ -225,7 +226,7 @@ def test_marginals_are_frequencies_with_half_an_answer_added():
         np.array([2.5, 0.5, 1.5, 0.5, 0.5]) / 5.5,
         np.array([0.5, 0.5, 0.5, 0.5, 1.5]) / 3.5,
     ]
-    np.testing.assert_allclose(demo._marginals(shown), expected)
+    np.testing.assert_allclose(tour._marginals(shown), expected)
 
 
 # The demo itself
@@ -252,7 +253,7 @@ QUICK = {"n_factors": 4, "n_epochs": 8}
 
 def test_demo_from_end_to_end(tmp_path, quick_map):
     console, stream = printed()
-    outcome = demo.run(tmp_path / "new" / "folder", console=console, **QUICK)
+    outcome = tour.run(tmp_path / "new" / "folder", console=console, **QUICK)
     assert outcome.scores.log_likelihood > outcome.baseline.log_likelihood + 0.03
     assert outcome.scores.absolute_error < outcome.baseline.absolute_error - 0.03
     assert outcome.scores.accuracy > outcome.baseline.accuracy + 0.02
@@ -281,7 +282,7 @@ def test_demo_from_end_to_end(tmp_path, quick_map):
 
 def test_demo_without_unicode(tmp_path, quick_map):
     console, stream = printed("ascii")
-    demo.run(tmp_path, console=console, **QUICK)
+    tour.run(tmp_path, console=console, **QUICK)
     assert re.search(r"\d % -> \d+ %", " ".join(text_of(stream).split()))
 
 
@@ -289,9 +290,9 @@ def test_an_interrupted_demo_leaves_nothing(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "_learn", stop)
+    monkeypatch.setattr(tour, "_learn", stop)
     with pytest.raises(KeyboardInterrupt):
-        demo.run(tmp_path / "new" / "folder", console=printed()[0])
+        tour.run(tmp_path / "new" / "folder", console=printed()[0])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -300,10 +301,10 @@ def test_what_was_in_the_folder_stays(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     (tmp_path / "mine.txt").write_text("precious")
-    monkeypatch.setattr(demo, "_draw", stop)
-    monkeypatch.setattr(demo, "_learn", lambda *_: hand_made_food_model())
+    monkeypatch.setattr(tour, "_draw", stop)
+    monkeypatch.setattr(tour, "_learn", lambda *_: hand_made_food_model())
     with pytest.raises(KeyboardInterrupt):
-        demo.run(tmp_path, console=printed()[0])
+        tour.run(tmp_path, console=printed()[0])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
@@ -322,7 +323,7 @@ def test_a_full_disk_leaves_no_half_picture(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", full)
     figure = plots.row_map(np.zeros((2, 2)), {"a": [1, 2]})
     with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
-        demo._write(tmp_path, {"a.png": figure}, "a page")
+        tour._write(tmp_path, {"a.png": figure}, "a page")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -331,9 +332,9 @@ def test_next_steps_really_work(tmp_path, monkeypatch, capsys):
     columns = ["Italy", "Mexico", "China", "Japan", "France"]
     survey = orbm.datasets.load_food_world_cup()[columns].head(80)
     survey.to_csv("survey.csv")
-    demo.as_ratings(survey).to_csv("ratings.csv", index=False)
+    tour.as_ratings(survey).to_csv("ratings.csv", index=False)
     names: dict = {}
-    for _, code in demo.NEXT_STEPS:
+    for _, code in tour.NEXT_STEPS:
         exec(code, names)
     complete = pd.read_csv("survey-complete.csv", index_col=0)
     assert complete.notna().all(axis=None)
@@ -349,6 +350,6 @@ def test_a_number_stays_with_its_unit():
     console, stream = printed()
     for width in range(20, 60):
         console.width = width
-        demo._say(console, "likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2)
+        tour._say(console, "likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2)
     for line in text_of(stream).splitlines():
         assert not re.search(r"(^\s*[%(→]|\d$|→$)", line)

@@ -20,7 +20,7 @@ class NotThere:
 sys.meta_path.insert(0, NotThere)
 import ordinalrbm
 for module in pkgutil.walk_packages(ordinalrbm.__path__, "ordinalrbm."):
-    if module.name.startswith(("ordinalrbm.engine.gpu", "ordinalrbm.infer.on_gpu")):
+    if module.name.startswith(("ordinalrbm.engine.gpu", "ordinalrbm.matrix.gpu.predict")):
         continue
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)

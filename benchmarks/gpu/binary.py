@@ -23,8 +23,8 @@ from netflix_shaped import made
 from training import settings
 
 import ordinalrbm as orbm
-from ordinalrbm.learn import alternate
-from ordinalrbm.learn.arrange import hold_out
+from ordinalrbm.matrix import binary_learner
+from ordinalrbm.matrix.prepare import hold_out
 
 # The first of these also compiles.
 BATCHES = (300, 3000)
@@ -65,7 +65,7 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
             batch_size=batch_size,
         )  # fmt: skip
         start = time.perf_counter()
-        fitted = alternate.fit(known, held_out, how)
+        fitted = binary_learner.fit(known, held_out, how)
         seconds = time.perf_counter() - start
         ends = [line.seconds for line in fitted.history]
         print(

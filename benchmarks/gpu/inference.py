@@ -18,12 +18,12 @@ import torch
 from netflix_shaped import ENDS, FILMS, LEVELS, made
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.infer import fold_in as folding
-from ordinalrbm.infer.on_gpu_folding import OnGpu as Folding
-from ordinalrbm.infer.on_gpu_models import OnGpu
-from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
-from ordinalrbm.infer.recommend import best_items
-from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.matrix import fold_in as folding
+from ordinalrbm.matrix.gpu.fold_in import OnGpu as Folding
+from ordinalrbm.matrix.gpu.recommend import OnGpu
+from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.predict import Pairs, probabilities, with_strangers
+from ordinalrbm.matrix.recommend import best_items
 
 WORTH = np.tile(np.arange(1.0, LEVELS + 1), (FILMS, 1))
 

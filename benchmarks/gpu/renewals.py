@@ -13,10 +13,10 @@ import torch
 from netflix_shaped import made
 from sweeps import profile
 
-from ordinalrbm.engine.gpu import regress
+from ordinalrbm.engine.gpu import half_sweep
 from ordinalrbm.engine.gpu.pieces import answers_on
-from ordinalrbm.model import continuous
-from ordinalrbm.model.continuous import Data, Parties, View
+from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix.gaussian import Data, Parties, View
 
 
 def main() -> None:
@@ -28,26 +28,26 @@ def main() -> None:
     device = torch.device("cuda")
     data = made(device, given.scale).observations()
     start = time.perf_counter()
-    parties = continuous.start(data, given.factors, True, 0)
+    parties = gaussian.start(data, given.factors, True, 0)
     transposed = data.transpose()
     print(f"{data.n_entries:,} ratings; start {time.perf_counter() - start:.1f} s")
     start = time.perf_counter()
-    rows, columns = (regress.party_on(party, device) for party in parties[:2])
+    rows, columns = (half_sweep.party_on(party, device) for party in parties[:2])
     priors = (
         prior._replace(steps=torch.from_numpy(prior.steps).to(device)) for prior in parties[2:]
     )
     parties = Parties(rows, columns, *priors)
-    views = (View(answers_on(part, device), regress) for part in (data, transposed))
+    views = (View(answers_on(part, device), half_sweep) for part in (data, transposed))
     seen = Data(*views, np.unique(data.n_levels))
     torch.cuda.synchronize()
     print(f"to the device {time.perf_counter() - start:.1f} s; width {rows.mean.shape[1]}")
     for number in range(1, given.epochs + 1):
         start = time.perf_counter()
-        parties = continuous.epoch(seen, parties, number)
+        parties = gaussian.epoch(seen, parties, number)
         torch.cuda.synchronize()
         print(f"epoch {number}: {time.perf_counter() - start:.3f} s")
     print(f"peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB")
-    profile(lambda: continuous.epoch(seen, parties, 3))
+    profile(lambda: gaussian.epoch(seen, parties, 3))
     print(parties.row_prior.precision[:8])
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from netflix_shaped import made
 
-from ordinalrbm.learn.machines import Gpu
-from ordinalrbm.model import continuous
-from ordinalrbm.model.continuous import Parties
+from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix.gaussian import Parties
+from ordinalrbm.matrix.gaussian_backends import Gpu
 
 
 def learnt(machine: Gpu, data, start: Parties, epochs: int) -> Parties:
@@ -31,7 +31,7 @@ def learnt(machine: Gpu, data, start: Parties, epochs: int) -> Parties:
     seconds = []
     for number in range(1, epochs + 1):
         begun = time.perf_counter()
-        parties = continuous.epoch(seen, parties, number)
+        parties = gaussian.epoch(seen, parties, number)
         synchronize()
         seconds.append(time.perf_counter() - begun)
     print("  epochs: " + ", ".join(f"{one:.3f}" for one in seconds) + " s")
@@ -58,7 +58,7 @@ def main() -> None:
     given = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     data = made(device, given.scale).observations()
-    start = continuous.start(data, 2 * given.factors, True, seed=0)
+    start = gaussian.start(data, 2 * given.factors, True, seed=0)
     print(
         f"{data.n_rows:,} x {data.n_columns:,}, {data.n_entries:,} ratings; "
         f"{start.rows.mean.shape[1]} numbers each"

@@ -14,7 +14,7 @@ from netflix_shaped import FILMS, LEVELS, made
 from plain import Plain
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gpu import sweep
+from ordinalrbm.engine.gpu import gibbs
 from ordinalrbm.engine.gpu.pieces import SIZE
 from ordinalrbm.engine.side import Batch, Side
 
@@ -62,15 +62,15 @@ def main() -> None:
     )
     rng = np.random.default_rng(0)
     side = side_of(data, given.factors, rng)
-    on = sweep.side_on(side, device)
+    on = gibbs.side_on(side, device)
     start_factors = rng.integers(0, 2, (data.n_rows, given.factors), dtype=np.uint8)
-    factors = sweep.factors_on(start_factors, device)
+    factors = gibbs.factors_on(start_factors, device)
     batch = Batch(0, data.n_rows, 1, 1, 1)
 
     def ours():
-        clamped = sweep.clamped_phase(on, factors, batch)
+        clamped = gibbs.clamped_phase(on, factors, batch)
         free = factors.clone()
-        return clamped, sweep.free_phase(on, free, batch)
+        return clamped, gibbs.free_phase(on, free, batch)
 
     torch.cuda.reset_peak_memory_stats()
     ours_s = timed(ours, given.repeats)

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from netflix_shaped import made
 
-from ordinalrbm.infer.pairs import log_probability
-from ordinalrbm.learn import continuous
-from ordinalrbm.learn.alternate import MatrixSettings
-from ordinalrbm.learn.arrange import hold_out
+from ordinalrbm.matrix import gaussian_learner
+from ordinalrbm.matrix.binary_learner import MatrixSettings
+from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.prepare import hold_out
 
 
 def settings(n_factors: int, device: str) -> MatrixSettings:
@@ -51,7 +51,7 @@ def main() -> None:
     )
     for device in ("cuda", "cpu") if given.cpu else ("cuda",):
         start = time.perf_counter()
-        fitted = continuous.fit(known, held_out, settings(given.factors, device))
+        fitted = gaussian_learner.fit(known, held_out, settings(given.factors, device))
         seconds = time.perf_counter() - start
         nll = -log_probability(fitted.models, test).mean()
         last = fitted.history[-1]

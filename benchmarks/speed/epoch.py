@@ -21,10 +21,10 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import cpu, reference
+from ordinalrbm.engine import gibbs, reference
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.model.start import initial_model
-from ordinalrbm.model.vector import side
+from ordinalrbm.vector.initial import initial_model
+from ordinalrbm.vector.model import side
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from sources import DATA
@@ -62,8 +62,8 @@ def compiled(answers: Observations, n_factors: int, threads: int) -> float:
     this = side(model, answers)
     factors = np.zeros((answers.n_rows, n_factors), dtype=np.uint8)
     numba.set_num_threads(threads)
-    epoch(cpu, this, factors, BATCH)  # compile
-    return best(lambda: epoch(cpu, this, factors, answers.n_rows))
+    epoch(gibbs, this, factors, BATCH)  # compile
+    return best(lambda: epoch(gibbs, this, factors, answers.n_rows))
 
 
 def timings() -> None:

@@ -22,8 +22,8 @@ from isolated import Cost, Failure, alone, measured
 from numba import njit
 
 import ordinalrbm as orbm
-from ordinalrbm.infer.pairs import Pairs, probabilities
-from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.predict import Pairs, probabilities
 
 N_USERS, N_ITEMS, N_RATINGS, N_LEVELS = 480_189, 17_770, 100_000_000, 5
 FACTORS, N_RECOMMENDED = 20, 10_000

@@ -14,12 +14,12 @@ from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
     from ordinalrbm import data, evaluate, files, plots, report, words
-    from ordinalrbm.baselines import GaussianMF, MultinomialRBM, OrdinalMF
     from ordinalrbm.data import datasets
-    from ordinalrbm.estimators import CumulativeRBM
-    from ordinalrbm.parts import RatingsPart
-    from ordinalrbm.recommender import MatrixCumulativeRBM
-    from ordinalrbm.storage import load
+    from ordinalrbm.estimators.baselines import GaussianMF, MultinomialRBM, OrdinalMF
+    from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+    from ordinalrbm.estimators.ratings_part import RatingsPart
+    from ordinalrbm.estimators.survey import CumulativeRBM
+    from ordinalrbm.storage.model_file import load
 
 __version__ = "0.1.0"
 __all__ = [
@@ -43,13 +43,13 @@ __all__ = [
 # Where public names are. They are fetched when first asked for: the libraries behind them take
 # seconds to import, and the command line should not wait for what it does not use.
 _HOMES = {
-    "CumulativeRBM": "estimators",
-    "GaussianMF": "baselines",
-    "MatrixCumulativeRBM": "recommender",
-    "MultinomialRBM": "baselines",
-    "OrdinalMF": "baselines",
-    "RatingsPart": "parts",
-    "load": "storage",
+    "CumulativeRBM": "estimators.survey",
+    "GaussianMF": "estimators.baselines",
+    "MatrixCumulativeRBM": "estimators.ratings",
+    "MultinomialRBM": "estimators.baselines",
+    "OrdinalMF": "estimators.baselines",
+    "RatingsPart": "estimators.ratings_part",
+    "load": "storage.model_file",
 }
 _MODULES = {"datasets": "data.datasets"}
 

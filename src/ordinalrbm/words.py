@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data import tables
 from ordinalrbm.data.scales import Label, Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.infer import predict
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.vector import predict
+from ordinalrbm.vector.model import VectorModel
 
 # A factor made of many units never goes all the way from off to on, so it is compared between
 # people who are low and people who are high on it: the ends of the middle four fifths.

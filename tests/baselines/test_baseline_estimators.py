@@ -11,8 +11,8 @@ from test_baselines_together import assert_distributions, assert_same_bits
 
 import ordinalrbm as orbm
 from ordinalrbm.data.ratings import encode, read_ratings
-from ordinalrbm.model.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
-from ordinalrbm.model.baselines.learning import Cells
+from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
+from ordinalrbm.matrix.baselines.learning import Cells
 
 CORES = {
     orbm.GaussianMF: gaussian_mf,

@@ -8,7 +8,7 @@ import pytest
 from made_up_ratings import column_shares, mean_log, ratings
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model.baselines import gaussian_mf, multinomial_rbm, ordinal_mf
+from ordinalrbm.matrix.baselines import gaussian_mf, multinomial_rbm, ordinal_mf
 
 MIXED = (5, 3, 2)
 

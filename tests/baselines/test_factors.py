@@ -5,8 +5,8 @@ import pytest
 from made_up_ratings import ratings
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model.baselines import factors
-from ordinalrbm.model.baselines.factors import Effects
+from ordinalrbm.matrix.baselines import factors
+from ordinalrbm.matrix.baselines.factors import Effects
 
 NOISE = 0.7
 

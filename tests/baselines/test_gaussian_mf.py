@@ -6,7 +6,7 @@ from made_up_ratings import ratings
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model.baselines import gaussian_mf as mf
+from ordinalrbm.matrix.baselines import gaussian_mf as mf
 
 VALUES = np.array([1.0, 2.0, 4.0, 4.5, 7.0])  # not evenly spaced on purpose
 

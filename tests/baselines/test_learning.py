@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ordinalrbm.model.baselines.learning import Cells, learn, log_probability
+from ordinalrbm.matrix.baselines.learning import Cells, learn, log_probability
 
 CELLS = Cells(np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1, dtype=int))
 

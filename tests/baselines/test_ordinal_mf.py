@@ -7,9 +7,9 @@ from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model.baselines import ordinal_mf as mf
-from ordinalrbm.model.baselines.factors import Effects, cell_means
-from ordinalrbm.model.baselines.ordinal_mf import Widths
+from ordinalrbm.matrix.baselines import ordinal_mf as mf
+from ordinalrbm.matrix.baselines.factors import Effects, cell_means
+from ordinalrbm.matrix.baselines.ordinal_mf import Widths
 
 SCALES = (5, 3, 2, 1)
 

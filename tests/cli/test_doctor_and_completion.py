@@ -9,7 +9,7 @@ from program import run, succeed
 from typer.testing import CliRunner
 
 from ordinalrbm import cli
-from ordinalrbm.infer import posterior
+from ordinalrbm.vector import posterior
 
 
 def test_doctor(tmp_path):

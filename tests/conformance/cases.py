@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.party import Party, Prior
-from ordinalrbm.model.continuous import Parties
+from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.matrix.gaussian import Parties
 
 # Random sides are made as for the other tests of engines.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))

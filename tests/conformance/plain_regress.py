@@ -1,22 +1,13 @@
 """The half-sweep of continuous factors in plain NumPy, in float64, a row after the other.
 
-It has the functions of :mod:`ordinalrbm.engine.regress`, and is the judge of all that have them.
+It has the functions of :mod:`ordinalrbm.engine.half_sweep`, and is the judge of all that have them.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ordinalrbm.engine import intervals
-from ordinalrbm.engine.regress import (  # noqa: F401
-    agreed,
-    draw_towards,
-    moments,
-    shares,
-    shift,
-    step_squares,
-    turned,
-)
+from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 
 
@@ -64,7 +55,7 @@ def regress(row, x, free, precision):
     own = np.where(free, precision, 0.0)
     ridge = own + row.doubt.sum(axis=0)
     at = row.mean(x)
-    pull = intervals.truncated_mean(row.low - at, row.high - at)
+    pull = normal_reference.truncated_mean(row.low - at, row.high - at)
     system = row.features.T @ row.features + np.diag(ridge)
     rest = np.where(free, row.features.T @ pull - ridge * x, 0.0)
     diagonal = np.where(free, np.diag(system), 1.0)  # of what stays, anything but zero
@@ -87,7 +78,7 @@ def move_widths(row, this, prior, d):
     scale = 1.0 / np.sqrt(1.0 + row.variance(this.mean[d], this.variance[d]))
     at = row.mean(this.mean[d])
     low, high = (row.low - at) * scale, (row.high - at) * scale
-    at_low, at_high = intervals.edge_densities(low, high)
+    at_low, at_high = normal_reference.edge_densities(low, high)
     with np.errstate(invalid="ignore"):  # nothing at infinity
         curved_low = np.where(row.level > 0, at_low * (at_low - low), 0.0)
         curved_high = np.where(row.last, 0.0, at_high * (at_high + high))

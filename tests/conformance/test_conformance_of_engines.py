@@ -15,9 +15,9 @@ import pytest
 from in_processes import found_by_ranks
 from work import by_engine, by_machine
 
-from ordinalrbm.engine.party import Party
+from ordinalrbm.engine.gaussian_state import Party
 from ordinalrbm.engine.side import Statistics
-from ordinalrbm.model.matrix import Half
+from ordinalrbm.matrix.model import Half
 
 HAS_TORCH = find_spec("torch") is not None
 HAS_TRITON = HAS_TORCH and find_spec("triton") is not None

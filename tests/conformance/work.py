@@ -8,14 +8,14 @@ import plain_regress
 from random_sides import in_double
 
 import ordinalrbm as orbm
-from ordinalrbm.engine import cpu, reference
-from ordinalrbm.engine.party import Party
+from ordinalrbm.engine import gibbs, reference, thresholds
+from ordinalrbm.engine.gaussian_state import Party
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.infer.pairs import Pairs, probabilities
-from ordinalrbm.learn import alternate, binary_machines
-from ordinalrbm.learn.machines import Cores, machine_for
-from ordinalrbm.model import continuous, matrix, thresholds
-from ordinalrbm.model.continuous import Data, Parties, View
+from ordinalrbm.matrix import binary_backends, binary_learner, gaussian
+from ordinalrbm.matrix import model as matrix
+from ordinalrbm.matrix.gaussian import Data, Parties, View
+from ordinalrbm.matrix.gaussian_backends import Cores, machine_for
+from ordinalrbm.matrix.predict import Pairs, probabilities
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 ITERATIONS = 60
@@ -74,9 +74,9 @@ def three_epochs(machine):
         start = with_all_factors(observations, *n_factors)
         parties = machine.placed(start)
         for number in (1, 2, 3):
-            parties = continuous.epoch(data, parties, number)
+            parties = gaussian.epoch(data, parties, number)
         likelihood = machine.likelihood(parties, n_factors, watched)
-        model = continuous.to_matrix(single(machine.fetched(parties)), *n_factors)
+        model = gaussian.to_matrix(single(machine.fetched(parties)), *n_factors)
         cells = probabilities([model], Pairs(row, column, row))
         found[f"K = {n_factors[0]}, S = {n_factors[1]}"] = cells, likelihood
     return found
@@ -84,7 +84,7 @@ def three_epochs(machine):
 
 def with_all_factors(observations, n_row_factors, n_column_factors):
     """Where learning starts, with more factors than so few ratings would be given."""
-    start = continuous.start(
+    start = gaussian.start(
         observations, n_row_factors + n_column_factors, n_column_factors > 0, seed=0
     )
     told = start.rows.mean.shape[1] - 1
@@ -150,7 +150,7 @@ class OnDevice:
     """Phases on a GPU."""
 
     def __init__(self):
-        from ordinalrbm.engine.gpu import sweep
+        from ordinalrbm.engine.gpu import gibbs as sweep
         from ordinalrbm.engine.gpu.device import torch_device
 
         self.sweep, self.device = sweep, torch_device("cuda")
@@ -189,7 +189,7 @@ def posteriors(engine):
     }
 
 
-class PlainChains(binary_machines.Cores):
+class PlainChains(binary_backends.Cores):
     """The learner's machine for binary factors, with the plain engine in float64."""
 
     def phases(self, process, side, learnt, batch, how, add_up=None):
@@ -220,7 +220,7 @@ def three_binary_epochs(name):
             device="cuda" if name == "gpu" else "cpu",
         )  # fmt: skip
         model = matrix.start(observations, n_rows, n_columns, seed=0)
-        learner = alternate._Learner(model, observations, None, estimator._settings(0))
+        learner = binary_learner._Learner(model, observations, None, estimator._settings(0))
         if name == "plain":
             learner.machine = PlainChains()
         for _ in range(3):
@@ -237,7 +237,7 @@ def three_binary_epochs(name):
 WITH_MACHINE = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
 WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
 ENGINES = {
-    "plain": lambda: InDouble(reference), "cores": lambda: OnArrays(cpu), "gpu": OnDevice
+    "plain": lambda: InDouble(reference), "cores": lambda: OnArrays(gibbs), "gpu": OnDevice
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordinalrbm.data.ids import Ids
-from ordinalrbm.stored import Stored
+from ordinalrbm.storage.reader import Stored
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 6)

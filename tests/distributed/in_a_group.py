@@ -13,15 +13,16 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm import ranks
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.infer.pairs import Pairs
-from ordinalrbm.learn import alternate
-from ordinalrbm.learn.binary_machines import Sampling
-from ordinalrbm.learn.checkpoint import Trail
-from ordinalrbm.learn.machines import machine_for
-from ordinalrbm.model import continuous, matrix
+from ordinalrbm.matrix import binary_learner as alternate
+from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix import model as matrix
+from ordinalrbm.matrix.binary_backends import Sampling
+from ordinalrbm.matrix.gaussian_backends import machine_for
+from ordinalrbm.matrix.predict import Pairs
+from ordinalrbm.runtime import process_group
+from ordinalrbm.training.checkpoint import Trail
 
 # Nothing of these tests should take longer, on however busy a machine.
 PATIENCE = 600
@@ -92,9 +93,9 @@ def three_epochs(n_rows: int, watched: Pairs) -> dict[str, Any]:
     observations = ragged_observations(n_rows)
     machine = machine_for(DEVICE)
     data = machine.data(observations)
-    parties = machine.placed(continuous.start(observations, 4, True, seed=0))
+    parties = machine.placed(gaussian.start(observations, 4, True, seed=0))
     for number in (1, 2, 3):
-        parties = continuous.epoch(data, parties, number)
+        parties = gaussian.epoch(data, parties, number)
     likelihoods = [
         machine.likelihood(parties, (2, 2), Pairs(*(part[:n] for part in watched)))
         for n in (1, 3, watched.row.size)
@@ -271,7 +272,7 @@ def binary_fit_killed_and_resumed(folder: Path) -> dict[str, Any]:
         pass
     finally:
         Trail.after = plain
-    ranks.current().total(0.0)  # nobody looks for a checkpoint before it is written
+    process_group.current().total(0.0)  # nobody looks for a checkpoint before it is written
     return {
         "resumed": binary_fit_with_checkpoints(runs[0] / "run"),
         "unharmed": binary_fit_with_checkpoints(runs[1] / "run"),
@@ -279,7 +280,7 @@ def binary_fit_killed_and_resumed(folder: Path) -> dict[str, Any]:
 
 
 def different_ratings(folder: Path) -> dict[str, Any]:
-    rank = ranks.current().rank
+    rank = process_group.current().rank
     try:
         orbm.MatrixCumulativeRBM(2, 2, random_state=0).fit(ratings().iloc[rank:])
     except orbm.DataError as error:

@@ -10,8 +10,9 @@ import pandas as pd
 from in_a_group import ratings, work_as_told
 
 import ordinalrbm as orbm
-from ordinalrbm import parts, ranks
-from ordinalrbm.learn.arrange import arrange
+from ordinalrbm.estimators import ratings_part
+from ordinalrbm.matrix.prepare import arrange
+from ordinalrbm.runtime import process_group
 
 SETTINGS: dict[str, Any] = {"n_epochs": 4, "random_state": 0}
 
@@ -52,7 +53,7 @@ def validation(folder: Path) -> pd.DataFrame:
 
 def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
     """Every so manyth row."""
-    group = ranks.current()
+    group = process_group.current()
     return orbm.RatingsPart(frame.iloc[group.rank :: group.size] if group else frame)
 
 
@@ -61,10 +62,10 @@ def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
 
 def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     """What is held out, and the own rows in their order."""
-    known, among = parts.read(
+    known, among = ratings_part.read(
         orbm.RatingsPart.from_parquet(folder), scale=None, item_scales=None, may_be_shared=True
     )
-    task = arrange(known, parts.read_validation(known, given, among), 0.05, 3, among)
+    task = arrange(known, ratings_part.read_validation(known, given, among), 0.05, 3, among)
     seen = getattr(task.observations, "own", task.observations)
     return {
         "held out": tuple(task.validation),
@@ -104,7 +105,7 @@ def about(model: orbm.MatrixCumulativeRBM) -> dict[str, Any]:
 
 def everywhere() -> pd.DataFrame:
     """Ratings whose levels take two bytes each, for a learner that wants all of them."""
-    known, _ = parts.read(
+    known, _ = ratings_part.read(
         part_of(ratings()), scale=list(range(200)), item_scales=None, may_be_shared=False
     )
     return known.to_frame()
@@ -114,7 +115,7 @@ def scales_of_items() -> list[Any]:
     """The ratings 7 and 8 are given to an item that has a scale of its own, and to no other."""
     frame = ratings()
     frame.loc[frame["item"] == 3, "rating"] += 3
-    known, _ = parts.read(
+    known, _ = ratings_part.read(
         part_of(frame), scale=None, item_scales={3: list(range(4, 10))}, may_be_shared=True
     )
     return [known.default_scale.labels, *(known.scale_of(item).labels for item in (2, 3))]
@@ -132,13 +133,13 @@ def all_works(run: Path) -> dict[str, Any]:
         model = fitted(folder)
         found[name] = about(model)
         found[f"{name}, validation"] = about(fitted(folder, given))
-        if ranks.current() is None or ranks.current().rank == 0:
+        if process_group.current() is None or process_group.current().rank == 0:
             model.save(run / f"{name}.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
     found["going on"] = about(fitted(top / "text", checkpoint=top / "steps"))
     found["everywhere"] = everywhere()
     found["scales"] = scales_of_items()
-    found["errors"] = errors(ranks.current())
+    found["errors"] = errors(process_group.current())
     return found
 
 
@@ -162,7 +163,7 @@ WRONG: dict[str, tuple[list[Any], dict[str, Any]]] = {
 }
 
 
-def errors(group: ranks.Group | None) -> dict[str, Any]:
+def errors(group: process_group.Group | None) -> dict[str, Any]:
     """What is said of wrong ratings; those who are not among the first two have none."""
     rank, found = 2 if group is None else group.rank, {}
 

@@ -4,7 +4,7 @@ import os
 import signal
 
 from ordinalrbm.__main__ import run
-from ordinalrbm.learn.checkpoint import Trail
+from ordinalrbm.training.checkpoint import Trail
 
 
 def kill_after_three_epochs():

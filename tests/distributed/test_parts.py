@@ -10,8 +10,8 @@ from in_parts import all_works, fitted, write_folders
 from test_torchrun import torchrun
 from typer.testing import CliRunner
 
-from ordinalrbm import storage
 from ordinalrbm.cli import app
+from ordinalrbm.storage import model_file
 
 SCRIPT = Path(in_parts.__file__)
 SIZES = (2, 4)
@@ -99,8 +99,8 @@ def test_ratings_of_an_item_with_its_own_scale_are_not_on_that_of_all(one, sever
 
 
 def assert_same_but_for_rounding(path, truth):
-    arrays, header = storage.read(path)
-    true_arrays, true_header = storage.read(truth)
+    arrays, header = model_file.read(path)
+    true_arrays, true_header = model_file.read(truth)
     for each in (header, true_header):
         each.pop("checksums", None)
     assert header == true_header

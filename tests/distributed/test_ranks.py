@@ -21,8 +21,8 @@ from in_a_group import (
 )
 
 import ordinalrbm as orbm
-from ordinalrbm.engine.party import Party
-from ordinalrbm.learn.checkpoint import Trail
+from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.training.checkpoint import Trail
 
 WORKS = {"ragged": ragged, "three_rows": three_rows}
 

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 import ordinalrbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import cpu, intervals, reference
+from ordinalrbm.engine import gibbs, normal_reference, reference
 from ordinalrbm.engine.side import Batch, Statistics, empty_statistics
 
 PHASES = ("clamped_phase", "free_phase")
@@ -80,7 +80,7 @@ def test_cpu_equals_reference(phase, variant):
     side, factors = random_side(1, **VARIANTS[variant])
     for steps, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
         batch = Batch(start, stop, SEED, sweep=12, steps=steps)
-        ours, statistics = run(cpu, phase, side, factors, batch)
+        ours, statistics = run(gibbs, phase, side, factors, batch)
         theirs, _ = run(reference, phase, in_double(side), factors, batch)
         assert_same_chains(ours, theirs, steps)
         assert_close(statistics, given(phase, side, ours, batch))
@@ -93,7 +93,7 @@ def test_cpu_equals_reference(phase, variant):
 def test_chains_agree_over_a_hundred_thousand_draws(phase):
     side, factors = random_side(2, n_rows=2000, **WITH_ALL)
     batch = Batch(0, 2000, SEED, sweep=3, steps=6)
-    ours, _ = run(cpu, phase, side, factors, batch)
+    ours, _ = run(gibbs, phase, side, factors, batch)
     theirs, _ = run(reference, phase, in_double(side), factors, batch)
     assert_same_chains(ours, theirs, batch.steps)
     assert np.mean(ours != factors) > 0.2  # the chains have moved
@@ -111,8 +111,8 @@ def test_units_are_factors_with_the_same_weights(phase):
     bits = np.random.default_rng(3).integers(0, 2, (300, 27)).astype(np.uint8)
     together = bits.reshape(300, 9, 3).sum(axis=2).astype(np.uint8)
     batch = Batch(0, 300, SEED, sweep=5, steps=0)
-    together, statistics = run(cpu, phase, side, together, batch)
-    bits, statistics_apart = run(cpu, phase, apart, bits, batch)
+    together, statistics = run(gibbs, phase, side, together, batch)
+    bits, statistics_apart = run(gibbs, phase, apart, bits, batch)
     assert error(statistics.bias, statistics_apart.bias) < 1e-4
     assert error(statistics.thresholds, statistics_apart.thresholds) < 1e-4
     per_factor = statistics_apart.weights.reshape(23, 9, 3).sum(axis=2)
@@ -137,7 +137,7 @@ def test_running_means_of_the_factors_equal_the_reference():
     batch = Batch(20, 250, SEED, sweep=4, steps=2)
     start = np.random.default_rng(0).random(factors.shape).astype(np.float32)
     ours, theirs = start.copy(), start.astype(np.float64)
-    cpu.clamped_phase(side, factors.copy(), batch, ours, 0.7)
+    gibbs.clamped_phase(side, factors.copy(), batch, ours, 0.7)
     reference.clamped_phase(in_double(side), factors.copy(), batch, theirs, 0.7)
     assert np.median(np.abs(ours - theirs)) < 1e-6
     assert np.mean(np.abs(ours - theirs) > 1e-4) < 1e-2  # a chain may have parted before
@@ -147,21 +147,21 @@ def test_running_means_of_the_factors_equal_the_reference():
 def test_log_levels_equal_the_reference():
     side, factors = random_side(12, unknown=True, **WITH_ALL)
     stretches = np.array([0.2, 1.0, 2.5])
-    ours = cpu.log_levels(side, factors, 30, 200, stretches)
+    ours = gibbs.log_levels(side, factors, 30, 200, stretches)
     theirs = reference.log_levels(in_double(side), factors, 30, 200, stretches)
     assert np.abs(ours - theirs).max() < 1e-4
     mean = reference._Answers(in_double(side), 0, 300).mean(factors)
     squares = np.zeros(300)
     np.add.at(squares, np.repeat(np.arange(300), np.diff(side.row_start)), 0.5 * mean**2)
-    assert np.allclose(cpu.half_squares(side, factors), squares, rtol=1e-4, atol=1e-4)
+    assert np.allclose(gibbs.half_squares(side, factors), squares, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_sweep_is_a_phase_without_statistics(phase):
     side, factors = random_side(2, **WITH_ALL)
     batch = Batch(37, 211, SEED, sweep=5, steps=3)
-    after_phase, _ = run(cpu, phase, side, factors, batch)
-    assert getattr(cpu, phase.replace("phase", "sweep"))(side, factors, batch) is None
+    after_phase, _ = run(gibbs, phase, side, factors, batch)
+    assert getattr(gibbs, phase.replace("phase", "sweep"))(side, factors, batch) is None
     assert np.array_equal(factors, after_phase)
 
 
@@ -169,14 +169,14 @@ def test_a_sweep_is_a_phase_without_statistics(phase):
 def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
     side, factors = random_side(3)
     batch = Batch(0, 300, SEED, sweep=1, steps=2)
-    once, statistics = run(cpu, phase, side, factors, batch)
-    again, same_statistics = run(cpu, phase, side, factors, batch)
+    once, statistics = run(gibbs, phase, side, factors, batch)
+    again, same_statistics = run(gibbs, phase, side, factors, batch)
     assert np.array_equal(once, again)
     assert_identical(statistics, same_statistics)
     for other in (batch._replace(seed=SEED + 1), batch._replace(seed=SEED + 2**32)):
-        assert np.any(run(cpu, phase, side, factors, other)[0] != once)
-    assert np.any(run(cpu, phase, side, factors, batch._replace(sweep=2))[0] != once)
-    assert np.any(run(cpu, phase, side, factors, batch._replace(steps=3))[0] != once)
+        assert np.any(run(gibbs, phase, side, factors, other)[0] != once)
+    assert np.any(run(gibbs, phase, side, factors, batch._replace(sweep=2))[0] != once)
+    assert np.any(run(gibbs, phase, side, factors, batch._replace(steps=3))[0] != once)
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="this machine has one core")
@@ -189,7 +189,7 @@ def test_result_does_not_depend_on_the_number_of_threads(phase):
         results = []
         for threads in (1, 2, numba.config.NUMBA_NUM_THREADS):
             numba.set_num_threads(threads)
-            results.append(run(cpu, phase, side, factors, batch))
+            results.append(run(gibbs, phase, side, factors, batch))
     finally:
         numba.set_num_threads(before)
     for other_factors, other_statistics in results[1:]:
@@ -200,11 +200,11 @@ def test_result_does_not_depend_on_the_number_of_threads(phase):
 @pytest.mark.parametrize("phase", PHASES)
 def test_result_does_not_depend_on_how_rows_are_cut_into_batches(phase):
     side, factors = random_side(5, **WITH_ALL)
-    whole, statistics = run(cpu, phase, side, factors, Batch(0, 300, SEED, 1, 3))
+    whole, statistics = run(gibbs, phase, side, factors, Batch(0, 300, SEED, 1, 3))
     cut, total = factors.copy(), empty_statistics(in_double(side))
     edges = [0, 1, 38, 38, 200, 300]
     for start, stop in reversed(list(itertools.pairwise(edges))):
-        cut, part = run(cpu, phase, side, cut, Batch(start, stop, SEED, 1, 3))
+        cut, part = run(gibbs, phase, side, cut, Batch(start, stop, SEED, 1, 3))
         for sum_, summand in zip(total, part, strict=True):
             sum_ += summand
     assert np.array_equal(whole, cut)
@@ -218,7 +218,7 @@ def test_offset_equals_the_same_number_in_the_bias(phase):
     moved = side._replace(bias=side.bias + np.float32(0.5))
     offset = side._replace(offset=np.full(side.column.size, 0.5, dtype=np.float32))
     batch = Batch(0, 300, SEED, 1, 2)
-    for engine in (cpu, reference):
+    for engine in (gibbs, reference):
         ours, statistics = run(engine, phase, offset, factors, batch)
         theirs, expected = run(engine, phase, moved, factors, batch)
         assert np.array_equal(ours, theirs)
@@ -226,7 +226,7 @@ def test_offset_equals_the_same_number_in_the_bias(phase):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("engine", [cpu, reference])
+@pytest.mark.parametrize("engine", [gibbs, reference])
 def test_a_weight_of_three_counts_a_row_three_times(engine, phase):
     side, factors = random_side(7, n_rows=60)
     weight = np.random.default_rng(0).integers(0, 4, 60)
@@ -246,7 +246,7 @@ def test_a_weight_of_three_counts_a_row_three_times(engine, phase):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("engine", [cpu, reference])
+@pytest.mark.parametrize("engine", [gibbs, reference])
 def test_nothing_to_do(engine, phase):
     side, factors = random_side(8)
     after, statistics = run(engine, phase, side, factors, Batch(5, 5, SEED, 0, 2))
@@ -271,7 +271,7 @@ def test_clamped_statistics_by_a_plain_loop():
             mean = double.bias[i] + double.weights[i] @ h + double.offset[e]
             stretch = double.stretch[d]
             low, high = stretch * double.thresholds[i, level : level + 2] - mean
-            at_low, at_high = intervals.edge_densities(low, high)
+            at_low, at_high = normal_reference.edge_densities(low, high)
             utility = mean + at_low - at_high
             truth.weights[i] += weight * utility * h
             truth.bias[i] += weight * utility
@@ -279,7 +279,7 @@ def test_clamped_statistics_by_a_plain_loop():
             truth.thresholds[i, level + 1] += weight * stretch * at_high
             truth.answers[i] += weight
     batch = Batch(0, 20, 0, 0, 0)
-    assert_close(run(cpu, "clamped_phase", side, factors, batch)[1], truth, relative=1e-5)
+    assert_close(run(gibbs, "clamped_phase", side, factors, batch)[1], truth, relative=1e-5)
     assert_close(run(reference, "clamped_phase", double, factors, batch)[1], truth, relative=1e-10)
 
 
@@ -288,7 +288,7 @@ def test_mean_field_equals_reference(variant):
     side, factors = random_side(10, **VARIANTS[variant])
     ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
     tolerance = 1e-6 * max(1.0, side.units / 5)  # float32 counts of many units are coarser
-    change = cpu.mean_field(side, ours, tolerance, 500)
+    change = gibbs.mean_field(side, ours, tolerance, 500)
     reference.mean_field(in_double(side), theirs, tolerance, 500)
     assert np.all(change <= tolerance)
     assert np.abs(ours - theirs).max() < 10 * tolerance
@@ -302,7 +302,7 @@ def test_mean_field_iterations_equal_reference():
     start = np.random.default_rng(1).random(factors.shape)
     for iterations in (0, 1, 3):
         ours, theirs = start.astype(np.float32), start.copy()
-        change = cpu.mean_field(side, ours, 0.0, iterations)
+        change = gibbs.mean_field(side, ours, 0.0, iterations)
         expected = reference.mean_field(in_double(side), theirs, 0.0, iterations)
         assert np.abs(ours - theirs).max() < 1e-5
         assert np.allclose(change, expected, rtol=0, atol=1e-5)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.engine import ends
-from ordinalrbm.model import thresholds
+from ordinalrbm.engine import ends, thresholds
 
 COLUMN = np.array([-0.7, 0.4, -1.1, 0.2])
 ROW = np.array([0.3, -0.5, 0.6, 0.1])

@@ -1,6 +1,6 @@
 """The compiled scalar functions, inside loops as the kernels use them, against the reference.
 
-:mod:`ordinalrbm.engine.intervals` is judged against mpmath and is the truth here.
+:mod:`ordinalrbm.engine.normal_reference` is judged against mpmath and is the truth here.
 """
 
 import numba
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from ordinalrbm.engine import intervals, lanes
-from ordinalrbm.engine.compiled import FUSED
+from ordinalrbm.engine import normal, normal_reference
+from ordinalrbm.runtime.jit import FUSED
 
 DENSITY_TOLERANCE = 1e-6
 DRAW_TOLERANCE = 1e-5
@@ -21,45 +21,45 @@ loop = numba.njit(error_model="numpy", fastmath=FUSED)
 @loop
 def edge_densities(lower, upper, low, high, mean):
     for n in range(lower.size):
-        low[n], high[n], mean[n] = lanes.edge_densities(lower[n], upper[n])
+        low[n], high[n], mean[n] = normal.edge_densities(lower[n], upper[n])
 
 
 @loop
 def masses(lower, upper, mass, log_mass):
     for n in range(lower.size):
-        mass[n] = lanes.mass(lower[n], upper[n])
-        log_mass[n] = lanes.log_mass(lower[n], upper[n])
+        mass[n] = normal.mass(lower[n], upper[n])
+        log_mass[n] = normal.log_mass(lower[n], upper[n])
 
 
 @loop
 def truncated_draws(lower, upper, u, x):
     for n in range(lower.size):
-        x[n] = lanes.truncated_draw(lower[n], upper[n], u[n])
+        x[n] = normal.truncated_draw(lower[n], upper[n], u[n])
 
 
 @loop
 def exponentials(x, grown, fallen, probability):
     for n in range(x.size):
-        grown[n], fallen[n] = lanes.exp_and_fall(-abs(x[n]))
-        probability[n] = lanes.logistic(x[n])
+        grown[n], fallen[n] = normal.exp_and_fall(-abs(x[n]))
+        probability[n] = normal.logistic(x[n])
 
 
 @loop
 def logarithms(x, out):
     for n in range(x.size):
-        out[n] = lanes.log(x[n])
+        out[n] = normal.log(x[n])
 
 
 @loop
 def mills_ratios(x, out):
     for n in range(x.size):
-        out[n] = lanes.mills_ratio(x[n])
+        out[n] = normal.mills_ratio(x[n])
 
 
 @loop
 def standard_normals(u, out):
     for n in range(u.size):
-        out[n] = lanes.standard_normal(u[n])
+        out[n] = normal.standard_normal(u[n])
 
 
 def filled(function, *arguments, n_out=1):
@@ -103,23 +103,25 @@ def share_below(x, low, high):
     """Truncated distribution function at x."""
     share = np.zeros(x.size)
     at = x > low
-    share[at] = np.exp(intervals.log_mass(low[at], x[at]) - intervals.log_mass(low, high)[at])
+    share[at] = np.exp(
+        normal_reference.log_mass(low[at], x[at]) - normal_reference.log_mass(low, high)[at]
+    )
     return share
 
 
 def test_edge_densities_and_mean():
     low, high = random_intervals(np.random.default_rng(0), 300_000)
     at_low, at_high, mean = filled(edge_densities, low, high, n_out=3)
-    truth_low, truth_high = intervals.edge_densities(low, high)
+    truth_low, truth_high = normal_reference.edge_densities(low, high)
     assert relative_error(at_low, truth_low) < DENSITY_TOLERANCE
     assert relative_error(at_high, truth_high) < DENSITY_TOLERANCE
-    assert relative_error(mean, intervals.truncated_mean(low, high)) < DENSITY_TOLERANCE
+    assert relative_error(mean, normal_reference.truncated_mean(low, high)) < DENSITY_TOLERANCE
 
 
 def test_mass_and_its_logarithm():
     low, high = random_intervals(np.random.default_rng(6), 300_000)
     mass, log_mass = filled(masses, low, high, n_out=2)
-    truth = intervals.log_mass(low, high)
+    truth = normal_reference.log_mass(low, high)
     assert np.abs(log_mass - truth).max() < DENSITY_TOLERANCE
     assert relative_error(mass, np.exp(truth)) < DENSITY_TOLERANCE
 
@@ -207,6 +209,6 @@ def test_log():
 def test_mills_ratio():
     x = np.concatenate([[0.0], 10 ** np.linspace(-12, 6, 40_000), np.linspace(0, 50, 50_001)])
     got = filled(mills_ratios, x)
-    assert relative_error(got, intervals.mills_ratio(x)) < 1e-8
+    assert relative_error(got, normal_reference.mills_ratio(x)) < 1e-8
     # Differences across zero must vanish there: its value at zero is the constant that they use.
-    assert abs(got[0] / lanes.MILLS_0 - 1) < 1e-15
+    assert abs(got[0] / normal.MILLS_0 - 1) < 1e-15

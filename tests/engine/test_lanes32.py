@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from ordinalrbm.engine import intervals, lanes32
-from ordinalrbm.engine.compiled import FUSED
+from ordinalrbm.engine import normal32, normal_reference
+from ordinalrbm.runtime.jit import FUSED
 
 compiled = numba.njit(error_model="numpy", fastmath=FUSED)
 
@@ -14,25 +14,25 @@ compiled = numba.njit(error_model="numpy", fastmath=FUSED)
 @compiled
 def densities(lower, upper, low, high, mean):
     for i in range(lower.size):
-        low[i], high[i], mean[i] = lanes32.edge_densities(lower[i], upper[i])
+        low[i], high[i], mean[i] = normal32.edge_densities(lower[i], upper[i])
 
 
 @compiled
 def draws(lower, upper, uniform, out):
     for i in range(lower.size):
-        out[i] = lanes32.truncated_draw(lower[i], upper[i], uniform[i])
+        out[i] = normal32.truncated_draw(lower[i], upper[i], uniform[i])
 
 
 @compiled
 def are_ordinary(lower, upper, out):
     for i in range(lower.size):
-        out[i] = lanes32.ordinary(lower[i], upper[i])
+        out[i] = normal32.ordinary(lower[i], upper[i])
 
 
 @compiled
 def normals(uniform, out):
     for i in range(uniform.size):
-        out[i] = lanes32.standard_normal(uniform[i])
+        out[i] = normal32.standard_normal(uniform[i])
 
 
 def random_intervals(n, largest, seed):
@@ -61,7 +61,7 @@ def test_densities_and_mean_to_1e5(ordinary_intervals):
     found = np.empty((3, lower.size), dtype=np.float32)
     densities(lower, upper, *found)
     a, b = lower.astype(np.float64), upper.astype(np.float64)
-    truth = (*intervals.edge_densities(a, b), intervals.truncated_mean(a, b))
+    truth = (*normal_reference.edge_densities(a, b), normal_reference.truncated_mean(a, b))
     for value, exact in zip(found, truth, strict=True):
         # Below 1e-20 a density is nothing next to any other; float32 has it as zero.
         error = np.abs(value - exact) / np.maximum(np.abs(exact), 1e-20)
@@ -76,7 +76,9 @@ def test_draws_to_1e5_of_the_mass(ordinary_intervals):
     a, b, x = (values.astype(np.float64) for values in (lower, upper, found))
     assert ((x >= a) & (x <= b)).all()
     inside = x > a
-    share = np.exp(intervals.log_mass(a[inside], x[inside]) - intervals.log_mass(a, b)[inside])
+    share = np.exp(
+        normal_reference.log_mass(a[inside], x[inside]) - normal_reference.log_mass(a, b)[inside]
+    )
     assert np.abs(share - uniform[inside]).max() < 1e-5
     assert uniform[~inside].max(initial=0.0) < 1e-5
 

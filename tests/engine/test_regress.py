@@ -18,8 +18,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.party import Party, Prior
-from ordinalrbm.engine.regress import renew
+from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.engine.half_sweep import renew
 
 SCALES = (5, 2, 7, 3)
 LARGEST_MOVE = 0.7

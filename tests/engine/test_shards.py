@@ -12,7 +12,7 @@ import pytest
 from random_sides import in_double, random_thresholds, side_of
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import cpu, reference
+from ordinalrbm.engine import gibbs, reference
 from ordinalrbm.engine.sharded import difference_over_ranks, positions_by_columns, rows_of_rank
 from ordinalrbm.engine.side import Batch, Statistics
 
@@ -135,7 +135,7 @@ def by_columns(seen):
     return np.split(view.row, view.column_start[1:-1])
 
 
-@pytest.mark.parametrize("engine", [cpu, reference])
+@pytest.mark.parametrize("engine", [gibbs, reference])
 @pytest.mark.parametrize("phase", PHASES)
 def test_numbers_that_are_the_places_change_nothing(engine, phase):
     for side in sides(np.arange(N_ROWS), 3):
@@ -164,9 +164,9 @@ def test_numbers_name_the_draws(phase):
         )
         ours, theirs, others = (chains(side.n_rows, 3) for _ in range(3))
         batch = Batch(0, side.n_rows, SEED, 3, 2)
-        getattr(cpu, phase)(numbered, ours, batch)
+        getattr(gibbs, phase)(numbered, ours, batch)
         getattr(reference, phase)(in_double(numbered), theirs, batch)
-        getattr(cpu, phase)(plain(side), others, batch)
+        getattr(gibbs, phase)(plain(side), others, batch)
         assert np.array_equal(ours, theirs)
         assert not np.array_equal(ours, others)
 
@@ -177,20 +177,20 @@ def test_rows_by_several(phase, size):
     """Rows have the chains of one process; their statistics add up to those of one."""
     whole, _ = sides(np.arange(N_ROWS), 3)
     truth = chains(N_ROWS, 3)
-    expected = getattr(cpu, phase)(plain(whole), truth, Batch(8, 24, SEED, 3, 2))
+    expected = getattr(gibbs, phase)(plain(whole), truth, Batch(8, 24, SEED, 3, 2))
     total = []
     for rank in range(size):
         rows = rows_of_rank(N_ROWS, BATCH, rank, size)
         side, _ = sides(rows, 3)
         factors = chains(N_ROWS, 3)[rows]
         start, stop = np.searchsorted(rows, (8, 24)).tolist()
-        total.append(getattr(cpu, phase)(side, factors, Batch(start, stop, SEED, 3, 2)))
+        total.append(getattr(gibbs, phase)(side, factors, Batch(start, stop, SEED, 3, 2)))
         assert np.array_equal(factors, truth[rows])
     for name, *parts in zip(Statistics._fields, *total, strict=True):
         assert error(sum(parts), getattr(expected, name)) < 1e-6, name
 
 
-@pytest.mark.parametrize("engine", [cpu, reference])
+@pytest.mark.parametrize("engine", [gibbs, reference])
 @pytest.mark.parametrize(("size", "n_factors"), [(1, 3), (2, 3), (4, 3), (2, 1), (4, 11)])
 @pytest.mark.parametrize("phase", PHASES)
 def test_columns_by_several(engine, phase, size, n_factors):

@@ -8,8 +8,8 @@ import pytest
 from test_regress import setting
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import regress, staged
-from ordinalrbm.engine.party import Party
+from ordinalrbm.engine import half_sweep, staged
+from ordinalrbm.engine.gaussian_state import Party
 
 
 def assert_close(found, truth):
@@ -33,7 +33,7 @@ def test_a_half_sweep(options, spread):
     truth, truth_variance = case.renewed(2, spread)
     this = Party(*map(np.copy, case.this))
     for _ in range(2):
-        variance = staged.renew(regress, case.answers, this, case.other, case.prior, spread)
+        variance = staged.renew(half_sweep, case.answers, this, case.other, case.prior, spread)
     assert_close(this, truth)
     np.testing.assert_allclose(variance, truth_variance, atol=1e-6)
 
@@ -44,7 +44,7 @@ def test_an_infinite_precision_keeps_a_coordinate(kept):
     case.prior.precision[kept] = np.inf
     truth, _ = case.renewed()
     this = Party(*map(np.copy, case.this))
-    staged.renew(regress, case.answers, this, case.other, case.prior)
+    staged.renew(half_sweep, case.answers, this, case.other, case.prior)
     assert_close(this, truth)
     np.testing.assert_array_equal(this.mean[:, kept], case.this.mean[:, kept])
 
@@ -54,7 +54,7 @@ def test_systems_of_widths_in_blocks(monkeypatch):
     truth, truth_variance = case.renewed()
     monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.steps.shape[1] ** 2)
     this = Party(*map(np.copy, case.this))
-    variance = staged.renew(regress, case.answers, this, case.other, case.prior)
+    variance = staged.renew(half_sweep, case.answers, this, case.other, case.prior)
     assert_close(this, truth)
     np.testing.assert_allclose(variance, truth_variance, atol=1e-6)
 
@@ -67,9 +67,9 @@ def test_sums_of_parts_of_the_answers_are_those_of_all():
 
     def sums(shown):
         answers = Observations.from_dense(np.where(shown, dense, -1), case.answers.n_levels)
-        gathered, ridge = regress.gather(answers, case.this, case.other)
-        image = regress.apply(answers, case.other, ridge, direction)
-        return [gathered, ridge, image, regress.width_sums(answers, case.this, case.other, rows)]
+        gathered, ridge = half_sweep.gather(answers, case.this, case.other)
+        image = half_sweep.apply(answers, case.other, ridge, direction)
+        return [gathered, ridge, image, half_sweep.width_sums(answers, case.this, case.other, rows)]
 
     first = np.arange(dense.shape[1]) % 3 == 0
     for one, other, both in zip(sums(first), sums(~first), sums(first | True), strict=True):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.model.vector import ARRAYS
+from ordinalrbm.vector.model import ARRAYS
 
 N_LEVELS = (2, 3, 5, 7, 5, 3)
 NAMES = ["smokes", "health", "mood", "trust", "income", "town"]

@@ -12,7 +12,8 @@ from sklearn.exceptions import NotFittedError
 from small_surveys import NAMES, assert_same_model, frame, levels, numbers, small
 
 import ordinalrbm as orbm
-from ordinalrbm import DataError, storage
+from ordinalrbm import DataError
+from ordinalrbm.storage import model_file
 
 
 def refusal(call, *args, **options):
@@ -412,9 +413,9 @@ def test_a_truncated_file(file, share):
 
 def with_header(path, change):
     """The same file with another description, arrays untouched."""
-    arrays, about = storage.read(path)
+    arrays, about = model_file.read(path)
     change(about)
-    storage.write(path, arrays, about)
+    model_file.write(path, arrays, about)
 
 
 def test_the_header_can_be_rewritten(file, model):

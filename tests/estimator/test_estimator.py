@@ -29,13 +29,13 @@ from small_surveys import (
 )
 
 import ordinalrbm as orbm
-from ordinalrbm import estimators
-from ordinalrbm.infer import likelihood, posterior
-from ordinalrbm.learn.chains import start_chains
-from ordinalrbm.model.vector import side
+from ordinalrbm.estimators import survey
+from ordinalrbm.vector import likelihood, posterior
+from ordinalrbm.vector.chains import start_chains
+from ordinalrbm.vector.model import side
 
 # The module; its name is also that of the function in it.
-learning = importlib.import_module("ordinalrbm.learn.fit")
+learning = importlib.import_module("ordinalrbm.vector.learner")
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +124,13 @@ def test_the_data_are_not_changed(table):
 def test_rows_are_shuffled_before_they_become_batches(table, monkeypatch):
     """Files are often sorted, and a batch is a run of neighbouring rows."""
     seen = []
-    learn = estimators.fit
+    learn = survey.fit
 
     def spy(observations, *args):
         seen.append(observations.to_dense())
         return learn(observations, *args)
 
-    monkeypatch.setattr(estimators, "fit", spy)
+    monkeypatch.setattr(survey, "fit", spy)
     small().fit(table)
     dense = np.where(np.isnan(table), -1, table - 1).astype(int)
     assert (seen[0] != dense).any()
@@ -736,7 +736,7 @@ import hashlib, importlib, sys
 import numba, numpy as np
 sys.path.insert(0, sys.argv[1])
 from small_surveys import levels, numbers, small
-learning = importlib.import_module("ordinalrbm.learn.fit")
+learning = importlib.import_module("ordinalrbm.vector.learner")
 threads, epoch = set(), learning._epoch
 def spy(*args):
     threads.add(numba.get_num_threads())

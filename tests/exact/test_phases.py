@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import cpu
+from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch, Side
 
 PHASES = ("clamped_phase", "free_phase")
@@ -127,7 +127,7 @@ def run_phase(case, phase, factors, pattern, steps, side=None):
     """Advance the chains of a pattern; the engine's statistics, summed in float64."""
     total = 0.0
     for batch in case.batches(pattern, steps):
-        part = getattr(cpu, phase)(case.side if side is None else side, factors, batch)
+        part = getattr(gibbs, phase)(case.side if side is None else side, factors, batch)
         total = total + flat_statistics(part)
     return total
 

@@ -8,7 +8,7 @@ import pytest
 
 from ordinalrbm import DataError
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.parts import ParquetRatings
+from ordinalrbm.files.parquet_parts import ParquetRatings
 from ordinalrbm.files.ratings import ratings_of
 
 

@@ -17,14 +17,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gpu import thresholds as on_device
-from ordinalrbm.infer import on_gpu, pairs
-from ordinalrbm.infer.pairs import Pairs
-from ordinalrbm.learn import alternate
-from ordinalrbm.learn.alternate import MatrixSettings
-from ordinalrbm.learn.loop import DivergenceError, refuse_divergence
-from ordinalrbm.model import thresholds
-from ordinalrbm.model.matrix import Half, start
+from ordinalrbm.matrix import binary_learner
+from ordinalrbm.matrix import predict as pairs
+from ordinalrbm.matrix.binary_learner import MatrixSettings
+from ordinalrbm.matrix.gpu import predict
+from ordinalrbm.matrix.model import Half, start
+from ordinalrbm.matrix.predict import Pairs
+from ordinalrbm.training.loop import DivergenceError, refuse_divergence
 
 TOLERANCE = 3e-5
 # A position of −1 is a stranger's.
@@ -54,7 +55,7 @@ def observations():
 
 def learner(observations, given, validation=CELLS):
     model = start(observations, given.n_row_factors, given.n_column_factors, given.seed)
-    return alternate._Learner(model, observations, validation, given)
+    return binary_learner._Learner(model, observations, validation, given)
 
 
 VARIANTS = {
@@ -142,7 +143,7 @@ def test_nothing_waits_inside_a_pass(observations, device):
     there.epoch()  # the first also brings the seed there
     with watched_by_torch(device), NothingWaits():
         for process in there.processes:
-            alternate._pass(there.machine, process, there.learnt, 1, 0.1, there.settings)
+            binary_learner._pass(there.machine, process, there.learnt, 1, 0.1, there.settings)
     with pytest.raises(AssertionError), NothingWaits():
         bool(there.learnt.model.by_rows.bias.sum() > 0)
 
@@ -199,14 +200,14 @@ def test_cells_of_models(device, monkeypatch, with_strangers):
     least = -1 if with_strangers else 0
     row, column = (part.ravel() for part in np.mgrid[least:5, least:4])
     cells = Pairs(row, column, np.resize(np.arange(5), row.size))
-    there = [on_gpu.model_on(model, device) for model in models]
-    monkeypatch.setattr(on_gpu, "_TOGETHER", 7)
+    there = [predict.model_on(model, device) for model in models]
+    monkeypatch.setattr(predict, "_TOGETHER", 7)
     np.testing.assert_allclose(
-        on_gpu.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
+        predict.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
     )
     none = Pairs(*(part[:0] for part in cells))
-    assert on_gpu.log_probability(there, none).shape == (0,)
-    back = on_gpu.model_from(there[0])
+    assert predict.log_probability(there, none).shape == (0,)
+    back = predict.model_from(there[0])
     for one, other in zip(back.by_rows, models[0].by_rows, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -240,14 +241,14 @@ def test_both_kinds_of_factors():
 
 def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
     """Stopped after the first of two epochs, it ends where one ends that was not."""
-    epoch = alternate._Learner.epoch
+    epoch = binary_learner._Learner.epoch
 
     def stopped(self):
         if self.history:
             raise RuntimeError("stopped")
         epoch(self)
 
-    monkeypatch.setattr(alternate._Learner, "epoch", stopped)
+    monkeypatch.setattr(binary_learner._Learner, "epoch", stopped)
     with pytest.raises(RuntimeError, match="stopped"):
         fitted("cuda", checkpoint=tmp_path, every=1)
     monkeypatch.undo()

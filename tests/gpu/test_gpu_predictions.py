@@ -19,10 +19,10 @@ import ordinalrbm as orbm
 from ordinalrbm import cli
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gpu import cells
-from ordinalrbm.infer import fold_in as folding
-from ordinalrbm.infer import on_gpu_folding, on_gpu_models
-from ordinalrbm.infer.pairs import Pairs, probabilities, with_strangers
-from ordinalrbm.infer.recommend import best_items
+from ordinalrbm.matrix import fold_in as folding
+from ordinalrbm.matrix.gpu import fold_in, recommend
+from ordinalrbm.matrix.predict import Pairs, probabilities, with_strangers
+from ordinalrbm.matrix.recommend import best_items
 
 # Each has a model with continuous and one with binary factors; strangers are asked for in all.
 KINDS = {
@@ -109,8 +109,8 @@ def test_many_newcomers_in_blocks(monkeypatch):
     ]
     answers = Observations.from_dense(dense, 5)
     truth = folding.fold_in(model, answers, usuals)
-    monkeypatch.setattr(on_gpu_folding, "_SYSTEMS_BYTES", 1)
-    found = folding.fold_in(model, answers, usuals, on_gpu_folding.OnGpu("cuda"))
+    monkeypatch.setattr(fold_in, "_SYSTEMS_BYTES", 1)
+    found = folding.fold_in(model, answers, usuals, fold_in.OnGpu("cuda"))
     for half, true_half in zip(found[:2], truth[:2], strict=True):
         for name, a, b in zip(half._fields, half, true_half, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
@@ -141,7 +141,7 @@ def test_equal_columns_come_in_their_order():
     worth = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (7, 1))
     rows = np.array([0, 2])
     truth = best_items([model], rows, 5, worth, None)
-    found = on_gpu_models.OnGpu([with_strangers(model)], "cuda").best_items(rows, 5, worth, None)
+    found = recommend.OnGpu([with_strangers(model)], "cuda").best_items(rows, 5, worth, None)
     assert found.item.tolist() == truth.item.tolist() == [4, 0, 1, 2, 3] * 2
     assert 0 < truth.score.max() < 1e-9
     np.testing.assert_allclose(found.score, truth.score, rtol=1e-4)
@@ -157,7 +157,7 @@ def test_parts_that_gains_and_shares_play():
     models = [m._replace(share=s) for m, s in zip(models, (0.5, 0.2, 0.3), strict=True)]
     row, column = np.divmod(np.arange(24), 4)
     pairs = Pairs(row, column, np.zeros(24, dtype=np.int8))
-    there = on_gpu_models.OnGpu([with_strangers(model) for model in models], "cuda")
+    there = recommend.OnGpu([with_strangers(model) for model in models], "cuda")
     truth = probabilities(models, pairs)
     np.testing.assert_allclose(there.probabilities(pairs), truth, atol=1e-9)
     worth = np.array([[1, 2, 3, 4, 5.0], [1, 3, 5, 0, 0], [1, 2, 3, 4, 5], [1, 5, 0, 0, 0]])
@@ -182,8 +182,8 @@ def model():
 def test_pairs_and_users_in_blocks(model, monkeypatch):
     users, items = every_pair(model)
     found, best = model.predict_proba(users, items), model.recommend("all", n=4)
-    monkeypatch.setattr(on_gpu_models, "_CELLS_BYTES", 8 * 11 * 20)  # twenty pairs
-    monkeypatch.setattr(on_gpu_models, "_SCORES_BYTES", 20 * 6 * 3)  # three users
+    monkeypatch.setattr(recommend, "_CELLS_BYTES", 8 * 11 * 20)  # twenty pairs
+    monkeypatch.setattr(recommend, "_SCORES_BYTES", 20 * 6 * 3)  # three users
     np.testing.assert_array_equal(model.predict_proba(users, items), found)
     assert model.recommend("all", n=4).equals(best)
 
@@ -191,9 +191,9 @@ def test_pairs_and_users_in_blocks(model, monkeypatch):
 @pytest.fixture
 def uploads(monkeypatch):
     """How often models were put on the device."""
-    found, put = [], on_gpu_models.OnGpu._placed
+    found, put = [], recommend.OnGpu._placed
     monkeypatch.setattr(
-        on_gpu_models.OnGpu, "_placed", lambda *given: found.append(given) or put(*given)
+        recommend.OnGpu, "_placed", lambda *given: found.append(given) or put(*given)
     )
     return found
 

@@ -15,13 +15,13 @@ from test_regress import setting
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import staged
-from ordinalrbm.engine.gpu import regress
+from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gpu import half_sweep
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.pieces import answers_on
-from ordinalrbm.engine.party import Party
-from ordinalrbm.infer.pairs import Pairs
-from ordinalrbm.learn.machines import Cores, Gpu
-from ordinalrbm.model import continuous
+from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix.gaussian_backends import Cores, Gpu
+from ordinalrbm.matrix.predict import Pairs
 
 
 def assert_close(found, truth, tolerance=1e-5):
@@ -43,11 +43,11 @@ def assert_close(found, truth, tolerance=1e-5):
 def test_a_half_sweep(device, options):
     case = setting(seed=3, **options)
     truth, truth_variance = case.renewed(2)
-    this, other = (regress.party_on(party, device) for party in (case.this, case.other))
-    prior = case.prior._replace(steps=regress.tensor(case.prior.steps, device))
+    this, other = (half_sweep.party_on(party, device) for party in (case.this, case.other))
+    prior = case.prior._replace(steps=half_sweep.tensor(case.prior.steps, device))
     answers = answers_on(case.answers, device)
     for _ in range(2):
-        variance = regress.renew(answers, this, other, prior)
+        variance = half_sweep.renew(answers, this, other, prior)
     assert_close(this, truth)
     np.testing.assert_allclose(variance.cpu().numpy(), truth_variance, atol=1e-6)
 
@@ -56,9 +56,9 @@ def test_systems_of_widths_in_blocks(device, monkeypatch):
     case = setting(2, seed=4, widths_move=True)
     truth, _ = case.renewed()
     monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.steps.shape[1] ** 2)
-    this, other = (regress.party_on(party, device) for party in (case.this, case.other))
-    prior = case.prior._replace(steps=regress.tensor(case.prior.steps, device))
-    regress.renew(answers_on(case.answers, device), this, other, prior)
+    this, other = (half_sweep.party_on(party, device) for party in (case.this, case.other))
+    prior = case.prior._replace(steps=half_sweep.tensor(case.prior.steps, device))
+    half_sweep.renew(answers_on(case.answers, device), this, other, prior)
     assert_close(this, truth)
 
 
@@ -67,9 +67,9 @@ def test_an_infinite_precision_keeps_a_coordinate(device, kept):
     case = setting(2, seed=3)
     case.prior.precision[kept] = np.inf
     truth, _ = case.renewed()
-    this, other = (regress.party_on(party, device) for party in (case.this, case.other))
-    prior = case.prior._replace(steps=regress.tensor(case.prior.steps, device))
-    regress.renew(answers_on(case.answers, device), this, other, prior)
+    this, other = (half_sweep.party_on(party, device) for party in (case.this, case.other))
+    prior = case.prior._replace(steps=half_sweep.tensor(case.prior.steps, device))
+    half_sweep.renew(answers_on(case.answers, device), this, other, prior)
     assert_close(this, truth)
     np.testing.assert_array_equal(this.mean[:, kept].cpu().numpy(), case.this.mean[:, kept])
 
@@ -91,9 +91,9 @@ def both_after_three_epochs(observations):
     found = []
     for machine in machines:
         data = machine.data(observations)
-        parties = machine.placed(continuous.start(observations, 4, True, seed=0))
+        parties = machine.placed(gaussian.start(observations, 4, True, seed=0))
         for number in (1, 2, 3):
-            parties = continuous.epoch(data, parties, number)
+            parties = gaussian.epoch(data, parties, number)
         found.append(parties)
     return machines, found
 

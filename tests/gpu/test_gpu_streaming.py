@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import ordinalrbm as orbm
-from ordinalrbm import memory
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gpu import regress, streamed
-from ordinalrbm.learn.machines import Gpu
-from ordinalrbm.model import continuous
+from ordinalrbm.engine import memory
+from ordinalrbm.engine.gpu import half_sweep, streamed
+from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix.gaussian_backends import Gpu
 
 N_FACTORS = 3
 # Bytes beside what stays on the device: sixteen rows fit in, twice as many do not.
@@ -45,8 +45,8 @@ def test_epochs_are_the_same_to_the_last_bit(observations, in_blocks):
     found = []
     for machine in (Gpu("cuda"), in_blocks):
         data = machine.data(observations, N_FACTORS)
-        parties = machine.placed(continuous.start(observations, N_FACTORS, True, seed=0))
-        found.append(machine.fetched(continuous.epoch(data, parties, 1)))
+        parties = machine.placed(gaussian.start(observations, N_FACTORS, True, seed=0))
+        found.append(machine.fetched(gaussian.epoch(data, parties, 1)))
     assert (data.rows.answers.n_blocks, data.columns.answers.n_blocks) == (2, 2)
     for one, other in zip(*found, strict=True):
         for a, b in zip(one, other, strict=True):
@@ -55,7 +55,7 @@ def test_epochs_are_the_same_to_the_last_bit(observations, in_blocks):
 
 def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
     """As several processes need them for the columns that they share."""
-    parties = in_blocks.placed(continuous.start(observations, N_FACTORS, True, seed=0))
+    parties = in_blocks.placed(gaussian.start(observations, N_FACTORS, True, seed=0))
     whole, parts = (
         machine.data(observations, N_FACTORS).rows for machine in (Gpu("cuda"), in_blocks)
     )
@@ -77,7 +77,7 @@ def test_an_engine_has_all_functions():
     for name in (
         "moments", "agreed", "turned", "step_squares", "shares", "shift", "draw_towards"
     ):  # fmt: skip
-        assert getattr(streamed, name) is getattr(regress, name)
+        assert getattr(streamed, name) is getattr(half_sweep, name)
 
 
 # ---- whether to stream --------------------------------------------------------------------------

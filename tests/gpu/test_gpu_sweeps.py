@@ -10,8 +10,8 @@ import pytest
 import torch
 from random_sides import random_side
 
-from ordinalrbm.engine import cpu, reference
-from ordinalrbm.engine.gpu import sweep
+from ordinalrbm.engine import gibbs, reference
+from ordinalrbm.engine.gpu import gibbs as sweep
 from ordinalrbm.engine.side import Batch, Statistics
 
 PHASES = ("clamped_phase", "free_phase")
@@ -114,7 +114,7 @@ def test_mean_field(device, variant):
 def test_log_probabilities_of_levels(device):
     side, factors = small(offset=True)
     stretches = np.array([0.6, 1.0, 1.7])
-    truth = cpu.log_levels(side, factors, 2, 15, stretches)
+    truth = gibbs.log_levels(side, factors, 2, 15, stretches)
     found = sweep.log_levels(
         sweep.side_on(side, device), sweep.factors_on(factors, device), 2, 15,
         torch.from_numpy(stretches).to(device),

@@ -8,7 +8,7 @@ import enumeration as oracle
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model.vector import VectorModel
+from ordinalrbm.vector.model import VectorModel
 
 N_LEVELS = (2, 3, 5, 7)
 # Complete rows, rows with gaps, a single answer, no answer; -1 is unanswered.

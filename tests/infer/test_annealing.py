@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hand_made_models import PATTERNS, observed, vector_model
 
-from ordinalrbm.infer import likelihood
-from ordinalrbm.model.vector import complete_rows, side
+from ordinalrbm.vector import likelihood
+from ordinalrbm.vector.model import complete_rows, side
 
 # Rows with the same answers are independent estimates of the same number.
 REPEATS = 40

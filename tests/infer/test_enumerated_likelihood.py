@@ -16,8 +16,8 @@ from hand_made_models import (
 )
 from scipy.special import logsumexp
 
-from ordinalrbm.infer import likelihood
-from ordinalrbm.model.vector import side
+from ordinalrbm.vector import likelihood
+from ordinalrbm.vector.model import side
 
 EXACT = {"rtol": 1e-11, "atol": 1e-11}
 

@@ -18,8 +18,8 @@ from hand_made_models import (
 from scipy.special import expit
 from scipy.stats import truncnorm
 
-from ordinalrbm.infer import posterior, predict
-from ordinalrbm.model.vector import side
+from ordinalrbm.vector import posterior, predict
+from ordinalrbm.vector.model import side
 
 N_CHAINS = 300
 N_DRAWS = 60

@@ -5,10 +5,10 @@ import pytest
 from hand_made_models import PATTERNS, observed, vector_model
 
 import ordinalrbm as orbm
-from ordinalrbm.infer import likelihood
-from ordinalrbm.infer.posterior import mean_field
-from ordinalrbm.infer.spread import utility_spread
-from ordinalrbm.model.vector import side
+from ordinalrbm.vector import likelihood
+from ordinalrbm.vector.model import side
+from ordinalrbm.vector.posterior import mean_field
+from ordinalrbm.vector.spread import utility_spread
 
 
 def exact_variance(model, this):

@@ -6,9 +6,8 @@ import pytest
 from hand_made_models import PATTERNS, as_oracle, observed, oracle_rows, vector_model
 from scipy.special import logsumexp, softmax
 
-from ordinalrbm.infer import likelihood, posterior, predict, sample
-from ordinalrbm.model import styles
-from ordinalrbm.model.vector import side
+from ordinalrbm.vector import likelihood, posterior, predict, sample, styles
+from ordinalrbm.vector.model import side
 
 STRETCHES = np.array([0.4, 1.0, 1.9])
 WEIGHTS = np.array([0.5, 0.2, 0.3])

@@ -6,10 +6,10 @@ from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.infer.pairs import Pairs, parts_of, probabilities
-from ordinalrbm.learn import calibrate
-from ordinalrbm.learn.calibrate import _Judge, calibrated
-from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.matrix import calibration
+from ordinalrbm.matrix.calibration import _Judge, calibrated
+from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.predict import Pairs, parts_of, probabilities
 
 N_ROWS, N_COLUMNS, SCALES = 120, 80, (5, 3, 2)
 FACTORS = ("continuous", "binary")
@@ -62,7 +62,7 @@ def rated(model, n=MANY, *, seed=2, strangers=False):
 
 
 def judge_of(model, pairs):
-    row, column = calibrate._log_counts(counted())
+    row, column = calibration._log_counts(counted())
     known = np.append(row, 0.0)[pairs.row], np.append(column, 0.0)[pairs.column]
     return _Judge(parts_of(model, pairs), np.stack(known))
 
@@ -93,8 +93,8 @@ def test_the_loss_is_minus_the_log_probability_and_the_priors(factors):
     plain = probabilities([model], pairs)[np.arange(400), pairs.level]
     assert judge.loss(np.zeros(5))[0] == pytest.approx(-np.log(plain).mean(), rel=1e-7)
     found = np.array([0.2, -0.1, 0.15, 0.1, -0.2])
-    row, column = calibrate._log_counts(counted())
-    changed = calibrate._changed(model, found, row, column)
+    row, column = calibration._log_counts(counted())
+    changed = calibration._changed(model, found, row, column)
     moved = probabilities([changed], pairs)[np.arange(400), pairs.level]
     priors = np.sum([100, 100, 100, 400, 400] * found**2) / 400
     assert judge.loss(found)[0] == pytest.approx(-np.log(moved).mean() + priors, rel=1e-6)

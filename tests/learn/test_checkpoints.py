@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 
 import ordinalrbm as orbm
-from ordinalrbm import locking
 from ordinalrbm.errors import DataError
-from ordinalrbm.learn import checkpoint as checkpoints
-from ordinalrbm.learn.checkpoint import Checkpoints, Trail, interval
-from ordinalrbm.ranks import ALONE
+from ordinalrbm.runtime.process_group import ALONE
+from ordinalrbm.storage import locking
+from ordinalrbm.training import checkpoint as checkpoints
+from ordinalrbm.training.checkpoint import Checkpoints, Trail, interval
 
 FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimator", "matrix")]
 sys.path[:0] = FOLDERS
@@ -135,7 +135,7 @@ ON_OTHER_THREADS = """
 import sys
 sys.path[:0] = sys.argv[1:3]
 import small_matrices, small_surveys
-from ordinalrbm.learn.checkpoint import Trail
+from ordinalrbm.training.checkpoint import Trail
 folder, n_jobs, n_epochs = sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 after, done = Trail.after, []
 def spy(self, learner, state):
@@ -182,7 +182,7 @@ def hash_of(path):
 
 def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, capsys):
     whole = survey_model().fit(SURVEY)
-    epoch, done = sys.modules["ordinalrbm.learn.fit"]._epoch, []
+    epoch, done = sys.modules["ordinalrbm.vector.learner"]._epoch, []
 
     def stopped(*args):
         epoch(*args)
@@ -191,7 +191,7 @@ def test_ctrl_c_writes_the_last_epoch_that_has_ended(tmp_path, monkeypatch, caps
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["ordinalrbm.learn.fit"], "_epoch", stopped)
+        patch.setattr(sys.modules["ordinalrbm.vector.learner"], "_epoch", stopped)
         model = survey_model().fit(SURVEY, checkpoint=tmp_path, every="1 h")
     assert "stopped after epoch 2" in capsys.readouterr().err
     assert model.n_iter_ == 2
@@ -597,7 +597,7 @@ def test_the_smaller_rate_is_remembered(tmp_path, monkeypatch):
 
 
 def test_the_best_so_far_is_kept_when_nothing_helps(monkeypatch):
-    learning = sys.modules["ordinalrbm.learn.fit"]
+    learning = sys.modules["ordinalrbm.vector.learner"]
     epoch = learning._epoch
 
     def explodes(learner, this, number, *args):

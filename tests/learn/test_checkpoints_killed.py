@@ -136,7 +136,7 @@ def test_a_model_that_cannot_be_written_is_in_its_checkpoint(tmp_path):
 
 INTERRUPTED = """
 import signal, sys
-from ordinalrbm.learn import alternate
+from ordinalrbm.matrix import binary_learner as alternate
 epoch = alternate._Learner.epoch
 def stopped(self):
     epoch(self)

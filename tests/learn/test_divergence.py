@@ -6,8 +6,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
-from ordinalrbm.learn import fit as learning
-from ordinalrbm.learn.loop import DivergenceError, refuse_divergence, refuse_nonsense
+from ordinalrbm.training.loop import DivergenceError, refuse_divergence, refuse_nonsense
+from ordinalrbm.vector import learner as learning
 
 
 def survey(n_rows=600, seed=0):

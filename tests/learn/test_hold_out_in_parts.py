@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.learn.arrange import _skip, _stretch
+from ordinalrbm.matrix.prepare import _skip, _stretch
 
 
 @pytest.mark.parametrize("n", [0, 1, 10, 11])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.learn.schedule import Schedule
+from ordinalrbm.training.schedule import Schedule
 
 
 def run(values, *, n_epochs, patience=3, fall=0.4):

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import ordinalrbm as orbm
-from ordinalrbm import storage
-from ordinalrbm.learn import checkpoint
-from ordinalrbm.learn.checkpoint import Checkpoints, Identity, newest
-from ordinalrbm.ranks import ALONE, Group
+from ordinalrbm.runtime.process_group import ALONE, Group
+from ordinalrbm.storage import model_file
+from ordinalrbm.training import checkpoint
+from ordinalrbm.training.checkpoint import Checkpoints, Identity, newest
 
 N_ROWS = 7
 
@@ -123,14 +123,14 @@ def test_any_number_of_processes_goes_on(before, after, tmp_path):
 def test_a_process_writes_its_rows_and_the_first_all_else(tmp_path):
     learnt(tmp_path, 3, 1)
     assert names(tmp_path) == [f"toy-000001-{k}of3.checkpoint" for k in (1, 2, 3)]
-    arrays = [storage.read(tmp_path / name)[0] for name in names(tmp_path)]
+    arrays = [model_file.read(tmp_path / name)[0] for name in names(tmp_path)]
     assert [sorted(each) for each in arrays] == [["all", "n", "rows"], ["rows"], ["rows"]]
     assert [each["rows"][:, 0].tolist() for each in arrays] == [[1, 2], [3, 4], [5, 6, 7]]
 
 
 def test_a_process_reads_the_files_with_its_rows(tmp_path, monkeypatch):
     learnt(tmp_path, 4, 1)
-    read, seen = storage.read, []
+    read, seen = model_file.read, []
 
     def noted(path, wanted):
         arrays, header = read(path, wanted)
@@ -138,7 +138,7 @@ def test_a_process_reads_the_files_with_its_rows(tmp_path, monkeypatch):
             seen.append((path.name[11], len(arrays["rows"]), threading.get_ident()))
         return arrays, header
 
-    monkeypatch.setattr(storage, "read", noted)
+    monkeypatch.setattr(model_file, "read", noted)
     learnt(tmp_path, 2, 0)
     by_thread = {}
     for number, _, thread in seen:
@@ -169,9 +169,9 @@ def damaged(path, older):
 
 def of_another_moment(path, older):
     """By its own checksums it is whole, but it was written by another run."""
-    arrays, header = storage.read(path)
+    arrays, header = model_file.read(path)
     header["checkpoint"]["share"]["stamp"] += 1
-    storage.write(path, arrays, {name: header[name] for name in ("model", "checkpoint")})
+    model_file.write(path, arrays, {name: header[name] for name in ("model", "checkpoint")})
 
 
 def of_another_epoch(path, older):
@@ -179,9 +179,9 @@ def of_another_epoch(path, older):
 
 
 def of_other_rows(path, older):
-    arrays, header = storage.read(path)
+    arrays, header = model_file.read(path)
     header["checkpoint"]["rows"]["start"] -= 1
-    storage.write(path, arrays, {name: header[name] for name in ("model", "checkpoint")})
+    model_file.write(path, arrays, {name: header[name] for name in ("model", "checkpoint")})
 
 
 HARM = {

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model.matrix import Half, MatrixModel
+from ordinalrbm.matrix.model import Half, MatrixModel
 
 SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0}
 LABELS = np.array([1, 2, 3, 4, 5])

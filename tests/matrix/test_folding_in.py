@@ -20,9 +20,9 @@ from small_matrices import (
 )
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.infer import fold_in as folding
-from ordinalrbm.infer.pairs import with_strangers
-from ordinalrbm.model.matrix import Half
+from ordinalrbm.matrix import fold_in as folding
+from ordinalrbm.matrix.model import Half
+from ordinalrbm.matrix.predict import with_strangers
 
 
 def bigger():

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from small_matrices import assert_same_models, for_both, simulated, small
 
 import ordinalrbm as orbm
-from ordinalrbm import storage
+from ordinalrbm.storage import model_file
 
 
 def saved_and_loaded(model, folder):
@@ -67,10 +67,10 @@ def test_a_folded_model_can_be_saved(tmp_path, factors):
 
 def test_a_file_of_another_kind(tmp_path):
     path = tmp_path / "other.orbm"
-    storage.write(path, {"x": np.zeros(1)}, {"model": "tree"})
+    model_file.write(path, {"x": np.zeros(1)}, {"model": "tree"})
     with pytest.raises(orbm.DataError, match="of a kind this ordinalrbm does not know"):
         orbm.load(path)
-    storage.write(path, {"x": np.zeros(1)}, {"model": "matrix"})
+    model_file.write(path, {"x": np.zeros(1)}, {"model": "matrix"})
     with pytest.raises(orbm.DataError, match="lacks a part of the model"):
         orbm.load(path)
 

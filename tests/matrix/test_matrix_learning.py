@@ -13,7 +13,7 @@ from sklearn.base import clone
 from small_matrices import LABELS, assert_same_models, for_both, halves, simulated, small
 
 import ordinalrbm as orbm
-from ordinalrbm.learn import alternate, arrange, continuous
+from ordinalrbm.matrix import binary_learner, gaussian_learner, prepare
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ def test_the_data_are_not_changed(ratings, factors):
 def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch, factors):
     """Batches are neighbours; ids are not in the order of the learner's rows."""
     seen = []
-    learner = continuous if factors == "continuous" else alternate
+    learner = gaussian_learner if factors == "continuous" else binary_learner
     learn = learner.fit
 
     def spy(observations, *args):
@@ -211,7 +211,7 @@ def test_without_validation_all_epochs_are_learnt(ratings, factors):
 
 def test_nobody_loses_all_ratings_to_validation():
     known = orbm.data.ratings.read_ratings(simulated(density=0.05))
-    task = arrange.arrange(known, None, 0.45, seed=0)
+    task = prepare.arrange(known, None, 0.45, seed=0)
     assert task.validation.row.size > 50
     assert task.validation.row.min() >= 0
     assert task.validation.column.min() >= 0
@@ -283,20 +283,20 @@ def test_an_item_with_one_level_is_left_out_of_learning(ratings, factors):
 
 
 def test_an_interrupted_fit_of_binary_factors_keeps_the_best_so_far(ratings, monkeypatch, capsys):
-    epoch = alternate._Learner.epoch
+    epoch = binary_learner._Learner.epoch
 
     def impatient(self):
         if len(self.history) == 2:
             raise KeyboardInterrupt
         epoch(self)
 
-    monkeypatch.setattr(alternate._Learner, "epoch", impatient)
+    monkeypatch.setattr(binary_learner._Learner, "epoch", impatient)
     model = small(factors="binary").fit(ratings)
     assert model.n_iter_ == 2
     assert "learning was stopped after epoch 2" in capsys.readouterr().err
     assert np.isfinite(model.predict("u1", "i1")).all()
     monkeypatch.setattr(
-        alternate._Learner, "epoch", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
+        binary_learner._Learner, "epoch", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
     )
     with pytest.raises(KeyboardInterrupt):
         small(factors="binary").fit(ratings)
@@ -308,7 +308,7 @@ def test_an_interrupted_fit_of_continuous_factors_keeps_the_best_so_far(
     """An epoch works in place: what it has begun when Ctrl-C comes must not be seen."""
     whole = small(n_epochs=2).fit(ratings)
     assert whole.best_epoch_ == 2
-    epoch, calls = continuous.epoch, []
+    epoch, calls = gaussian_learner.epoch, []
 
     def impatient(data, parties, number):
         calls.append(1)
@@ -318,7 +318,7 @@ def test_an_interrupted_fit_of_continuous_factors_keeps_the_best_so_far(
             raise KeyboardInterrupt
         return epoch(data, parties, number)
 
-    monkeypatch.setattr(continuous, "epoch", impatient)
+    monkeypatch.setattr(gaussian_learner, "epoch", impatient)
     model = small().fit(ratings)
     assert model.n_iter_ == 2
     assert "learning was stopped after epoch 2" in capsys.readouterr().err

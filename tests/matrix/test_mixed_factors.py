@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import minimize_scalar
 from small_matrices import assert_same_models, halves, simulated, small
 
-from ordinalrbm.infer.pairs import Pairs, log_probability
-from ordinalrbm.learn import alternate, mixed
+from ordinalrbm.matrix import binary_learner, mixed
+from ordinalrbm.matrix.predict import Pairs, log_probability
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +62,14 @@ def test_the_history_tells_both_stories(ratings):
 
 @pytest.mark.parametrize("epochs_before", [0, 2])
 def test_ctrl_c_while_binary_factors_are_learnt(ratings, monkeypatch, capsys, epochs_before):
-    epoch = alternate._Learner.epoch
+    epoch = binary_learner._Learner.epoch
 
     def impatient(self):
         if len(self.history) == epochs_before:
             raise KeyboardInterrupt
         epoch(self)
 
-    monkeypatch.setattr(alternate._Learner, "epoch", impatient)
+    monkeypatch.setattr(binary_learner._Learner, "epoch", impatient)
     model = small(factors="mixed").fit(ratings)
     assert "learning was stopped" in capsys.readouterr().err
     if epochs_before:
@@ -81,4 +81,4 @@ def test_ctrl_c_while_binary_factors_are_learnt(ratings, monkeypatch, capsys, ep
 @pytest.mark.parametrize(("n_rows", "n_epochs"), [(100, 60), (1_389, 60), (6_040, 15), (10**6, 15)])
 def test_fewer_rows_are_learnt_in_more_epochs(n_rows, n_epochs):
     settings = small(n_epochs=None, batch_size=300)._settings(0)
-    assert alternate._n_epochs(n_rows, settings) == n_epochs
+    assert binary_learner._n_epochs(n_rows, settings) == n_epochs

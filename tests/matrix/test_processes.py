@@ -11,12 +11,12 @@ from small_matrices import (
     some_answers,
 )
 
-from ordinalrbm.engine import cpu
+from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
-from ordinalrbm.infer.likelihood import exact_posterior
-from ordinalrbm.infer.pairs import Pairs, probabilities
-from ordinalrbm.model import vector
-from ordinalrbm.model.matrix import MatrixModel, column_side, row_side
+from ordinalrbm.matrix.model import MatrixModel, column_side, row_side
+from ordinalrbm.matrix.predict import Pairs, probabilities
+from ordinalrbm.vector import model as vector
+from ordinalrbm.vector.likelihood import exact_posterior
 
 N_LEVELS = (5, 2, 3)
 N_ROWS = 4
@@ -39,7 +39,7 @@ def repeated(half, times):
 def shares_of_states(side, n_rows, n_factors):
     """How often each row's chains are in each state after a while."""
     factors = np.zeros((n_rows * CHAINS, n_factors), dtype=np.uint8)
-    cpu.clamped_sweep(side, factors, Batch(0, n_rows * CHAINS, 3, 0, BURN_IN))
+    gibbs.clamped_sweep(side, factors, Batch(0, n_rows * CHAINS, 3, 0, BURN_IN))
     number = factors.astype(int) @ (1 << np.arange(n_factors)[::-1])
     number = number.reshape(n_rows, CHAINS)
     return np.stack([(number == s).mean(axis=1) for s in range(2**n_factors)], axis=1)
@@ -98,7 +98,7 @@ def test_the_row_process_is_the_vector_model_with_an_offset():
     observations = some_answers(N_LEVELS, N_ROWS, seed=2)
     dense = observations.to_dense()
     expected = np.full((N_ROWS, 3), 0.5, dtype=np.float32)
-    cpu.mean_field(row_side(model, observations, offsets(observations)), expected, 1e-6, 500)
+    gibbs.mean_field(row_side(model, observations, offsets(observations)), expected, 1e-6, 500)
     for d in range(N_ROWS):
         alone = as_vector_model(model, d)
         side = vector.side(alone, observations.take_rows([d]))
@@ -108,7 +108,7 @@ def test_the_row_process_is_the_vector_model_with_an_offset():
             probability[0][np.argsort(number)], row_posterior(model, dense, d), atol=1e-5
         )
         one = np.full((1, 3), 0.5, dtype=np.float32)
-        cpu.mean_field(side, one, 1e-6, 500)
+        gibbs.mean_field(side, one, 1e-6, 500)
         np.testing.assert_allclose(expected[d], one[0], atol=1e-5)
 
 
@@ -141,7 +141,7 @@ def test_transposing_and_swapping_the_roles_changes_nothing():
         one = np.zeros((n_rows, n_factors), dtype=np.uint8)
         two = one.copy()
         batch = Batch(0, n_rows, 5, 1, 3)
-        first, second = cpu.clamped_phase(side, one, batch), cpu.clamped_phase(same, two, batch)
+        first, second = gibbs.clamped_phase(side, one, batch), gibbs.clamped_phase(same, two, batch)
         np.testing.assert_array_equal(one, two)
         for a, b in zip(first, second, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
@@ -198,8 +198,8 @@ def test_statistics_are_the_gradient_of_the_answers_given_the_factors(half, seed
         turned = observations.transpose()
         side, n = column_side(model, turned, offsets(turned)), 3
     batch = Batch(0, n, 0, 0, 0)  # no step: the factors stay
-    clamped = cpu.clamped_phase(side, drawn.copy(), batch)
-    free = cpu.free_phase(side, drawn.copy(), batch)
+    clamped = gibbs.clamped_phase(side, drawn.copy(), batch)
+    free = gibbs.free_phase(side, drawn.copy(), batch)
     for part in ("weights", "bias"):
         found = getattr(clamped, part) - getattr(free, part)
         truth = differences(model, half, part, dense, h, g)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from small_matrices import FACTORS, for_both, simulated, small
 
-from ordinalrbm.infer import explain
-from ordinalrbm.infer import recommend as recommending
+from ordinalrbm.matrix import explain
+from ordinalrbm.matrix import recommend as recommending
 
 
 @pytest.fixture(scope="module")

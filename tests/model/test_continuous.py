@@ -8,12 +8,12 @@ from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import regress
-from ordinalrbm.engine.party import Party, Prior
-from ordinalrbm.engine.regress import moments, turned, widths_of
-from ordinalrbm.infer.pairs import Pairs, log_probability, parts_of
-from ordinalrbm.model import continuous
-from ordinalrbm.model.continuous import Data, Parties, View, dealt, epoch, on_cpu, start, to_matrix
+from ordinalrbm.engine import half_sweep
+from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.engine.half_sweep import moments, turned, widths_of
+from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix.gaussian import Data, Parties, View, dealt, epoch, on_cpu, start, to_matrix
+from ordinalrbm.matrix.predict import Pairs, log_probability, parts_of
 
 SCALES = (5, 2, 7, 3)
 
@@ -86,7 +86,7 @@ def second_moment(party):
 
 def renewing(renew):
     """The engine with another renewal."""
-    return SimpleNamespace(**{**vars(regress), "renew": renew})
+    return SimpleNamespace(**{**vars(half_sweep), "renew": renew})
 
 
 def seen_by(engine):
@@ -102,7 +102,7 @@ def seen_by(engine):
 def test_turning_leaves_the_cells_alone(n_factors, centred):
     rows, columns = random_parties(n_factors, seed=n_factors)[:2]
     before = cell_means(rows, columns)
-    turn, other_turn = continuous._turns(moments(rows), moments(columns), centred)
+    turn, other_turn = gaussian._turns(moments(rows), moments(columns), centred)
     after, columns = turned(rows, turn), turned(columns, other_turn)
     np.testing.assert_allclose(cell_means(after, columns), before, atol=3e-5)
     if centred:
@@ -113,7 +113,7 @@ def test_turning_leaves_the_cells_alone(n_factors, centred):
 @pytest.mark.parametrize("centred", [True, False])
 def test_sums_turn_like_the_party(centred):
     parties = random_parties(3, seed=9)[:2]
-    turns = continuous._turns(*map(moments, parties), centred)
+    turns = gaussian._turns(*map(moments, parties), centred)
     for party, turn in zip(parties, turns, strict=True):
         found, truth = moments(party).turned(turn), moments(turned(party, turn))
         assert found.n == truth.n
@@ -124,7 +124,7 @@ def test_sums_turn_like_the_party(centred):
 @pytest.mark.parametrize("n_factors", [1, 3, 8])
 def test_in_the_axes_both_second_moments_are_the_same_diagonal(n_factors):
     one, other = (second_moment(party) for party in random_parties(n_factors, seed=3)[:2])
-    forward, backward = continuous._axes(one, other)
+    forward, backward = gaussian._axes(one, other)
     np.testing.assert_allclose(forward @ backward.T, np.eye(n_factors), atol=1e-9)
     first, second = forward.T @ one @ forward, backward.T @ other @ backward
     np.testing.assert_allclose(first, second, atol=1e-9)
@@ -141,7 +141,7 @@ def test_axes_of_less_directions_than_factors():
     rng = np.random.default_rng(0)
     few = rng.normal(size=(5, 2))
     for one, other in ((few @ few.T, np.eye(5)), (np.zeros((5, 5)), np.eye(5))):
-        forward, backward = continuous._axes(one, other)
+        forward, backward = gaussian._axes(one, other)
         assert np.isfinite(forward).all()
         assert np.isfinite(backward).all()
         np.testing.assert_allclose(forward @ backward.T, np.eye(5), atol=1e-6)
@@ -150,7 +150,7 @@ def test_axes_of_less_directions_than_factors():
 def test_common_steps_leave_the_cells_alone():
     parties = random_parties(seed=4)
     before = ends_above_means(parties)
-    parties = continuous._with_common_steps(seen_by(regress), parties)
+    parties = gaussian._with_common_steps(seen_by(half_sweep), parties)
     np.testing.assert_allclose(ends_above_means(parties), before, atol=2e-5)
     rows, columns, _, column_prior = parties
     # What all rows share is the columns', and what all columns of a scale share is in the steps.
@@ -328,9 +328,9 @@ def test_the_learnt_precision_is_the_most_likely():
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
     old = np.array([1.0, np.inf, 1.0], dtype=np.float32)
     party = Party(mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2))
-    found = continuous._learnt(old, moments(party), weak=False)
+    found = gaussian._learnt(old, moments(party), weak=False)
     assert found[1] == np.inf  # what is fixed stays so
-    weak = continuous._learnt(old, moments(party), weak=True)
+    weak = gaussian._learnt(old, moments(party), weak=True)
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
@@ -349,8 +349,8 @@ def test_the_precision_of_widths_counts_what_is_not_known_of_them():
     parties.row_prior.steps[:] = parties.rows.steps - away
     doubt = np.full_like(parties.rows.steps, 0.05)
     data = seen_by(renewing(lambda *_: doubt))
-    how = continuous._How(weak=False, widths=True)
-    found = continuous._half(data.rows, data.columns, tuple(parties), how)[2]
+    how = gaussian._How(weak=False, widths=True)
+    found = gaussian._half(data.rows, data.columns, tuple(parties), how)[2]
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.steps_precision, truth)
@@ -447,7 +447,7 @@ def test_the_facing_party_is_the_one_of_the_matrix():
     parties = random_parties(5, seed=9)
     model = to_matrix(parties, 3, 2)
     own, other = model[:2]
-    columns = continuous.facing(own, other, model.n_levels)
+    columns = gaussian.facing(own, other, model.n_levels)
     mean = np.hstack([other.bias[:, None], own.factors, other.weights])
     variance = np.hstack([other.bias_variance[:, None], own.factors_variance])
     variance = np.hstack([variance, other.weights_variance])

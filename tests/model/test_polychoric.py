@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model import polychoric, thresholds
-from ordinalrbm.model.vector import level_counts
+from ordinalrbm.engine import thresholds
+from ordinalrbm.vector import polychoric
+from ordinalrbm.vector.model import level_counts
 
 TRUE_CORRELATION = np.array(
     [

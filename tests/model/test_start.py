@@ -7,8 +7,9 @@ import pytest
 from scipy.special import expit
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.model import start, thresholds
-from ordinalrbm.model.vector import VectorModel, level_counts
+from ordinalrbm.engine import thresholds
+from ordinalrbm.vector import initial
+from ordinalrbm.vector.model import VectorModel, level_counts
 
 
 def factor_correlation(n_columns: int, n_factors: int, seed: int) -> np.ndarray:
@@ -42,14 +43,14 @@ def free_utilities(model: VectorModel, n_rows: int, n_sweeps: int, seed: int) ->
 def test_free_utilities_correlate_as_the_true_ones(units: int, tolerance: float) -> None:
     truth = factor_correlation(10, 2, seed=0)
     answers = drawn_answers(truth, 8000, seed=1)
-    model = start.initial_model(answers, 12, units, 0)
+    model = initial.initial_model(answers, 12, units, 0)
     implied = np.corrcoef(free_utilities(model, 2000, 60, seed=2), rowvar=False)
     assert np.sqrt(np.mean((implied - truth)[np.triu_indices(10, 1)] ** 2)) < tolerance
 
 
 def test_free_answers_have_the_observed_marginals() -> None:
     answers = drawn_answers(factor_correlation(10, 2, seed=0), 8000, seed=1)
-    model = start.initial_model(answers, 12, 200, 0)
+    model = initial.initial_model(answers, 12, 200, 0)
     utilities = free_utilities(model, 2000, 60, seed=2)
     for i, ends in enumerate(model.thresholds[:, 1:5]):
         free = np.bincount(np.searchsorted(ends, utilities[:, i]), minlength=5) / len(utilities)
@@ -59,14 +60,14 @@ def test_free_answers_have_the_observed_marginals() -> None:
 def test_gaps_leave_the_correlations_nearly_as_they_are() -> None:
     truth = factor_correlation(12, 2, seed=3)
     answers = drawn_answers(truth, 2000, seed=4, gaps=0.6)
-    model = start.initial_model(answers, 12, 200, 0)
+    model = initial.initial_model(answers, 12, 200, 0)
     implied = np.corrcoef(free_utilities(model, 2000, 60, seed=5), rowvar=False)
     assert np.sqrt(np.mean((implied - truth)[np.triu_indices(12, 1)] ** 2)) < 0.07
 
 
 def test_noise_is_not_taken_for_structure() -> None:
     answers = drawn_answers(np.eye(30), 400, seed=6)
-    model = start.initial_model(answers, 5, 64, 0)
+    model = initial.initial_model(answers, 5, 64, 0)
     steps = thresholds.at_marginals(level_counts(answers), answers.n_levels)
     np.testing.assert_array_equal(model.steps, steps)
     # What is left are random weights, of a tenth of what would explain all variance.
@@ -83,14 +84,14 @@ def test_expected_variance_undoes_what_sampling_does() -> None:
         values, vectors = np.linalg.eigh(rows.T @ rows / 200)
         seen.append(values[-1])
         along.append(1.0 + 5.0 * vectors[0, -1] ** 2)  # the true variance along what was found
-    expected = start._expected_variance(np.array([np.mean(seen), 2.2, 0.3]), 50 / 200)
+    expected = initial._expected_variance(np.array([np.mean(seen), 2.2, 0.3]), 50 / 200)
     assert expected[0] == pytest.approx(np.mean(along), rel=0.03)
     np.testing.assert_array_equal(expected[1:], 1.0)  # below (1 + 0.5)²
 
 
 def test_without_error_variance_is_what_was_seen() -> None:
     np.testing.assert_allclose(
-        start._expected_variance(np.array([5.0, 1.5, 0.5]), 0.0), [5, 1.5, 1]
+        initial._expected_variance(np.array([5.0, 1.5, 0.5]), 0.0), [5, 1.5, 1]
     )
 
 
@@ -98,20 +99,20 @@ def test_without_error_variance_is_what_was_seen() -> None:
     ("n_directions", "n_factors"), [(1, 3), (2, 3), (3, 4), (4, 5), (6, 6), (7, 30)]
 )
 def test_directions_are_shared_evenly(n_directions: int, n_factors: int) -> None:
-    frame = start._even_frame(n_directions, n_factors)
+    frame = initial._even_frame(n_directions, n_factors)
     np.testing.assert_allclose(frame @ frame.T, np.eye(n_directions), atol=1e-12)
     np.testing.assert_allclose((frame**2).sum(axis=0), n_directions / n_factors)
 
 
 def test_more_columns_than_rows() -> None:
-    model = start.initial_model(drawn_answers(factor_correlation(40, 1, 8), 15, 9), 4, 8, 0)
+    model = initial.initial_model(drawn_answers(factor_correlation(40, 1, 8), 15, 9), 4, 8, 0)
     assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))
 
 
 def test_more_factors_than_columns_and_fewer() -> None:
     answers = drawn_answers(factor_correlation(6, 3, 10), 2000, 11)
     for n_factors in (1, 2, 50):
-        model = start.initial_model(answers, n_factors, 1, 0)
+        model = initial.initial_model(answers, n_factors, 1, 0)
         assert model.weights.shape == (6, n_factors)
         assert (np.abs(model.weights).sum(axis=0) > 0.0).all()
 
@@ -120,7 +121,7 @@ def test_a_silent_column_stays_silent() -> None:
     levels = drawn_answers(factor_correlation(5, 1, 12), 500, 13).to_dense()
     levels[:, 2] = 0
     answers = Observations.from_dense(levels, [5, 5, 1, 5, 5])
-    model = start.initial_model(answers, 3, 8, 0)
+    model = initial.initial_model(answers, 3, 8, 0)
     np.testing.assert_array_equal(model.weights[2], 0.0)
     assert np.abs(model.weights[[0, 1, 3, 4]]).max() > 0.1
 
@@ -138,19 +139,21 @@ def test_a_silent_column_stays_silent() -> None:
 )
 def test_tables_that_say_little_start_finite(levels: np.ndarray, n_levels: int) -> None:
     for units in (1, 64):
-        model = start.initial_model(Observations.from_dense(levels, n_levels), 3, units, 0)
+        model = initial.initial_model(Observations.from_dense(levels, n_levels), 3, units, 0)
         assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))
 
 
 def test_only_the_first_rows_count_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = drawn_answers(factor_correlation(5, 1, 14), 600, 15)
-    assert start._enough_rows(answers) is answers
-    monkeypatch.setattr(start, "_MAX_ROWS", 200)
-    np.testing.assert_array_equal(start._enough_rows(answers).to_dense(), answers.to_dense()[:200])
+    assert initial._enough_rows(answers) is answers
+    monkeypatch.setattr(initial, "_MAX_ROWS", 200)
+    np.testing.assert_array_equal(
+        initial._enough_rows(answers).to_dense(), answers.to_dense()[:200]
+    )
 
 
 def test_the_same_seed_gives_the_same_model() -> None:
     answers = drawn_answers(factor_correlation(5, 2, 16), 300, 17)
-    one, same, other = (start.initial_model(answers, 4, 8, seed).weights for seed in (0, 0, 1))
+    one, same, other = (initial.initial_model(answers, 4, 8, seed).weights for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 0.01

@@ -193,7 +193,7 @@ def test_weights_that_are_all_zero_count_the_same():
 
 
 def test_response_curves_are_the_models_probabilities():
-    from ordinalrbm.infer import predict
+    from ordinalrbm.vector import predict
 
     whole = survey(answers(80))
     model = fitted(whole, response_styles=3)

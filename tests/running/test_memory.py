@@ -10,7 +10,8 @@ import pytest
 from processes import bare, good, script
 
 import ordinalrbm as orbm
-from ordinalrbm import DataError, memory
+from ordinalrbm import DataError
+from ordinalrbm.engine import memory
 
 ANSWERS = np.random.default_rng(0).integers(1, 4, (40, 5))
 USERS, ITEMS = np.divmod(np.arange(200), 5)

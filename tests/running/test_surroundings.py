@@ -22,8 +22,8 @@ RATINGS = MODELS / "continuous-1.0.orbm"
 # Any kernel would do; this one is compiled within seconds.
 COMPILED = """
 import numpy as np
-from ordinalrbm.engine.compiled import cache_folder
-from ordinalrbm.infer import recommend
+from ordinalrbm.runtime.jit import cache_folder
+from ordinalrbm.matrix import recommend
 scores = np.zeros((2, 3), np.float32)
 rows, start, column = np.array([0, 1]), np.array([0, 1, 1]), np.array([2], np.int32)
 recommend._leave_out(scores, rows, start, column)

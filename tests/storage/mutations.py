@@ -14,7 +14,7 @@ import numpy as np
 from stored_models import FILES, exercise, parts, rewritten, said, sealed
 
 import ordinalrbm as orbm
-from ordinalrbm import container
+from ordinalrbm.storage import container
 
 NUMBERS = [0, 1, -1, 2, 7, 127, 128, 2**15, 2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**64, 10**30]
 LISTS = [[], [[]], [1, 2], ["a", "b"], [1, "a"], [None], {}, {"a": 1}]

@@ -14,7 +14,7 @@ from mutations import DAMAGE, hostile, peak
 from stored_models import answers, ratings, said
 
 import ordinalrbm as orbm
-from ordinalrbm.learn.checkpoint import Trail
+from ordinalrbm.training.checkpoint import Trail
 
 COMMON = {"n_epochs": 3, "batch_size": 4, "random_state": 0}
 # Together they have every kind of array that a checkpoint can have.

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm import container, storage
+from ordinalrbm.storage import container, model_file
 
 FILES = Path(__file__).parent / "files"
 
@@ -105,9 +105,9 @@ def same(one, other):
 
 def rewritten(source, target, change):
     """The file with arrays and header changed by ``change(arrays, header)``, checksums valid."""
-    arrays, header = storage.read(source)
+    arrays, header = model_file.read(source)
     change(arrays, header)
-    storage.write(target, arrays, header)
+    model_file.write(target, arrays, header)
 
 
 def sealed(front, data):

@@ -9,7 +9,7 @@ from safetensors.numpy import load_file
 from stored_models import FILES, MAKERS, parts, rewritten, said, same
 
 import ordinalrbm as orbm
-from ordinalrbm import container, storage
+from ordinalrbm.storage import container, model_file
 
 every_kind = pytest.mark.parametrize("kind", MAKERS)
 every_file = pytest.mark.parametrize("path", sorted(FILES.glob("*.orbm")), ids=lambda p: p.name)
@@ -48,7 +48,7 @@ def test_equal_models_make_equal_files(kind, tmp_path):
 
 @every_kind
 def test_another_program_reads_the_same_arrays(kind):
-    arrays, _ = storage.read(file_of(kind))
+    arrays, _ = model_file.read(file_of(kind))
     others = load_file(file_of(kind))
     assert set(arrays) == set(others)
     for name, array in arrays.items():
@@ -58,7 +58,7 @@ def test_another_program_reads_the_same_arrays(kind):
 
 def test_no_file_holds_a_time():
     for kind in MAKERS:
-        arrays, header = storage.read(file_of(kind))
+        arrays, header = model_file.read(file_of(kind))
         assert not [name for name in [*arrays, *header] if "seconds" in name or "date" in name]
 
 
@@ -108,8 +108,8 @@ def test_arrays_of_all_types_survive(tmp_path):
     }
     arrays["turned"] = np.arange(12.0).reshape(3, 4).T
     arrays["big"] = np.arange(5, dtype=">i4")
-    storage.write(tmp_path / "a", arrays, {"text": 'ä "quoted" \\ \ud800', "none": None})
-    again, header = storage.read(tmp_path / "a")
+    model_file.write(tmp_path / "a", arrays, {"text": 'ä "quoted" \\ \ud800', "none": None})
+    again, header = model_file.read(tmp_path / "a")
     assert header["text"] == 'ä "quoted" \\ \ud800'
     assert set(again) == set(arrays)
     for name, array in arrays.items():
@@ -120,41 +120,41 @@ def test_arrays_of_all_types_survive(tmp_path):
 
 def test_what_is_no_number_is_not_written(tmp_path):
     with pytest.raises(TypeError, match="files hold numbers only"):
-        storage.write(tmp_path / "a", {"x": np.array(["a"], dtype=object)}, {})
+        model_file.write(tmp_path / "a", {"x": np.array(["a"], dtype=object)}, {})
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_order_of_arrays_does_not_matter(tmp_path):
     arrays = {"b": np.zeros(3), "a": np.ones(2, np.int8), "c": np.ones(2)}
-    storage.write(tmp_path / "one", arrays, {})
-    storage.write(tmp_path / "two", dict(reversed(arrays.items())), {})
+    model_file.write(tmp_path / "one", arrays, {})
+    model_file.write(tmp_path / "two", dict(reversed(arrays.items())), {})
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 def test_how_a_file_begins():
     content = file_of("vector").read_bytes()
-    assert content[8:].startswith(storage.MAGIC)
+    assert content[8:].startswith(model_file.MAGIC)
     front, _ = parts(content)
     header = json.loads(front["__metadata__"]["ordinalrbm"])
     assert list(header)[:3] == ["format", "version", "release"]
 
 
 def test_what_is_a_model(tmp_path):
-    assert storage.is_model(file_of("mixed"))
+    assert model_file.is_model(file_of("mixed"))
     (tmp_path / "text").write_text("hello")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "text", tmp_path / "gone", tmp_path / "pipe", "\0"):
-        assert not storage.is_model(path)
+        assert not model_file.is_model(path)
 
 
 def test_reading_takes_memory_once(tmp_path):
     """A model of 64 MB is read into 64 MB and a little."""
     import tracemalloc
 
-    storage.write(tmp_path / "large", {"x": np.zeros(2**23), "y": np.zeros(2**10)}, {})
+    model_file.write(tmp_path / "large", {"x": np.zeros(2**23), "y": np.zeros(2**10)}, {})
     tracemalloc.start()
     try:
-        arrays, _ = storage.read(tmp_path / "large")
+        arrays, _ = model_file.read(tmp_path / "large")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -167,13 +167,13 @@ def test_a_glance_takes_hardly_any_memory(tmp_path):
     import tracemalloc
 
     arrays = {"x": np.zeros(2**23), "history.validation": np.arange(3.0)}
-    storage.write(tmp_path / "large", arrays, {"model": "vector"})
+    model_file.write(tmp_path / "large", arrays, {"model": "vector"})
     with (tmp_path / "large").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"x")  # damage that only reading it all would find
     tracemalloc.start()
     try:
-        seen = storage.glance(tmp_path / "large")
+        seen = model_file.glance(tmp_path / "large")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -182,4 +182,4 @@ def test_a_glance_takes_hardly_any_memory(tmp_path):
     assert list(seen.arrays) == ["history.validation"]
     assert not seen.is_checkpoint
     with pytest.raises(orbm.DataError, match="damaged"):
-        storage.read(tmp_path / "large")
+        model_file.read(tmp_path / "large")

@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperGroup
 
 from ordinalrbm import __version__
-from ordinalrbm.cli.stopping import Stopped, stop_at_once
-from ordinalrbm.cli.together import own_rank
+from ordinalrbm.cli.signals import Stopped, stop_at_once
+from ordinalrbm.cli.torchrun import own_rank
 from ordinalrbm.errors import DataError, DiskError, LostError
 
 FAILED = 1

@@ -24,6 +24,6 @@ def demo(
     Hides some answers and predicts them, says in words what it has learnt, and saves a report to
     open in a browser and two pictures. Needs no data and no network, and takes less than a minute.
     """
-    from ordinalrbm import demo as the_demo  # slow to import; --help should not wait for it
+    from ordinalrbm.cli import tour as the_demo
 
     the_demo.run(out)

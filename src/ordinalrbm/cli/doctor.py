@@ -15,7 +15,7 @@ import typer
 from ordinalrbm import __version__
 from ordinalrbm.cli.app import FAILED, app
 from ordinalrbm.cli.options import JsonOption
-from ordinalrbm.cli.talking import Talk, listing
+from ordinalrbm.cli.output import Talk, listing
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
              "polars", "arviz", "torch")  # fmt: skip
@@ -73,7 +73,7 @@ def _versions() -> dict[str, str]:
 def _threads() -> dict[str, Any]:
     import numba
 
-    from ordinalrbm.engine.compiled import threading_layer
+    from ordinalrbm.runtime.jit import threading_layer
 
     layer = threading_layer()
     return {
@@ -97,17 +97,17 @@ def _gpu() -> str:
 
 def _cache() -> str:
     """Where compiled kernels are kept, or why they are not."""
-    from ordinalrbm.engine import cpu
-    from ordinalrbm.engine.compiled import cache_folder
+    from ordinalrbm.engine import gibbs
+    from ordinalrbm.runtime.jit import cache_folder
 
-    folder = cache_folder(cpu._mean_field)
+    folder = cache_folder(gibbs._mean_field)
     if folder is None:
         return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
     return f"kept in {folder}"
 
 
 def _memory() -> str:
-    from ordinalrbm.memory import available, in_words
+    from ordinalrbm.engine.memory import available, in_words
 
     free = available()
     return "unknown; fits are not checked" if free is None else in_words(free)

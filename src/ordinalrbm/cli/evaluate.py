@@ -27,8 +27,8 @@ from ordinalrbm.cli.options import (
     ThreadsOption,
     refuse,
 )
+from ordinalrbm.cli.output import Talk, plain_table
 from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.talking import Talk, plain_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _comparison(
 
 def _test(model: Any, path: Path, data: Path, seed: int, talk: Talk) -> None:
     from ordinalrbm.cli.inputs import as_model_of_ratings, ratings_for, survey_for
-    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.report import hide_answers
 
     if isinstance(model, CumulativeRBM):

@@ -30,9 +30,9 @@ from ordinalrbm.cli.options import (
     WeightedOption,
     refuse,
 )
+from ordinalrbm.cli.output import Talk
 from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.talking import Talk
-from ordinalrbm.cli.together import joined, own_rank, own_threads
+from ordinalrbm.cli.torchrun import joined, own_rank, own_threads
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -157,7 +157,7 @@ def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
 
 def _write_schema(material: Any, path: Path, talk: Talk) -> None:
     from ordinalrbm.files.schema import to_toml
-    from ordinalrbm.whole import written_whole
+    from ordinalrbm.storage.atomic import written_whole
 
     with written_whole(path) as file:
         file.write_text(to_toml(material.survey.schema), encoding="utf-8")

@@ -10,8 +10,8 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import JsonOption
+from ordinalrbm.cli.output import Talk, listing, plain_table
 from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.talking import Talk, listing, plain_table
 
 _MOST_SHOWN = 40
 
@@ -29,24 +29,24 @@ def info(
     Only the header is read, however large the file is.
     """
     check_files(model)
-    from ordinalrbm import storage
+    from ordinalrbm.storage import model_file
 
     talk = Talk(as_json=json)
     if model.is_dir() and any(model.glob("*.checkpoint")):
         _tell_of_checkpoints(model, talk)
         return
-    seen = storage.glance(model)
+    seen = model_file.glance(model)
     if seen.is_checkpoint:
         _tell_of_checkpoints(model, talk)
         return
-    _, estimator = storage.estimator_of(model, seen.header)
-    with storage.refused_if_useless(model):
+    _, estimator = model_file.estimator_of(model, seen.header)
+    with model_file.refused_if_useless(model):
         found = {"file": str(model), "bytes": model.stat().st_size, "model": estimator}
         _tell_of_model(seen, found, talk)
 
 
 def _tell_of_model(seen: Any, found: dict[str, Any], talk: Talk) -> None:
-    from ordinalrbm.stored import Stored
+    from ordinalrbm.storage.reader import Stored
 
     stored = Stored(seen.arrays, seen.header)
     about = stored.notes()
@@ -91,7 +91,7 @@ def _labels(stored: Any) -> list[tuple[Any, ...]]:
 
 
 def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
-    from ordinalrbm.stored import lacking
+    from ordinalrbm.storage.reader import lacking
 
     for part in ("number", "end"):  # ids are numbers, or texts with an end each
         if f"{name}.{part}" in shapes:
@@ -119,7 +119,7 @@ def _question_table(questions: list[dict[str, Any]]) -> Any:
 
 
 def _tell_of_checkpoints(place: Path, talk: Talk) -> None:
-    from ordinalrbm.learn.checkpoint import newest
+    from ordinalrbm.training.checkpoint import newest
 
     parts = newest(place)
     identity = parts[-1][1].identity

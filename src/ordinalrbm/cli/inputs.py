@@ -12,22 +12,22 @@ import pandas as pd
 import typer
 from pandas.api.types import is_float_dtype
 
-from ordinalrbm import storage
 from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Kind, refuse
-from ordinalrbm.cli.talking import Talk
+from ordinalrbm.cli.output import Talk
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, read
-from ordinalrbm.files.parts import ParquetRatings
+from ordinalrbm.files.parquet_parts import ParquetRatings
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import has_pairs, is_ratings, pairs_of, ratings_of
 from ordinalrbm.files.schema import Schema, from_json, override
 from ordinalrbm.files.showing import proposal_table
 from ordinalrbm.files.survey import Survey, apply, read_text
+from ordinalrbm.storage import model_file
 
 # What takes seconds to import is imported in functions: a wrong file should be told at once.
 if TYPE_CHECKING:
-    from ordinalrbm.estimators import CumulativeRBM
-    from ordinalrbm.recommender import MatrixCumulativeRBM
+    from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+    from ordinalrbm.estimators.survey import CumulativeRBM
 
 _MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 
@@ -59,7 +59,7 @@ def read_material(
     known: Schema | None = None, in_parts: bool = False,
 ) -> Material:  # fmt: skip
     """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
-    if storage.is_model(path):
+    if model_file.is_model(path):
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
     if in_parts and schema_file is None:
         # What is no ratings in Parquet files, or is damaged, is told below.
@@ -155,12 +155,12 @@ def refuse_unused(ctx: typer.Context, material: Material, kind: Kind | None) -> 
 
 def is_model(path: Path) -> bool:
     """Whether a path is that of a model: by what is in the file, or else by its name."""
-    return storage.is_model(path) or path.suffix.lower() == ".orbm"
+    return model_file.is_model(path) or path.suffix.lower() == ".orbm"
 
 
 def load_model(path: Path) -> Any:
     """A model from its file."""
-    return storage.load(path)
+    return model_file.load(path)
 
 
 def stored_schema(model: Any, path: Path) -> Schema | None:
@@ -171,7 +171,7 @@ def stored_schema(model: Any, path: Path) -> Schema | None:
 
 def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
     """A model of ratings, or a sentence."""
-    from ordinalrbm.recommender import MatrixCumulativeRBM
+    from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 
     if not isinstance(model, MatrixCumulativeRBM):
         raise DataError(
@@ -183,7 +183,7 @@ def as_model_of_ratings(model: Any, path: Path) -> MatrixCumulativeRBM:
 
 def on_device(ctx: typer.Context, model: Any, path: Path, device: str) -> Any:
     """A model, told where to predict; only models of ratings can be."""
-    from ordinalrbm.recommender import MatrixCumulativeRBM
+    from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 
     if isinstance(model, MatrixCumulativeRBM):
         return model.set_params(device=device)
@@ -193,7 +193,7 @@ def on_device(ctx: typer.Context, model: Any, path: Path, device: str) -> Any:
 
 def as_model_of_surveys(model: Any, path: Path) -> CumulativeRBM:
     """A model of surveys, or a sentence."""
-    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.estimators.survey import CumulativeRBM
 
     if not isinstance(model, CumulativeRBM):
         raise DataError(

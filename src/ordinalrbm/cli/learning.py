@@ -10,11 +10,11 @@ import pandas as pd
 from ordinalrbm.cli.inputs import Material
 from ordinalrbm.cli.options import Kind, Settings
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+from ordinalrbm.estimators.ratings_part import RatingsPart
+from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.schema import to_json
 from ordinalrbm.files.survey import LeftOut, Survey
-from ordinalrbm.parts import RatingsPart
-from ordinalrbm.recommender import MatrixCumulativeRBM
 
 MOST_FACTORS = 50
 # People like to read about few factors, and surveys of many questions need some.

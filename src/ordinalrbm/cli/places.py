@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.whole import check_place
+from ordinalrbm.storage.atomic import check_place
 
 
 def check_files(*read: Path | None, out: Path | None = None) -> None:

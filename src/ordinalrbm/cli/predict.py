@@ -21,8 +21,8 @@ from ordinalrbm.cli.options import (
     ThreadsOption,
     refuse,
 )
+from ordinalrbm.cli.output import Talk
 from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.talking import Talk
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def predict(
     """
     check_files(model, data, out=out)
     from ordinalrbm.cli.inputs import load_model, on_device
-    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.writing import check_table_format, write_table
 
     talk = Talk(as_json=json, quiet=quiet)
@@ -93,7 +93,7 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     import pandas as pd
 
     from ordinalrbm.cli.inputs import respondents, survey_for
-    from ordinalrbm.infer.predict import point
+    from ordinalrbm.vector.predict import point
 
     survey = survey_for(model, path, data).survey
     assert survey is not None, "a model of surveys reads surveys"

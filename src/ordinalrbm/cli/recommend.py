@@ -15,8 +15,8 @@ from ordinalrbm.cli.options import (
     QuietOption,
     ThreadsOption,
 )
+from ordinalrbm.cli.output import Talk, counted, plain_table
 from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.talking import Talk, counted, plain_table
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b

@@ -27,8 +27,8 @@ from ordinalrbm.cli.options import (
     WeightedOption,
     refuse,
 )
+from ordinalrbm.cli.output import Talk
 from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.talking import Talk
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def report(
         refuse_unused,
         tell_material,
     )
-    from ordinalrbm.whole import written_whole
+    from ordinalrbm.storage.atomic import written_whole
 
     talk = Talk(as_json=json, quiet=quiet)
     begun = time.perf_counter()
@@ -180,7 +180,7 @@ def _of_model(
     title: str | None, talk: Talk,
 ) -> str:  # fmt: skip
     from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, ratings_for, survey_for
-    from ordinalrbm.estimators import CumulativeRBM
+    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = load_model(path)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.infer import likelihood, posterior
-from ordinalrbm.model.vector import VectorModel, side
+from ordinalrbm.vector import likelihood, posterior
+from ordinalrbm.vector.model import VectorModel, side
 
 # Answers of a few people to questions with 2, 3, 5 and 7 levels; −1 is unanswered.
 _ANSWERS = np.array([[1, 0, 4, 2], [0, 2, 0, 6], [-1, 1, -1, 5], [1, -1, 3, -1]])

@@ -7,7 +7,7 @@ from typing import Literal, overload
 
 import pandas as pd
 
-from ordinalrbm.data.layouts import read_libimseti, read_movielens, read_netflix
+from ordinalrbm.data.published import read_libimseti, read_movielens, read_netflix
 
 __all__ = ["load_food_world_cup", "read_libimseti", "read_movielens", "read_netflix"]
 

@@ -18,7 +18,7 @@ from ordinalrbm.data import columns
 from ordinalrbm.data.columns import as_column, blocks, factorise, shown
 from ordinalrbm.data.scales import plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.stored import Stored
+from ordinalrbm.storage.reader import Stored
 
 Place = Callable[[int], str]  # where a row is, to begin an error message with
 

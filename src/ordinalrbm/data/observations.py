@@ -16,9 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ordinalrbm.engine.compiled import compiled
 from ordinalrbm.errors import DataError
-from ordinalrbm.stored import Stored
+from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.storage.reader import Stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.engine.compiled import inlined
+from ordinalrbm.runtime.jit import inlined
 
 
 @inlined

@@ -1,6 +1,6 @@
 """The half-sweep in plain NumPy: slow, short, and the judge of every other engine.
 
-Functions have the names and arguments of :mod:`ordinalrbm.engine.cpu`. Factors are a (rows, K)
+Functions have the names and arguments of :mod:`ordinalrbm.engine.gibbs`. Factors are a (rows, K)
 array of whole numbers (units that are on), changed in place; random numbers come from the same
 counters.
 """
@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, gammaln
 
-from ordinalrbm.engine import intervals
-from ordinalrbm.engine.rng import Purpose, uniforms
+from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics, empty_statistics
 
 
@@ -32,9 +32,9 @@ def clamped_phase(
     answers = _Answers(side, batch.start, batch.stop)
     mean = answers.mean(factors)
     low, high = answers.ends(mean)
-    at_low, at_high = intervals.edge_densities(low, high)
+    at_low, at_high = normal_reference.edge_densities(low, high)
     # An answer that was hidden from the factors is regressed on them.
-    utility = mean + intervals.truncated_mean(low, high)
+    utility = mean + normal_reference.truncated_mean(low, high)
     statistics = _summed(side, answers, factors, utility)
     answers.sum_thresholds(-at_low * answers.weight, at_high * answers.weight, statistics)
     return statistics
@@ -57,7 +57,7 @@ def mean_field(
     change = np.full(side.n_rows, np.inf)
     for _ in range(max_iterations):
         mean = answers.mean(probabilities)
-        utility = mean + intervals.truncated_mean(*answers.ends(mean))
+        utility = mean + normal_reference.truncated_mean(*answers.ends(mean))
         updated = side.units * expit(answers.activation(utility))
         active = change > tolerance
         change[active] = np.abs(updated - probabilities).max(axis=1, initial=0.0)[active]
@@ -154,9 +154,9 @@ def _gibbs(
         )
         mean = answers.mean(factors)
         if clamped:
-            utility = mean + intervals.truncated_draw(*answers.ends(mean), uniform)
+            utility = mean + normal_reference.truncated_draw(*answers.ends(mean), uniform)
         else:
-            utility = mean + intervals.standard_normal(uniform)
+            utility = mean + normal_reference.standard_normal(uniform)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
         activation = answers.activation(utility, add_up)
@@ -188,7 +188,7 @@ def log_levels(
     result = np.zeros((stop - start, stretches.size))
     for g, stretch in enumerate(stretches):
         answers.stretch = stretch
-        np.add.at(result[:, g], answers.row - start, intervals.log_mass(*answers.ends(mean)))
+        np.add.at(result[:, g], answers.row - start, normal_reference.log_mass(*answers.ends(mean)))
     return result
 
 

@@ -6,7 +6,7 @@ stages: every sum over its answers goes to the rank that looks after the column,
 makes of it to all others; chains of columns draw the same everywhere.
 
 Of continuous factors, :class:`Rows` and :class:`Columns` have the functions of
-:mod:`ordinalrbm.engine.regress`, by an engine for one process and, for columns, in the stages of
+:mod:`ordinalrbm.engine.half_sweep`, by an engine for one process and, for columns, in the stages of
 :mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up what the answers
 of a row tell its factors; here is which rows and which draws are those of a rank, and the sum of
 what its rows tell the columns.
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.engine import staged
-from ordinalrbm.engine.compiled import compiled
-from ordinalrbm.engine.party import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Shares, Turn
 from ordinalrbm.engine.side import Array, Statistics
+from ordinalrbm.runtime.jit import compiled
 
 
 def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:

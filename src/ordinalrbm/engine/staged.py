@@ -1,6 +1,6 @@
 """The half-sweep of continuous factors in stages, where a row's answers are not all in one place.
 
-:mod:`ordinalrbm.engine.regress` renews a row from its first answer to its last step. On a GPU long
+:mod:`ordinalrbm.engine.half_sweep` renews a row from its first answer to its last step. On a GPU long
 rows are shared by many programs, and on many machines a column's answers are spread over all of
 them: there every sum over answers is a stage of its own, and what lies between is arithmetic on
 arrays with a line per row. Stages are functions of an engine; the first three are sums over
@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.engine.party import Party, Prior
-from ordinalrbm.ranks import ALONE
+from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.runtime.process_group import ALONE
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
 STEPS = 2
@@ -48,7 +48,7 @@ def renew(
 ) -> Any:  # fmt: skip
     """Renew the rows in place, given the columns; returns the variances of their steps.
 
-    The same as :func:`ordinalrbm.engine.regress.renew`, to float rounding; ``among`` are the
+    The same as :func:`ordinalrbm.engine.half_sweep.renew`, to float rounding; ``among`` are the
     processes that have answers of these rows.
     """
     where, mine = stages.library.where, among.share(len(this.mean))

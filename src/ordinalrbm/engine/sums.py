@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.engine.compiled import inlined_sum
+from ordinalrbm.runtime.jit import inlined_sum
 
 
 @inlined_sum

@@ -40,7 +40,7 @@ from ordinalrbm.files.codes import (
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Format, Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey, as_whole
-from ordinalrbm.whole import written_whole
+from ordinalrbm.storage.atomic import written_whole
 
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import score
 from ordinalrbm.files.survey import Survey
 

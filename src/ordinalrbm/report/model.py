@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordinalrbm.recommender import MatrixCumulativeRBM
+from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 from ordinalrbm.report.page import render, small_chart
 from ordinalrbm.report.questions import question_texts, response_curves
 from ordinalrbm.report.ratings import ratings_page

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.schema import Schema
-from ordinalrbm.model.vector import VectorModel
 from ordinalrbm.plots.questions import Curves, Moved
+from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import FactorInWords, level_probabilities
 
 _N_POINTS = 33

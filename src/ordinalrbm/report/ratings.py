@@ -15,10 +15,10 @@ from ordinalrbm import plots
 from ordinalrbm.data.ratings import Encoded, Ratings, encode
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
-from ordinalrbm.recommender import MatrixCumulativeRBM
 from ordinalrbm.report.page import Table, as_svg, render
 from ordinalrbm.report.placing import FEWEST_PEOPLE, place
 from ordinalrbm.report.points import PointMap, Variable, variable_of

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import CumulativeRBM
+from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.groups import (

@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from stored_models import MAKERS
 
-from ordinalrbm import storage
+from ordinalrbm.storage import model_file
 
 if __name__ == "__main__":
     for kind, make in MAKERS.items():
-        path = Path(__file__).parent / f"{kind}-{storage.MAJOR}.{storage.MINOR}.orbm"
+        path = Path(__file__).parent / f"{kind}-{model_file.MAJOR}.{model_file.MINOR}.orbm"
         if not path.exists():
             make().save(path)
             print(path, path.stat().st_size)

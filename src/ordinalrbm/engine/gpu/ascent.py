@@ -1,4 +1,4 @@
-"""Steps up the gradient on a GPU: the function of :mod:`ordinalrbm.learn.ascent`."""
+"""Steps up the gradient on a GPU: the function of :mod:`ordinalrbm.matrix.adagrad`."""
 
 from __future__ import annotations
 

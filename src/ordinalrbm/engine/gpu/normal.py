@@ -1,4 +1,4 @@
-"""The normal distribution on an interval, for kernels: :mod:`ordinalrbm.engine.lanes` in Triton.
+"""The normal distribution on an interval, for kernels: :mod:`ordinalrbm.engine.normal` in Triton.
 
 In float64. There are few numbers per answer beside the factors, and one way of computing is right
 for narrow and far-out intervals alike.
@@ -9,18 +9,18 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from ordinalrbm.engine import lanes
+from ordinalrbm.engine import normal
 
-_LOG2E = tl.constexpr(lanes.LOG2E)
+_LOG2E = tl.constexpr(normal.LOG2E)
 _LN2_HIGH = tl.constexpr(0.693147180369123816490)
 _LN2_LOW = tl.constexpr(1.90821492927058770002e-10)
 _ROUNDER = tl.constexpr(6755399441055744.0)
-_MILLS_0 = tl.constexpr(lanes.MILLS_0)
-_LOG_ROOT_2PI = tl.constexpr(lanes.LOG_ROOT_2PI)
-_INVERSE_ROOT_2PI = tl.constexpr(lanes.INVERSE_ROOT_2PI)
+_MILLS_0 = tl.constexpr(normal.MILLS_0)
+_LOG_ROOT_2PI = tl.constexpr(normal.LOG_ROOT_2PI)
+_INVERSE_ROOT_2PI = tl.constexpr(normal.INVERSE_ROOT_2PI)
 _FAR = tl.constexpr(12.0)  # beyond this nothing is left of a tail in float32
-_M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = map(tl.constexpr, lanes.MILLS)
-_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = map(tl.constexpr, lanes.NORMAL)
+_M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = map(tl.constexpr, normal.MILLS)
+_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = map(tl.constexpr, normal.NORMAL)
 
 
 @triton.jit

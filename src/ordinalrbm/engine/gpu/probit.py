@@ -1,7 +1,7 @@
 """Ordered probit regressions of many rows at once: what Newton's method needs to know of answers.
 
 For rows with binary factors that are placed among known columns, see
-:mod:`ordinalrbm.infer.on_gpu_folding`. Answers come as a Side, as half-sweeps have them.
+:mod:`ordinalrbm.matrix.gpu.fold_in`. Answers come as a Side, as half-sweeps have them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import torch
 import triton
 import triton.language as tl
 
-from ordinalrbm.engine.gpu import normal, sweep
+from ordinalrbm.engine.gpu import gibbs, normal
+from ordinalrbm.engine.gpu.gibbs import DeviceSide
 from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, summed
-from ordinalrbm.engine.gpu.sweep import DeviceSide
 from ordinalrbm.engine.side import Batch
 
 _SIZE = tl.constexpr(SIZE)
@@ -31,7 +31,7 @@ def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
     bias = on.side.bias[on.side.column.long()].double()
     if not factors.shape[1]:
         return bias
-    return bias + sweep._products(on, factors, sweep._part(on, whole(on)))
+    return bias + gibbs._products(on, factors, gibbs._part(on, whole(on)))
 
 
 def pulls(
@@ -42,8 +42,8 @@ def pulls(
     Information is one minus the variance of the utility, between ``least`` and one.
     """
     pull, information = (torch.empty_like(mean, dtype=torch.float32) for _ in range(2))
-    part = sweep._part(on, whole(on))
-    sweep._launch(_set_pulls, part, *sweep._answers_of(on), mean, pull, information, least)
+    part = gibbs._part(on, whole(on))
+    gibbs._launch(_set_pulls, part, *gibbs._answers_of(on), mean, pull, information, least)
     return pull, information
 
 
@@ -53,8 +53,8 @@ def width_sums(
     """(rows, M) slopes of the log widths, and how strongly each is told; the first is no width."""
     n_steps, pieces = row_widths.shape[1], on.rows
     partial = torch.zeros((pieces.n, 2 * n_steps), dtype=torch.float64, device=mean.device)
-    sweep._launch(
-        _sum_moves, sweep._part(on, whole(on)), *sweep._answers_of(on), mean, column_widths,
+    gibbs._launch(
+        _sum_moves, gibbs._part(on, whole(on)), *gibbs._answers_of(on), mean, column_widths,
         row_widths, partial, n_steps,
     )  # fmt: skip
     slope, curvature = summed(partial, pieces).split(n_steps, dim=1)
@@ -88,7 +88,7 @@ def _set_pulls(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    low, high = sweep._ends(
+    low, high = gibbs._ends(
         answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
         has_steps,
     )  # fmt: skip
@@ -113,7 +113,7 @@ def _sum_moves(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    low, high = sweep._ends(
+    low, high = gibbs._ends(
         answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
         has_steps,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 For ratings that do not fit into the memory of a GPU. Rows are independent given the columns, so
 that a half-sweep may renew them block after block; while one block is computed with, the next is
 copied, on a stream of its own, into the other of two buffers. The engine is that of
-:mod:`ordinalrbm.engine.gpu.regress`, with the same pieces and the same sums, hence the same bits.
+:mod:`ordinalrbm.engine.gpu.half_sweep`, with the same pieces and the same sums, hence the same bits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ordinalrbm import memory
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gpu import regress
-from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
-from ordinalrbm.engine.gpu.regress import (
+from ordinalrbm.engine import memory
+from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.engine.gpu import half_sweep
+from ordinalrbm.engine.gpu.half_sweep import (
     agreed,
     array,
     draw_towards,
@@ -30,7 +30,7 @@ from ordinalrbm.engine.gpu.regress import (
     step_squares,
     turned,
 )
-from ordinalrbm.engine.party import Party, Prior
+from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
 
 __all__ = [
     "agreed", "apply", "array", "draw_towards", "gather", "library", "moments", "move_widths",
@@ -53,18 +53,18 @@ def renew(
     answers: Streamed, this: Party, other: Any, prior: Prior, spread: bool = True
 ) -> torch.Tensor:
     """Renew the rows in place, given the columns; returns the variances of their steps."""
-    other = regress.facing(other)
+    other = half_sweep.facing(other)
     found = [0.0 * this.steps[:0]]
     for rows, there in answers.blocks():
         own = prior._replace(steps=prior.steps[rows])
-        found.append(regress.renew(there, _some(this, rows), other, own, spread))
+        found.append(half_sweep.renew(there, _some(this, rows), other, own, spread))
     return torch.cat(found)
 
 
 def gather(answers: Streamed, this: Party, other: Any) -> tuple[Any, ...]:
     """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
-    other = regress.facing(other)
-    found = [regress.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
+    other = half_sweep.facing(other)
+    found = [half_sweep.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
     return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
 
 
@@ -72,10 +72,10 @@ def apply(
     answers: Streamed, other: Any, ridge: torch.Tensor, direction: torch.Tensor
 ) -> torch.Tensor:
     """The system times a direction, as the answers have it."""
-    other = regress.facing(other)
+    other = half_sweep.facing(other)
     return torch.cat(
         [
-            regress.apply(there, other, ridge[rows], direction[rows])
+            half_sweep.apply(there, other, ridge[rows], direction[rows])
             for rows, there in answers.blocks()
         ]
     )
@@ -83,10 +83,10 @@ def apply(
 
 def width_sums(answers: Streamed, this: Party, other: Any, rows: slice) -> torch.Tensor:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
-    other, found = regress.facing(other), []
+    other, found = half_sweep.facing(other), []
     for block, there in answers.blocks(rows):
         wanted = slice(max(rows.start - block.start, 0), min(rows.stop, block.stop) - block.start)
-        found.append(regress.width_sums(there, _some(this, block), other, wanted))
+        found.append(half_sweep.width_sums(there, _some(this, block), other, wanted))
     return torch.cat(found)
 
 

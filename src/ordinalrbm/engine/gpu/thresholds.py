@@ -1,4 +1,4 @@
-"""Thresholds on a GPU: the table of :mod:`ordinalrbm.model.thresholds`, and the rows' widths."""
+"""Thresholds on a GPU: the table of :mod:`ordinalrbm.engine.thresholds`, and the rows' widths."""
 
 from __future__ import annotations
 

@@ -1,0 +1,118 @@
+"""What a command says: words to standard error, results to standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+class Talk:
+    """How talkative a command is.
+
+    Parameters
+    ----------
+    as_json : bool
+        Results are one JSON object on standard output, and nothing but errors and warnings is
+        said besides.
+    quiet : bool
+        Only results, errors and warnings.
+    silent : bool
+        Only errors: of several processes that do the same, one speaks.
+    """
+
+    def __init__(self, *, as_json: bool = False, quiet: bool = False, silent: bool = False) -> None:
+        self.as_json, self.quiet, self.silent = as_json, quiet or as_json or silent, silent
+        if silent:
+            warnings.simplefilter("ignore")
+        if self.quiet:
+            from ordinalrbm.runtime.jit import compile_silently
+
+            compile_silently()
+        self._aside = Console(stderr=True, highlight=False)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody is there to watch a progress bar."""
+        return not self.quiet and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """A remark on the way."""
+        if not self.quiet:
+            self._aside.print(Text(text), soft_wrap=True)
+
+    def step(self, text: str) -> None:
+        """What is done next, as a remark."""
+        self.say(f"{text[:1].upper()}{text[1:]} ...")
+
+    def show(self, table: Table) -> None:
+        """A table on the way."""
+        if not self.quiet:
+            self._aside.print(table)
+
+    def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
+        """What was asked for: as JSON, or as tables and words."""
+        if self.silent:
+            return
+        if self.as_json:
+            escaped = not (sys.stdout.encoding or "").lower().startswith("utf")
+            typer.echo(json.dumps(_plain(dict(found)), ensure_ascii=escaped, indent=2))
+            return
+        # Names out of files may hold brackets, which are no markup.
+        console = Console(highlight=False, markup=False)
+        for table in tables:
+            console.print(table)
+        if text:
+            console.print(Text(text), soft_wrap=True)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "user"), counted(1200, "user")
+    ('1 user', '1,200 users')
+    """
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def plain_table(*columns: str, numbers_from: int = 1) -> Table:
+    """A table with the first columns of words and the others of numbers."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    for place, name in enumerate(columns):
+        justify: Literal["left", "right"] = "left" if place < numbers_from else "right"
+        table.add_column(name, justify=justify, overflow="fold")
+    return table
+
+
+def listing(found: Mapping[str, Any]) -> Table:
+    """Names and values, one below the other."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in found.items():
+        table.add_row(Text(name), Text(str(value)))
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: NumPy's numbers as Python's, what is not a number as null."""
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,0 +1,511 @@
+"""The demo: a survey about food, as a survey and as ratings.
+
+Hidden answers are predicted by both models, tastes are told and mapped, and one respondent gets
+recommendations with reasons.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ordinalrbm.data.datasets import load_food_world_cup
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.storage.atomic import written_whole
+from ordinalrbm.vector import predict
+from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAP, CUISINES, PAGE = "food-map.png", "food-cuisines.png", "report.html"
+HIDDEN_SHARE = 0.1
+HIDING_SEED = 2014
+# Chosen by answers hidden within the answers that are shown (three masks); 20 factors predict as
+# well, but 12 are easier to read.
+SETTINGS: dict[str, Any] = {
+    "n_factors": 12,
+    "units_per_factor": 128,
+    "unanswered": "latent",
+    "weight_decay": 40.0,
+    "learning_rate": 0.02,
+    "n_epochs": 30,
+    "random_state": 0,
+}
+# The same answers as ratings of cuisines by users.
+RATING_SETTINGS: dict[str, Any] = {"n_user_factors": 5, "n_item_factors": 5, "random_state": 0}
+N_RECOMMENDED = 3
+_WIDTH = 80  # longer lines are hard to read, however wide the terminal is
+_LEVELS = [1, 2, 3, 4, 5]
+_ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
+_NORTH_WEST_EUROPE = ["Belgium", "England", "Germany", "Ireland", "Netherlands", "Switzerland"]
+_INTEREST = ["Not at all", "Not much", "Some", "A lot"]
+_SOURCE = "Data: FiveThirtyEight, CC BY 4.0."
+_WORDING = Wording(more="likes {} more", less="likes {} less", rows="respondents")
+# What a terminal without Unicode shows instead.
+_ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": "...", "–": "-", "½": "1/2"})
+
+# Things to try, each a comment and code that runs after the one before it.
+NEXT_STEPS = [
+    (
+        "Fit your own survey: one row per person, one column per question.",
+        "import pandas as pd, ordinalrbm as orbm\n"
+        'answers = pd.read_csv("survey.csv", index_col=0)\n'
+        "model = orbm.CumulativeRBM(random_state=0, verbose=True).fit(answers)",
+    ),
+    (
+        "Fill in the answers that nobody gave.",
+        'model.impute(answers).to_csv("survey-complete.csv")',
+    ),
+    (
+        "Ratings have the columns user, item, rating; the best items for all.",
+        'ratings = pd.read_csv("ratings.csv")\n'
+        "rater = orbm.MatrixCumulativeRBM(random_state=0, verbose=True).fit(ratings)\n"
+        'rater.recommend("all", n=10).to_csv("best.csv")',
+    ),
+    (
+        "Keep the model, and use its factors elsewhere (regression, maps).",
+        'model.save("survey.orbm")\nfactors = orbm.load("survey.orbm").transform(answers)',
+    ),
+]
+
+
+COMMANDS = [
+    "ordinalrbm report survey.sav --out report.html   # SPSS, Stata, CSV, Parquet",
+    "ordinalrbm fit ratings.csv --out films.orbm      # columns user, item, rating",
+    "ordinalrbm recommend films.orbm --users all -n 10 --out best.csv",
+]
+
+
+class Hidden(NamedTuple):
+    """Answers that were taken out of a table: where they stood, and their levels from 0."""
+
+    row: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+
+
+class Scores(NamedTuple):
+    """How well distributions over levels predict answers."""
+
+    absolute_error: float
+    accuracy: float
+    log_likelihood: float
+
+
+class Outcome(NamedTuple):
+    """What the demo found, for those who call it from Python."""
+
+    model: CumulativeRBM
+    scores: Scores
+    baseline: Scores
+    rater: MatrixCumulativeRBM
+    rating_scores: Scores
+    factors: list[FactorInWords]
+    pictures: list[Path]
+    page: Path
+
+
+def run(
+    out: str | os.PathLike = "ordinalrbm-demo",
+    *,
+    console: Console | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Hide answers, learn, predict them, tell the factors, recommend, draw, and write a report.
+
+    Parameters
+    ----------
+    out : path, default="ordinalrbm-demo"
+        Folder for two pictures and the report; made when it is not there.
+    console : rich.console.Console, optional
+        Where to print; standard output when not given.
+    **settings
+        Parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
+    """
+    console = console or Console(highlight=False)
+    started = time.perf_counter()
+    with _folder(Path(out)) as folder:
+        answers, background = load_food_world_cup(background=True)
+        shown, hidden = hide_answers(answers, HIDDEN_SHARE, HIDING_SEED)
+        _introduce(console, answers, hidden)
+        warm_up()
+        model = _learn(console, shown, {**SETTINGS, **settings})
+        scores = score(_at(model.predict_proba(shown), hidden), hidden.level)
+        baseline = score(_marginals(shown)[hidden.column], hidden.level)
+        rater = _learn_ratings(console, shown)
+        rating_scores = score(_rated(rater, shown, hidden), hidden.level)
+        _tell_scores(
+            console,
+            {
+                "survey model (CumulativeRBM)": scores,
+                "rating model (MatrixCumulativeRBM)": rating_scores,
+                "cuisine's usual answer": baseline,
+            },
+            hidden.level.size,
+        )
+        factors = describe_factors(model, answers, n_factors=5, wording=_WORDING)
+        _tell_factors(console, factors)
+        _tell_recommendations(console, rater)
+        pictures = _draw(console, model, answers, background)
+        page = _page(console, model, answers, background, hidden)
+        paths = _write(folder, pictures, page)
+        _tell_pictures(console, paths, answers)
+    _tell_next_steps(console, time.perf_counter() - started)
+    page_path = paths.pop(PAGE)
+    drawn = list(paths.values())
+    return Outcome(model, scores, baseline, rater, rating_scores, factors, drawn, page_path)
+
+
+# Hidden answers
+
+
+def hide_answers(answers: pd.DataFrame, share: float, seed: int) -> tuple[pd.DataFrame, Hidden]:
+    """A copy of a table of answers 1..5 with a random share of them taken out, and those.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"a": [1.0, 2.0], "b": [None, 5.0]})
+    >>> shown, hidden = hide_answers(table, 1 / 3, seed=0)
+    >>> int(shown.notna().to_numpy().sum()), hidden.level.size
+    (2, 1)
+    """
+    values = answers.to_numpy(dtype=np.float64, copy=True)
+    row, column = np.nonzero(~np.isnan(values))
+    count = round(share * row.size)
+    chosen = np.sort(np.random.default_rng(seed).permutation(row.size)[:count])
+    row, column = row[chosen], column[chosen]
+    level = values[row, column].astype(np.intp) - 1
+    values[row, column] = np.nan
+    return pd.DataFrame(values, answers.index, answers.columns), Hidden(row, column, level)
+
+
+def score(distribution: np.ndarray, level: np.ndarray) -> Scores:
+    """Error of the median, hits of the mode, and mean log probability of the true levels.
+
+    Examples
+    --------
+    >>> score(np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5]]), np.array([0, 0]))
+    Scores(absolute_error=0.5, accuracy=0.5, log_likelihood=-1.0397...)
+    """
+    median = predict.point(distribution, "median")
+    mode = predict.point(distribution, "mode")
+    return Scores(
+        float(np.abs(median - level).mean()),
+        float((mode == level).mean()),
+        float(predict.log_of_level(distribution, level).mean()),
+    )
+
+
+def _at(distributions: list[np.ndarray], hidden: Hidden) -> np.ndarray:
+    """Distributions of the hidden answers, out of those of all cells."""
+    return np.stack(distributions, axis=1)[hidden.row, hidden.column]
+
+
+def _marginals(shown: pd.DataFrame) -> np.ndarray:
+    """(N, 5): how often each level is chosen, half an answer added to each."""
+    counts = np.array([(shown == level).sum(axis=0) for level in _LEVELS]).T + 0.5
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def warm_up() -> None:
+    """Compile what the demo needs, with both models of a few answers; takes a minute, once.
+
+    Better while things are set up, or else before a progress bar starts to estimate.
+    """
+    few = load_food_world_cup().head(100)
+    small = {**SETTINGS, "n_factors": 1, "n_epochs": 1}
+    CumulativeRBM(scales=_LEVELS, **small).fit(few).predict_proba(few)
+    rater = MatrixCumulativeRBM(scale=_LEVELS, **RATING_SETTINGS).set_params(n_epochs=1)
+    rater.fit(as_ratings(few))
+    somebody = rater.users_.labels[0]
+    rater.explain(somebody, rater.recommend(somebody, n=1, exclude_seen=False)["item"].iloc[0])
+
+
+def _learn(console: Console, shown: pd.DataFrame, settings: dict[str, Any]) -> CumulativeRBM:
+    n_answers = int(shown.notna().to_numpy().sum())
+    n_factors = settings["n_factors"]
+    _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
+    model = CumulativeRBM(scales=_LEVELS, **settings)
+    # Where nobody watches, a bar that redraws itself is only noise.
+    return model.set_params(verbose=sys.stderr.isatty()).fit(shown)
+
+
+def as_ratings(answers: pd.DataFrame) -> pd.DataFrame:
+    """A table of answers as ratings: who, what, how much.
+
+    Examples
+    --------
+    >>> as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist()
+    [[0, 'tea', 1], [0, 'milk', 4], [1, 'milk', 5]]
+    """
+    values = answers.to_numpy(dtype=np.float64)
+    row, column = np.nonzero(~np.isnan(values))
+    rating = values[row, column].astype(np.int64)
+    return pd.DataFrame({"user": row, "item": answers.columns[column], "rating": rating})
+
+
+def _learn_ratings(console: Console, shown: pd.DataFrame) -> MatrixCumulativeRBM:
+    ratings = as_ratings(shown)
+    _say(console, "Learning the same answers as ratings of cuisines by users ...")
+    return MatrixCumulativeRBM(scale=_LEVELS, **RATING_SETTINGS).fit(ratings)
+
+
+def _rated(rater: MatrixCumulativeRBM, shown: pd.DataFrame, hidden: Hidden) -> np.ndarray:
+    """Distributions of the hidden answers; who has shown none is predicted as a stranger."""
+    return rater.predict_proba(hidden.row, shown.columns[hidden.column])
+
+
+# Pictures
+
+
+def _draw(
+    console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
+) -> dict[str, Figure]:
+    """Both figures, by file name."""
+    from ordinalrbm import plots  # matplotlib takes a while to import
+
+    _say(console, "Drawing a map of the respondents and one of the cuisines ...")
+    answered = answers.notna().any(axis=1)
+    answers, background = answers[answered], background[answered]
+    contrast = answers[_ASIA].mean(axis=1) - answers[_NORTH_WEST_EUROPE].mean(axis=1)
+    interest = pd.Categorical(background["interest"], _INTEREST, ordered=True)
+    method = f"a Cumulative RBM with {model.n_factors} factors"
+    respondents = plots.row_map(
+        plots.row_positions(model.transform(answers)),
+        {
+            "Mean rating given\n(1 hate … 5 love)": answers.mean(axis=1),
+            "Mean rating of Asian minus\nof north-west European cuisines": contrast,
+            "Stated interest in world food\n(the model never saw it)": interest,
+        },
+        title=f"{len(answers):,} people by taste: neighbours like the same cuisines",
+        note=f"t-SNE of the factor posteriors of {method}; "
+        f"{(~answered).sum()} respondents without any answer are left out. {_SOURCE}",
+    )
+    cuisines = plots.similarity_map(
+        column_similarity(model),
+        title="Which cuisines are liked by the same people",
+        note=f"From the weights of {method}; frames: groups of like cuisines. {_SOURCE}",
+    )
+    return {MAP: respondents, CUISINES: cuisines}
+
+
+def _page(
+    console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame,
+    hidden: Hidden,
+) -> str:  # fmt: skip
+    """The report that `ordinalrbm report` would make of such a survey."""
+    from ordinalrbm import report
+
+    levels = pd.CategoricalDtype(_LEVELS, ordered=True)
+    names = tuple(map(str, _LEVELS))
+    columns = [
+        Column(name, "ordinal", f"How much do you like the food of {name}?", tuple(_LEVELS), names)
+        for name in answers
+    ]
+    survey = report.Survey(
+        "Food World Cup", answers.astype(levels), background, None, None, Schema(tuple(columns)), ()
+    )
+    held_out = report.HeldOut(hidden.row, hidden.column, hidden.level)
+    with console.status("Writing the report"):
+        return report.survey_page(model, survey, held_out=held_out)
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[Path]:
+    """A folder that can be written to; when the work fails, one made for it is removed."""
+    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        _remove_empty(made)
+        raise _unwritable(folder, error) from error
+    try:
+        yield folder
+    except BaseException:
+        _remove_empty(made)
+        raise
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for part in folders:  # the innermost comes first
+        with suppress(OSError):
+            part.rmdir()
+
+
+def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
+    """Save all; everything is made before the first is written, and none is ever half there."""
+    contents = {PAGE: page.encode()}
+    for name, figure in pictures.items():
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=150)
+        contents[name] = buffer.getvalue()
+    for name, content in contents.items():
+        with written_whole(folder / name) as file:
+            file.write_bytes(content)
+    return {name: folder / name for name in contents}
+
+
+def _unwritable(folder: Path, error: OSError) -> DataError:
+    in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+    reason = "there is a file of that name" if in_the_way else (error.strerror or str(error))
+    return DataError(
+        f"Cannot write to the folder '{folder}' ({reason}); choose another one with --out."
+    )
+
+
+# What is printed
+
+
+def _introduce(console: Console, answers: pd.DataFrame, hidden: Hidden) -> None:
+    n_rows, n_columns = answers.shape
+    given = answers.notna().to_numpy().mean()
+    _title(console, "Food World Cup")
+    _say(
+        console,
+        f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} national "
+        f"cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the answers: many "
+        "cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides "
+        f"{HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which tastes go "
+        f"together, predicts the {hidden.level.size:,} hidden ones, recommends, draws two "
+        "pictures and writes a report.",
+    )
+    console.print()
+
+
+def _tell_scores(console: Console, scores: dict[str, Scores], n_hidden: int) -> None:
+    _title(console, f"How well the {n_hidden:,} hidden answers are predicted")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    for name in ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for name, line in scores.items():
+        table.add_row(
+            name,
+            f"{line.absolute_error:.3f}",
+            f"{line.accuracy * 100:.1f} %",
+            _fit(console, f"{line.log_likelihood:.3f}".replace("-", "−")),
+        )
+    console.print(table)
+    _say(
+        console,
+        "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
+        "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked.",
+        style="dim",
+    )
+
+
+def _tell_factors(console: Console, factors: list[FactorInWords]) -> None:
+    _title(console, "The tastes it found")
+    if not factors:
+        _say(console, "None: no factor moves any answer. Let it learn for more epochs.")
+        return
+    _say(
+        console,
+        "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
+        "between people low and high on it (10th and 90th percentile), all other factors at their "
+        "mean. Last: how likely a 4 or 5 becomes.",
+        style="dim",
+    )
+    for factor in factors:
+        _say(console, factor.text, indent=2)
+
+
+def _tell_recommendations(console: Console, rater: MatrixCumulativeRBM) -> None:
+    """Cuisines that somebody with a usual number of answers has not rated, and why the first."""
+    counts = np.diff(rater.ratings_.observations.row_start)
+    somebody = rater.users_.labels[np.argsort(counts, kind="stable")[counts.size // 2]]
+    best = rater.recommend(somebody, n=N_RECOMMENDED)
+    _title(console, f"What respondent {somebody} should try next")
+    if best.empty:
+        _say(console, "Nothing: everything has been rated.")
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
+    table.add_column("cuisine", no_wrap=True)
+    table.add_column("expected\nrating", justify="right", no_wrap=True)
+    table.add_column("chance of\n4 or 5", justify="right", no_wrap=True)
+    chances = rater.predict_proba(somebody, best["item"])[:, -2:].sum(axis=1)
+    for item, expected, chance in zip(best["item"], best["score"], chances, strict=True):
+        table.add_row(item, f"{expected:.1f}", f"{chance * 100:.0f} %")
+    console.print(table)
+    first = best["item"].iloc[0]
+    reasons = rater.explain(somebody, first, n=3).ratings
+    told = ", ".join(
+        f"{item} {rating} ({effect:+.2f})".replace("-", "−")
+        for item, rating, effect in reasons.itertuples(index=False)
+    )
+    _say(
+        console,
+        f"Ratings that speak most for {first} (or against), and what each adds to the expected "
+        f"rating: {told}.",
+        style="dim",
+    )
+
+
+def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFrame) -> None:
+    silent = int((~answers.notna().any(axis=1)).sum())
+    _title(console, "A report and two pictures")
+    what = {
+        PAGE: "the report: open it in a browser, and point at the map",
+        MAP: f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)",
+        CUISINES: "which cuisines are liked by the same people",
+    }
+    for name, path in paths.items():
+        # A path is for copying: never broken over lines.
+        console.print(Text(_fit(console, f"  {path}")), soft_wrap=True)
+        console.print(f"    {what[name]}", style="dim", markup=False)
+
+
+def _tell_next_steps(console: Console, seconds: float) -> None:
+    _title(console, "What to try next, on the command line")
+    for line in COMMANDS:
+        console.print(Text(f"  {line}"), soft_wrap=True)
+    _title(console, "What to try next, in Python")
+    for number, (what, code) in enumerate(NEXT_STEPS, start=1):
+        console.print(f"  # {number}. {what}", style="dim", markup=False, soft_wrap=True)
+        for line in code.splitlines():
+            console.print(Text(f"  {line}"), soft_wrap=True)
+    console.print()
+    _say(console, f"Done in {seconds:.0f} s.", style="dim")
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(_fit(console, text), style="bold"))
+
+
+def _say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
+    """Print a paragraph; a number stays on the line of its unit, a bracket on that of its word."""
+    glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
+    lines = textwrap.fill(
+        glued,
+        width=min(console.width, _WIDTH),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * 2 * indent,
+    )
+    console.print(Text(_fit(console, lines.replace("\xa0", " ")), style=style), soft_wrap=True)
+
+
+def _fit(console: Console, text: str) -> str:
+    """The text in characters that the terminal has."""
+    return text if console.encoding.lower().startswith("utf") else text.translate(_ASCII)

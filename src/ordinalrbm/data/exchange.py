@@ -1,0 +1,277 @@
+"""Ratings that several processes have read, each some of them.
+
+The processes agree on ids and scales, and then send each rating to the one that has its user. In
+the end all know all ids, and each has all ratings of some users: users are cut where about equally
+many ratings lie between two cuts, in the order of their ids. So the ratings of process 0, 1 and so
+on, one after the other, are in the order in which one process would have them.
+
+Whatever is wrong with the ratings of one process is raised by all, and none waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.data.columns import shown
+from ordinalrbm.data.ids import Ids, mapped, read_text
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.ratings import (
+    COLUMNS,
+    Encoded,
+    Ratings,
+    Triples,
+    Values,
+    as_triples,
+    encode_triples,
+    given_scales,
+    infer_scale,
+    levels_of,
+    no_rating,
+    one_or_many,
+    read_values,
+    too_many_values,
+    values_seen,
+)
+from ordinalrbm.data.scales import MAX_LEVELS
+from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.runtime.process_group import Alone, Group
+from ordinalrbm.storage.reader import Stored
+
+
+class RatingsElsewhere(Ratings):
+    """Users, items and scales of ratings that process 0 has; who asks for more is told so."""
+
+    __slots__ = ()
+
+    def __init__(self, whole: Ratings) -> None:
+        for name in ("users", "items", "scales", "default_scale"):
+            object.__setattr__(self, name, getattr(whole, name))
+
+    @property
+    def observations(self) -> Observations:
+        """An error: they are not here."""
+        raise DataError(
+            "This process was given only some of the ratings, and what users have rated is known "
+            "to process 0 alone; ask there, or load the model file that it has saved."
+        )
+
+
+def read_shared(
+    table_of: Callable[[], Any],
+    group: Group,
+    *,
+    scale: Any = None,
+    item_scales: Mapping[Any, Any] | None = None,
+) -> Ratings:
+    """Read ratings of which every process of a group brings some.
+
+    Parameters
+    ----------
+    table_of : callable
+        ``table_of()`` is what this process brings: a frame or three arrays, also empty ones.
+    group : Group
+        The processes, which all call this.
+    scale, item_scales
+        As in `ordinalrbm.data.ratings.read_ratings`.
+
+    Returns
+    -------
+    Ratings
+        All users, items and scales; of the ratings, those of this process's users.
+
+    Raises
+    ------
+    DataError
+        On all processes, when `read_ratings` would refuse all ratings together.
+    """
+    return _with_own_users(*_own_levels(table_of, group, scale, item_scales), group)
+
+
+def _own_levels(
+    table_of: Callable[[], Any], group: Group, scale: Any, item_scales: Mapping[Any, Any] | None
+) -> tuple[Ratings, np.ndarray, np.ndarray, np.ndarray]:
+    """Ids and scales of all ratings, and user, item and level of those that are brought here.
+
+    The table, which is the largest that there is, is forgotten when this ends.
+    """
+    table = _own_table(table_of, group)
+    coded = group.together(lambda: _coded(table))
+    users = _joined_ids(coded.users, "user", group)
+    items = _joined_ids(coded.items, "item", group)
+    values = _joined_values(coded.values, group)
+    user, item = _on_lists(coded, users, items)
+    common, own = group.together(lambda: given_scales(scale, item_scales, items))
+    if common is None and len(own) < len(items):
+        seen = group.summed(values_seen(values, item, own).astype(np.int64)) > 0
+        common = infer_scale(values, seen, zeros_count=True)
+    scales = one_or_many(common, own, len(items))
+    level = group.together(lambda: levels_of(table, values, item, scales, common))
+    n_levels = [s.n_levels for s in scales] if isinstance(scales, tuple) else scales.n_levels
+    nothing = Observations.from_triples([], [], [], len(users), len(items), n_levels)
+    return Ratings(nothing, users, items, scales, common), user, item, level
+
+
+def everywhere(known: Ratings, group: Group) -> Ratings:
+    """All ratings on every process, of which each has those of its users."""
+    return _whole(known, group, group.joined)
+
+
+def at_first(known: Ratings, among: Alone | Group) -> Ratings:
+    """All ratings on process 0; the others are told where they are, should they ask."""
+    if not isinstance(among, Group):
+        return known
+    whole = _whole(known, among, among.joined_at_first)
+    return whole if among.rank == 0 else RatingsElsewhere(whole)
+
+
+def _whole(known: Ratings, group: Group, joined: Callable[[np.ndarray], np.ndarray]) -> Ratings:
+    own = known.observations
+    counts = group.summed(own.row_counts)
+    column, level = joined(own.column), joined(own.level)
+    row_start = np.zeros(own.n_rows + 1, dtype=np.int64)
+    if len(column):
+        np.cumsum(counts, out=row_start[1:])
+    return replace(known, observations=Observations(row_start, column, level, own.n_levels))
+
+
+def encode_shared(known: Ratings, table_of: Callable[[], Any], group: Group) -> Encoded:
+    """Read further ratings, of which every process brings some; all have all of them then.
+
+    As `ordinalrbm.data.ratings.encode` does; unknown ids are -1.
+    """
+    table = _own_table(table_of, group)
+    part = group.together(lambda: encode_triples(known, table))
+    user, item, level = map(group.joined, (part.user, part.item, part.level))
+    both = (user >= 0) & (item >= 0)
+    _refuse_repeated(known, user[both], item[both], level[both])
+    return Encoded(user, item, level, part.new_users, part.new_items)
+
+
+def _own_table(table_of: Callable[[], Any], group: Group) -> Triples:
+    """What this process brings; rows are counted through the tables of all."""
+    table = group.together(lambda: _as_part(table_of()))
+    return replace(table, first_row=group.before(len(table)))
+
+
+def _as_part(data: Any) -> Triples:
+    table = as_triples(data, COLUMNS)
+    if table.is_sparse:
+        raise DataTypeError(
+            "Part of the ratings must be a DataFrame or a tuple of three arrays (user, item, "
+            "rating), not a sparse matrix, whose rows are all users; convert it first."
+        )
+    return table
+
+
+# ---- ids, values and scales -------------------------------------------------------------------
+
+
+class _Coded(NamedTuple):
+    """What a process has read: positions on its own lists of ids, those lists, and ratings."""
+
+    user: np.ndarray
+    users: Ids
+    item: np.ndarray
+    items: Ids
+    values: Values
+
+
+def _coded(table: Triples) -> _Coded:
+    if len(table):
+        return _Coded(*table.number_users(), *table.number_items(), read_values(table))
+    none, nobody = np.empty(0, dtype=np.int32), Ids(np.empty(0, dtype=np.int64))
+    nothing = Values(none.astype(np.int16), [], is_ordered=False, is_unordered=False)
+    return _Coded(none, nobody, none, nobody, nothing)
+
+
+def _joined_ids(own: Ids, what: str, group: Group) -> Ids:
+    """The ids of all processes, in ascending order."""
+    said = group.told((own.is_text, shown(own.labels[0])) if len(own) else None)
+    examples = dict(each for each in said if each is not None)  # by whether they are text
+    if not examples:
+        raise no_rating()
+    if len(examples) == 2:
+        raise DataError(
+            f"Some {what}s are text, such as {examples[True]}, and others are numbers, such as "
+            f"{examples[False]}; give all {what}s one type, for example with astype(str)."
+        )
+    if False in examples:
+        return Ids(np.unique(group.joined(own.labels)))
+    labels = own.labels if len(own) else own.labels.astype(object)
+    arrays = Ids(labels).to_arrays()
+    length = group.joined(np.diff(arrays["end"], prepend=0))
+    text = {"text": group.joined(arrays["text"]), "end": np.cumsum(length)}
+    return Ids(np.array(sorted(set(read_text(Stored(text, {})))), dtype=object))
+
+
+def _on_lists(coded: _Coded, users: Ids, items: Ids) -> tuple[np.ndarray, np.ndarray]:
+    """Positions on the lists of all processes instead of the own ones."""
+    if not len(coded.user):
+        return coded.user, coded.item
+    return (
+        mapped(coded.user, users.match(coded.users, "user").astype(np.int32)),
+        mapped(coded.item, items.match(coded.items, "item").astype(np.int32)),
+    )
+
+
+def _joined_values(own: Values, group: Group) -> Values:
+    """The own ratings as codes of the distinct ratings of all processes."""
+    said = [
+        each for each in group.told((own.distinct, own.is_ordered, own.is_unordered)) if each[0]
+    ]
+    known: dict[Any, int] = {}
+    for distinct, *_ in said:
+        for value in distinct:
+            known.setdefault(value, len(known))
+    if len(known) > MAX_LEVELS:
+        raise too_many_values(len(known))
+    code = np.array([known[value] for value in own.distinct], dtype=np.int16)[own.code]
+    # Categories that are not the same everywhere have no order that all would agree on.
+    is_ordered = all(each == said[0] and each[1] for each in said)
+    is_unordered = not is_ordered and any(each[1] or each[2] for each in said)
+    return Values(code, list(known), is_ordered, is_unordered)
+
+
+# ---- exchange ---------------------------------------------------------------------------------
+
+
+def _with_own_users(
+    known: Ratings, user: np.ndarray, item: np.ndarray, level: np.ndarray, group: Group
+) -> Ratings:
+    """The same with all ratings of this process's users, sent by those who have them."""
+    counts = group.summed(np.bincount(user, minlength=known.n_users))
+    before = np.cumsum(counts) - counts
+    owner = before * group.size // counts.sum()
+    user, item, level = group.exchanged(lambda block: owner[user[block]], user, item, level)
+    n_levels = known.observations.n_levels
+
+    def own() -> Observations:
+        try:
+            return Observations.from_triples(
+                user, item, level, known.n_users, known.n_items, n_levels
+            )
+        except DataError:
+            _refuse_repeated(known, user, item, level)
+            raise
+
+    return replace(known, observations=group.together(own))
+
+
+def _refuse_repeated(known: Ratings, user: np.ndarray, item: np.ndarray, level: np.ndarray) -> None:
+    pair = user.astype(np.int64) * known.n_items + item
+    repeated = pd.Series(pair).duplicated().to_numpy()
+    if not repeated.any():
+        return
+    second = int(repeated.argmax())
+    both = np.flatnonzero(pair == pair[second])[:2]
+    first_rating, second_rating = map(shown, known.decode(level[both], item[both]))
+    raise DataError(
+        f"User {shown(known.users.labels[user[second]])} has rated item "
+        f"{shown(known.items.labels[item[second]])} more than once, with {first_rating} and with "
+        f"{second_rating}; keep one of them with drop_duplicates(), or average them."
+    )

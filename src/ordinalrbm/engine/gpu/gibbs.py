@@ -1,0 +1,665 @@
+"""The half-sweep of binary factors on a GPU: the functions of :mod:`ordinalrbm.engine.gibbs`.
+
+A phase has the two passes of the CPU engine. In the row pass every Gibbs step is four kernels:
+means of the answers' utilities, draws of these (one answer per thread), the sums that they tell the
+factors, draws of the factors. The column pass walks the column view in the same pieces.
+
+Sides and factors are tensors on the device; factors are bytes, changed in place. Random words are
+those of the other engines, so that chains are the same up to ties in rounding.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from ordinalrbm.engine.gibbs import EXTRAPOLATE_EVERY, LARGEST_RATIO
+from ordinalrbm.engine.gpu import normal
+from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, pieces_of, summed
+from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
+from ordinalrbm.engine.philox import Purpose, stream
+from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics
+
+_SIZE = tl.constexpr(SIZE)
+# Factors of so many numbers are looked at together by one program.
+_TILE = 4096
+# Factors, or columns, that one program draws or searches for.
+_MANY = tl.constexpr(512)
+_LARGEST_ACTIVATION = tl.constexpr(50.0)
+_WHOLE_WORD = 2**64 - 1
+
+
+class DeviceSide(NamedTuple):
+    """A Side on a device, and its rows and columns in pieces.
+
+    Weights are in a table (:func:`ordinalrbm.engine.gpu.tables.padded`), and so are factors.
+    """
+
+    side: Side
+    rows: Pieces
+    columns: Pieces
+    host_row_start: np.ndarray
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return self.side.factor_bias.numel()
+
+    def with_parameters(self, **parameters: Any) -> DeviceSide:
+        """The same answers with other parameters."""
+        if "weights" in parameters:
+            parameters["weights"] = padded(parameters["weights"])
+        return self._replace(side=self.side._replace(**parameters))
+
+
+def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
+    """Factors on a device, in a table of bytes."""
+    return padded(torch.from_numpy(np.ascontiguousarray(factors, dtype=np.uint8)).to(device))
+
+
+def side_on(side: Side, device: torch.device) -> DeviceSide:
+    """Put a side on a device."""
+    arrays = side._asdict()
+    units = arrays.pop("units")
+    there = {
+        name: torch.from_numpy(np.ascontiguousarray(part)).to(device)
+        for name, part in arrays.items()
+    }
+    there["weights"] = padded(there["weights"])
+    return DeviceSide(
+        Side(**there, units=units),
+        pieces_of(side.row_start, device),
+        pieces_of(side.column_start, device),
+        np.asarray(side.row_start),
+    )
+
+
+class _Part(NamedTuple):
+    """A batch: the pieces of its rows, where its first answer is, and how many it has."""
+
+    pieces: Pieces
+    first_row: int
+    first: int
+    n_entries: int
+
+
+def clamped_phase(
+    on: DeviceSide,
+    factors: torch.Tensor,
+    batch: Batch,
+    expected: torch.Tensor | None = None,
+    keep: float = 0.0,
+    add_up: AddUp | None = None,
+) -> Statistics:
+    """Gibbs steps with the answers given, then the expectations given the last factors."""
+    part = _part(on, batch)
+    columns = _columns_in(on, batch, part)
+    return _clamped_phase(on, factors, batch, part, columns, expected, keep, add_up)
+
+
+def free_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, add_up: AddUp | None = None
+) -> Statistics:
+    """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
+    part = _part(on, batch)
+    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), add_up)
+
+
+def both_phases(
+    on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
+    expected: torch.Tensor, keep: float, is_contrastive: bool, add_up: AddUp | None = None,
+) -> tuple[Statistics, Statistics]:  # fmt: skip
+    """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
+    part = _part(on, batch)
+    columns = _columns_in(on, batch, part)
+    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, add_up)
+    if is_contrastive:
+        rows = slice(batch.start, batch.stop)
+        free[rows] = clamped[rows]
+    return told, _free_phase(on, free, batch, part, columns, add_up)
+
+
+def offsets(
+    on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor
+) -> torch.Tensor:
+    """What the rows' own parameters and the columns' factors make of each answer's mean."""
+    part = _part(on, Batch(0, on.side.n_rows, 0, 0, 0))
+    found = products(
+        part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries
+    )
+    _launch(_add_to_row, part, bias, found)
+    return found
+
+
+def clamped_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
+    """Gibbs steps with the answers given, and nothing else."""
+    _gibbs(on, factors, batch, _part(on, batch), True)
+
+
+def free_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
+    """Gibbs steps with the answers forgotten, and nothing else."""
+    _gibbs(on, factors, batch, _part(on, batch), False)
+
+
+def mean_field(
+    on: DeviceSide, probabilities: torch.Tensor, tolerance: float, max_iterations: int
+) -> torch.Tensor:
+    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
+    side = on.side
+    part = _part(on, Batch(0, side.n_rows, 0, 0, 0))
+    change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
+    previous = torch.zeros_like(probabilities)
+    for iteration in range(1, max_iterations + 1):
+        utility = _products(on, probabilities, part)
+        _expected(on, part, utility)
+        updated = side.units * torch.sigmoid(_activation(on, utility, part))
+        goes_on = change > tolerance
+        step = torch.where(goes_on[:, None], updated - probabilities, 0.0)
+        change = torch.where(goes_on, step.abs().amax(1) if step.shape[1] else 0.0, change)
+        probabilities += step
+        if iteration < max_iterations:
+            if not bool((change > tolerance).any()):
+                break
+            if iteration % EXTRAPOLATE_EVERY == 0:
+                _extrapolate(probabilities, step, previous, change > tolerance, side.units)
+        previous = step
+    return change
+
+
+def _extrapolate(
+    probabilities: torch.Tensor, step: torch.Tensor, previous: torch.Tensor, goes_on: torch.Tensor,
+    units: int,
+) -> None:  # fmt: skip
+    """Add the rest of a geometric series of steps at once (Aitken)."""
+    ratio = (step * previous).sum(1) / (previous * previous).sum(1)
+    ratio = torch.where(goes_on & (ratio > 0), ratio.clamp(max=float(LARGEST_RATIO)), 0.0)
+    jumped = probabilities + (ratio / (1.0 - ratio))[:, None] * step
+    torch.where(
+        ratio[:, None] > 0, jumped.clamp(0.0, float(units)), probabilities, out=probabilities
+    )
+
+
+def log_levels(
+    on: DeviceSide, factors: torch.Tensor, start: int, stop: int, stretches: torch.Tensor
+) -> torch.Tensor:
+    """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
+    part = _part(on, Batch(start, stop, 0, 0, 0))
+    mean = _products(on, factors, part)
+    partial = torch.zeros(
+        (part.pieces.n, stretches.numel()), dtype=torch.float64, device=mean.device
+    )
+    _launch(
+        _sum_log_levels, part, *_answers_of(on), mean, stretches.double(), partial,
+        stretches.numel(),
+    )  # fmt: skip
+    return summed(partial, part.pieces)
+
+
+# ---- stages -----------------------------------------------------------------------------------
+
+
+def _clamped_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
+    expected: torch.Tensor | None, keep: float, add_up: AddUp | None,
+) -> Statistics:  # fmt: skip
+    _gibbs(on, factors, batch, part, True, expected, keep, add_up)
+    utility = _products(on, factors, part)
+    ends = _expected(on, part, utility)
+    return _summed(on, factors, batch, part, columns, utility, ends)
+
+
+def _free_phase(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
+    add_up: AddUp | None,
+) -> Statistics:  # fmt: skip
+    _gibbs(on, factors, batch, part, False, add_up=add_up)
+    utility = _products(on, factors, part)
+    _launch(_add_rest, part, *_answers_of(on), utility)
+    return _summed(on, factors, batch, part, columns, utility, None)
+
+
+def _part(on: DeviceSide, batch: Batch) -> _Part:
+    pieces = on.rows.of_rows(slice(batch.start, batch.stop))
+    first, stop = (int(on.host_row_start[row]) for row in (batch.start, batch.stop))
+    return _Part(pieces, batch.start, first, stop - first)
+
+
+def _launch(kernel: Any, part: _Part, *arguments: Any) -> None:
+    """Run a kernel on each piece; answers are counted from the first of the batch."""
+    if part.pieces.n:
+        kernel[(part.pieces.n,)](*part.pieces[:3], part.first, *arguments)
+
+
+def _answers_of(on: DeviceSide) -> tuple[Any, ...]:
+    """What kernels need to know about the level of an answer."""
+    side = on.side
+    return (
+        side.column, side.level, side.bias, side.offset, side.thresholds, side.thresholds.shape[1],
+        side.stretch, side.row_steps, side.row_steps.shape[-1], side.offset.numel() > 0,
+        side.stretch.numel() > 0, side.row_steps.numel() > 0,
+    )  # fmt: skip
+
+
+def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tensor:
+    """What factors add to the mean of every answer."""
+    return products(
+        part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries
+    )
+
+
+def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Expected utilities in place of their means; returns densities at both ends of the levels."""
+    ends = torch.empty_like(mean), torch.empty_like(mean)
+    _launch(_expect, part, *_answers_of(on), mean, *ends)
+    return ends
+
+
+def _activation(
+    on: DeviceSide, utility: torch.Tensor, part: _Part, add_up: AddUp | None = None
+) -> torch.Tensor:
+    side = on.side
+    told = sums(part.pieces, part.first, side.column, side.weights, utility)
+    if add_up is not None:
+        add_up(told)
+    return told[:, : on.n_factors] + side.factor_bias
+
+
+def _gibbs(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, clamped: bool,
+    expected: torch.Tensor | None = None, keep: float = 0.0, add_up: AddUp | None = None,
+) -> None:  # fmt: skip
+    side, rows = on.side, slice(batch.start, batch.stop)
+    seed = _seed_on(batch.seed, factors.device)
+    of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
+    of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
+    numbered = side.row_number.numel() > 0
+    for step in range(batch.steps):
+        utility = _products(on, factors, part)
+        _launch(
+            _draw, part, *_answers_of(on), utility, side.row_start, side.row_number, side.position,
+            numbered, side.position.numel() > 0, seed, batch.sweep, stream(of_utility, step),
+            clamped,
+        )  # fmt: skip
+        activation = _activation(on, utility, part, add_up)
+        if expected is not None and step == batch.steps - 1:
+            told = (1.0 - keep) * side.units * torch.sigmoid(activation)
+            running = expected[rows, : on.n_factors]
+            torch.add(told, running, alpha=keep, out=running)
+        if activation.numel():
+            grid = (triton.cdiv(activation.numel(), _MANY.value),)
+            _draw_factors[grid](
+                activation, factors, factors.shape[1], side.row_number, numbered, seed,
+                batch.start, *activation.shape, batch.sweep, stream(of_factor, step), side.units,
+            )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _seed_on(seed: int, device: torch.device) -> torch.Tensor:
+    """A seed as a tensor, so that kernels are not compiled anew for every one."""
+    return torch.tensor([seed & _WHOLE_WORD], dtype=torch.uint64).view(torch.int64).to(device)
+
+
+def _summed(
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, pieces: Pieces,
+    utility: torch.Tensor, ends: tuple[torch.Tensor, torch.Tensor] | None,
+) -> Statistics:  # fmt: skip
+    """Sum the batch's answers of each column, in the order of the rows."""
+    side = on.side
+    width, n_ends = factors.shape[1], side.thresholds.shape[1]
+    weights = side.weights.new_empty((pieces.n, width))
+    numbers = side.thresholds.new_zeros((pieces.n, 2 + n_ends))
+    view = (side.entry_row, side.entry, part.first)
+    if pieces.n:
+        _sum_columns[(pieces.n,)](
+            *pieces[1:3], *view, utility, factors, side.row_weight, weights, width,
+            side.row_weight.numel() > 0, *shape(width, _TILE),
+        )  # fmt: skip
+        _sum_numbers[(pieces.n,)](
+            *pieces[1:3], *view, side.level, utility, utility if ends is None else ends[0],
+            utility if ends is None else ends[1], side.row_weight, side.stretch, side.row_steps,
+            side.row_steps.shape[-1], numbers, n_ends, side.row_weight.numel() > 0,
+            side.stretch.numel() > 0, side.row_steps.numel() > 0, ends is not None,
+        )  # fmt: skip
+    numbers = summed(numbers, pieces)
+    active = factors[batch.start : batch.stop, : on.n_factors].float()
+    if side.row_weight.numel():
+        active = active * side.row_weight[batch.start : batch.stop, None]
+    return Statistics(
+        summed(weights, pieces)[:, : on.n_factors], numbers[:, 0].float(),
+        numbers[:, 2:].contiguous(), active.sum(0), numbers[:, 1].float(),
+    )  # fmt: skip
+
+
+def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
+    """The columns' answers that are of the batch, in pieces.
+
+    Nothing waits for the device: there are as many places as pieces can be at most.
+    """
+    side = on.side
+    if batch.stop - batch.start == side.n_rows:
+        return on.columns
+    n_columns = side.bias.numel()
+    bounds = torch.empty((2, n_columns), dtype=torch.int64, device=side.bias.device)
+    grid = (triton.cdiv(n_columns, _MANY.value),)
+    if n_columns:
+        _find_bounds[grid](
+            side.column_start, side.entry_row, bounds, batch.start, batch.stop, n_columns
+        )
+    low, high = bounds
+    count = (high - low + SIZE - 1) // SIZE
+    start = torch.nn.functional.pad(torch.cumsum(count, 0), (1, 0))
+    most = part.n_entries // SIZE + min(n_columns, part.n_entries)
+    index = torch.arange(most, device=side.bias.device)
+    owner = torch.searchsorted(start[1:], index, right=True).clamp(max=max(n_columns - 1, 0))
+    first = low[owner] + SIZE * (index - start[owner])
+    stop = torch.minimum(first + SIZE, high[owner])
+    return Pieces(owner.int(), first, torch.maximum(stop, first), start, np.zeros(0, np.int64))
+
+
+# ---- kernels of the row pass ------------------------------------------------------------------
+
+
+@triton.jit
+def _ends(
+    answer, row, i, here, thresholds, n_ends, stretch,
+    row_steps, n_row_steps, has_stretch: tl.constexpr, has_steps: tl.constexpr,
+):  # fmt: skip
+    """Ends of the levels of some answers of a row; see the CPU engine."""
+    ends = thresholds + i * n_ends
+    if has_steps:
+        high = tl.load(ends + 1, mask=here, other=0.0) + tl.load(row_steps + row * n_row_steps)
+        low = tl.full(high.shape, float("-inf"), dtype=tl.float64)
+        before = tl.load(ends + 1, mask=here, other=0.0)
+        for m in range(1, n_ends - 1):
+            counts = here & (m <= answer)
+            after = tl.load(ends + m + 1, mask=counts, other=0.0)
+            low = tl.where(counts, high, low)
+            step = tl.load(row_steps + row * n_row_steps + m).to(tl.float64)
+            high = tl.where(counts, high + step * (after - before), high)
+            before = after
+    else:
+        low = tl.load(ends + answer, mask=here, other=0.0)
+        high = tl.load(ends + answer + 1, mask=here, other=1.0)
+        if has_stretch:
+            by = tl.load(stretch + row).to(tl.float64)
+            low, high = by * low, by * high
+    return low, high
+
+
+@triton.jit
+def _mean(e, base, i, here, products, bias, offset, has_offset: tl.constexpr):
+    """Mean utilities of some answers."""
+    mean = tl.load(products + (e - base), mask=here, other=0.0).to(tl.float64)
+    mean += tl.load(bias + i, mask=here, other=0.0)
+    if has_offset:
+        mean += tl.load(offset + e, mask=here, other=0.0)
+    return mean
+
+
+@triton.jit
+def _uniform(seed, row, position, sweep, stream):
+    """Uniform numbers by their counters; four neighbouring positions share a block."""
+    key = tl.load(seed)
+    block = (position >> 2).to(tl.uint32)
+    zero = block * 0
+    who, when, what = (zero + row).to(tl.uint32), zero + sweep, zero + stream
+    w0, w1, w2, w3 = tl.philox(key, who, block, when.to(tl.uint32), what.to(tl.uint32))
+    which = position & 3
+    word = tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3)))
+    return (word.to(tl.int64).to(tl.float64) + 0.5) * 2.3283064365386963e-10
+
+
+@triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
+def _draw(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, utility, row_start, row_number, position,
+    has_numbers: tl.constexpr, has_positions: tl.constexpr, seed, sweep,
+    stream, clamped: tl.constexpr,
+):  # fmt: skip
+    """Draw the utilities of a piece, in place of their means."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
+    at = e - tl.load(row_start + row)
+    if has_positions:
+        at = tl.load(position + e, mask=here, other=0).to(tl.int64)
+    number = row
+    if has_numbers:
+        number = tl.load(row_number + row).to(tl.int64)
+    uniform = _uniform(seed, number, at, sweep, stream)
+    if clamped:
+        answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+        low, high = _ends(
+            answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
+            has_steps,
+        )  # fmt: skip
+        drawn = normal.truncated_draw(low - mean, high - mean, uniform)
+    else:
+        drawn = normal.standard_normal(uniform)
+    tl.store(utility + (e - base), (mean + drawn).to(tl.float32), mask=here)
+
+
+@triton.jit(do_not_specialize=OF_BATCH)
+def _expect(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, utility, at_low, at_high,
+):  # fmt: skip
+    """Expected utilities of a piece in place of their means, and the densities at the ends."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
+    low, high = _ends(
+        answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
+        has_steps,
+    )  # fmt: skip
+    low_density, high_density, shift = normal.edge_densities(low - mean, high - mean)
+    tl.store(utility + (e - base), (mean + shift).to(tl.float32), mask=here)
+    tl.store(at_low + (e - base), low_density.to(tl.float32), mask=here)
+    tl.store(at_high + (e - base), high_density.to(tl.float32), mask=here)
+
+
+@triton.jit(do_not_specialize=OF_BATCH)
+def _add_rest(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
+    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, utility,
+):  # fmt: skip
+    """Mean utilities of a piece in place of what factors add to them."""
+    piece = tl.program_id(0)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
+    tl.store(utility + (e - base), mean.to(tl.float32), mask=here)
+
+
+@triton.jit(do_not_specialize=OF_BATCH)
+def _add_to_row(row_of, first_of, stop_of, base, of_row, values):
+    """Add a number of the row to every answer's."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    value = tl.load(values + (e - base), mask=here, other=0.0) + tl.load(of_row + row)
+    tl.store(values + (e - base), value, mask=here)
+
+
+@triton.jit(do_not_specialize=["first_row", "n_rows", "sweep", "stream"])
+def _draw_factors(
+    activation, factors, width, row_number, has_numbers: tl.constexpr, seed, first_row, n_rows,
+    n_factors, sweep, stream, units,
+):  # fmt: skip
+    """Draw the factors of the batch's rows, one factor per thread."""
+    cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
+    here = cell < n_rows * n_factors
+    row, k = first_row + cell // n_factors, cell % n_factors
+    a = tl.load(activation + cell, mask=here, other=0.0).to(tl.float64)
+    number = row
+    if has_numbers:
+        number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
+    uniform = _uniform(seed, number, k, sweep, stream)
+    if units == 1:
+        on = tl.where(uniform < normal.logistic(a), 1, 0)
+    else:
+        on = _units_on(a, uniform, units)
+    tl.store(factors + row * width + k, on.to(tl.uint8), mask=here)
+
+
+@triton.jit
+def _units_on(a, uniform, units):
+    """How many of the units are on: inversion, counting from the most likely number outwards."""
+    a = tl.minimum(tl.maximum(a, -_LARGEST_ACTIVATION), _LARGEST_ACTIVATION)
+    growth = tl.exp(a)
+    start = (units * (growth / (1.0 + growth))).to(tl.int32)
+    # The probability of the start, up to where its logarithm is summed factor by factor.
+    log_ways = a * 0.0
+    for m in range(1, units + 1):
+        log_ways += tl.where(m <= start, tl.log((units - m + 1.0) / m), 0.0)
+    # log1p(exp(a)) without loss at either end.
+    softened = tl.maximum(a, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(a)))
+    at_above = tl.exp(log_ways + start * a - units * softened)
+    at_below = at_above
+    rest = uniform - at_above
+    on = start
+    found = rest < 0.0
+    above, below = start, start
+    for _ in range(units):
+        grows = above < units
+        at_above = tl.where(grows, at_above * (units - above) / (above + 1.0) * growth, 0.0)
+        above = tl.where(grows, above + 1, above)
+        rest -= tl.where(found, 0.0, at_above)
+        now = (rest < 0.0) & (found == 0)
+        on = tl.where(now, above, on)
+        found = found | now
+        falls = below > 0
+        at_below = tl.where(falls, at_below * below / ((units - below + 1.0) * growth), 0.0)
+        below = tl.where(falls, below - 1, below)
+        rest -= tl.where(found, 0.0, at_below)
+        now = (rest < 0.0) & (found == 0)
+        on = tl.where(now, below, on)
+        found = found | now
+    return on
+
+
+@triton.jit(do_not_specialize=OF_BATCH)
+def _sum_log_levels(
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
+    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, mean, stretches, partial, n_stretches,
+):  # fmt: skip
+    """Log probabilities of a piece's levels, summed, for each stretch."""
+    piece = tl.program_id(0)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    at = _mean(e, base, i, here, mean, bias, offset, has_offset)
+    low = tl.load(thresholds + i * n_ends + answer, mask=here, other=0.0)
+    high = tl.load(thresholds + i * n_ends + answer + 1, mask=here, other=1.0)
+    for g in range(n_stretches):
+        by = tl.load(stretches + g)
+        value = tl.where(here, normal.log_mass(by * low - at, by * high - at), 0.0)
+        tl.store(partial + piece.to(tl.int64) * n_stretches + g, tl.sum(value))
+
+
+# ---- kernels of the column pass ---------------------------------------------------------------
+
+
+@triton.jit(do_not_specialize=["start", "stop"])
+def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
+    """Where in each column's answers those of a batch of rows begin and end."""
+    i = tl.program_id(0) * _MANY + tl.arange(0, _MANY)
+    here = i < n_columns
+    first = tl.load(column_start + i, mask=here, other=0)
+    last = tl.load(column_start + i + 1, mask=here, other=0)
+    for which in tl.static_range(2):
+        bound = start if which == 0 else stop
+        low, high = first, last
+        while tl.max(high - low) > 0:
+            middle = (low + high) >> 1
+            searching = low < high
+            below = tl.load(entry_row + middle, mask=here & searching, other=0) < bound
+            low = tl.where(searching & below, middle + 1, low)
+            high = tl.where(searching & (below == 0), middle, high)
+        tl.store(bounds + which * n_columns + i, low, mask=here)
+
+
+@triton.jit(do_not_specialize=["base"])
+def _sum_columns(
+    first_of, stop_of, entry_row, entry, base, utility, factors,
+    row_weight, partial, n_factors, is_weighted: tl.constexpr, tile: tl.constexpr,
+    block: tl.constexpr,
+):  # fmt: skip
+    """Expected utility times factor, summed over a piece of a column."""
+    piece = tl.program_id(0)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    k = tl.arange(0, block)
+    total = tl.zeros((tile, block), dtype=tl.float32)
+    for begin in range(first, stop, tile):
+        place = begin + tl.arange(0, tile)
+        here = place < stop
+        row = tl.load(entry_row + place, mask=here, other=0).to(tl.int64)
+        at = tl.load(entry + place, mask=here, other=0).to(tl.int64) - base
+        u = tl.load(utility + at, mask=here, other=0.0)
+        if is_weighted:
+            u *= tl.load(row_weight + row, mask=here, other=0.0)
+        inside = here[:, None] & (k < n_factors)[None, :]
+        h = tl.load(factors + row[:, None] * n_factors + k[None, :], mask=inside, other=0)
+        total += u[:, None] * h.to(tl.float32)
+    out = partial + piece.to(tl.int64) * n_factors + k
+    tl.store(out, tl.sum(total, axis=0), mask=k < n_factors)
+
+
+@triton.jit(do_not_specialize=["base"])
+def _sum_numbers(
+    first_of, stop_of, entry_row, entry, base, level, utility,
+    at_low, at_high, row_weight, stretch, row_steps, n_row_steps,
+    partial, n_ends, is_weighted: tl.constexpr, has_stretch: tl.constexpr,
+    has_steps: tl.constexpr, clamped: tl.constexpr,
+):  # fmt: skip
+    """Expected utilities, answers, and what moves each threshold, summed over a piece."""
+    piece = tl.program_id(0)
+    place = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = place < tl.load(stop_of + piece)
+    row = tl.load(entry_row + place, mask=here, other=0).to(tl.int64)
+    where = tl.load(entry + place, mask=here, other=0).to(tl.int64)
+    at = where - base
+    weight = tl.where(here, 1.0, 0.0).to(tl.float64)
+    if is_weighted:
+        weight = tl.load(row_weight + row, mask=here, other=0.0).to(tl.float64)
+    u = tl.load(utility + at, mask=here, other=0.0).to(tl.float64)
+    out = partial + piece.to(tl.int64) * (2 + n_ends)
+    tl.store(out, tl.sum(weight * u))
+    tl.store(out + 1, tl.sum(weight))
+    if clamped:
+        answer = tl.load(level + where, mask=here, other=0).to(tl.int32)
+        low = weight * tl.load(at_low + at, mask=here, other=0.0).to(tl.float64)
+        high = weight * tl.load(at_high + at, mask=here, other=0.0).to(tl.float64)
+        if has_steps:
+            for m in range(1, n_ends - 1):
+                # A step moves every end above it.
+                moved = tl.where(m <= answer, high, 0.0) - tl.where(m < answer, low, 0.0)
+                step = tl.load(row_steps + row * n_row_steps + m, mask=here, other=0.0)
+                step = tl.where(moved != 0.0, step.to(tl.float64), 0.0)
+                tl.store(out + 2 + m, tl.sum(step * moved))
+        else:
+            if has_stretch:
+                by = tl.load(stretch + row, mask=here, other=1.0).to(tl.float64)
+                low, high = by * low, by * high
+            for m in range(n_ends):
+                moved = tl.where(m == answer + 1, high, 0.0) - tl.where(m == answer, low, 0.0)
+                tl.store(out + 2 + m, tl.sum(moved))

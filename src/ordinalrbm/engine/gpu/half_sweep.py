@@ -1,0 +1,426 @@
+"""The half-sweep of continuous factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
+
+A sweep reads the features of every answer's column five times (nine when widths move) and next to
+nothing else, so that it is bound by how fast they come out of the cache or the memory. What an
+answer needs beside, its place between two thresholds, is computed by kernels of their own, one
+answer per thread.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+
+from ordinalrbm.engine import staged
+from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.gpu import normal
+from ordinalrbm.engine.gpu.device import working_on
+from ordinalrbm.engine.gpu.pieces import SIZE, Answers, summed
+from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
+
+library = torch
+_SIZE = tl.constexpr(SIZE)
+_LARGEST_MOVE = tl.constexpr(staged.LARGEST_MOVE)
+# Numbers of features that a program looks at together, when it keeps three sums of them; answers
+# and numbers of each, for sums along features.
+_TILE, _FOR_DOUBTS = 2048, (64, 32)
+# Rows whose widths one program solves for.
+_ROWS = tl.constexpr(64)
+
+
+def renew(answers: Answers, this: Party, other: Party, prior: Prior, spread: bool = True) -> Any:
+    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    with working_on(this.mean.device):
+        seen: Any = facing(other)
+        return staged.renew(_THIS, answers, this, seen, prior, spread)
+
+
+class _Stages:
+    """The stages below, for :mod:`ordinalrbm.engine.staged`."""
+
+    def __getattr__(self, name: str) -> Any:
+        return globals()[name]
+
+
+_THIS = _Stages()
+
+
+def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    """A small array where another one is."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
+
+
+class _Seen(NamedTuple):
+    """What rows see of the columns: features and their variances, in tables, and biases.
+
+    The other's bias is no feature: where it stands, a row's own bias has a one.
+    """
+
+    features: torch.Tensor
+    variance: torch.Tensor
+    bias: torch.Tensor
+    bias_variance: torch.Tensor
+
+
+class Facing(NamedTuple):
+    """The other party, its tables made ready for all stages of a half-sweep."""
+
+    seen: _Seen
+    widths: torch.Tensor
+    n_levels: torch.Tensor
+
+
+def facing(other: Party | Facing) -> Facing:
+    """What rows face; the same if it is ready."""
+    if isinstance(other, Facing):
+        return other
+    features, variance = padded(other.mean).clone(), padded(other.variance).clone()
+    features[:, 0], variance[:, 0] = 1.0, 0.0
+    bias, bias_variance = (part[:, 0].contiguous() for part in other[:2])
+    return Facing(_Seen(features, variance, bias, bias_variance), other.widths, other.n_levels)
+
+
+# ---- bias and factors -------------------------------------------------------------------------
+
+
+def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any]:
+    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
+    seen, pieces = facing(other).seen, answers.pieces
+    at = _products(answers, seen, this.mean)
+    width = seen.features.shape[1]
+    partial = at.new_empty((pieces.n, 3 * width))
+    if pieces.n:
+        _set_pulls[(pieces.n,)](
+            *pieces[:3], *_levels_of(answers, this, other), seen.bias, at, this.widths.shape[1]
+        )
+        _gather[(pieces.n,)](
+            *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
+            *shape(width, _TILE),
+        )  # fmt: skip
+    found = summed(partial, pieces).split(width, dim=1)
+    slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
+    return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
+
+
+def apply(
+    answers: Answers, other: Party, ridge: torch.Tensor, direction: torch.Tensor
+) -> torch.Tensor:
+    """The system times a direction, as the answers have it."""
+    seen = facing(other).seen
+    along = _products(answers, seen, direction)
+    image = sums(answers.pieces, 0, answers.column, seen.features, along)
+    return image[:, : direction.shape[1]] + ridge * direction
+
+
+def _products(answers: Answers, seen: _Seen, vectors: torch.Tensor) -> torch.Tensor:
+    n_entries = answers.column.numel()
+    return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
+
+
+def _levels_of(answers: Answers, this: Party, other: Party) -> tuple[Any, ...]:
+    """What kernels need to know about the ends of an answer's level."""
+    return (
+        answers.column, answers.level, this.widths, other.widths, this.n_levels, other.n_levels
+    )  # fmt: skip
+
+
+@triton.jit
+def _gather(
+    row_of, first_of, stop_of, column, features, variance, pull, partial, width,
+    tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """Sums of a piece: pull times feature, variance of the feature, its square."""
+    piece = tl.program_id(0)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    a = tl.arange(0, block)
+    slope = tl.zeros((tile, block), dtype=tl.float32)
+    ridge = tl.zeros((tile, block), dtype=tl.float32)
+    diagonal = tl.zeros((tile, block), dtype=tl.float32)
+    for begin in range(first, stop, tile):
+        e = begin + tl.arange(0, tile)
+        i = tl.load(column + e, mask=e < stop, other=0).to(tl.int64)
+        p = tl.load(pull + e, mask=e < stop, other=0.0)[:, None]
+        inside = (e < stop)[:, None] & (a < width)[None, :]
+        place = i[:, None] * width + a[None, :]
+        q = tl.load(features + place, mask=inside, other=0.0)
+        slope += p * q
+        ridge += tl.load(variance + place, mask=inside, other=0.0)
+        diagonal += q * q
+    out = partial + piece.to(tl.int64) * 3 * width + a
+    tl.store(out, tl.sum(slope, axis=0), mask=a < width)
+    tl.store(out + width, tl.sum(ridge, axis=0), mask=a < width)
+    tl.store(out + 2 * width, tl.sum(diagonal, axis=0), mask=a < width)
+
+
+# ---- ends of levels ---------------------------------------------------------------------------
+
+
+@triton.jit
+def _ends(
+    level, row, i, widths, other_widths, n_levels,
+    other_n_levels, n_steps, here,
+):  # fmt: skip
+    """Ends of the levels of some answers of a row; see :mod:`ordinalrbm.engine.ends`."""
+    own, others = widths + row * n_steps, other_widths + i * n_steps
+    end = tl.load(own) + tl.load(others, mask=here, other=0.0)
+    low = tl.where(level == 0, float("-inf"), end)
+    high = end
+    for m in range(1, n_steps):
+        low = tl.where(level == m, end, low)
+        end += tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
+        high = tl.where(level == m, end, high)
+    low = tl.where(level == n_steps, end, low)
+    most = tl.minimum(tl.load(n_levels + row), tl.load(other_n_levels + i, mask=here, other=2))
+    return low, tl.where(level == most - 1, float("inf"), high)
+
+
+@triton.jit
+def _set_pulls(
+    row_of, first_of, stop_of, column, level, widths, other_widths, n_levels, other_n_levels, bias,
+    at, n_steps,
+):  # fmt: skip
+    """How far the expected utility of every answer is from its mean, in place of products."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
+    mean = mean.to(tl.float64)
+    low, high = _ends(answer, row, i, widths, other_widths, n_levels, other_n_levels, n_steps, here)
+    _, _, pull = normal.edge_densities(low - mean, high - mean)
+    tl.store(at + e, pull.to(tl.float32), mask=here)
+
+
+# ---- widths -----------------------------------------------------------------------------------
+
+
+def width_sums(answers: Answers, this: Party, other: Party, rows: slice) -> Any:
+    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    n_steps, answers, seen = this.widths.shape[1], answers.of_rows(rows), facing(other).seen
+    pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
+    at = _products(answers, seen, this.mean)
+    doubt = torch.empty_like(at)
+    partial = torch.zeros((pieces.n, n_steps**2), dtype=torch.float64, device=at.device)
+    if pieces.n:
+        _set_doubts[(pieces.n,)](
+            *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
+            seen.variance, width, doubt, *_FOR_DOUBTS,
+        )  # fmt: skip
+        _sum_widths[(pieces.n,)](
+            *pieces[:3], *_levels_of(answers, this, other), seen.bias, seen.bias_variance, at,
+            doubt, partial, n_steps,
+        )  # fmt: skip
+    return summed(partial, pieces).view(-1, n_steps, n_steps)
+
+
+def move_widths(this: Party, prior: Prior, system: torch.Tensor, rows: slice) -> torch.Tensor:
+    """One Newton step on the log widths of some rows; returns their variances."""
+    n_steps = system.shape[1]
+    precision = array(prior.steps_precision, system)
+    steps, widths = this.steps[rows], this.widths[rows]
+    system[:, 1:, 0] += precision[1:] * (prior.steps[rows] - steps)[:, 1:]
+    system.diagonal(dim1=1, dim2=2)[:, 1:] += precision[1:]
+    variance = torch.zeros_like(steps)
+    grid = (triton.cdiv(len(steps), _ROWS.value),)
+    _newton[grid](system, steps, variance, len(steps), n_steps)
+    widths[:, 1:] = torch.exp(steps[:, 1:])
+    return variance
+
+
+@triton.jit
+def _set_doubts(
+    row_of, first_of, stop_of, column, mean, variance, n_mean, features, features_variance, width,
+    doubt, entries: tl.constexpr, numbers: tl.constexpr,
+):  # fmt: skip
+    """Variance of the mean of every answer, but for what the other's bias adds."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    for begin in range(first, stop, entries):
+        e = begin + tl.arange(0, entries)
+        here = e < stop
+        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        total = tl.zeros((entries, numbers), dtype=tl.float32)
+        for start in range(0, width, numbers):
+            a = start + tl.arange(0, numbers)
+            x = tl.load(mean + row * n_mean + a, mask=a < n_mean, other=0.0)[None, :]
+            own = tl.load(variance + row * n_mean + a, mask=a < n_mean, other=0.0)[None, :]
+            inside = here[:, None] & (a < width)[None, :]
+            q = tl.load(features + place + a[None, :], mask=inside, other=0.0)
+            v = tl.load(features_variance + place + a[None, :], mask=inside, other=0.0)
+            total += own * (q * q + v) + x * x * v
+        tl.store(doubt + e, tl.sum(total, axis=1), mask=here)
+
+
+@triton.jit
+def _sum_widths(
+    row_of, first_of, stop_of, column, level, widths, other_widths, n_levels, other_n_levels, bias,
+    bias_variance, at, doubt, partial, n_steps,
+):  # fmt: skip
+    """A piece's slope and curvature by the log widths; see the CPU engine."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
+    unknown = tl.load(doubt + e, mask=here, other=0.0)
+    unknown += tl.load(bias_variance + i, mask=here, other=0.0)
+    mean, scale = mean.to(tl.float64), 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))
+    low, high = _ends(answer, row, i, widths, other_widths, n_levels, other_n_levels, n_steps, here)
+    low, high = (low - mean) * scale, (high - mean) * scale
+    at_low, at_high, _ = normal.edge_densities(low, high)
+    is_last = high == float("inf")
+    at_low = tl.where(answer > 0, at_low, 0.0)
+    at_high = tl.where(is_last, 0.0, at_high)
+    curved_low = tl.where(answer > 0, at_low * (at_low - low), 0.0)
+    curved_high = tl.where(is_last, 0.0, at_high * (at_high + high))
+    own, others = widths + row * n_steps, other_widths + i * n_steps
+    out = partial + piece.to(tl.int64) * n_steps * n_steps
+    for m in range(1, n_steps):
+        # An end moves with every width below it.
+        wide = scale * tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
+        below = tl.where(here & (m < answer), wide, 0.0)
+        above = tl.where(here & (m <= answer) & (is_last == 0), wide, 0.0)
+        tl.store(out + m * n_steps, tl.sum(at_high * above - at_low * below))
+        for c in range(1, m + 1):
+            wide = scale * tl.load(own + c) * tl.load(others + c, mask=here, other=0.0)
+            other_below = tl.where(c < answer, wide, 0.0)
+            other_above = tl.where((c <= answer) & (is_last == 0), wide, 0.0)
+            curved = curved_low * below * other_below + curved_high * above * other_above
+            curved -= at_low * at_high * (below * other_above + above * other_below)
+            tl.store(out + m * n_steps + c, tl.sum(curved))
+
+
+@triton.jit
+def _newton(system, steps, variance, n_rows, n_steps):
+    """Solve each row's small system by Cholesky's method, a row per thread; it is used up.
+
+    As the CPU engine does it, with the slopes in column 0 and row 0 as working memory.
+    """
+    row = (tl.program_id(0) * _ROWS + tl.arange(0, _ROWS)).to(tl.int64)
+    here = row < n_rows
+    at = system + row * n_steps * n_steps
+    for a in range(1, n_steps):
+        for c in range(1, a + 1):
+            rest = tl.load(at + a * n_steps + c, mask=here, other=1.0)
+            for k in range(1, c):
+                rest -= tl.load(at + a * n_steps + k, mask=here, other=0.0) * tl.load(
+                    at + c * n_steps + k, mask=here, other=0.0
+                )
+            if a == c:
+                rest = tl.sqrt(rest)
+            else:
+                rest = rest / tl.load(at + c * n_steps + c, mask=here, other=1.0)
+            tl.store(at + a * n_steps + c, rest, mask=here)
+    for a in range(1, n_steps):
+        slope = tl.load(at + a * n_steps, mask=here, other=0.0)
+        for c in range(1, a):
+            slope -= tl.load(at + a * n_steps + c, mask=here, other=0.0) * tl.load(
+                at + c * n_steps, mask=here, other=0.0
+            )
+        slope = slope / tl.load(at + a * n_steps + a, mask=here, other=1.0)
+        tl.store(at + a * n_steps, slope, mask=here)
+    for back in range(1, n_steps):
+        a = n_steps - back
+        slope = tl.load(at + a * n_steps, mask=here, other=0.0)
+        for c in range(a + 1, n_steps):
+            slope -= tl.load(at + c * n_steps + a, mask=here, other=0.0) * tl.load(
+                at + c * n_steps, mask=here, other=0.0
+            )
+        slope = slope / tl.load(at + a * n_steps + a, mask=here, other=1.0)
+        tl.store(at + a * n_steps, slope, mask=here)
+        step = tl.load(steps + row * n_steps + a, mask=here, other=0.0)
+        step += tl.minimum(tl.maximum(slope, -_LARGEST_MOVE), _LARGEST_MOVE)
+        tl.store(steps + row * n_steps + a, step, mask=here)
+    for b in range(1, n_steps):
+        total = tl.zeros((_ROWS,), dtype=tl.float64)
+        for a in range(b, n_steps):
+            rest = tl.zeros((_ROWS,), dtype=tl.float64)
+            if a == b:
+                rest += 1.0
+            for c in range(b, a):
+                rest -= tl.load(at + a * n_steps + c, mask=here, other=0.0) * tl.load(
+                    at + c, mask=here, other=0.0
+                )
+            rest = rest / tl.load(at + a * n_steps + a, mask=here, other=1.0)
+            tl.store(at + a, rest, mask=here)
+            total += rest * rest
+        tl.store(variance + row * n_steps + b, total, mask=here)
+
+
+# ---- sums over a party, and what is made of them ----------------------------------------------
+
+
+def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
+    """A copy of an array on a device."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)
+
+
+def party_on(party: Party, device: torch.device) -> Party:
+    """A party on a device."""
+    return Party(*(tensor(part, device) for part in party))
+
+
+def moments(party: Party) -> Moments:
+    """Sums over a party, in float64."""
+    mean, variance = party.mean, party.variance
+    width = mean.shape[1]
+    products = (mean.T @ mean).double()
+    sums = torch.cat([products, mean.double().sum(0)[None], variance.double().sum(0)[None]])
+    found = sums.cpu().numpy()
+    return Moments(len(mean), found[width], found[:width], found[width + 1])
+
+
+def agreed(*turns: Turn) -> tuple[Turn, ...]:
+    """The turns that all processes take: those of the only one."""
+    return turns
+
+
+def turned(party: Party, turn: Turn) -> Party:
+    """The party in other axes."""
+    matrix, shift, squares = (array(part.astype(np.float32), party.mean) for part in turn)
+    mean = torch.addmm(shift, party.mean, matrix)
+    return party._replace(mean=mean, variance=party.variance @ squares)
+
+
+def step_squares(
+    party: Party, prior: Prior, steps_variance: torch.Tensor
+) -> tuple[float, np.ndarray]:
+    """How many there are, and expected squares of how far steps are from where they are drawn."""
+    squares = (party.steps - prior.steps) ** 2 + steps_variance
+    return len(squares), squares.sum(0).cpu().numpy()
+
+
+def shares(party: Party, n_levels: int | None = None) -> Shares:
+    """Sums over a party, or over those of it with so many levels."""
+    some = _alike(party, n_levels)
+    numbers = torch.cat([some.double(), party.mean[:, :1].double(), party.steps], dim=1)
+    found = torch.where(some, numbers, 0.0).sum(0).cpu().numpy()
+    return Shares(found[0], found[1], found[2:])
+
+
+def shift(party: Party, bias: float, steps: np.ndarray, n_levels: int | None = None) -> None:
+    """Add to biases and steps, of all or of those with so many levels; in place."""
+    some = _alike(party, n_levels)
+    party.mean[:, :1] += torch.where(some, np.float32(bias).item(), 0.0)
+    party.steps[:] += torch.where(some, array(steps, party.steps), 0.0)
+    party.widths[:] = torch.exp(party.steps)
+    party.widths[:, :1] = party.steps[:, :1]
+
+
+def draw_towards(prior: Prior, party: Party, steps: np.ndarray, n_levels: int) -> None:
+    """Let the steps of those with so many levels be drawn towards these; in place."""
+    prior.steps[:] = torch.where(_alike(party, n_levels), array(steps, prior.steps), prior.steps)
+
+
+def _alike(party: Party, n_levels: int | None) -> torch.Tensor:
+    chosen = party.n_levels[:, None]
+    return chosen >= 0 if n_levels is None else chosen == int(n_levels)

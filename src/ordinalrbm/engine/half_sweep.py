@@ -1,0 +1,626 @@
+"""The half-sweep for continuous factors: every row regresses its utilities on the columns.
+
+A cell's utility is Gaussian with variance one around b_row + b_column + p_row · q_column. Given the
+columns, each row has an ordered probit regression of its own with a Gaussian prior. The expected
+utility of an answer stands in for a value, and what is left is a ridge regression, whose solution
+a few steps of conjugate gradients come close to: factors are kept in axes in which they are
+uncorrelated (:mod:`ordinalrbm.matrix.gaussian`), so that the system is nearly diagonal. Nothing is
+kept per answer, and nothing of the size of a matrix per row.
+
+What is not known about a column acts as a ridge, one for each of its coordinates. Then the row
+takes one Newton step on the logarithms of its widths. The columns do the same on the transposed
+table, with the roles swapped.
+
+:func:`renew` does all of it row by row. The same work is also here in the stages of
+:mod:`ordinalrbm.engine.staged`, for rows whose answers are spread over many processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import prange
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import ends, normal, normal32
+from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+from ordinalrbm.engine.sums import add_scaled, dot
+from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
+
+# Answers of a row whose utilities are looked at together, so that they are computed side by side.
+_TILE = 64
+
+
+class _Work(NamedTuple):
+    """Working memory of the threads, one line each."""
+
+    slope: np.ndarray
+    ridge: np.ndarray
+    diagonal: np.ndarray
+    direction: np.ndarray
+    image: np.ndarray
+    move: np.ndarray
+    square: np.ndarray
+    tile: np.ndarray
+    widths: np.ndarray
+    system: np.ndarray
+
+
+def renew(
+    answers: Observations, this: Party, other: Party, prior: Prior, spread: bool = True
+) -> np.ndarray:
+    """Renew the rows in place, given the columns; returns the variances of their steps.
+
+    Parameters
+    ----------
+    answers : the rows' answers; rows without any become what the prior says
+    this, other : the rows and the columns
+    prior : of the rows
+    spread : whether variances are kept, or rows are points
+    """
+    steps_variance = np.zeros_like(this.steps)
+    _renew(
+        answers.row_start, answers.column, answers.level, this, other, prior, spread, _work(this),
+        steps_variance,
+    )  # fmt: skip
+    return steps_variance
+
+
+def _work(this: Party) -> _Work:
+    threads, width, n_steps = numba.get_num_threads(), this.mean.shape[1], this.steps.shape[1]
+    lines = np.empty((7, threads, width), dtype=np.float32)
+    tile = np.empty((threads, 6, _TILE), dtype=np.float32)
+    widths, system = np.empty((threads, 3, n_steps)), np.empty((threads, n_steps, n_steps))
+    return _Work(*(*lines, tile, widths, system))
+
+
+# Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
+# Their counters are unsigned in one of two passes, and a body would be compiled for each.
+
+
+@compiled(parallel=True)
+def _renew(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any,
+    work: Any, steps_variance: Any,
+) -> None:  # fmt: skip
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        _renew_row(
+            column[entries], level[entries], this, other, prior, spread, work, steps_variance,
+            np.int64(d),
+        )  # fmt: skip
+
+
+@inlined
+def _renew_row(
+    column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any, work: Any,
+    steps_variance: Any, d: Any,
+) -> None:  # fmt: skip
+    thread = numba.get_thread_id()
+    slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
+    move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
+    _gather(column, level, this, other, prior.precision, slope, ridge, diagonal,
+            work.tile[thread], d)  # fmt: skip
+    _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread],
+           move)  # fmt: skip
+    add_scaled(mean, np.float32(1.0), move)
+    if spread:
+        _keep_variances(prior.precision, diagonal, variance)
+    if prior.steps_precision.size > 1 and prior.steps_precision[1] < np.inf:
+        _square(mean, work.square[thread])
+        _move_widths(column, level, this, other, prior, work, steps_variance, thread, d)
+
+
+@inlined
+def _keep_variances(precision: Any, diagonal: Any, variance: Any) -> None:
+    for a in range(variance.size):
+        if precision[a] == np.inf:
+            variance[a] = 0.0
+        else:
+            told = (diagonal[a] - precision[a]) / np.float32(UNDERSTATED)
+            variance[a] = np.float32(1.0) / (precision[a] + told)
+
+
+@inlined
+def _gather(
+    column: Any, level: Any, this: Any, other: Any, precision: Any, slope: Any, ridge: Any,
+    diagonal: Any, tile: Any, d: Any,
+) -> None:  # fmt: skip
+    """Slope of the log posterior at the current mean, ridge, and diagonal of the system."""
+    mean = this.mean[d]
+    for a in range(mean.size):
+        slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
+    _add_answers(column, level, this, other, slope, ridge, diagonal, tile, d)
+    for a in range(mean.size):
+        if precision[a] == np.inf:  # it stays
+            slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
+        else:
+            slope[a] -= ridge[a] * mean[a]
+            diagonal[a] += ridge[a]
+
+
+@inlined
+def _add_answers(
+    column: Any, level: Any, this: Any, other: Any, slope: Any, ridge: Any, diagonal: Any,
+    tile: Any, d: Any,
+) -> None:  # fmt: skip
+    """Add pull times feature, the features' variances, and squared features."""
+    at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
+    for first in range(0, column.size, _TILE):
+        n = min(column.size - first, _TILE)
+        _cell_means(column[first : first + n], this.mean[d], other.mean, at)
+        for e in range(n):
+            low[e], high[e] = _ends(this, other, d, column[first + e], level[first + e], at[e])
+        _expect(n, low, high, tile[3], tile[4], pull)
+        _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
+
+
+@inlined
+def _cell_means(column: Any, mean: Any, features: Any, at: Any) -> None:
+    for e in range(column.size):
+        at[e] = _cell_mean(mean, features[column[e]])
+
+
+@inlined_sum
+def _cell_mean(mean: Any, features: Any) -> Any:
+    total = mean[0] + features[0]
+    for a in range(1, mean.size):
+        total += mean[a] * features[a]
+    return total
+
+
+@inlined
+def _ends(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
+    """Ends of a level as seen from the mean."""
+    low, high = ends.of_level_in_widths(other.widths[i], this.widths[d], level)
+    if level == min(this.n_levels[d], other.n_levels[i]) - 1:
+        high = np.inf
+    return np.float32(low - mean), np.float32(high - mean)
+
+
+@called
+def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -> None:
+    """Densities at the ends of levels, and how far expected utilities are from their means."""
+    for e in range(n):
+        at_low[e], at_high[e], pull[e] = normal32.edge_densities(low[e], high[e])
+    for e in range(n):
+        if not normal32.ordinary(low[e], high[e]):
+            exact = normal.edge_densities(np.float64(low[e]), np.float64(high[e]))
+            at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
+            pull[e] = np.float32(exact[2])
+
+
+@inlined
+def _add_features(
+    column: Any, other: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
+) -> None:
+    # Four at a time: sums are then read and written a quarter as often.
+    last = column.size - column.size % 4
+    mean, variance = other.mean, other.variance
+    for e in range(0, last, 4):
+        i, j, k, m = column[e], column[e + 1], column[e + 2], column[e + 3]
+        _add_four(mean[i], mean[j], mean[k], mean[m], pull[e : e + 4], slope, diagonal)
+        _add_sum(variance[i], variance[j], variance[k], variance[m], ridge)
+    for e in range(last, column.size):
+        _add_one(mean[column[e]], variance[column[e]], pull[e], slope, ridge, diagonal)
+
+
+@inlined_sum
+def _add_one(
+    features: Any, variance: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
+) -> None:
+    # The other's bias is no feature: where it stands, a row's own bias has a one.
+    slope[0] += pull
+    diagonal[0] += np.float32(1.0)
+    for a in range(1, features.size):
+        slope[a] += pull * features[a]
+        diagonal[a] += features[a] * features[a]
+        ridge[a] += variance[a]
+
+
+@inlined_sum
+def _add_four(x: Any, y: Any, z: Any, w: Any, pull: Any, slope: Any, diagonal: Any) -> None:
+    p, q, r, s = pull[0], pull[1], pull[2], pull[3]
+    slope[0] += p + q + r + s
+    diagonal[0] += np.float32(4.0)
+    for a in range(1, x.size):
+        slope[a] += p * x[a] + q * y[a] + r * z[a] + s * w[a]
+        diagonal[a] += x[a] * x[a] + y[a] * y[a] + z[a] * z[a] + w[a] * w[a]
+
+
+@inlined_sum
+def _add_sum(x: Any, y: Any, z: Any, w: Any, total: Any) -> None:
+    for a in range(1, x.size):
+        total[a] += x[a] + y[a] + z[a] + w[a]
+
+
+# ---- a system of equations --------------------------------------------------------------------
+
+
+@inlined
+def _solve(
+    column: Any, features: Any, slope: Any, ridge: Any, diagonal: Any, direction: Any, image: Any,
+    move: Any,
+) -> None:  # fmt: skip
+    """Conjugate gradients with the diagonal as preconditioner; ``slope`` is used up."""
+    size = np.float32(0.0)
+    for a in range(slope.size):
+        move[a] = 0.0
+        direction[a] = slope[a] / diagonal[a]
+        size += slope[a] * direction[a]
+    first = size
+    for _ in range(STEPS):
+        if size <= np.float32(SOLVED) * first:
+            break
+        _apply(column, features, ridge, direction, image)
+        along = size / dot(direction, image)
+        add_scaled(move, along, direction)
+        add_scaled(slope, -along, image)
+        before, size = size, np.float32(0.0)
+        for a in range(slope.size):
+            if diagonal[a] == np.inf:
+                slope[a] = 0.0
+            size += slope[a] * slope[a] / diagonal[a]
+        for a in range(slope.size):
+            direction[a] = slope[a] / diagonal[a] + size / before * direction[a]
+
+
+@inlined
+def _apply(column: Any, features: Any, ridge: Any, direction: Any, image: Any) -> None:
+    """The system times a direction."""
+    for a in range(direction.size):
+        image[a] = ridge[a] * direction[a]
+    _add_images(column, features, direction, image)
+
+
+@inlined
+def _add_images(column: Any, features: Any, direction: Any, image: Any) -> None:
+    """Add the answers' part of the system times a direction."""
+    last = column.size - column.size % 4
+    for e in range(0, last, 4):
+        _add_projections(
+            features[column[e]], features[column[e + 1]], features[column[e + 2]],
+            features[column[e + 3]], direction, image,
+        )  # fmt: skip
+    for e in range(last, column.size):
+        _add_projection(features[column[e]], direction, image)
+
+
+@inlined_sum
+def _add_projection(features: Any, direction: Any, image: Any) -> None:
+    along = direction[0]
+    for a in range(1, direction.size):
+        along += features[a] * direction[a]
+    image[0] += along
+    for a in range(1, direction.size):
+        image[a] += along * features[a]
+
+
+@inlined_sum
+def _add_projections(x: Any, y: Any, z: Any, w: Any, direction: Any, image: Any) -> None:
+    p, q, r, s = direction[0], direction[0], direction[0], direction[0]
+    for a in range(1, direction.size):
+        p += x[a] * direction[a]
+        q += y[a] * direction[a]
+        r += z[a] * direction[a]
+        s += w[a] * direction[a]
+    image[0] += p + q + r + s
+    for a in range(1, direction.size):
+        image[a] += p * x[a] + q * y[a] + r * z[a] + s * w[a]
+
+
+# ---- widths -----------------------------------------------------------------------------------
+
+
+@inlined_sum
+def _square(mean: Any, square: Any) -> None:
+    for a in range(mean.size):
+        square[a] = mean[a] * mean[a]
+
+
+@inlined_sum
+def cell_variance(square: Any, variance: Any, features: Any, features_variance: Any) -> Any:
+    """Variance of a cell's mean, of the squares of one party's means."""
+    total = variance[0] + features_variance[0]
+    for a in range(1, square.size):
+        total += variance[a] * (features[a] * features[a] + features_variance[a])
+        total += square[a] * features_variance[a]
+    return total
+
+
+@inlined
+def _move_widths(
+    column: Any, level: Any, this: Any, other: Any, prior: Any, work: Any, steps_variance: Any,
+    thread: Any, d: Any,
+) -> None:  # fmt: skip
+    """One Newton step on the log widths; the first threshold is left to the bias.
+
+    What is not known about a cell's mean widens the utility here, as it does in predictions.
+    """
+    steps, centre, precision = this.steps[d], prior.steps[d], prior.steps_precision
+    slope, system = work.widths[thread, 0], work.system[thread]
+    for m in range(1, steps.size):
+        slope[m] = precision[m] * (centre[m] - steps[m])
+        for c in range(1, m):
+            system[m, c] = 0.0
+        system[m, m] = precision[m]
+    _add_to_widths(column, level, this, other, work, thread, d)
+    _newton(system, slope, steps, this.widths[d], steps_variance[d])
+
+
+@inlined
+def _add_to_widths(
+    column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
+) -> None:
+    """Add a row's answers to the slope and the system of its log widths."""
+    tile = work.tile[thread]
+    at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
+    for first in range(0, column.size, _TILE):
+        some, n = column[first : first + _TILE], min(column.size - first, _TILE)
+        _cell_means(some, this.mean[d], other.mean, at)
+        _expect_scaled(some, level[first : first + n], this, other, work, thread, d)
+        for e in range(n):
+            _add_answer(
+                np.int64(level[first + e]), this.widths[d], other.widths[some[e]], scale[e],
+                low[e], high[e], at_low[e], at_high[e], work, thread,
+            )  # fmt: skip
+
+
+@inlined
+def _newton(system: Any, slope: Any, steps: Any, widths: Any, variance: Any) -> None:
+    """Newton's step of one row; system and slope are used up."""
+    _factorise(system)
+    _invert(system, slope, variance)
+    for m in range(1, steps.size):
+        steps[m] += min(max(slope[m], -LARGEST_MOVE), LARGEST_MOVE)
+        widths[m] = np.exp(steps[m])
+
+
+@inlined
+def _expect_scaled(
+    column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
+) -> None:
+    """Ends of levels in standard deviations of what is known, and the densities there."""
+    tile = work.tile[thread]
+    at, low, high, scale = tile[0], tile[1], tile[2], tile[5]
+    for e in range(column.size):
+        i = column[e]
+        doubt = cell_variance(
+            work.square[thread], this.variance[d], other.mean[i], other.variance[i]
+        )
+        scale[e] = np.float32(1.0) / np.sqrt(np.float32(1.0) + doubt)
+        lower, upper = _ends(this, other, d, i, level[e], at[e])
+        low[e], high[e] = lower * scale[e], upper * scale[e]
+    _expect(column.size, low, high, tile[3], tile[4], at)
+
+
+@inlined
+def _add_answer(
+    level: Any, widths: Any, other_widths: Any, scale: Any, low: Any, high: Any, at_low: Any,
+    at_high: Any, work: Any, thread: Any,
+) -> None:  # fmt: skip
+    """Add one answer to a row's slope, and to its curvature without that of the exponential.
+
+    The mass between the two ends is log-concave in them, so that the system stays positive.
+    """
+    slope, below, above = work.widths[thread, 0], work.widths[thread, 1], work.widths[thread, 2]
+    system, last = work.system[thread], high == np.inf
+    curved_low = at_low * (at_low - low) if level > 0 else 0.0
+    curved_high = 0.0 if last else at_high * (at_high + high)
+    # An end moves with every width below it.
+    for m in range(1, min(level + 1, widths.size)):
+        width = widths[m] * other_widths[m] * scale
+        below[m] = width if m < level else 0.0
+        above[m] = 0.0 if last else width
+        slope[m] += at_high * above[m] - at_low * below[m]
+        for c in range(1, m + 1):
+            system[m, c] += (
+                curved_low * below[m] * below[c] + curved_high * above[m] * above[c]
+                - at_low * at_high * (below[m] * above[c] + above[m] * below[c])
+            )  # fmt: skip
+
+
+@inlined
+def _factorise(system: Any) -> None:
+    """Cholesky factor of the lower triangle, from position 1 on, in place."""
+    for a in range(1, system.shape[0]):
+        for c in range(1, a + 1):
+            rest = system[a, c]
+            for k in range(1, c):
+                rest -= system[a, k] * system[c, k]
+            system[a, c] = np.sqrt(rest) if a == c else rest / system[c, c]
+
+
+@inlined
+def _invert(factor: Any, slope: Any, diagonal: Any) -> None:
+    """Replace the slope by the solution; diagonal of the inverse. The factor is used up."""
+    n = factor.shape[0]
+    for a in range(1, n):
+        for c in range(1, a):
+            slope[a] -= factor[a, c] * slope[c]
+        slope[a] /= factor[a, a]
+    for a in range(n - 1, 0, -1):
+        for c in range(a + 1, n):
+            slope[a] -= factor[c, a] * slope[c]
+        slope[a] /= factor[a, a]
+    for b in range(1, n):
+        diagonal[b] = 0.0
+        # Column b of the factor's inverse, top to bottom; squares add up to the diagonal.
+        for a in range(b, n):
+            rest = 1.0 if a == b else 0.0
+            for c in range(b, a):
+                rest -= factor[a, c] * factor[0, c]
+            factor[0, a] = rest / factor[a, a]
+            diagonal[b] += factor[0, a] * factor[0, a]
+
+
+# ---- in stages --------------------------------------------------------------------------------
+
+library = np
+
+
+def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """The same."""
+    return values
+
+
+def gather(answers: Observations, this: Party, other: Party) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
+    n_rows, width = this.mean.shape
+    sums = np.empty((n_rows, 2, width), dtype=np.float32)
+    ridge = np.empty((n_rows, width), dtype=np.float32)
+    no_prior = np.zeros(width, dtype=np.float32)
+    _gather_rows(
+        answers.row_start, answers.column, answers.level, this, other, no_prior, _work(this), sums,
+        ridge,
+    )  # fmt: skip
+    return sums, ridge
+
+
+@compiled(parallel=True)
+def _gather_rows(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, precision: Any, work: Any,
+    sums: Any, ridge: Any,
+) -> None:  # fmt: skip
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        _gather(
+            column[entries], level[entries], this, other, precision, sums[d, 0], ridge[d],
+            sums[d, 1], work.tile[numba.get_thread_id()], np.int64(d),
+        )  # fmt: skip
+
+
+def apply(
+    answers: Observations, other: Party, ridge: np.ndarray, direction: np.ndarray
+) -> np.ndarray:
+    """The system times a direction, as the answers have it."""
+    image = np.empty_like(direction)
+    _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
+    return image
+
+
+@compiled(parallel=True)
+def _apply_rows(
+    row_start: Any, column: Any, features: Any, ridge: Any, direction: Any, image: Any
+) -> None:
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        _apply(column[entries], features, ridge[d], direction[d], image[d])
+
+
+def width_sums(answers: Observations, this: Party, other: Party, rows: slice) -> np.ndarray:
+    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    n_steps = this.steps.shape[1]
+    system = np.zeros((rows.stop - rows.start, n_steps, n_steps))
+    _sum_widths(
+        answers.row_start, answers.column, answers.level, this, other, rows.start, _work(this),
+        system,
+    )  # fmt: skip
+    return system
+
+
+@compiled(parallel=True)
+def _sum_widths(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, first: Any, work: Any,
+    system: Any,
+) -> None:  # fmt: skip
+    for k in prange(system.shape[0]):
+        entries = slice(row_start[first + k], row_start[first + k + 1])
+        _sum_widths_of_row(
+            column[entries], level[entries], this, other, work, system[k], np.int64(first + k)
+        )
+
+
+@inlined
+def _sum_widths_of_row(
+    column: Any, level: Any, this: Any, other: Any, work: Any, found: Any, d: Any
+) -> None:
+    thread = numba.get_thread_id()
+    slope, system = work.widths[thread, 0], work.system[thread]
+    slope[:] = 0.0
+    system[:] = 0.0
+    _square(this.mean[d], work.square[thread])
+    _add_to_widths(column, level, this, other, work, thread, d)
+    found[:] = system
+    found[:, 0] = slope
+
+
+def move_widths(this: Party, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
+    """One Newton step on the log widths of some rows; returns their variances."""
+    precision, steps = prior.steps_precision, this.steps[rows]
+    system[:, 1:, 0] += precision[1:] * (prior.steps[rows] - steps)[:, 1:]
+    np.einsum("kmm->km", system)[:, 1:] += precision[1:]
+    variance = np.zeros_like(steps)
+    _move_rows(system, steps, this.widths[rows], variance)
+    return variance
+
+
+@compiled(parallel=True)
+def _move_rows(system: Any, steps: Any, widths: Any, variance: Any) -> None:
+    for d in prange(steps.shape[0]):
+        _newton(system[d], system[d, :, 0], steps[d], widths[d], variance[d])
+
+
+# ---- sums over a party, and what is made of them ----------------------------------------------
+
+
+def widths_of(steps: np.ndarray) -> np.ndarray:
+    """Widths of their logarithms; the first threshold is no width."""
+    widths = np.exp(steps)
+    widths[:, :1] = steps[:, :1]
+    return widths
+
+
+def moments(party: Party) -> Moments:
+    """Sums over a party, in float64."""
+    mean, variance = party.mean, party.variance
+    products = (mean.T @ mean).astype(np.float64)
+    total, doubt = (part.sum(axis=0, dtype=np.float64) for part in (mean, variance))
+    return Moments(len(mean), total, products, doubt)
+
+
+def agreed(*turns: Turn) -> tuple[Turn, ...]:
+    """The turns that all processes take: those of the only one."""
+    return turns
+
+
+def turned(party: Party, turn: Turn) -> Party:
+    """The party in other axes."""
+    matrix, shift, squares = (part.astype(np.float32) for part in turn)
+    return party._replace(mean=party.mean @ matrix + shift, variance=party.variance @ squares)
+
+
+def step_squares(
+    party: Party, prior: Prior, steps_variance: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """How many there are, and expected squares of how far steps are from where they are drawn."""
+    squares = (party.steps - prior.steps) ** 2 + steps_variance
+    return len(squares), squares.sum(axis=0)
+
+
+def shares(party: Party, n_levels: int | None = None) -> Shares:
+    """Sums over a party, or over those of it with so many levels."""
+    some = _alike(party, n_levels)
+    steps = party.steps[some]
+    bias = party.mean[some, 0].sum(dtype=np.float64)
+    return Shares(len(steps), float(bias), steps.sum(axis=0))
+
+
+def shift(party: Party, bias: float, steps: np.ndarray, n_levels: int | None = None) -> None:
+    """Add to biases and steps, of all or of those with so many levels; in place."""
+    some = _alike(party, n_levels)
+    party.mean[some, 0] += np.float32(bias)
+    party.steps[some] += steps
+    party.widths[some] = widths_of(party.steps[some])
+
+
+def draw_towards(prior: Prior, party: Party, steps: np.ndarray, n_levels: int) -> None:
+    """Let the steps of those with so many levels be drawn towards these; in place."""
+    prior.steps[_alike(party, n_levels)] = steps
+
+
+def _alike(party: Party, n_levels: int | None) -> Any:
+    return slice(None) if n_levels is None else party.n_levels == n_levels

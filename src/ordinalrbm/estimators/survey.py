@@ -1,0 +1,698 @@
+"""The scikit-learn face of the models."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from ordinalrbm.data import tables
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import Scale, resolve_scales
+from ordinalrbm.engine import memory
+from ordinalrbm.engine.philox import Purpose, uniforms
+from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.validation import (
+    check_choice,
+    check_parameters,
+    check_weights,
+    check_whole,
+)
+from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
+from ordinalrbm.storage import model_file
+from ordinalrbm.storage.model_file import plain_number
+from ordinalrbm.storage.reader import Stored, columns_kept
+from ordinalrbm.training.checkpoint import Checkpoints, Identity, identity_of
+from ordinalrbm.vector import diagnostics, likelihood, posterior
+from ordinalrbm.vector import predict as prediction
+from ordinalrbm.vector import sample as sampling
+from ordinalrbm.vector.learner import Settings, fit
+from ordinalrbm.vector.model import ARRAYS, VectorModel, side
+
+# An answer is scored given nine tenths of the others: each tenth is hidden once.
+_SCORE_FOLDS = 10
+# Probabilities that are held at a time, and rows: what is made of them is smaller.
+_NUMBERS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**14
+
+
+class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
+
+    Every answer comes from a hidden real utility that falls between two thresholds of the
+    question's scale; utilities meet in binary factors that the questions share (Tran, Phung and
+    Venkatesh 2012). Scales may differ from column to column, and any answer may be missing.
+
+    Parameters
+    ----------
+    n_factors : int, default=50
+        Number of hidden factors K.
+    units_per_factor : int, default=1
+        How many binary units with the same weights make one factor. One is the model of the paper.
+        With many, a factor is nearly continuous: where people differ by degrees rather than by
+        kind, as in personality tests, 250 units predict answers better at about the same cost.
+        Equals a model with each factor's weights repeated that often.
+    response_styles : int, default=1
+        In how many ways people use a scale: some go to its ends, some keep to the middle. With
+        one, all use it alike, as in the paper's model of vectors. With 9, say, each row has a
+        style, a number that its thresholds are multiplied by; most surveys are predicted much
+        better so. See :meth:`response_style`.
+    unanswered : {"absent", "latent"}, default="absent"
+        What a missing answer means. "absent": the question is not part of that person's model, as
+        in the paper; right when most questions were never asked. "latent": it is part of it with
+        an answer nobody knows, which is integrated over; right for surveys with gaps.
+    scales : None, list, or dict, default=None
+        Levels from lowest to highest: one list for all columns, or a dict from column to list.
+        Columns not given are read from the data: ordered categories as they are, numbers ascending.
+    n_epochs : int, default=40
+        Passes over the data at most.
+    batch_size : int, default=100
+        Rows per update.
+    learning_rate : float, default=0.01
+        Size of the first steps; it falls to zero along a cosine in the last epochs.
+    gibbs_steps : int, default=1
+        Steps of each chain per update.
+    free_phase : {"contrastive", "persistent"}, default="contrastive"
+        Whether the free chains start from the clamped ones at each update, or go on by themselves.
+    n_chains : int, default=100
+        Number of persistent free chains when all rows are complete; otherwise one per row.
+    weight_decay : float, default=10.0
+        Precision of the Gaussian prior on the weights: the larger, the smaller the weights.
+    validation_fraction : float, default=0.05
+        Share of answers that is hidden while learning (of the first 4,000 rows in random order);
+        their likelihood decides which epoch is kept. 0 learns from all answers, for all epochs.
+    patience : int, default=5
+        After so many epochs without a better one, the learning rate begins to fall to zero, which
+        takes 0.4 ``n_epochs``; then learning stops.
+    inference : {"mean_field", "linear_response", "mcmc"}, default="mean_field"
+        How factors are inferred from answers: a deterministic fixed point; the same with
+        distributions widened by the uncertainty of the factors (better calibrated, same medians);
+        or ``n_draws`` draws.
+    n_draws : int, default=100
+        Draws per row when ``inference="mcmc"``.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random. The same seed gives the same result on any number of threads.
+    n_jobs : int or None, default=None
+        Threads; None or -1 means all that Numba has.
+    verbose : bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    model_ : VectorModel
+        The parameters.
+    scales_ : list of Scale
+        Levels of each column.
+    history_ : DataFrame
+        Per epoch: pseudo-likelihood (mean log P(answer | other answers) of a sample of the training
+        answers), held-out log-likelihood, learning rate, seconds (which files do not keep).
+    best_epoch_ : int
+        The epoch whose parameters were kept.
+    n_iter_ : int
+        Epochs that were run.
+    about_ : dict
+        Notes of whoever made the model, kept in its file: anything that JSON can hold.
+    n_features_in_, feature_names_in_
+        Number and, for frames, names of the columns.
+
+    Examples
+    --------
+    >>> import ordinalrbm as orbm
+    >>> ratings = orbm.datasets.load_food_world_cup()
+    >>> model = orbm.CumulativeRBM(n_factors=5, n_epochs=3, random_state=0).fit(ratings)
+    >>> model.transform(ratings).shape
+    (1373, 5)
+    >>> bool(model.impute(ratings).notna().all(axis=None))
+    True
+    """
+
+    def __init__(
+        self,
+        n_factors: int = 50,
+        *,
+        units_per_factor: int = 1,
+        response_styles: int = 1,
+        unanswered: str = "absent",
+        scales: Any = None,
+        n_epochs: int = 40,
+        batch_size: int = 100,
+        learning_rate: float = 0.01,
+        gibbs_steps: int = 1,
+        free_phase: str = "contrastive",
+        n_chains: int = 100,
+        weight_decay: float = 10.0,
+        validation_fraction: float = 0.05,
+        patience: int = 5,
+        inference: str = "mean_field",
+        n_draws: int = 100,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_factors = n_factors
+        self.units_per_factor = units_per_factor
+        self.response_styles = response_styles
+        self.unanswered = unanswered
+        self.scales = scales
+        self.n_epochs = n_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.gibbs_steps = gibbs_steps
+        self.free_phase = free_phase
+        self.n_chains = n_chains
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.inference = inference
+        self.n_draws = n_draws
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # Learning
+
+    @classmethod
+    def recommended(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
+        """What we would take for a survey; the defaults of the class itself are the paper's.
+
+        Factors that are a matter of degree, response styles, questions that were not answered
+        integrated over, and distributions that know how uncertain the factors are: on real surveys
+        each predicts hidden answers better. No more factors than questions are of use. Other
+        parameters may be given by name.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> orbm.CumulativeRBM.recommended(20, random_state=0).units_per_factor
+        250
+        """
+        own: dict[str, Any] = {
+            "units_per_factor": 250,
+            "response_styles": 9,
+            "unanswered": "latent",
+            "n_epochs": 10,
+            "learning_rate": 0.0005,
+            "weight_decay": 30.0,
+            "inference": "linear_response",
+        }
+        return cls(n_factors, **(own | others))
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | os.PathLike | None = None,
+        every: str | int = "5 min",
+        resume: bool = True,
+    ) -> CumulativeRBM:
+        """Learn the parameters from a table of answers.
+
+        Parameters
+        ----------
+        X : DataFrame (pandas or polars), array or sparse matrix, rows by columns
+            NaN, None or pd.NA is unanswered; in a sparse matrix, what is not stored.
+        y : ignored
+        sample_weight : array-like, one non-negative number per row, optional
+            How much each row counts, for instance a survey's design weight.
+        checkpoint : path of a folder, optional
+            Where to keep what has been learnt so far; the folder is made if needed. A fit that was
+            killed goes on from there when it is called again with the same data and settings, and
+            ends with the same bits as one that was never stopped. A fit that has ended says so in
+            its last checkpoint, and then gives its model at once. When ``random_state`` is None,
+            the seed is that of the checkpoint.
+        every : str or int, default="5 min"
+            How often a checkpoint is written, at the end of an epoch: a time such as "30 s",
+            "5 min" or "1 h", or a number of epochs.
+        resume : bool, default=True
+            Whether to go on from a checkpoint that is there. False refuses a folder with
+            checkpoints, so that none is written over.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, ordinalrbm as orbm
+        >>> X = np.array([[1, 1], [2, 2], [3, 3]] * 20)
+        >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first = model.fit(X, checkpoint=folder, every=1).transform(X)
+        ...     again = model.fit(X, checkpoint=folder).transform(X)  # at once
+        >>> bool(np.array_equal(first, again))
+        True
+        """
+        check_parameters(self)
+        with Checkpoints(checkpoint, every, resume) as checkpoints:
+            return self._fit(X, sample_weight, checkpoints)
+
+    def _fit(self, X: Any, sample_weight: Any, checkpoints: Checkpoints) -> CumulativeRBM:
+        table = tables.as_table(X)
+        weight = check_weights(sample_weight, table.n_rows)
+        scales = resolve_scales(table.columns(), table.names, self.scales)
+        seed = seed_from(self.random_state, known=checkpoints.seed)
+        # Batches are neighbouring rows, and files are often sorted.
+        order = np.random.default_rng(seed).permutation(table.n_rows)
+        if weight is not None:
+            order = order[weight[order] > 0]  # a row without weight is as one that is not there
+        observations = tables.encode(table, scales, row_order=order)
+        memory.check_survey(
+            observations, self.n_factors, self.units_per_factor,
+            is_latent=self.unanswered == "latent",
+        )  # fmt: skip
+        row_weight = None if weight is None else weight[order]
+        if checkpoints.are_kept:
+            checkpoints.belong_to(self._identity(observations, scales, row_weight, seed))
+        with threads(self.n_jobs):
+            fitted = fit(observations, row_weight, self._settings(seed), checkpoints)
+        _check_feature_names(self, X, reset=True)
+        self.n_features_in_ = table.n_columns
+        self.scales_ = scales
+        self.model_ = fitted.model
+        self.best_epoch_ = fitted.best_epoch
+        self.n_iter_ = len(fitted.history)
+        self.history_ = pd.DataFrame(fitted.history)
+        self.about_: dict[str, Any] = {}
+        if fitted.interrupted:
+            tell_of_interruption(self.n_iter_, self.best_epoch_)
+        return self
+
+    def _settings(self, seed: int) -> Settings:
+        same = {
+            name: getattr(self, name)
+            for name in Settings.__dataclass_fields__
+            if name not in ("units", "seed")
+        }
+        return Settings(**same, units=self.units_per_factor, seed=seed)
+
+    def _identity(
+        self, observations: Observations, scales: list[Scale], weight: Any, seed: int
+    ) -> Identity:
+        return identity_of(
+            self, seed, observations, scales, ("sample_weight", () if weight is None else (weight,))
+        )
+
+    # What the model says about rows
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Posterior probability of each factor for each row, (n, K)."""
+        observations = self._read(X)
+        with threads(self.n_jobs):
+            expected = self._factors(self._side(observations))
+        return expected / np.float32(self.model_.units)
+
+    def response_style(self, X: Any) -> np.ndarray:
+        """How each row uses the scales, (n,): below zero its ends, above zero its middle.
+
+        It is the expected logarithm of the number that multiplies the row's thresholds; zero for
+        all rows when ``response_styles=1``.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> rng = np.random.default_rng(0)
+        >>> middle, ends = rng.integers(2, 5, (60, 8)), rng.choice([1, 5], (60, 8))
+        >>> X = np.vstack([middle, ends])
+        >>> model = orbm.CumulativeRBM(3, response_styles=9, n_epochs=5, random_state=0).fit(X)
+        >>> style = model.response_style(X)
+        >>> bool(style[:60].mean() > style[60:].mean())
+        True
+        """
+        observations = self._read(X)
+        stretch = np.log(self.model_.stretches)
+        style = np.zeros(observations.n_rows)
+        with threads(self.n_jobs):
+            for rows, part in self._blocks(self._side(observations)):
+                style[rows] = posterior.mean_field(self.model_, part).style_weights @ stretch
+        return style
+
+    def predict_proba(self, X: Any) -> list[np.ndarray]:
+        """Distribution of every answer given the row's answers: one (n, L_i) array per column.
+
+        Given answers are taken into account where they stand, also for their own column.
+        """
+        observations = self._read(X)
+        n_rows, n_columns = observations.n_rows, observations.n_columns
+        cells = prediction.all_cells(n_rows, n_columns)
+        found = [np.empty((n_rows, scale.n_levels)) for scale in self.scales_]
+        with threads(self.n_jobs):
+            for rows, flat in self._distributions(self._side(observations), cells):
+                cube = flat.reshape(-1, n_columns, flat.shape[1])
+                for i, one in enumerate(found):
+                    one[rows] = cube[:, i, : one.shape[1]]
+        return found
+
+    def predict(self, X: Any, rule: prediction.Rule = "median") -> Any:
+        """One prediction per cell, in the kind of table that X is.
+
+        Parameters
+        ----------
+        X : table
+        rule : {"median", "mode", "mean"}
+            The median has the smallest absolute error, the mode the most hits; the mean has the
+            smallest squared error and is a number: of the levels' own values when these are
+            numbers, otherwise of their positions 1..L.
+        """
+        check_choice("rule", rule, ("median", "mode", "mean"))
+        observations = self._read(X)
+        n_rows, n_columns = observations.n_rows, observations.n_columns
+        cells = prediction.all_cells(n_rows, n_columns)
+        points = np.empty((n_rows, n_columns), dtype=np.float64 if rule == "mean" else np.int16)
+        with threads(self.n_jobs):
+            for rows, flat in self._distributions(self._side(observations), cells):
+                cube = flat.reshape(-1, n_columns, flat.shape[1])
+                for i, scale in enumerate(self.scales_):
+                    own = cube[:, i, : scale.n_levels]
+                    points[rows, i] = prediction.point(own, rule, scale.values)
+        return points if rule == "mean" else tables.decode(points, self.scales_, X)
+
+    def impute(
+        self,
+        X: Any,
+        rule: Literal["mode", "median"] = "mode",
+        *,
+        n_draws: int | None = None,
+        random_state: Any = None,
+    ) -> Any:
+        """X with the gaps filled; answers that were given stay.
+
+        Parameters
+        ----------
+        X : table
+        rule : {"mode", "median"}
+            The most likely level, or the one in the middle of the distribution.
+        n_draws : int, optional
+            For multiple imputation: return a list of so many tables whose gaps are random draws
+            from the model instead.
+        random_state : int, RandomState or None
+            Seed of the draws.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> X = np.array([[1, 1], [2, 2], [3, 3], [3, np.nan]] * 20, dtype=float)
+        >>> model = orbm.CumulativeRBM(n_factors=2, n_epochs=5, random_state=0).fit(X)
+        >>> len(model.impute(X, n_draws=5, random_state=1))
+        5
+        """
+        check_choice("rule", rule, ("mode", "median"))
+        if n_draws is not None:
+            check_whole("n_draws", n_draws, 1)
+        observations = self._read(X)
+        levels = observations.to_dense()
+        gaps = levels < 0
+        cells = prediction.unanswered_cells(levels)
+
+        def filled(values: np.ndarray) -> Any:
+            complete = levels.copy()
+            complete[gaps] = values
+            return tables.decode(complete, self.scales_, X)
+
+        this = self._side(observations)
+        with threads(self.n_jobs):
+            if n_draws is None:
+                found = self._distributions(this, cells)
+                points = [prediction.point(part, rule) for _, part in found]
+                return filled(np.concatenate([np.zeros(0, dtype=np.intp), *points]))
+            seed = seed_from(random_state)
+            return [filled(v) for v in sampling.gaps(self.model_, this, cells, n_draws, seed)]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log P(answer | the row's other answers); larger is better.
+
+        Each answer is predicted from nine tenths of the others of its row, in ten rounds.
+        """
+        observations = self._read(X)
+        if observations.n_entries == 0:
+            raise DataError("There is no answer to score; give rows with at least one answer.")
+        row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
+        draw = uniforms(0, row, observations.column, 0, Purpose.ANSWER, 0)
+        fold = np.floor(draw * _SCORE_FOLDS).astype(np.int8)
+        total = 0.0
+        with threads(self.n_jobs):
+            for hidden in (fold == f for f in range(_SCORE_FOLDS)):
+                asked = observations.select(hidden)
+                cells = prediction.Cells(asked.row_start, asked.column, asked.level)
+                shown = self._side(observations.select(~hidden))
+                for rows, found in self._distributions(shown, cells):
+                    level = cells.of_rows(rows.start, rows.stop).level
+                    total += prediction.log_of_level(found, level).sum()
+        return float(total / observations.n_entries)
+
+    def log_likelihood(
+        self,
+        X: Any,
+        method: Literal["exact", "ais"] = "exact",
+        *,
+        n_temperatures: int = 500,
+        n_chains: int = 32,
+        return_std: bool = False,
+        random_state: Any = None,
+    ) -> Any:
+        """Log P(v) of each row.
+
+        Parameters
+        ----------
+        X : table
+        method : {"exact", "ais"}
+            Enumeration of all states of the factors (n_factors <= 16), or an estimate by annealed
+            importance sampling.
+        n_temperatures, n_chains : int
+            Length and number of the annealing runs per row; more make the estimate better.
+        return_std : bool
+            Whether to return the standard errors too (zero when exact).
+        random_state : int, RandomState or None
+            Seed of the annealing runs.
+
+        Returns
+        -------
+        value : (n,) array, or (value, standard_error)
+        """
+        check_choice("method", method, ("exact", "ais"))
+        check_whole("n_temperatures", n_temperatures, 1)
+        check_whole("n_chains", n_chains, 2)
+        observations = self._read(X)
+        this = self._side(observations)
+        with threads(self.n_jobs):
+            if method == "exact":
+                estimate = likelihood.exact(self.model_, this)
+            else:
+                seed = seed_from(random_state)
+                estimate = likelihood.annealed(
+                    self.model_, this, seed, n_temperatures=n_temperatures, n_chains=n_chains
+                )
+        return tuple(estimate) if return_std else estimate.value
+
+    # What the model says by itself
+
+    def sample(
+        self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None
+    ) -> Any:
+        """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
+        check_is_fitted(self, "model_")
+        check_whole("n", n, 1)
+        check_whole("n_steps", n_steps, 1, 2**16)
+        seed = seed_from(random_state)
+        with threads(self.n_jobs):
+            levels = sampling.rows(self.model_, n, seed, n_steps)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return tables.decode(levels, self.scales_, np.zeros(levels.shape))
+        return tables.decode(levels, self.scales_, self._blank(len(levels), list(names)))
+
+    def _blank(self, n: int, names: list[str]) -> pd.DataFrame:
+        """A frame as answers are given in; text in order, because it may look like numbers."""
+        columns = {
+            name: np.zeros(n)
+            if scale.is_numeric
+            else pd.Categorical([None] * n, list(scale.labels), ordered=True)
+            for name, scale in zip(names, self.scales_, strict=True)
+        }
+        return pd.DataFrame(columns)
+
+    def sample_factors(
+        self, X: Any, *, n_chains: int = 4, n_draws: int = 500, random_state: Any = None
+    ) -> Any:
+        """Posterior draws of the factors as an ArviZ object, to diagnose the chains with.
+
+        Needs ArviZ: ``pip install 'ordinalrbm[diagnostics]'``. Give few rows: the draws of all are
+        kept.
+
+        Returns
+        -------
+        arviz.InferenceData (or DataTree)
+            Variable ``factors`` with dimensions chain, draw, row, factor.
+        """
+        observations = self._read(X)
+        check_whole("n_chains", n_chains, 1)
+        check_whole("n_draws", n_draws, 1)
+        seed = seed_from(random_state)
+        with threads(self.n_jobs):
+            draws = diagnostics.chains(
+                self.model_, self._side(observations), n_chains, n_draws, seed
+            )
+        return diagnostics.to_arviz(draws)
+
+    # Files
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`."""
+        check_is_fitted(self, "model_")
+        check_parameters(self)
+        model = self.model_
+        arrays = {name: getattr(model, name) for name in ARRAYS}
+        for column in columns_kept(self.history_):
+            arrays[f"history.{column}"] = self.history_[column].to_numpy()
+        names = getattr(self, "feature_names_in_", None)
+        header = {
+            "model": "vector",
+            "parameters": _plain(self.get_params()),
+            "units": model.units,
+            "scales": [scale.to_json() for scale in self.scales_],
+            "columns": None if names is None else [str(name) for name in names],
+            "scales_given": self.scales is not None,
+            "history": columns_kept(self.history_),
+            "best_epoch": self.best_epoch_,
+            "about": self.about_,
+        }
+        model_file.save(path, arrays, header)
+
+    @classmethod
+    def _from_file(cls, stored: Stored) -> CumulativeRBM:
+        estimator = stored.estimator(cls, check_parameters)
+        estimator.scales_ = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
+        estimator.n_features_in_ = len(estimator.scales_)
+        if not estimator.n_features_in_:
+            raise DataError("it has no columns")
+        estimator.model_ = VectorModel.from_stored(
+            stored, [scale.n_levels for scale in estimator.scales_]
+        )
+        names = _read_names(stored, estimator.n_features_in_)
+        if names is not None:
+            estimator.feature_names_in_ = np.array(names, dtype=object)
+        estimator.scales = None
+        if stored.entry("scales_given", bool):  # so that a clone can learn again
+            labels = [scale.to_json() for scale in estimator.scales_]
+            estimator.scales = dict(zip(names or range(len(labels)), labels, strict=True))
+        estimator.best_epoch_ = stored.whole("best_epoch", 0)
+        estimator.about_ = stored.notes()
+        estimator.history_ = pd.DataFrame(stored.history())
+        estimator.n_iter_ = len(estimator.history_)
+        return estimator
+
+    # scikit-learn
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.n_factors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.non_deterministic = False
+        tags.transformer_tags.preserves_dtype = []  # factors are float32, whatever X is
+        return tags
+
+    # Inside
+
+    def _read(self, X: Any) -> Observations:
+        check_is_fitted(self, "model_")
+        check_parameters(self)  # some are read here, and may have been set after learning
+        table = tables.as_table(X)
+        try:
+            _check_feature_names(self, X, reset=False)
+        except ValueError as error:  # in scikit-learn's words, which its estimator checks ask for
+            raise DataError(str(error)) from error
+        if table.n_columns != self.n_features_in_:
+            raise DataError(
+                f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input; give the columns it was fitted on."
+            )
+        return tables.encode(table, self.scales_)
+
+    def _side(self, observations: Observations) -> Side:
+        return side(self.model_, observations, self.unanswered)  # type: ignore[arg-type]
+
+    def _factors(self, this: Side) -> np.ndarray:
+        if self.inference == "mcmc":
+            return posterior.sampled(self.model_, this, self.n_draws, self._inference_seed())
+        factors = np.empty((this.n_rows, self.model_.n_factors), dtype=np.float32)
+        for rows, _, found in self._mean_fields(this):
+            factors[rows] = found.factors
+        return factors
+
+    def _blocks(self, this: Side) -> Iterator[tuple[slice, Side]]:
+        """Rows in parts, so that what is computed for each cell never fills the memory."""
+        per_row = max(1, self.model_.bias.size * int(self.model_.n_levels.max(initial=1)))
+        size = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // per_row))
+        for start in range(0, this.n_rows, size):
+            stop = min(start + size, this.n_rows)
+            part = this._replace(
+                row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
+            )
+            yield slice(start, stop), part
+
+    def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]:
+        """What mean-field says of each part of the rows, and a word if it has not settled."""
+        n_unconverged, change = 0, 0.0
+        for rows, part in self._blocks(this):
+            found = posterior.mean_field(self.model_, part)
+            yield rows, part, found
+            n_unconverged += found.n_unconverged
+            change = max(change, float(found.change.max(initial=0.0)))
+        if n_unconverged:
+            warnings.warn(
+                f"Mean-field did not settle within {posterior.MAX_ITERATIONS} iterations for "
+                f"{n_unconverged} of {this.n_rows} rows (largest change of a factor's "
+                f"probability {change:.2g}); set inference='mcmc' for them.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _distributions(
+        self, this: Side, cells: prediction.Cells
+    ) -> Iterator[tuple[slice, np.ndarray]]:
+        """Distributions of cells, for one part of the rows after the other."""
+        if self.inference == "mcmc":  # chains of all rows, whose draws are numbered by row
+            draws = posterior.draws(self.model_, this, self.n_draws, self._inference_seed())
+            yield slice(0, this.n_rows), prediction.probabilities(self.model_, draws, cells)
+            return
+        widened = self.inference == "linear_response"
+        for rows, part, found in self._mean_fields(this):
+            asked = cells.of_rows(rows.start, rows.stop)
+            yield rows, prediction.mixed(self.model_, part, found, asked, widened=widened)
+
+    def _inference_seed(self) -> int:
+        return int(self.random_state) if isinstance(self.random_state, Integral) else 0
+
+
+def _read_names(stored: Stored, n_columns: int) -> list[str] | None:
+    names = stored.entry("columns", list, None)
+    if names is None:
+        return None
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != n_columns:
+        raise DataError("its columns do not have a name each")
+    if len(names) != n_columns:
+        raise DataError(f"it has {len(names)} names for {n_columns} columns")
+    return names
+
+
+def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON can hold them; scales are stored by themselves, generators cannot be."""
+    seed = parameters["random_state"]
+    return {
+        **{name: plain_number(value) for name, value in parameters.items()},
+        "scales": None,
+        "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
+    }

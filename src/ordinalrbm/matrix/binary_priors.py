@@ -1,0 +1,96 @@
+"""Priors that set themselves: how widely the parameters of one half are spread.
+
+Every parameter has a Gaussian prior around a common value. Its precision is estimated together
+with the parameters (empirical Bayes): the spread of the true values is that of the estimates plus
+what is not known about each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.engine.side import Array
+from ordinalrbm.matrix.model import Half
+
+# What one answer tells, in units of 1/variance: about a utility's mean, about a weight (its factor
+# is on in half of the cases) and about the logarithm of a width.
+_ABOUT_BIAS = 0.75
+_ABOUT_WEIGHT = 0.75 * 0.25
+_ABOUT_STEP = 0.15
+_SMALLEST, _LARGEST = 0.1, 1e4
+
+
+class Priors(NamedTuple):
+    """Precisions of weights, biases and widths, and what biases and widths are drawn towards."""
+
+    weights: float
+    bias: float
+    steps: float
+    common_bias: float
+    common_steps: Array  # (C, L − 1)
+
+
+# Sums over some columns made sums over all, where others have the rest.
+Total = Callable[..., tuple[Any, ...]]
+
+
+def all_here(*sums: Any) -> tuple[Any, ...]:
+    """The sums themselves, of a process that has all columns."""
+    return sums
+
+
+def starting_priors(half: Half, strength: float | None) -> Priors:
+    """Before anything is known; ``strength`` fixes the precision of the weights."""
+    weights = 2.0 * max(half.n_factors, 1) if strength is None else float(strength)
+    centred = half.bias + 0.5 * half.weights.sum(axis=1)
+    common = float(centred.mean()) if centred.size else 0.0
+    return Priors(weights, 5.0, 20.0, common, half.steps.copy())
+
+
+def updated(
+    priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray,
+    total: Total = all_here,
+) -> Priors:  # fmt: skip
+    """Priors that fit the current parameters.
+
+    Columns with the same number of levels, one of ``scales``, have the same common widths. Arrays
+    are NumPy's or torch's. If this process has some of the columns, ``total`` adds up the sums of
+    all.
+    """
+    seen = n_answers > 0
+    count = n_answers[seen][:, None]
+    centred = (half.bias + 0.5 * half.weights.sum(1))[seen][:, None]
+    of_bias, n_all = total((_double(centred) * count).sum(), count.sum())
+    common_bias = float(of_bias / n_all)
+    common = priors.common_steps + 0.0  # a copy
+    for levels in scales.tolist():
+        same = n_levels == levels
+        weight = n_answers[same & seen][:, None]
+        of_steps, n_all = total((half.steps[same & seen] * weight).sum(0), weight.sum())
+        if float(n_all):
+            common[same] = of_steps / n_all
+    widths = (half.steps - common)[seen][:, 1:]
+    return Priors(
+        _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT, total),
+        _precision(centred - common_bias, count, priors.bias, _ABOUT_BIAS, total),
+        _precision(widths, count, priors.steps, _ABOUT_STEP, total),
+        common_bias,
+        common,
+    )
+
+
+def _precision(
+    values: Array, count: Array, precision: float, information: float, total: Total
+) -> float:
+    uncertain = 1.0 / (precision + information * count)
+    of_squares, n = total((_double(values) ** 2 + uncertain).sum(), float(np.prod(values.shape)))
+    if not n:
+        return precision
+    return float(np.clip(1.0 / float(of_squares / n), _SMALLEST, _LARGEST))
+
+
+def _double(numbers: Array) -> Array:
+    return numbers.astype(np.float64) if isinstance(numbers, np.ndarray) else numbers.double()

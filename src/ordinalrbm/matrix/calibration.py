@@ -1,0 +1,128 @@
+"""The last touch: a few numbers about predictions, judged by ratings that were not learnt from.
+
+How far to believe binary factors, how wide distributions are, and what the number of somebody's
+ratings says about those to come: who has rated much has come to what is less to his liking. All
+are most likely values under priors that want no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from ordinalrbm.data.observations import Counted
+from ordinalrbm.engine.normal_reference import edge_densities, log_mass
+from ordinalrbm.matrix.model import MatrixModel
+from ordinalrbm.matrix.predict import Pairs, Parts, parts_of
+
+# More validation ratings do not change a few numbers.
+_ENOUGH = 50_000
+# Drawn towards no change as if by so many ratings: with few of them, nothing is changed much.
+# A shift, in standard deviations of a utility, is expected to be smaller than a gain.
+_PRIOR_RATINGS = np.array([100.0, 100.0, 100.0, 400.0, 400.0])
+# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
+# of one user with thousands, among users with two, would set the shift of all.
+_MOST_ACTIVE = 4.0
+# Wider distributions have their modes nearer the ends of the scale: not for a smaller gain.
+_WORTH_WIDENING = 2e-3
+
+# What is found: logarithms of both gains and of the spread, and by how much the mean shifts with
+# the logarithm of the numbers of ratings of the row and of the column.
+_GAINS, _SPREAD, _SHIFTS = [0, 1], [2], [3, 4]
+
+
+class _Judge(NamedTuple):
+    """What is known of the validation ratings: their parts, and how active rows and columns are."""
+
+    parts: Parts
+    activity: np.ndarray  # (2, ratings): of the row, of the column
+
+    def loss(self, found: np.ndarray) -> tuple[float, np.ndarray]:
+        """Mean negative log probability, with the priors, and its slope."""
+        parts, gains = self.parts, np.exp(found)
+        mean = parts.base + gains[0] * parts.by_rows + gains[1] * parts.by_columns
+        mean += found[_SHIFTS] @ self.activity
+        deviation = gains[2] * parts.deviation
+        low, high = (parts.low - mean) / deviation, (parts.high - mean) / deviation
+        at_low, at_high = edge_densities(low, high)
+        by_mean = (at_low - at_high) / deviation
+        by_spread = at_low * _finite(low) - at_high * _finite(high)
+        slope = np.array([
+            gains[0] * (by_mean @ parts.by_rows), gains[1] * (by_mean @ parts.by_columns),
+            by_spread.sum(), *(self.activity @ by_mean),
+        ])  # fmt: skip
+        drawn = _PRIOR_RATINGS * found
+        value = float(-log_mass(low, high).sum() + drawn @ found)
+        return value / mean.size, (2.0 * drawn - slope) / mean.size
+
+    def best(self, free: list[int]) -> tuple[float, np.ndarray]:
+        """The most likely values of those that are free, and their loss."""
+        found = np.zeros(_PRIOR_RATINGS.size)
+
+        def restricted(values: np.ndarray) -> tuple[float, np.ndarray]:
+            found[free] = values
+            value, slope = self.loss(found)
+            return value, slope[free]
+
+        result = minimize(restricted, np.zeros(len(free)), jac=True, method="BFGS")
+        found[free] = result.x
+        return float(result.fun), found
+
+
+def calibrated(
+    models: Sequence[MatrixModel], observations: Counted, validation: Pairs
+) -> list[MatrixModel]:
+    """The models with gains, spread and biases that suit the validation ratings.
+
+    They are judged by the last one, whose rows and columns are those of the observations.
+    """
+    some = Pairs(*(part[:_ENOUGH] for part in validation))
+    if some.row.size == 0:
+        return list(models)
+    row, column = _log_counts(observations)
+    # An unknown row or column, −1, finds the zero at the end.
+    of_pairs = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
+    judge = _Judge(parts_of(models[-1], some), np.stack(of_pairs))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        found = _found(judge, models[-1])
+    if not np.isfinite(found).all():  # of a model that rules out what is the case
+        return list(models)
+    return [_changed(model, found, row, column) for model in models]
+
+
+def _found(judge: _Judge, model: MatrixModel) -> np.ndarray:
+    # Where rows have nothing of their own but factors, it stays like that.
+    shifts = _SHIFTS if model.by_columns.n_factors else _SHIFTS[1:]
+    if not model.is_continuous:
+        return judge.best([*_GAINS, *_SPREAD, *shifts])[1]
+    # Continuous factors know how far to believe themselves, and nearly always how wide to be.
+    loss, found = judge.best(shifts)
+    wide_loss, wide = judge.best([*_SPREAD, *shifts])
+    return wide if loss - wide_loss > _WORTH_WIDENING else found
+
+
+def _log_counts(observations: Counted) -> list[np.ndarray]:
+    """Logarithms of how much everyone has rated or been rated, around their means."""
+    counts = (observations.row_counts, observations.column_counts)
+    logs = [np.log(np.maximum(count, 1)) for count in counts]
+    return [np.clip(log - log.mean(), -_MOST_ACTIVE, _MOST_ACTIVE) for log in logs]
+
+
+def _changed(
+    model: MatrixModel, found: np.ndarray, row: np.ndarray, column: np.ndarray
+) -> MatrixModel:
+    by_row, by_column = found[_SHIFTS]
+    own, other = model.by_rows, model.by_columns
+    return model._replace(
+        by_rows=own._replace(bias=own.bias + (by_column * column).astype(np.float32)),
+        by_columns=other._replace(bias=other.bias + (by_row * row).astype(np.float32)),
+        gains=np.exp(found[[*_GAINS, *_SPREAD]]),
+    )
+
+
+def _finite(x: np.ndarray) -> np.ndarray:
+    """Zero instead of infinity: the density there is zero, and so is the product."""
+    return np.where(np.isinf(x), 0.0, x)

@@ -1,0 +1,1 @@
+"""The matrix models on a GPU."""

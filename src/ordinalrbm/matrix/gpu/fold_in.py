@@ -1,0 +1,200 @@
+"""New rows and columns of a matrix model on a GPU: what :mod:`ordinalrbm.matrix.fold_in` asks for.
+
+Continuous factors need the half-sweep only. With binary ones the turns are those of the cores, for
+all rows of a block together; a row that has settled stays as it is while others go on.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.gpu import gibbs, half_sweep, probit
+from ordinalrbm.engine.gpu.device import torch_device, working_on
+from ordinalrbm.engine.gpu.gibbs import DeviceSide
+from ordinalrbm.engine.gpu.pieces import SIZE, answers_on, row_blocks
+from ordinalrbm.engine.gpu.tables import padded, products, sums
+from ordinalrbm.engine.side import Side
+from ordinalrbm.matrix.fold_in import (
+    LARGEST_STEP,
+    LEAST_INFORMATION,
+    MEAN_FIELD_STEPS,
+    MOST_TURNS,
+    NEW_CURVATURES,
+    SETTLED,
+    Facing,
+    NewRows,
+    Usual,
+)
+from ordinalrbm.matrix.gpu.recommend import TURN
+
+# Bytes of the rows' systems that are solved together.
+_SYSTEMS_BYTES = 2**29
+
+
+class OnGpu:
+    """Where new rows are placed: on a device."""
+
+    def __init__(self, device: str) -> None:
+        self.device = torch_device(device)
+
+    def answers(self, observations: Observations) -> Any:
+        """Answers on the device."""
+        return answers_on(observations, self.device)
+
+    def array(self, values: np.ndarray) -> torch.Tensor:
+        """A copy on the device."""
+        return half_sweep.tensor(values, self.device)
+
+    def fetched(self, values: torch.Tensor) -> np.ndarray:
+        """An array of NumPy's again."""
+        return values.cpu().numpy()
+
+    def renew(self, *given: Any) -> Any:
+        """The half-sweep of continuous factors."""
+        with TURN:
+            return half_sweep.renew(*given)
+
+    def take_turns(self, rows: Observations, columns: Facing, new: NewRows, usual: Usual) -> None:
+        """Fill in new rows with binary factors."""
+        with TURN, working_on(self.device):
+            placing = _Placing(self, columns, usual)
+            pieces = -(-np.diff(rows.row_start) // SIZE)
+            # Sums of every piece and row in float32, and what is solved in float64.
+            cost = placing.design.shape[1] ** 2 * (4.0 * pieces + 36.0)
+            for block in row_blocks(cost, _SYSTEMS_BYTES):
+                some = rows.take_rows(np.arange(block.start, block.stop))
+                placing.fill_in(some, NewRows(*(part[block] for part in new)))
+
+
+class _Own(NamedTuple):
+    """What belongs to rows: ω and the bias of one that meets usual factors, and steps."""
+
+    weights: torch.Tensor  # (rows, S + 1), float64
+    steps: torch.Tensor  # (rows, M), float64
+
+
+class _Placing:
+    """Columns on the device, and what is usual among rows."""
+
+    def __init__(self, where: OnGpu, columns: Facing, usual: Usual) -> None:
+        self.where, self.columns, self.usual = where, columns, usual
+        centred = columns.factors - usual.factors
+        centred = np.hstack([centred, np.ones((len(centred), 1))]).astype(np.float32)
+        self.design = padded(where.array(centred))
+        self.column_widths = where.array(np.exp(columns.steps))
+        self.precision = where.array(np.append(usual.weights_precision, usual.bias_precision))
+        self.middle = where.array(np.append(np.zeros(usual.factors.size), usual.bias))
+        self.learns = usual.bias_precision[0] < np.inf
+
+    def fill_in(self, rows: Observations, new: NewRows) -> None:
+        """Place some rows."""
+        common = self.where.array(self.usual.steps[new.n_levels])
+        on = gibbs.side_on(self._side(rows), self.where.device)
+        beyond = self.where.array(thresholds.unused(new.n_levels, common.shape[1]))
+        factors, own = self._found(on, common, beyond)
+        answered = np.diff(rows.row_start) > 0
+        weights = own.weights.cpu().numpy()[answered]
+        new.factors[answered] = factors.cpu().numpy()[answered]
+        new.weights[answered] = weights[:, :-1]
+        new.bias[answered] = weights[:, -1] - weights[:, :-1] @ self.usual.factors
+        new.steps[answered] = own.steps.cpu().numpy()[answered]
+
+    def _side(self, rows: Observations) -> Side:
+        columns, nothing = self.columns, np.zeros(0, dtype=np.float32)
+        nowhere = np.zeros(0, dtype=np.int64)
+        return Side(
+            row_start=rows.row_start, column=rows.column, level=rows.level,
+            column_start=np.zeros(len(columns.bias) + 1, dtype=np.int64), entry_row=nowhere,
+            entry=nowhere, offset=nothing, row_weight=nothing, stretch=nothing, row_steps=nothing,
+            weights=columns.weights, bias=columns.bias,
+            thresholds=thresholds.table(columns.steps, columns.n_levels),
+            factor_bias=columns.factor_bias,
+        )  # fmt: skip
+
+    def _found(
+        self, on: DeviceSide, common: torch.Tensor, beyond: torch.Tensor
+    ) -> tuple[torch.Tensor, _Own]:
+        """Factors and parameters of rows, in turns; see :mod:`ordinalrbm.matrix.fold_in`."""
+        n_rows, device = len(common), self.where.device
+        factors = torch.full((n_rows, on.n_factors), 0.5, device=device)
+        own = _Own(self.middle.expand(n_rows, -1).clone(), common.clone())
+        by_own, before = self._by_own(on, own), None
+        goes_on = torch.ones((n_rows, 1), dtype=torch.bool, device=device)
+        lower = None
+        for turn in range(MOST_TURNS):
+            on = on.with_parameters(offset=by_own, row_steps=_widths(own.steps, beyond))
+            factors = torch.where(goes_on, _mean_field(on, factors), factors)
+            by_factors = probit.by_factors(on, factors)
+            if self.learns:
+                pull, told = probit.pulls(on, by_factors + by_own, LEAST_INFORMATION)
+                if turn < NEW_CURVATURES:
+                    lower = self._curvature(on, told)
+                step = self._newton_step(on, pull, own, lower)
+                own = own._replace(weights=own.weights + torch.where(goes_on, step, 0.0))
+                by_own = self._by_own(on, own)
+                # Widths and bias speak of the same thing: one after the other.
+                step = self._width_step(on, by_factors + by_own, own, common)
+                own = own._replace(steps=own.steps + torch.where(goes_on, step, 0.0))
+            mean = by_factors + by_own
+            if before is not None:
+                goes_on &= _largest(on, (mean - before).abs())[:, None] >= SETTLED
+                if not bool(goes_on.any()):
+                    break
+            before = mean
+        return factors, own
+
+    def _by_own(self, on: DeviceSide, own: _Own) -> torch.Tensor:
+        """What a row's own parameters make of the mean of every answer."""
+        column = on.side.column
+        return products(on.rows, 0, column, self.design, own.weights, column.numel()).double()
+
+    def _curvature(self, on: DeviceSide, told: torch.Tensor) -> torch.Tensor:
+        """Cholesky factors of minus the second derivatives by weights and bias."""
+        size = self.precision.numel()
+        system = probit.squares(on.rows, on.side.column, self.design, told)
+        return torch.linalg.cholesky(system[:, :size, :size].double() + torch.diag(self.precision))
+
+    def _newton_step(
+        self, on: DeviceSide, pull: torch.Tensor, own: _Own, lower: Any
+    ) -> torch.Tensor:
+        slope = sums(on.rows, 0, on.side.column, self.design, pull)[:, : self.precision.numel()]
+        slope = slope.double() - self.precision * (own.weights - self.middle)
+        return torch.cholesky_solve(slope[:, :, None], lower)[:, :, 0]
+
+    def _width_step(
+        self, on: DeviceSide, mean: torch.Tensor, own: _Own, common: torch.Tensor
+    ) -> torch.Tensor:
+        """One damped step for the logarithms of the widths; the first threshold stays."""
+        precision = float(self.usual.steps_precision[0])
+        slope, curvature = probit.width_sums(on, mean, self.column_widths, torch.exp(own.steps))
+        slope = slope - precision * (own.steps - common)
+        step = (slope / (curvature + precision)).clamp(-LARGEST_STEP, LARGEST_STEP)
+        step[:, 0] = 0.0
+        return step
+
+
+def _mean_field(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
+    factors = factors.clone()
+    if factors.shape[1]:
+        gibbs.mean_field(on, factors, 0.0, MEAN_FIELD_STEPS)
+    return factors
+
+
+def _widths(steps: torch.Tensor, beyond: torch.Tensor) -> torch.Tensor:
+    """What rows make of each width, as a Side has it; beyond their last level there is no end."""
+    widths = torch.exp(steps)
+    widths[:, 0] = steps[:, 0]
+    widths = torch.where(beyond, torch.inf, widths)
+    return torch.nn.functional.pad(widths, (0, 3), value=torch.inf)
+
+
+def _largest(on: DeviceSide, values: torch.Tensor) -> torch.Tensor:
+    """The largest number of each row's answers."""
+    count = torch.from_numpy(np.diff(on.host_row_start)).to(values.device)
+    row = torch.repeat_interleave(torch.arange(count.numel(), device=values.device), count)
+    return values.new_zeros(count.numel()).scatter_reduce_(0, row, values, "amax")

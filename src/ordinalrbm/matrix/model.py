@@ -1,0 +1,235 @@
+"""The matrix model: two sets of parameters that face each other, and the Sides they make.
+
+Each observed cell (d, i) joins the factors h_d of its row and g_i of its column:
+
+    μ_di = α_i + β_d + w_i·h_d + ω_d·g_i
+    θ_di,1 = τ_i,1        θ_di,l+1 = θ_di,l + exp(τ_i,l + κ_d,l)
+
+Given the columns' expected factors, the rows are independent vector models with an offset, and the
+other way round. Both processes are the same computation on the other view of the data: what a
+:class:`Half` holds of the columns in one of them, the other one's holds of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Counted, Observations
+from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine.side import Array, Side
+from ordinalrbm.errors import DataError
+from ordinalrbm.storage.reader import Stored
+
+# Two levels of a threshold table are no levels, see :mod:`ordinalrbm.engine.thresholds`.
+_EXTRA_ENDS = 3
+# Distributions are divided by a gain.
+_SMALLEST_GAIN = 1e-9
+
+
+class Half(NamedTuple):
+    """One process: parameters of the columns that the rows' factors act on, and these factors.
+
+    Attributes
+    ----------
+    weights : (C, K) float32, w (or ω)
+    bias : (C,) float32, α (or β)
+    steps : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log widths
+    factor_bias : (K,) float32, γ (or ξ)
+    factors : (R, K) float32, ĥ (or ĝ): expected factors of the rows
+    weights_variance, bias_variance, factors_variance : float32, as large as what they belong to
+        What is not known of it. Without rows where nothing is said, as with binary factors.
+    """
+
+    weights: Array
+    bias: Array
+    steps: Array
+    factor_bias: Array
+    factors: Array
+    weights_variance: Array = np.zeros((0, 0), dtype=np.float32)
+    bias_variance: Array = np.zeros(0, dtype=np.float32)
+    factors_variance: Array = np.zeros((0, 0), dtype=np.float32)
+
+    @property
+    def n_factors(self) -> int:
+        """Number of binary factors of a row."""
+        return self.weights.shape[1]
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
+        """The process of a file; of its variances all are there, or none."""
+        weights = stored.parameter("weights", np.float32, (n_columns, None))
+        n_factors = weights.shape[1]
+        known = stored.array("bias_variance", np.float32, (None,), low=0.0)
+        shapes = [(n_columns, n_factors), (n_columns,), (n_rows, n_factors)]
+        return cls(
+            weights,
+            stored.parameter("bias", np.float32, (n_columns,)),
+            stored.parameter("steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP),
+            stored.parameter("factor_bias", np.float32, (n_factors,)),
+            stored.parameter("factors", np.float32, (n_rows, n_factors)),
+            *(
+                stored.parameter(
+                    name, np.float32, shape if known.size else (0,) * len(shape), low=0.0
+                )
+                for name, shape in zip(cls._fields[-3:], shapes, strict=True)
+            ),
+        )
+
+
+class MatrixModel(NamedTuple):
+    """Both processes, and the number of levels of each column's scale.
+
+    ``by_rows`` holds what belongs to the columns (w, α, τ, γ) and ĥ; ``by_columns`` what belongs
+    to the rows (ω, β, κ, ξ) and ĝ. ``gains`` are three numbers for predictions: what w·(ĥ − ½) and
+    ω·(ĝ − ½) are multiplied by, and the standard deviation of a utility around its mean. Expected
+    factors are less extreme than the sampled ones that weights are learnt with, and parameters are
+    not known exactly: all three are a little above one. ``share`` is the model's part in what
+    several of them predict together.
+    """
+
+    by_rows: Half
+    by_columns: Half
+    n_levels: Array
+    gains: Array = np.ones(3)
+    share: float = 1.0
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether factors are continuous, with what is known of them, or binary."""
+        return self.by_rows.bias_variance.size > 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.by_columns.bias.size
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.by_rows.bias.size
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MatrixModel:
+        """The model of a file whose columns are on scales of so many levels."""
+        n_columns, width = n_levels.size, thresholds.n_steps(n_levels)
+        by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
+        by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
+        if (by_rows.bias_variance.size > 0) != (by_columns.bias_variance.size > 0):
+            raise DataError("only one half of it has continuous factors")
+        gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
+        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
+
+    def copy(self) -> MatrixModel:
+        """A model with arrays of its own."""
+        by_rows, by_columns = (Half(*map(np.array, half)) for half in self[:2])
+        n_levels, gains = np.array(self.n_levels), np.array(self.gains)
+        return MatrixModel(by_rows, by_columns, n_levels, gains, self.share)
+
+
+def start(
+    observations: Observations, n_row_factors: int, n_column_factors: int, seed: int
+) -> MatrixModel:
+    """Model to start learning from: everyone's thresholds at the common marginal quantiles."""
+    rng = np.random.default_rng(seed)
+    n_levels = observations.n_levels
+    by_rows = _start_half(observations.n_columns, observations.n_rows, n_row_factors, rng)
+    by_columns = _start_half(observations.n_rows, observations.n_columns, n_column_factors, rng)
+    by_rows = by_rows._replace(steps=common_steps(observations))
+    by_columns = by_columns._replace(steps=np.zeros((observations.n_rows, by_rows.steps.shape[1])))
+    return MatrixModel(by_rows, by_columns, n_levels)
+
+
+# Weights of the first step: large enough to tell factors apart, too small to matter.
+_NOISE = 0.2
+
+
+def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Generator) -> Half:
+    weights = _NOISE * rng.normal(size=(n_columns, n_factors)).astype(np.float32)
+    return Half(
+        weights=weights,
+        bias=-0.5 * weights.sum(axis=1),
+        steps=np.zeros((n_columns, 0)),
+        factor_bias=np.zeros(n_factors, dtype=np.float32),
+        factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),
+    )
+
+
+def common_steps(observations: Counted) -> np.ndarray:
+    """Thresholds at the marginals of all columns with the same number of levels together."""
+    width = int(observations.n_levels.max(initial=2))
+    steps = np.zeros((observations.n_columns, width - 1))
+    for n_levels in np.unique(observations.n_levels):
+        counts = np.zeros((1, width), dtype=np.int64)
+        counts[0, :n_levels] = observations.level_counts(n_levels)
+        steps[observations.n_levels == n_levels] = thresholds.at_marginals(
+            counts, np.array([n_levels])
+        )
+    return steps
+
+
+def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray) -> Side:
+    """The row process over some answers; fills ``offset`` (one float32 per answer)."""
+    own, other = model.by_rows, model.by_columns
+    gibbs.fill_offsets(observations, other.weights, other.bias, other.factors, offset)
+    ends = thresholds.table(own.steps, model.n_levels)
+    return _side(observations, own, ends, _widths(other.steps), offset)
+
+
+def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray) -> Side:
+    """The column process over the same answers with the roles swapped."""
+    own, other = model.by_columns, model.by_rows
+    gibbs.fill_offsets(transposed, other.weights, other.bias, other.factors, offset)
+    width = other.steps.shape[1]
+    ends = thresholds.table(own.steps, np.full(model.n_rows, width + 1))
+    widths = _widths(other.steps)
+    beyond = thresholds.unused(model.n_levels, width)
+    widths[:, 1:width][beyond[:, 1:]] = np.inf
+    return _side(transposed, own, ends, widths, offset)
+
+
+def _widths(steps: np.ndarray) -> np.ndarray:
+    """What a row makes of each width; beyond its last level there is no end."""
+    widths = np.full((steps.shape[0], steps.shape[1] + _EXTRA_ENDS), np.inf, dtype=np.float32)
+    np.exp(steps, out=widths[:, : steps.shape[1]], casting="same_kind")
+    widths[:, 0] = steps[:, 0]  # the first threshold is no width: it adds up
+    return widths
+
+
+def _side(
+    observations: Observations, own: Half, ends: np.ndarray, widths: np.ndarray, offset: np.ndarray
+) -> Side:
+    return answers_only(observations)._replace(
+        offset=offset,
+        row_steps=widths,
+        weights=own.weights,
+        bias=own.bias,
+        thresholds=ends,
+        factor_bias=own.factor_bias,
+    )
+
+
+def answers_only(observations: Observations) -> Side:
+    """A Side of answers, the parameters of which are still to come."""
+    view = observations.column_view
+    nothing = np.zeros(0, dtype=np.float32)
+    no_table = np.zeros((0, 0), dtype=np.float32)
+    return Side(
+        row_start=observations.row_start,
+        column=observations.column,
+        level=observations.level,
+        column_start=view.column_start,
+        entry_row=view.row,
+        entry=view.entry,
+        offset=nothing,
+        row_weight=nothing,
+        stretch=nothing,
+        row_steps=no_table,
+        weights=no_table,
+        bias=nothing,
+        thresholds=no_table.astype(np.float64),
+        factor_bias=nothing,
+        units=1,
+    )

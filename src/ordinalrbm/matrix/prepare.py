@@ -1,0 +1,285 @@
+"""From a rating matrix to what the learner takes, and back.
+
+Batches are neighbours, so users and items come in random order; a few ratings are held out; and
+whoever has no rating that says something is not learnt at all, but a stranger.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations, SharedRows
+from ordinalrbm.data.ratings import Encoded, Ratings
+from ordinalrbm.matrix import binary_learner, gaussian_learner, mixed
+from ordinalrbm.matrix import model as matrix
+from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
+from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.predict import Pairs, with_strangers
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+
+# Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
+_MOST_HELD_OUT = 200_000
+_LEARNERS: dict[str, Any] = {
+    "continuous": gaussian_learner,
+    "binary": binary_learner,
+    "mixed": mixed,
+}
+
+
+class Task(NamedTuple):
+    """Ratings in the order to learn them in, and where each user and item has gone.
+
+    Users and items without ratings that say something are not learnt: their place is −1.
+    """
+
+    observations: Observations | SharedRows
+    validation: Pairs | None
+    user_place: np.ndarray
+    item_place: np.ndarray
+    n_levels: np.ndarray
+
+
+def arrange(
+    known: Ratings, given: Encoded | None, fraction: float, seed: int,
+    among: Alone | Group = ALONE,
+) -> Task:  # fmt: skip
+    """What to learn; held-out ratings are those given, or a fraction of the known ones.
+
+    Several processes, ``among`` which the known ratings are shared, each have all those of some
+    users, in the order of the processes (:mod:`ordinalrbm.data.exchange`). What is held out, and the
+    order of users and items, is what one process with all ratings finds.
+    """
+    rng = np.random.default_rng(seed)
+    observations = known.observations
+    n_levels = observations.n_levels
+    if n_levels.min() < 2:  # a scale of one level says nothing
+        tell_of_one_level(observations, among)
+        observations = observations.select(n_levels[observations.column] > 1)
+    held_out: Pairs | None = None
+    if given is not None:
+        held_out = Pairs(given.user, given.item, given.level)
+    elif fraction > 0:
+        observations, held_out = hold_out(observations, fraction, rng, among)
+    user_counts, item_counts = map(
+        among.summed, (observations.row_counts, observations.column_counts)
+    )
+    users, user_place = _random_places(user_counts, rng)
+    items, item_place = _random_places(item_counts, rng)
+    if held_out is not None:
+        held_out = _watched(held_out, user_place, item_place, n_levels)
+    arranged: Observations | SharedRows
+    if isinstance(among, Group):
+        own = _exchanged(observations, users, items, among)
+        by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
+        arranged = SharedRows(own, user_counts[users], item_counts[items], by_level)
+    else:
+        arranged = _arranged(observations, users, items)
+    return Task(arranged, held_out, user_place, item_place, n_levels)
+
+
+def tell_of_one_level(observations: Observations, among: Alone | Group = ALONE) -> None:
+    """Warn of ratings from which nothing can be learnt."""
+    one_level = np.count_nonzero(observations.n_levels[observations.column] < 2)
+    n, n_all = among.summed(np.array([one_level, observations.n_entries]))
+    if n:
+        warnings.warn(
+            f"From {n:,} of {n_all:,} ratings nothing can be learnt, because they "
+            "are on a scale of one level; give the whole scale, for example scale=[1, 2, 3, 4, 5].",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _watched(
+    held_out: Pairs, user_place: np.ndarray, item_place: np.ndarray, n_levels: np.ndarray
+) -> Pairs | None:
+    """Held-out ratings where the learner finds them, without those that it cannot judge."""
+    useful = can_be_judged(held_out, n_levels, n_levels[item_place >= 0].max(initial=1))
+    if not useful.any():
+        return None
+    return Pairs(
+        _moved(user_place, held_out.row[useful]),
+        _moved(item_place, held_out.column[useful]),
+        held_out.level[useful],
+    )
+
+
+def can_be_judged(held_out: Pairs, n_levels: np.ndarray, longest: int) -> np.ndarray:
+    """Which validation ratings a model can be judged by; a warning counts the others.
+
+    Not by those of unknown items that have no scale, or one with more levels than were learnt, nor
+    by those on a scale of one level.
+    """
+    says_nothing = np.append(n_levels < 2, False)[held_out.column]
+    useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
+    n = int(np.count_nonzero(~useful))
+    if n:
+        warnings.warn(
+            f"{n:,} of {useful.size:,} validation ratings are not used, because nothing is learnt "
+            "of the scale of their items; give ratings of known items.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return useful
+
+
+def hold_out(
+    observations: Observations,
+    fraction: float,
+    rng: np.random.Generator,
+    among: Alone | Group = ALONE,
+) -> tuple[Observations, Pairs]:
+    """Take some ratings out at random, but from nobody all.
+
+    ``rng`` is a new one. What is taken out is known to all processes, in the order of the rows.
+    """
+    n = observations.n_entries
+    n_all = int(among.summed(np.array([n]))[0])
+    share = min(fraction, _MOST_HELD_OUT / max(n_all, 1))
+    chosen = np.flatnonzero(_stretch(rng, among.before(n), n) < share)
+    _skip(rng, n_all)
+    row = np.searchsorted(observations.row_start, chosen, side="right") - 1
+    for of_chosen, counts in (
+        (row, observations.row_counts),
+        (observations.column[chosen], observations.column_counts),
+    ):
+        taken, counts = map(among.summed, (np.bincount(of_chosen, minlength=counts.size), counts))
+        # Put back what would leave somebody with nothing.
+        chosen = np.where((taken < counts)[of_chosen], chosen, -1)
+    kept = chosen >= 0
+    chosen, row = chosen[kept], row[kept]
+    pairs = Pairs(row, observations.column[chosen], observations.level[chosen])
+    mask = np.ones(n, dtype=bool)
+    mask[chosen] = False
+    return observations.select(mask), Pairs(*map(among.joined, pairs))
+
+
+def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:
+    """Draws ``start`` to ``start + n`` of those that a new generator would make; it stays new."""
+    own = copy.deepcopy(rng)
+    _skip(own, start)
+    return own.random(n, dtype=np.float32)
+
+
+def _skip(rng: np.random.Generator, n: int) -> None:
+    """Leave a new generator as n draws of float32 would; two are made of one step of it."""
+    rng.bit_generator.advance(n // 2)  # type: ignore[attr-defined]  # PCG64 has it
+    if n % 2:
+        rng.random(dtype=np.float32)
+
+
+def _random_places(counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Those with ratings in random order, and the place of each in it."""
+    order = rng.permutation(np.flatnonzero(counts))
+    return order, _places(order, counts.size)
+
+
+def _places(order: np.ndarray, n: int) -> np.ndarray:
+    """The place of each of n in an order, −1 for those that are not in it."""
+    place = np.full(n, -1, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    return place
+
+
+def _moved(place: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    return np.append(place, -1)[positions]  # an unknown position, −1, finds the last
+
+
+def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) -> Observations:
+    """These rows and columns in this order; transposing sorts columns within a row."""
+    turned = observations.take_rows(users).transpose().take_rows(items).transpose()
+    return Observations(turned.row_start, turned.column, turned.level, observations.n_levels[items])
+
+
+def _exchanged(
+    observations: Observations, users: np.ndarray, items: np.ndarray, group: Group
+) -> Observations:
+    """Those of the arranged rows that are this rank's, sent by the ranks that have them."""
+    row = np.repeat(_places(users, observations.n_rows).astype(np.int32), observations.row_counts)
+    column = _places(items, observations.n_columns).astype(np.int32)[observations.column]
+    own_row, own_column, own_level = group.exchanged(
+        lambda block: group.owner(row[block], users.size), row, column, observations.level
+    )
+    mine = group.share(users.size)
+    own_row -= mine.start
+    return Observations.from_triples(
+        own_row, own_column, own_level, mine.stop - mine.start, items.size,
+        observations.n_levels[items],
+    )  # fmt: skip
+
+
+def learn(
+    task: Task, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
+) -> FittedMatrix:
+    """Learn it, if there is anything to learn."""
+    if task.observations.n_entries:
+        learner = _LEARNERS[settings.factors]
+        return learner.fit(task.observations, task.validation, settings, checkpoints)
+    nothing = Observations.from_triples([], [], [], 0, 0, [])
+    blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
+    return FittedMatrix([blank], 0, [], False, [(None, None)])
+
+
+def in_order(model: MatrixModel, task: Task) -> MatrixModel:
+    """The model's arrays in the order of the ids; who was not learnt is a stranger."""
+    users, items = task.user_place, task.item_place
+    known = with_strangers(model) if model.n_rows else _blank_stranger(model)
+    width = max(int(task.n_levels.max()), 2) - 1
+    by_rows = _taken(known.by_rows, items, users, width)
+    _usual_steps(by_rows.steps, task.n_levels, items >= 0)
+    by_columns = _taken(known.by_columns, users, items, width)
+    return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=task.n_levels)
+
+
+def _blank_stranger(model: MatrixModel) -> MatrixModel:
+    """A stranger where nobody is known."""
+
+    def one(half: Half) -> Half:
+        n_factors, width = half.weights.shape[1], half.steps.shape[1]
+        return Half(
+            np.zeros((1, n_factors), np.float32), np.zeros(1, np.float32), np.zeros((1, width)),
+            half.factor_bias, np.full((1, n_factors), 0.5, np.float32),
+        )  # fmt: skip
+
+    return model._replace(by_rows=one(model.by_rows), by_columns=one(model.by_columns))
+
+
+def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
+    steps = half.steps[columns]
+    missing = np.zeros((steps.shape[0], width - steps.shape[1]))
+    taken = half._replace(
+        weights=half.weights[columns],
+        bias=half.bias[columns],
+        steps=np.hstack([steps, missing]),
+        factors=half.factors[rows],
+    )
+    if not half.bias_variance.size:
+        return taken
+    return taken._replace(
+        weights_variance=half.weights_variance[columns],
+        bias_variance=half.bias_variance[columns],
+        factors_variance=half.factors_variance[rows],
+    )
+
+
+def _usual_steps(steps: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
+    """Give those that were not learnt the usual thresholds of their scale; in place."""
+    for levels in np.unique(n_levels[~learnt]):
+        same = n_levels == levels
+        if (same & learnt).any():
+            steps[same & ~learnt] = steps[same & learnt].mean(axis=0)
+
+
+def stranger_on(model: MatrixModel, n_levels: int) -> MatrixModel:
+    """Put the last column, a stranger, on a scale of so many levels."""
+    levels, steps = model.n_levels.copy(), model.by_rows.steps.copy()
+    levels[-1] = n_levels
+    learnt = np.ones(levels.size, dtype=bool)
+    learnt[-1] = False
+    _usual_steps(steps, levels, learnt)
+    return model._replace(by_rows=model.by_rows._replace(steps=steps), n_levels=levels)

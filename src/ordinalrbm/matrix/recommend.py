@@ -1,0 +1,272 @@
+"""The best items of each row, in batches: never more scores at a time than fit into little memory.
+
+The worth of a rating on a scale with values x_1 < … < x_L is, on average,
+
+    x_1 + Σ_l (x_{l+1} − x_l) (1 − Φ(θ_l − μ)),
+
+one tail of the normal distribution per threshold. Means of a batch are one matrix product, and so
+are the variances of what is not known of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import normal32, thresholds
+from ordinalrbm.matrix.model import MatrixModel
+from ordinalrbm.runtime.jit import compiled, inlined
+
+_BATCH_BYTES = 64 * 2**20
+_INVERSE_ROOT_2PI = np.float32(0.3989422804014327)
+_FAR = np.float32(12.0)  # beyond this nothing is left of the tail
+
+
+class Best(NamedTuple):
+    """One line per recommendation: whose (place in the rows asked for), which, how good."""
+
+    query: np.ndarray
+    item: np.ndarray
+    rank: np.ndarray
+    score: np.ndarray
+
+
+# Given rows, a number n and the worth of levels from 0 to 1: batch after batch, the n best columns
+# of each row and their scores, in order; of empty places the score is −∞.
+Batches = Callable[[np.ndarray, int, np.ndarray], Iterable[tuple[np.ndarray, np.ndarray]]]
+
+
+class Ladder(NamedTuple):
+    """What each column contributes to the thresholds, and what passing one of them is worth.
+
+    Arrays are (L − 1, columns), so that loops run over columns. Beyond a column's last threshold
+    width and gain are zero.
+    """
+
+    first: np.ndarray  # (columns,) the lowest threshold
+    width: np.ndarray
+    gain: np.ndarray
+
+
+def best_items(
+    models: Sequence[MatrixModel],
+    rows: np.ndarray,
+    n: int,
+    worth: np.ndarray,
+    seen: Observations | None,
+) -> Best:
+    """The n columns with the greatest expected worth for each row.
+
+    Parameters
+    ----------
+    models : models to average over; they may have a stranger as last row and column
+    rows : positions of rows; −1 is the last one
+    n : how many
+    worth : (columns, L) what each level counts; says how many columns are to choose from
+    seen : what to leave out, if anything; rows beyond it have seen nothing
+    """
+    return ranked(partial(_batches, models, seen), rows, n, worth)
+
+
+def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Best:
+    """The n best columns of each row, by whoever finds them."""
+    n = min(n, worth.shape[0])
+    shares, low, high = _as_shares(worth)
+    best = _listed(list(batches(rows, n, shares)), n)
+    return best._replace(score=low * (1.0 - best.score) + high * best.score)
+
+
+def _batches(
+    models: Sequence[MatrixModel],
+    seen: Observations | None,
+    rows: np.ndarray,
+    n: int,
+    worth: np.ndarray,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """On the cores of this machine."""
+    ladders = [ladder_of(model.by_rows.steps, model.n_levels, worth) for model in models]
+    size = max(1, _BATCH_BYTES // (4 * 4 * worth.shape[0]))
+    for start in range(0, rows.size, size):
+        batch = rows[start : start + size]
+        scores = _scores(models, ladders, batch, worth)
+        if seen is not None:
+            _leave_out(scores, batch, seen.row_start, seen.column)
+        item = np.empty((batch.size, n), dtype=np.int32)
+        score = np.empty((batch.size, n), dtype=np.float32)
+        _select(scores, item, score)
+        yield item, score
+
+
+def _as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """The worth of levels from 0 to 1, and what these stand for.
+
+    Scores are float32, which has no room for large numbers nor for small differences of them.
+    """
+    low, high = float(worth.min()), float(worth.max())
+    half = high / 2 - low / 2  # which is finite, whatever the numbers
+    return (worth / 2 - low / 2) / (half or 1.0), low, high
+
+
+def _listed(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> Best:
+    """One line per recommendation, without the empty places of rows that have seen much."""
+    item = np.concatenate([np.zeros((0, n), np.int32), *(item for item, _ in parts)])
+    score = np.concatenate([np.zeros((0, n), np.float32), *(score for _, score in parts)])
+    query, rank = np.nonzero(score > -np.inf)
+    return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
+
+
+def ladder_of(steps: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> Ladder:
+    """Ladder of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
+    n_columns, width = worth.shape[0], worth.shape[1] - 1
+    unused = thresholds.unused(n_levels[:n_columns], width)
+    widths = np.where(unused, 0.0, np.exp(steps[:n_columns, :width]))
+    gains = np.where(unused, 0.0, np.diff(worth, axis=1))
+    return Ladder(
+        steps[:n_columns, 0].astype(np.float32),
+        np.ascontiguousarray(widths.T, dtype=np.float32),
+        np.ascontiguousarray(gains.T, dtype=np.float32),
+    )
+
+
+def _scores(
+    models: Sequence[MatrixModel], ladders: list[Ladder], rows: np.ndarray, worth: np.ndarray
+) -> np.ndarray:
+    """(rows, columns) expected worth, averaged over the models."""
+    n_columns = worth.shape[0]
+    scores = np.empty((rows.size, n_columns), dtype=np.float32)
+    scores[:] = worth[:, 0]
+    for model, ladder in zip(models, ladders, strict=True):
+        mean = _mean_above_first(model, ladder, rows, n_columns)
+        per_deviation = _inverse_deviation(model, rows, n_columns)
+        mean *= per_deviation
+        widths = np.exp(model.by_columns.steps[rows]).astype(np.float32)
+        _add_worth(mean, per_deviation, widths, ladder, np.float32(model.share), scores)
+    return scores
+
+
+def _mean_above_first(
+    model: MatrixModel, ladder: Ladder, rows: np.ndarray, n_columns: int
+) -> np.ndarray:
+    """(rows, columns) mean utility above the lowest threshold."""
+    own, other = model.by_rows, model.by_columns
+    by_rows, by_columns, _ = np.asarray(model.gains, dtype=np.float32)
+    middle = np.float32(0.0 if model.is_continuous else 0.5)
+    mean = (middle + by_rows * (own.factors[rows] - middle)) @ own.weights[:n_columns].T
+    mean += other.weights[rows] @ (middle + by_columns * (other.factors[:n_columns] - middle)).T
+    mean += own.bias[:n_columns] - ladder.first
+    mean += other.bias[rows, None]
+    return mean
+
+
+def _inverse_deviation(model: MatrixModel, rows: np.ndarray, n_columns: int) -> np.ndarray:
+    """One over the standard deviation of a utility; (rows, columns), or (rows, 1) where all agree.
+
+    With what is not known of a mean, if anything is said about that.
+    """
+    spread = np.float32(model.gains[2])
+    if not model.is_continuous:
+        return np.full((rows.size, 1), np.float32(1.0) / spread)
+    own, other = model.by_rows, model.by_columns
+    variance = _product_variance(
+        (own.factors[rows], own.factors_variance[rows]),
+        (own.weights[:n_columns], own.weights_variance[:n_columns]),
+    )
+    variance += _product_variance(
+        (other.weights[rows], other.weights_variance[rows]),
+        (other.factors[:n_columns], other.factors_variance[:n_columns]),
+    )
+    variance += own.bias_variance[:n_columns]
+    variance += other.bias_variance[rows, None]
+    variance += np.float32(1.0)
+    np.sqrt(variance, out=variance)
+    variance *= spread
+    return np.divide(np.float32(1.0), variance, out=variance)
+
+
+def _product_variance(
+    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]
+) -> np.ndarray:
+    """Of scalar products, from mean and variance of both; (rows of first, rows of second)."""
+    (a, a_variance), (b, b_variance) = first, second
+    return a_variance @ (b * b + b_variance).T + (a * a) @ b_variance.T
+
+
+@compiled(parallel=True)
+def _add_worth(
+    mean: Any, per_deviation: Any, widths: Any, ladder: Any, share: Any, scores: Any
+) -> None:
+    for row in prange(mean.shape[0]):
+        _add_worth_row(mean[row], per_deviation[row], widths[row], ladder, share, scores[row])
+
+
+@inlined
+def _add_worth_row(
+    mean: Any, per_deviation: Any, widths: Any, ladder: Any, share: Any, scores: Any
+) -> None:
+    # What is left of the mean above each threshold in turn, all columns at once.
+    for m in range(ladder.gain.shape[0]):
+        width, gain = ladder.width[m], ladder.gain[m]
+        if m > 0:
+            if per_deviation.size == 1:
+                for i in range(mean.size):
+                    mean[i] -= widths[m] * per_deviation[0] * width[i]
+            else:
+                for i in range(mean.size):
+                    mean[i] -= widths[m] * per_deviation[i] * width[i]
+        for i in range(mean.size):
+            scores[i] += share * gain[i] * _normal_below(mean[i])
+
+
+@inlined
+def _normal_below(x: Any) -> Any:
+    """Φ(x) in float32."""
+    far = min(abs(x), _FAR)
+    height, _ = normal32.exp_and_fall(np.float32(-0.5) * far * far)
+    tail = height * normal32.mills_ratio(far) * _INVERSE_ROOT_2PI
+    return tail if x < np.float32(0.0) else np.float32(1.0) - tail
+
+
+@compiled(parallel=True)
+def _leave_out(scores: Any, rows: Any, row_start: Any, column: Any) -> None:
+    for place in prange(rows.size):
+        row = rows[place]
+        if 0 <= row < row_start.size - 1:
+            _leave_out_row(scores[place], row_start[row], row_start[row + 1], column)
+
+
+@inlined
+def _leave_out_row(scores: Any, start: Any, stop: Any, column: Any) -> None:
+    for entry in range(start, stop):
+        scores[column[entry]] = -np.inf
+
+
+@compiled(parallel=True)
+def _select(scores: Any, item: Any, score: Any) -> None:
+    for row in prange(scores.shape[0]):
+        _select_row(scores[row], item[row], score[row])
+
+
+@inlined
+def _select_row(scores: Any, item: Any, best: Any) -> None:
+    """The best columns in order; of equal ones, the first. A place left empty has score −∞.
+
+    Insertion into a short sorted list: few columns get past its end.
+    """
+    for place in range(best.size):
+        best[place] = -np.inf
+        item[place] = -1
+    last = best.size - 1
+    for i in range(scores.size):
+        if scores[i] > best[last]:
+            place = last
+            while place > 0 and scores[i] > best[place - 1]:
+                best[place] = best[place - 1]
+                item[place] = item[place - 1]
+                place -= 1
+            best[place] = scores[i]
+            item[place] = i

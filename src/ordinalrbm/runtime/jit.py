@@ -1,0 +1,243 @@
+"""How this package compiles: one decorator, one honest cache, one word to the waiting user."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numba
+from numba.core import caching, event
+
+# Multiply-adds may be fused everywhere. Only sums over factors may also be reordered, so that LLVM
+# vectorises them: reordering elsewhere would undo the rounding tricks of the scalar functions.
+# NaN and infinity always keep their meaning, because the outermost thresholds are infinite.
+FUSED = {"contract", "nsz"}
+REORDERED = {"reassoc", "contract", "nsz"}
+# Division by zero gives infinity, as in NumPy: a check for it would be a branch in every lane.
+_COMMON: dict[str, Any] = {"error_model": "numpy"}
+
+
+_PACKAGE = Path(__file__).parents[1]
+_IMPORT = re.compile(r"^from ordinalrbm(?:\.(\S+))? import \(?([^()]*)", re.MULTILINE)
+
+
+@cache
+def _imports(path: Path) -> tuple[bytes, list[Path]]:
+    """What stands in a module, and the modules of the package that it imports when loaded."""
+    source = path.read_bytes()
+    found = []
+    for module, names in _IMPORT.findall(source.decode()):
+        home = _PACKAGE.joinpath(*module.split("."))
+        words = [name.split(" as ")[0].strip() for name in names.split(",")]
+        found += [home / f"{word}.py" for word in words]  # "from a import module"
+        found.append(home.with_suffix(".py"))
+    return source, [place for place in found if place.is_file()]
+
+
+@cache
+def _fingerprint(path: Path) -> str:
+    """Hash of a module and of all that it imports: a kernel inlines functions of these."""
+    seen: dict[Path, bytes] = {}
+    waiting = [path]
+    while waiting:
+        place = waiting.pop()
+        if place not in seen:
+            seen[place], more = _imports(place)
+            waiting += more
+    digest = hashlib.sha256()
+    for place in sorted(seen):
+        digest.update(seen[place])
+    return digest.hexdigest()
+
+
+def compiled(*, parallel: bool = False) -> Callable[[Callable], Any]:
+    """Compile a function with Numba and keep the machine code on disk, where there is a place."""
+
+    def decorate(function: Callable) -> Any:
+        if getattr(numba.config, "DISABLE_JIT", False):
+            return function
+        return Shared(function) if parallel else _dispatcher(function)
+
+    return decorate
+
+
+def _dispatcher(function: Callable, **options: Any) -> Any:
+    dispatcher = numba.njit(fastmath=FUSED, nogil=True, **_COMMON, **options)(function)
+    with suppress(RuntimeError):  # no folder can be written to: compiled anew each time
+        dispatcher._cache = _Cache(function)
+    return dispatcher
+
+
+# Machine code on disk
+
+
+class _Places(caching.CompileResultCacheImpl):
+    """Folders for machine code: what Numba tries in turn, but no home where there is none.
+
+    For who has no home, "~" stays as it is, and Numba would make a folder of that name.
+    """
+
+    _locator_classes = [  # noqa: RUF012
+        place
+        for place in caching.CompileResultCacheImpl._locator_classes
+        if os.path.isabs(os.path.expanduser("~")) or place is not caching.UserWideCacheLocator
+    ]
+
+
+class _Cache(caching.FunctionCache):
+    """Numba's cache with an honest stamp, and without which work goes on.
+
+    Numba looks only at the file in which a function stands, so that a change in an inlined
+    neighbour would go unnoticed and old code would run. The stamp is therefore replaced by a
+    fingerprint of all that could be inlined. A full disk or a damaged file is no reason to fail:
+    the code is compiled in memory.
+    """
+
+    _impl_class = _Places
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = _fingerprint(Path(function.__code__.co_filename))
+
+    def load_overload(self, *arguments: Any) -> Any:
+        try:
+            return super().load_overload(*arguments)
+        except Exception:  # whatever a damaged file leads to
+            with suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self, *arguments: Any) -> None:
+        with suppress(Exception):
+            super().save_overload(*arguments)
+
+
+def cache_folder(kernel: Any) -> str | None:
+    """Where the machine code of a kernel is kept; None if nowhere."""
+    own = kernel.threaded if isinstance(kernel, Shared) else kernel
+    return own._cache.cache_path if isinstance(getattr(own, "_cache", None), _Cache) else None
+
+
+# Threads
+
+
+class Shared:
+    """A kernel whose loop is shared among threads, in whatever way is safe.
+
+    After a fork, GNU OpenMP is of no use, and Numba ends a child that tries: there the loop is run
+    by one thread, in a twin that knows of no others. Numba's own threads (the layer "workqueue")
+    end a process in which two ask for them at a time: there callers take turns.
+    """
+
+    def __init__(self, function: Callable) -> None:
+        self.function = function
+        self.threaded = _dispatcher(function, parallel=True)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel."""
+        if _state.forked_off:
+            return self.alone(*arguments)
+        if threading_layer() == "workqueue":
+            with _state.turns:
+                return self.threaded(*arguments)
+        return self.threaded(*arguments)
+
+    @cached_property
+    def alone(self) -> Any:
+        """The twin that uses no threads, under a name of its own in the cache."""
+        own: Any = self.function
+        twin = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__)
+        twin.__qualname__, twin.__module__ = f"{own.__qualname__}_alone", own.__module__
+        return _dispatcher(twin)
+
+
+class _State:
+    """What has become of the threads of this process."""
+
+    def __init__(self) -> None:
+        self.turns = threading.Lock()
+        self.forked_off = False  # from a process that had started GNU OpenMP
+
+    def after_fork(self) -> None:
+        self.turns = threading.Lock()  # somebody in the other process may have held the old one
+        with suppress(ValueError):  # threads had not been started
+            self.forked_off |= numba.threading_layer() == "omp" and sys.platform == "linux"
+
+
+_state = _State()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_state.after_fork)
+
+
+def threading_layer() -> str:
+    """What Numba's threads are made of: "tbb", "omp" or "workqueue"; starts them."""
+    try:
+        return numba.threading_layer()
+    except ValueError:
+        numba.get_num_threads()
+        return numba.threading_layer()
+
+
+# What kernels are made of
+
+
+def inlined(function: Callable) -> Any:
+    """Compile a scalar function that becomes part of every kernel calling it."""
+    return numba.njit(fastmath=FUSED, forceinline=True, **_COMMON)(function)
+
+
+def called(function: Callable) -> Any:
+    """Compile a function that kernels call: for long code over arrays, compiled once for all."""
+    return numba.njit(fastmath=FUSED, nogil=True, **_COMMON)(function)
+
+
+def inlined_sum(function: Callable) -> Any:
+    """Compile a sum over factors that becomes part of every kernel calling it."""
+    return numba.njit(fastmath=REORDERED, forceinline=True, **_COMMON)(function)
+
+
+# A word to the waiting user
+
+
+class _Announcement(event.Listener):
+    """Says once per process that compiling takes a while."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, happening: event.Event) -> None:
+        dispatcher = (happening.data or {}).get("dispatcher")
+        module = getattr(getattr(dispatcher, "py_func", None), "__module__", "")
+        if not self.said and module.startswith("ordinalrbm."):
+            self.said = True
+            kept = "once; kept on disk for the next time"
+            if cache_folder(dispatcher) is None:
+                kept = "each time anew: NUMBA_CACHE_DIR may name a folder to keep it in"
+            say_aside(f"ordinalrbm: compiling the sampler for this machine ({kept}) ...")
+
+    def on_end(self, happening: event.Event) -> None:
+        """Nothing to say when it is over."""
+
+
+_announcement = _Announcement()
+event.register("numba:compile", _announcement)
+
+
+def say_aside(text: str) -> None:
+    """Say something on standard error, where there is one; it must not get among results."""
+    if sys.stderr is not None:
+        print(text, file=sys.stderr, flush=True)
+
+
+def compile_silently() -> None:
+    """Say nothing when compiling, for programs that were asked to be quiet."""
+    _announcement.said = True

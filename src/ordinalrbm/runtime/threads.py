@@ -1,0 +1,50 @@
+"""What all estimators do around their work: seeds, threads, a word when it was cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numba
+from sklearn.utils import check_random_state
+
+from ordinalrbm.runtime.jit import say_aside
+
+# Asking how many there are would start them, and a fork after that costs them.
+_MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
+
+
+def seed_from(random_state: Any, known: int | None = None) -> int:
+    """Seed of all that a call draws; a generator that is given moves on by one number.
+
+    ``known`` is a seed to take when any will do.
+
+    Examples
+    --------
+    >>> seed_from(0) == seed_from(0)
+    True
+    """
+    if random_state is None and known is not None:
+        return known
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+@contextmanager
+def threads(n_jobs: int | None) -> Iterator[None]:
+    """Run with so many threads, at most those that Numba was started with."""
+    before = numba.get_num_threads()
+    if n_jobs is not None and n_jobs != -1:
+        numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+def tell_of_interruption(n_epochs: int, best_epoch: int) -> None:
+    """Say which model is kept when learning was stopped by hand."""
+    say_aside(
+        f"ordinalrbm: learning was stopped after epoch {n_epochs}; "
+        f"the model of epoch {best_epoch}, the best so far, is kept."
+    )

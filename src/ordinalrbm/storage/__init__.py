@@ -1,0 +1,1 @@
+"""Files: bytes, checked contents, nothing half-written."""

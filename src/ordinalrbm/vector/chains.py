@@ -1,0 +1,121 @@
+"""The two phases of a learning step: which chains they keep, and what they say together."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.engine import gibbs as cpu
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.side import Batch, Side, Statistics
+from ordinalrbm.vector.model import (
+    Gradient,
+    VectorModel,
+    coins,
+    complete_rows,
+    factor_type,
+    side,
+    with_parameters,
+)
+from ordinalrbm.vector.posterior import gibbs
+
+FreePhase = Literal["contrastive", "persistent"]
+# The first updates must not follow chains that have not settled, but need not be exact either.
+_SETTLING_ITERATIONS = 30
+_SETTLING_TOLERANCE = 0.01
+_ROWS_AT_ONCE = 4096
+
+
+class Chains(NamedTuple):
+    """State of the chains between updates: only factors are kept, one byte each.
+
+    Attributes
+    ----------
+    clamped : (rows, K) factors given the answers, one chain per row
+    free : (chains, K) factors with the answers forgotten
+    free_side : the rows that the free chains are over, when these are not the data's own
+    contrastive : whether free chains start anew from the clamped ones at every update
+    """
+
+    clamped: np.ndarray
+    free: np.ndarray
+    free_side: Side | None
+    contrastive: bool
+
+
+def start_chains(
+    model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
+) -> Chains:
+    """Chains before the first update: drawn from the mean-field solution.
+
+    Persistent chains are a moderate number of complete rows when every row has every column (then
+    all rows share one free model), otherwise one per row, over that row's own columns.
+    """
+    rng = np.random.default_rng(seed)
+    clamped = _settled(model, this, rng)
+    gibbs(model, this, clamped, Batch(0, this.n_rows, seed, 0, 1))
+    if free_phase == "contrastive":
+        return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
+    if this.column.size < this.n_rows * this.bias.size:
+        return Chains(clamped, coins(this.n_rows, model, rng), None, contrastive=False)
+    over = side(model, complete_rows(model, min(n_chains, this.n_rows)))
+    return Chains(clamped, coins(over.n_rows, model, rng), over, contrastive=False)
+
+
+def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.ndarray:
+    """(rows, K) factors near where the answers put them."""
+    factors = np.empty((this.n_rows, model.n_factors), dtype=factor_type(model.units))
+    for start in range(0, this.n_rows, _ROWS_AT_ONCE):  # means are wider than what is kept of them
+        stop = min(start + _ROWS_AT_ONCE, this.n_rows)
+        part = this._replace(
+            row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
+        )
+        expected = np.full((stop - start, model.n_factors), 0.5 * model.units, dtype=np.float32)
+        cpu.mean_field(part, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
+        share = np.clip(expected / model.units, 0.0, 1.0)
+        factors[start:stop] = rng.binomial(model.units, share)
+    return factors
+
+
+def gradient(
+    model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float
+) -> Gradient:
+    """Clamped minus free expectation, per row; moves the chains.
+
+    ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows.
+    """
+    clamped = cpu.clamped_phase(this, chains.clamped, batch)
+    free, share = _free_statistics(model, this, chains, batch)
+    # By the number of rows, whose weights have mean one: a batch of light rows counts for less.
+    scale = np.float32(1.0 / (batch.stop - batch.start))
+    weights = scale * (clamped.weights - share * free.weights)
+    weights -= np.float32(precision * model.units) * model.weights
+    ends = scale * clamped.thresholds
+    return Gradient(
+        weights=weights,
+        bias=scale * (clamped.bias - share * free.bias),
+        factor_bias=scale * (clamped.factor_bias - share * free.factor_bias),
+        steps=thresholds.step_gradient(model.steps, ends, model.n_levels),
+    )
+
+
+def _free_statistics(
+    model: VectorModel, this: Side, chains: Chains, batch: Batch
+) -> tuple[Statistics, np.float32]:
+    """Statistics of the free phase, and how much they count to match the batch."""
+    if chains.free_side is not None:
+        over = with_parameters(chains.free_side, model)
+        everyone = batch._replace(start=0, stop=over.n_rows)
+        statistics = cpu.free_phase(over, chains.free, everyone)
+        return statistics, np.float32(_row_weight(this, batch) / over.n_rows)
+    if chains.contrastive:
+        rows = slice(batch.start, batch.stop)
+        chains.free[rows] = chains.clamped[rows]
+    return cpu.free_phase(this, chains.free, batch), np.float32(1.0)
+
+
+def _row_weight(this: Side, batch: Batch) -> float:
+    if this.row_weight.size:
+        return float(this.row_weight[batch.start : batch.stop].sum())
+    return float(batch.stop - batch.start)

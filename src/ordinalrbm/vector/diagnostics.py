@@ -1,0 +1,51 @@
+"""Chains to be judged by ArviZ: effective sample size, R-hat, traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm.engine import gibbs as cpu
+from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.errors import DataError
+from ordinalrbm.vector.model import VectorModel, factor_type
+from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs
+
+
+def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: int) -> np.ndarray:
+    """(chain, draw, row, factor) draws of the factors, chains started far from each other.
+
+    The first chain starts with every unit off, the second with every unit on, the others at random:
+    chains that have met in spite of that have forgotten their start.
+    """
+    kind = factor_type(model.units)
+    result = np.empty((n_chains, n_draws, this.n_rows, model.n_factors), dtype=kind)
+    rng = np.random.default_rng(seed)
+    for chain in range(n_chains):
+        share = rng.random((this.n_rows, model.n_factors)) if chain > 1 else float(chain)
+        shape = (this.n_rows, model.n_factors)
+        factors = rng.binomial(model.units, share, size=shape).astype(kind)
+        style = rng.choice(model.stretches.size, size=this.n_rows, p=model.style_weights)
+        this = this._replace(stretch=model.stretches[style].astype(np.float32))
+        batch = Batch(0, this.n_rows, seed + chain, 0, DEFAULT_BURN_IN)
+        cpu.clamped_sweep(this, factors, batch)
+        for draw in range(n_draws):
+            gibbs(model, this, factors, batch._replace(sweep=draw + 1, steps=1))
+            result[chain, draw] = factors
+    return result
+
+
+def to_arviz(draws: np.ndarray) -> Any:
+    """Draws in ArviZ's own container, with named dimensions."""
+    try:
+        import arviz
+    except ImportError as error:
+        raise DataError(
+            "Chain diagnostics need ArviZ; install it with pip install 'ordinalrbm[diagnostics]'."
+        ) from error
+    values: dict[str, Any] = {"posterior": {"factors": draws.astype(np.float64)}}
+    dims = {"factors": ["row", "factor"]}
+    if int(arviz.__version__.split(".")[0]) >= 1:
+        return arviz.from_dict(values, dims=dims)
+    return arviz.from_dict(**values, dims=dims)

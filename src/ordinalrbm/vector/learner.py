@@ -1,0 +1,235 @@
+"""The learning loop: epochs over batches of rows, watched on held-out answers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.storage.reader import Stored
+from ordinalrbm.training.checkpoint import (
+    NO_CHECKPOINTS,
+    Checkpoints,
+    State,
+    began,
+    counter,
+    flat,
+    flat_history,
+    packed,
+    taken,
+    taken_history,
+    unpack_into,
+)
+from ordinalrbm.training.loop import learn, refuse_divergence, refuse_nonsense
+from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
+from ordinalrbm.vector.adam import Moments, ascend, zero_moments
+from ordinalrbm.vector.chains import FreePhase, gradient, start_chains
+from ordinalrbm.vector.initial import by_weight, initial_model
+from ordinalrbm.vector.model import ARRAYS, Unanswered, VectorModel, side, with_parameters
+from ordinalrbm.vector.monitor import Monitor, set_aside
+from ordinalrbm.vector.styles import draw_styles, has_styles, with_styles
+
+# Share of the epochs in which the learning rate falls to zero.
+_FALL = 0.4
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the learner may be told; see :class:`ordinalrbm.CumulativeRBM` for each."""
+
+    n_factors: int
+    units: int
+    response_styles: int
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    gibbs_steps: int
+    free_phase: FreePhase
+    n_chains: int
+    weight_decay: float
+    unanswered: Unanswered
+    validation_fraction: float
+    patience: int
+    seed: int
+    verbose: bool
+
+
+class Record(NamedTuple):
+    """One line of the learning history; log probabilities are means per answer."""
+
+    epoch: int
+    pseudo_likelihood: float
+    validation: float
+    learning_rate: float
+    seconds: float
+
+
+class Fitted(NamedTuple):
+    """The model of the best epoch, and how learning went."""
+
+    model: VectorModel
+    best_epoch: int
+    history: list[Record]
+    interrupted: bool
+
+
+class _Learner:
+    """Everything that changes while learning; rows must already be in random order."""
+
+    def __init__(
+        self, observations: Observations, row_weight: np.ndarray | None, settings: Settings
+    ) -> None:
+        self.settings = settings
+        learnt, self.monitor = set_aside(
+            observations, settings.validation_fraction, settings.seed, row_weight
+        )
+        self.model = with_styles(
+            initial_model(
+                by_weight(learnt, row_weight), settings.n_factors, settings.units, settings.seed
+            ),
+            settings.response_styles,
+        )
+        self.this = side(self.model, learnt, settings.unanswered, row_weight)
+        if has_styles(self.model):
+            self.this = self.this._replace(stretch=np.ones(self.this.n_rows, dtype=np.float32))
+        self.chains = start_chains(
+            self.model, self.this, settings.free_phase, settings.n_chains, settings.seed
+        )
+        self.moments = zero_moments(self.model)
+        self.best, self.best_epoch = self.model, 0
+        self.history: list[Record] = []
+        self.schedule = Schedule(
+            settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience,
+            fall=_FALL,
+        )  # fmt: skip
+        self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether an epoch has ended."""
+        return self.best_epoch > 0
+
+    def goes_on(self) -> bool:
+        """Whether there is another epoch to learn."""
+        return self.schedule.rate() > 0.0
+
+    def epoch(self) -> None:
+        """One pass over the data, then a look at the held-out answers."""
+        epoch, rate = len(self.history) + 1, self.schedule.rate()
+        _epoch(self, self.this, epoch, rate, self.settings)
+        model = self.model
+        # Many units with the same weights are, together, as one with a larger one.
+        weights, arrays = np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS)
+        refuse_divergence(weights, arrays, model.steps)
+        held_out = seen = float("nan")
+        if self.monitor is not None:
+            monitor = self.monitor
+            hidden, known = monitor.measure(model, self.settings.unanswered)
+            refuse_nonsense(known, monitor.usual, monitor.seen.weight)
+            held_out, seen = monitor.held_out.mean(hidden), monitor.seen.mean(known)
+        seconds = time.perf_counter() - self.started
+        self.history.append(Record(epoch, seen, held_out, rate, seconds))
+        if self.schedule.after(held_out):
+            self.best, self.best_epoch = model.copy(), epoch
+
+    def state(self) -> State:
+        """All that is needed to go on from here."""
+        chains, units = self.chains, self.settings.units
+        state = {
+            **flat("model", self.model),
+            **flat("best", self.best),
+            **flat("moments", self.moments),
+            **flat("n_slowed", self.schedule.n_slowed),
+            **flat_history(self.history),
+            "clamped": packed(chains.clamped, units),
+        }
+        if not chains.contrastive:  # else they start anew at every update
+            state["free"] = packed(chains.free, units)
+        return state
+
+    def _unwatched(self) -> list[str]:
+        """What the history has no numbers of."""
+        watched = {
+            "validation": self.monitor is not None and self.monitor.held_out.weight.size,
+            "pseudo_likelihood": self.monitor is not None and self.monitor.seen.weight.size,
+        }
+        return [name for name, there_is in watched.items() if not there_is]
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        chains, units = self.chains, self.settings.units
+        history = taken_history(state, Record, unwatched=self._unwatched())
+        values = (line.validation for line in history)
+        self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
+        self.model, self.best = (self._taken_model(name, state) for name in ("model", "best"))
+        self.best_epoch = self.schedule.best_epoch
+        self.moments = Moments(
+            taken("moments.first", state, self.moments.first),
+            taken("moments.second", state, self.moments.second, low=0.0),
+        )
+        unpack_into(chains.clamped, "clamped", state, units)
+        if not chains.contrastive:
+            unpack_into(chains.free, "free", state, units)
+        self.history, self.started = history, began(history)
+
+    def _taken_model(self, name: str, state: State) -> VectorModel:
+        """A model of the state, which must be such as a model file may hold."""
+        stored = Stored(state, {"units": self.settings.units})
+        VectorModel.from_stored(stored.under(f"{name}."), self.model.n_levels.tolist())
+        return taken(name, state, self.model)
+
+
+def fit(
+    observations: Observations,
+    row_weight: np.ndarray | None,
+    settings: Settings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> Fitted:
+    """Learn a model; rows must already be in random order.
+
+    Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
+    none, and the interruption goes through.
+    """
+    learner = _Learner(observations, row_weight, settings)
+    interrupted = learn(
+        learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose,
+        watched="held-out",
+    )  # fmt: skip
+    best, best_epoch = learner.best, learner.best_epoch
+    if not interrupted and _is_kept(learner.model, best, learner.monitor, settings):
+        best, best_epoch = learner.model, len(learner.history)
+    return Fitted(best, best_epoch, learner.history, interrupted)
+
+
+def _is_kept(
+    last: VectorModel, best: VectorModel, monitor: Monitor | None, settings: Settings
+) -> bool:
+    """Whether the last epoch is kept, rather than the one that mean-field found best.
+
+    Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
+    the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
+    stays unless draws show clearly that it is worse, by overfitting.
+    """
+    return monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
+
+
+def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Settings) -> None:
+    """One pass over the data in batches of neighbouring rows, taken in random order."""
+    model, n_rows = learner.model, this.n_rows
+    starts = np.arange(0, n_rows, settings.batch_size)
+    precision = settings.weight_decay / n_rows
+    order = np.random.default_rng([settings.seed, epoch]).permutation(starts.size)
+    styles = np.ones(model.stretches.size)  # one made-up row of each keeps all possible
+    for count, start in enumerate(starts[order]):
+        stop = min(int(start) + settings.batch_size, n_rows)
+        batch = Batch(int(start), stop, settings.seed, epoch, settings.gibbs_steps)
+        current = with_parameters(this, model)
+        styles += draw_styles(model, current, learner.chains.clamped, batch)
+        uphill = gradient(model, current, learner.chains, batch, precision)
+        n_steps = (epoch - 1) * starts.size + count + 1
+        ascend(model, uphill, learner.moments, n_steps, rate)
+    model.style_weights[:] = styles / styles.sum()

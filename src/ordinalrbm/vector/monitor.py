@@ -1,0 +1,138 @@
+"""How learning is watched: answers hidden from it, and answers hidden only from the watcher."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.vector.model import Unanswered, VectorModel, level_counts, of_answers, side
+from ordinalrbm.vector.posterior import draws, mean_field
+from ordinalrbm.vector.predict import Cells, log_of_level, mixed, probabilities
+
+# So many rows are watched at most: enough for a standard error of about 0.005 nats.
+_WATCHED_ROWS = 4000
+_DRAWS = 50
+# Standard errors of a difference that are more than chance.
+_CLEARLY = 2.0
+# Share of the answers that are seen by learning and hidden from the watcher, if none is held out.
+_SEEN = 0.05
+# Every question has so many answers more, evenly over its levels: some have few of their own.
+_EVEN_ANSWERS = 5.0
+
+
+class Watched(NamedTuple):
+    """Answers to be predicted, and the weight of each, that of its row."""
+
+    cells: Cells
+    weight: np.ndarray
+
+    def mean(self, values: np.ndarray) -> float:
+        """Of a number per answer; NaN where there are none."""
+        return float(np.average(values, weights=self.weight)) if values.size else np.nan
+
+
+class Monitor(NamedTuple):
+    """Rows that are watched: what they show, and the answers that are to be predicted from it.
+
+    ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may
+    be none. ``seen`` answers are learnt from, but hidden from the watcher: their likelihood given
+    the other answers is the pseudo-likelihood of the training data. ``usual`` are their log
+    probabilities without a model.
+    """
+
+    shown: Observations
+    held_out: Watched
+    seen: Watched
+    usual: np.ndarray
+
+    def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[np.ndarray, np.ndarray]:
+        """Log probabilities of the held-out and of the seen answers, by mean-field."""
+        this = side(model, self.shown, unanswered)
+        found = mean_field(model, this)
+        held_out, seen = (
+            log_of_level(mixed(model, this, found, cells), cells.level)
+            for cells in (self.held_out.cells, self.seen.cells)
+        )
+        return held_out, seen
+
+    def is_worse(
+        self, model: VectorModel, other: VectorModel, unanswered: Unanswered, seed: int
+    ) -> bool:
+        """Whether a model predicts the held-out answers worse than another, beyond chance."""
+        weight = self.held_out.weight
+        if not weight.size:
+            return False
+        first, second = (self._by_draws(each, unanswered, seed) for each in (model, other))
+        lost, deviation, size = spread_of(second - first, weight)
+        return bool(lost > _CLEARLY * deviation / np.sqrt(size))
+
+    def _by_draws(self, model: VectorModel, unanswered: Unanswered, seed: int) -> np.ndarray:
+        """Log probability of each held-out answer, by sampling: slower and unbiased."""
+        chain = draws(model, side(model, self.shown, unanswered), _DRAWS, seed)
+        cells = self.held_out.cells
+        return log_of_level(probabilities(model, chain, cells), cells.level)
+
+
+def spread_of(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
+    """Mean, standard deviation, and of how many equal ones the weights make the mean."""
+    mean = float(np.average(values, weights=weight))
+    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weight)))
+    total = weight.sum(dtype=np.float64)
+    return mean, deviation, float(total**2 / np.square(weight, dtype=np.float64).sum())
+
+
+def set_aside(
+    observations: Observations, fraction: float, seed: int, row_weight: np.ndarray | None = None
+) -> tuple[Observations, Monitor | None]:
+    """Answers to learn from, and a monitor of the rest.
+
+    Answers are hidden, not rows: a model of answers is asked for answers. In large data only the
+    first rows are watched (their order is random by now), so that watching stays cheap.
+    """
+    rng = np.random.default_rng(seed)
+    n_rows = min(observations.n_rows, _WATCHED_ROWS)
+    n_watched = int(observations.row_start[n_rows])
+    draw = rng.random(n_watched)
+    held_out, seen = draw < fraction, draw >= 1.0 - (fraction or _SEEN)
+    if not seen.any() or not (held_out.any() or fraction == 0.0):
+        return observations, None
+    learnt = np.ones(observations.n_entries, dtype=bool)
+    learnt[:n_watched] = ~held_out
+    to_learn = observations.select(learnt)
+    watched = observations.take_rows(np.arange(n_rows))
+    weight = None if row_weight is None else row_weight[:n_rows]
+    hidden, known = _watched(watched, held_out, weight), _watched(watched, seen, weight)
+    counts, cells = level_counts(to_learn, row_weight), known.cells
+    return to_learn, Monitor(
+        shown=watched.select(~(held_out | seen)),
+        held_out=hidden,
+        seen=known,
+        usual=usual(counts, to_learn.n_levels, cells.column, cells.level),
+    )
+
+
+def _watched(
+    observations: Observations, chosen: np.ndarray, row_weight: np.ndarray | None
+) -> Watched:
+    part = observations.select(chosen)
+    return Watched(Cells(part.row_start, part.column, part.level), of_answers(part, row_weight))
+
+
+def usual(
+    counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray
+) -> np.ndarray:
+    """Log probability of answers by how often each was given to that question.
+
+    What a model must not be worse than, which starts there.
+    """
+    alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
+    return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))
+
+
+def usual_rating(learnt: Observations, level: np.ndarray) -> np.ndarray:
+    """The same of a model that starts with all items alike: by how often each level was given."""
+    counts = np.bincount(learnt.level, minlength=int(learnt.n_levels.max()))
+    nowhere = np.zeros(level.size, dtype=np.intp)
+    return usual(counts[None], np.array([counts.size]), nowhere, level)

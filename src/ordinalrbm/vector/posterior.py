@@ -1,0 +1,167 @@
+"""P(h | v): by mean-field, and by Gibbs sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import entr, softmax
+
+from ordinalrbm.engine import gibbs as cpu
+from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.vector.model import VectorModel, factor_type
+from ordinalrbm.vector.styles import draw_styles, drawn, has_styles, probabilities
+
+TOLERANCE = 1e-4
+MAX_ITERATIONS = 200
+# Mean-field starts the chains close to where they live, so that they need little time to settle.
+DEFAULT_BURN_IN = 20
+# Response styles less probable than this are not looked at.
+_IMPROBABLE = 1e-3
+
+
+class State(NamedTuple):
+    """Factors of each row (units on, expected or drawn), and the stretch of its levels' ends.
+
+    The stretch is an array of length zero in a model without response styles.
+    """
+
+    factors: np.ndarray
+    stretch: np.ndarray
+
+
+class Component(NamedTuple):
+    """What mean-field says of all rows, were they of one response style.
+
+    ``weight`` is the probability of that style for each row, ``change`` the last change of a row's
+    factor probabilities in the iteration.
+    """
+
+    state: State
+    weight: np.ndarray
+    change: np.ndarray
+
+
+class Posterior(NamedTuple):
+    """P(h | v) by mean-field: one component per response style, a single one without styles."""
+
+    components: list[Component]
+
+    @property
+    def factors(self) -> np.ndarray:
+        """Expected factors of each row (units on, 0 to ``units``)."""
+        first, *others = self.components
+        if not others:
+            return first.state.factors
+        total = np.zeros_like(first.state.factors)
+        for part in self.components:
+            total += part.weight[:, None].astype(np.float32) * part.state.factors
+        return total
+
+    @property
+    def style_weights(self) -> np.ndarray:
+        """(rows, G) probability of each response style."""
+        return np.stack([part.weight for part in self.components], axis=1)
+
+    @property
+    def change(self) -> np.ndarray:
+        """The last change of each row's factor probabilities, in any style that it may have."""
+        likely = [np.where(part.weight > 0.01, part.change, 0.0) for part in self.components]
+        return np.max(likely, axis=0)
+
+    @property
+    def n_unconverged(self) -> int:
+        """Rows whose mean-field iteration had not settled."""
+        return int(np.count_nonzero(self.change > TOLERANCE))
+
+
+def mean_field(model: VectorModel, this: Side) -> Posterior:
+    """Fixed point of the factorised approximation, each row by itself, in each style."""
+    start = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
+    if not has_styles(model):
+        change = cpu.mean_field(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
+        nothing = np.zeros(0, dtype=np.float32)
+        state, weight = State(start, nothing), np.ones(this.n_rows)
+        return Posterior([Component(state, weight, change / model.units)])
+    return _over_styles(model, this, start)
+
+
+def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior:
+    """Mean-field in each style that a row may have, and how probable that style is."""
+    usual = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
+    styled = this._replace(stretch=usual)
+    cpu.mean_field(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
+    possible = _possible(probabilities(model, this, start, 0, this.n_rows))
+    parts: list[Component] = []
+    bounds = np.full(possible.shape, -np.inf)
+    for g, stretch in enumerate(model.stretches):
+        rows = np.flatnonzero(possible[:, g])
+        factors, stretched = start.copy(), np.full(this.n_rows, stretch, dtype=np.float32)
+        styled = this._replace(stretch=stretched)
+        change = cpu.mean_field(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
+        parts.append(Component(State(factors, stretched), np.ones(0), change / model.units))
+        bounds[rows, g] = _log_joint(model, this, factors, stretch)[rows]
+    weights = softmax(bounds + np.log(model.style_weights), axis=1)
+    return Posterior([part._replace(weight=w) for part, w in zip(parts, weights.T, strict=True)])
+
+
+def _possible(chances: np.ndarray) -> np.ndarray:
+    """(rows, G) styles worth a look: those not improbable at the usual one's factors, and next."""
+    possible = chances > _IMPROBABLE
+    wider = possible.copy()
+    wider[:, 1:] |= possible[:, :-1]
+    wider[:, :-1] |= possible[:, 1:]
+    return wider
+
+
+def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: float) -> np.ndarray:
+    """Log P*(h) P(v | h) and the entropy of the factors, at their mean; (rows,).
+
+    What is left out, the fluctuations around the mean, hardly depends on the style.
+    """
+    level = cpu.log_levels(this, factors, 0, this.n_rows, np.array([stretch]))[:, 0]
+    share = factors.astype(np.float64) / model.units
+    entropy = model.units * (entr(share) + entr(1.0 - share)).sum(axis=1)
+    return level + cpu.half_squares(this, factors) + factors @ model.factor_bias + entropy
+
+
+def draws(
+    model: VectorModel,
+    this: Side,
+    n_draws: int,
+    seed: int,
+    *,
+    burn_in: int = DEFAULT_BURN_IN,
+    thin: int = 1,
+) -> Iterator[State]:
+    """Draws of the factors and the styles given the answers, one chain per row.
+
+    Each is in the same arrays, changed in place: copy what should be kept.
+    """
+    start = mean_field(model, this)
+    rng = np.random.default_rng(seed)
+    # Parameters far out leave mean-field without an answer; a chain can start anywhere.
+    share = np.nan_to_num(np.clip(start.factors / model.units, 0.0, 1.0), nan=0.5)
+    factors = rng.binomial(model.units, share).astype(factor_type(model.units))
+    if has_styles(model):
+        this = this._replace(stretch=drawn(model, start.style_weights, 0, seed, 0))
+    everyone = Batch(0, this.n_rows, seed, 0, burn_in)
+    cpu.clamped_sweep(this, factors, everyone)
+    for sweep in range(1, n_draws + 1):
+        gibbs(model, this, factors, everyone._replace(sweep=sweep, steps=thin))
+        yield State(factors, this.stretch)
+
+
+def gibbs(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> None:
+    """Draw styles given the factors, then factors given the styles; in place."""
+    draw_styles(model, this, factors, batch)
+    cpu.clamped_sweep(this, factors, batch)
+
+
+def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> np.ndarray:
+    """Posterior means of the factors from draws."""
+    total = np.zeros((this.n_rows, model.n_factors), dtype=np.float32)
+    for state in draws(model, this, n_draws, seed):
+        total += state.factors
+    return total / np.float32(n_draws)

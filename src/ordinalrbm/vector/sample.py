@@ -1,0 +1,50 @@
+"""Answers that the model makes up: whole rows, or the gaps of given ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ordinalrbm.engine import gibbs
+from ordinalrbm.engine.philox import Purpose, uniforms
+from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.vector.model import VectorModel, coins, complete_rows, side
+from ordinalrbm.vector.posterior import State, draws
+from ordinalrbm.vector.predict import Cells, all_cells, probabilities
+
+# Gibbs steps from a fair coin to a row of the model; chains are independent of each other.
+FREE_STEPS = 500
+# Steps between two imputations of the same row, so that they differ as independent ones would.
+STEPS_BETWEEN = 10
+
+
+def rows(model: VectorModel, n_rows: int, seed: int, n_steps: int = FREE_STEPS) -> np.ndarray:
+    """(n_rows, N) levels drawn from the model, each row from a chain of its own."""
+    over = side(model, complete_rows(model, n_rows))
+    rng = np.random.default_rng(seed)
+    factors = coins(n_rows, model, rng)
+    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, n_steps))
+    style = rng.choice(model.stretches.size, size=n_rows, p=model.style_weights)
+    state = State(factors, model.stretches[style].astype(np.float32))
+    levels = _answers(model, state, all_cells(n_rows, model.n_levels.size), seed, 0)
+    return levels.reshape(n_rows, -1)
+
+
+def gaps(
+    model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int
+) -> Iterator[np.ndarray]:
+    """Random answers for some cells given the row's answers: multiple imputation."""
+    steps = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
+    for draw, state in enumerate(steps, start=1):
+        yield _answers(model, state, cells, seed, draw)
+
+
+def _answers(model: VectorModel, state: State, cells: Cells, seed: int, sweep: int) -> np.ndarray:
+    """One level for each cell given factors and style, by inversion."""
+    distribution = probabilities(model, [state], cells)
+    row = np.repeat(np.arange(cells.row_start.size - 1), np.diff(cells.row_start))
+    uniform = uniforms(seed, row, cells.column, sweep, Purpose.ANSWER, 0)
+    below = np.cumsum(distribution, axis=1)
+    level = (below < uniform[:, None]).sum(axis=1)
+    return np.minimum(level, model.n_levels[cells.column] - 1).astype(np.int16)

@@ -1,0 +1,91 @@
+"""How uncertain a prediction by mean-field is: the linear-response correction.
+
+Mean-field puts the factors' means into P(v_j | h) as if they were known; the distributions come out
+too narrow. At its fixed point, the covariance of the factors follows from how the fixed point would
+move: Cov(h | v) = (D⁻¹ − Wᵀ V W)⁻¹, with D the variances of independent factors and V those of the
+utilities given their levels. The utility of a question then has variance 1 + w_jᵀ Cov w_j instead
+of 1. Its mean, and with it the median level, stays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine.side import Side
+from ordinalrbm.vector.model import VectorModel
+
+_CHUNK = 2**22  # numbers in the (rows, K, K) arrays that are held at a time: 32 MB each
+# A factor that is certain has no variance; it must not have an infinite precision either.
+_SMALLEST_VARIANCE = 1e-6
+# Beyond this the response is that of a fixed point about to become unstable: not believed.
+_LARGEST_GAIN = 0.995
+
+
+def utility_spread(
+    model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None = None
+) -> np.ndarray:
+    """(rows, N) standard deviation of each question's utility given the row's answers.
+
+    Only for the ``wanted`` rows (a mask), if given; it is one for the others.
+    """
+    n_rows, n_columns, n_factors = this.n_rows, model.bias.size, model.n_factors
+    pairs = np.einsum("ik,il->ikl", model.weights, model.weights, dtype=np.float64)
+    pairs = pairs.reshape(n_columns, -1)
+    spread = np.ones((n_rows, n_columns))
+    wanted = np.ones(n_rows, dtype=bool) if wanted is None else wanted
+    size = max(1, _CHUNK // n_factors**2)
+    for start in range(0, n_rows, size):
+        stop = min(start + size, n_rows)
+        some = wanted[start:stop]
+        share = factors[start:stop][some].astype(np.float64) / model.units
+        variance = np.maximum(model.units * share * (1.0 - share), _SMALLEST_VARIANCE)
+        coupling = _level_variance(model, this, factors, start, stop)[some] @ pairs
+        coupling = coupling.reshape(-1, n_factors, n_factors)
+        covariance = _response(variance, coupling).reshape(-1, n_factors**2)
+        spread[start:stop][some] = np.sqrt(1.0 + np.maximum(covariance @ pairs.T, 0.0))
+    return spread
+
+
+def _response(variance: np.ndarray, coupling: np.ndarray) -> np.ndarray:
+    """(D⁻¹ − C)⁻¹, written as D^½ (I − D^½ C D^½)⁻¹ D^½ to be well scaled.
+
+    Along a direction in which the fixed point is not stable there is no such covariance; factors
+    are then taken as independent there, which is what mean-field says.
+    """
+    root = np.sqrt(variance)
+    scaled = coupling * root[:, :, None] * root[:, None, :]
+    try:
+        precision = _LARGEST_GAIN * np.eye(variance.shape[1]) - scaled
+        np.linalg.cholesky(precision)
+        inner = np.linalg.inv(precision + (1.0 - _LARGEST_GAIN) * np.eye(variance.shape[1]))
+    except np.linalg.LinAlgError:  # some row is not stable: direction by direction, then
+        values, vectors = np.linalg.eigh(scaled)
+        gain = 1.0 / (1.0 - np.where(values < _LARGEST_GAIN, values, 0.0))
+        inner = (vectors * gain[:, None, :]) @ vectors.transpose(0, 2, 1)
+    return inner * root[:, :, None] * root[:, None, :]
+
+
+def _level_variance(
+    model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int
+) -> np.ndarray:
+    """(rows, N) variance of the utility given its level and the factors; 0 where absent."""
+    first, last = this.row_start[start], this.row_start[stop]
+    row = np.repeat(np.arange(stop - start), np.diff(this.row_start[start : stop + 1]))
+    column, level = this.column[first:last], this.level[first:last].astype(np.intp)
+    mean = model.bias + factors[start:stop].astype(np.float64) @ model.weights.T
+    centre = mean[row, column]
+    stretch = this.stretch[start:stop][row] if this.stretch.size else 1.0
+    low = stretch * this.thresholds[column, level] - centre
+    high = stretch * this.thresholds[column, level + 1] - centre
+    at_low, at_high = normal_reference.edge_densities(low, high)
+    shift = normal_reference.truncated_mean(low, high)
+    ends = _finite(low) * at_low - _finite(high) * at_high
+    result = np.zeros((stop - start, model.bias.size))
+    result[row, column] = np.clip(1.0 + ends - shift * shift, 0.0, 1.0)
+    return result
+
+
+def _finite(x: np.ndarray) -> np.ndarray:
+    """Zero instead of infinity: the density there is zero, and so is the product."""
+    return np.where(np.isinf(x), 0.0, x)
