@@ -57,14 +57,14 @@ GPU = Machine("H200", 1.70e-11, 40e9, 5e-5, 0.004)
 def received(shape: Ratings, size: int) -> float:
     """Bytes that a rank receives per epoch, on average over those with and without widths."""
     others = (size - 1) / size
-    width, steps = 1 + shape.factors, shape.levels - 1
+    width, cutpoints = 1 + shape.factors, shape.levels - 1
     # Slope and diagonal, two images; then two directions, means and variances.
     columns = (4 + 4) * shape.table
     # Systems of the widths, and then steps, widths and variances, in every other epoch.
-    widths = 0.5 * DOUBLE * shape.columns * (steps**2 + 3 * steps)
+    gaps = 0.5 * DOUBLE * shape.columns * (cutpoints**2 + 3 * cutpoints)
     # Twice: sums over all rows, there and back; two turns, by rank 0.
     small = 2 * DOUBLE * (2 * (width**2 + 2 * width) + 2 * (2 * width**2 + width))
-    return others * (columns + widths + small)
+    return others * (columns + gaps + small)
 
 
 def messages(size: int) -> float:
@@ -142,20 +142,20 @@ def count(data: str, rank: int, size: int, folder: Path) -> None:
 
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.matrix import gaussian
-    from ordinalrbm.matrix.gaussian_backends import machine_for
-    from ordinalrbm.matrix.prepare import arrange
+    from ordinalrbm.matrix.gaussian_backends import backend_for
+    from ordinalrbm.matrix.prepare import prepare
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
-    task = arrange(read_ratings(split(data)[0]), None, 0.05, seed=0)
-    machine = machine_for("cpu")
-    seen = machine.data(task.observations)
-    start = gaussian.start(task.observations, 100, True, seed=0)
-    parties = machine.placed(start)
+    data = prepare(read_ratings(split(data)[0]), None, 0.05, seed=0)
+    machine = backend_for("cpu")
+    seen = machine.data(data.observations)
+    start = gaussian.start(data.observations, 100, True, seed=0)
+    parties = machine.to_device(start)
     counter = Counter(dist, rank, size)
     for number in (1, 2):
         parties = gaussian.epoch(seen, parties, number)
     shape = Ratings(
-        task.observations.n_entries, task.observations.n_rows, task.observations.n_columns,
+        data.observations.n_entries, data.observations.n_rows, data.observations.n_columns,
         start.rows.mean.shape[1] - 1,
     )  # fmt: skip
     found = {"bytes": counter.bytes / 2, "calls": counter.calls / 2, "shape": shape}

@@ -22,14 +22,14 @@ N_COLUMNS, N_FACTORS, N_ROWS, N_TEST, MISSING = 30, 5, 20_000, 5_000, 0.3
 
 def known_model(rng: np.random.Generator) -> VectorModel:
     n_levels = np.resize([2, 3, 5, 7], N_COLUMNS).astype(np.int32)
-    steps = np.zeros((N_COLUMNS, 6))
-    steps[:, 0] = rng.normal(-0.8, 0.4, N_COLUMNS)
-    steps[:, 1:] = np.log(rng.uniform(0.4, 1.2, (N_COLUMNS, 5)))
+    cutpoints = np.zeros((N_COLUMNS, 6))
+    cutpoints[:, 0] = rng.normal(-0.8, 0.4, N_COLUMNS)
+    cutpoints[:, 1:] = np.log(rng.uniform(0.4, 1.2, (N_COLUMNS, 5)))
     weights = rng.normal(0.0, 0.6, (N_COLUMNS, N_FACTORS)).astype(np.float32)
     bias = (-0.5 * weights.sum(axis=1) + rng.normal(0, 0.3, N_COLUMNS)).astype(np.float32)
     # With the middle of the factors as their likely state: the squared means favour the ends.
     tilt = -(0.5 * (1 - MISSING) * (weights**2).sum(axis=0) + (1 - MISSING) * bias @ weights)
-    return VectorModel(weights, bias, tilt.astype(np.float32), steps, n_levels)
+    return VectorModel(weights, bias, tilt.astype(np.float32), cutpoints, n_levels)
 
 
 def simulate(model: VectorModel, n_rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -32,20 +32,20 @@ def measure(name: str) -> dict[str, list[float]]:
 
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.matrix import gaussian
-    from ordinalrbm.matrix.gaussian_backends import machine_for
-    from ordinalrbm.matrix.prepare import arrange
+    from ordinalrbm.matrix.gaussian_backends import backend_for
+    from ordinalrbm.matrix.prepare import prepare
 
     train, _, _ = split(name)
-    task = arrange(read_ratings(train), None, 0.05, seed=0)
-    machine = machine_for("cpu")
-    data = machine.data(task.observations)
-    parties = machine.placed(gaussian.start(task.observations, 2 * FACTORS, True, seed=0))
+    data = prepare(read_ratings(train), None, 0.05, seed=0)
+    backend = backend_for("cpu")
+    data = backend.data(data.observations)
+    parties = backend.to_device(gaussian.start(data.observations, 2 * FACTORS, True, seed=0))
     wall, busy = [], []
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, EPOCHS + 1):
             began = time.perf_counter(), time.process_time()
             parties = gaussian.epoch(data, parties, number)
-            machine.likelihood(parties, (FACTORS, FACTORS), task.validation)
+            backend.likelihood(parties, (FACTORS, FACTORS), data.validation)
             wall.append(time.perf_counter() - began[0])
             busy.append(time.process_time() - began[1])
     return {"wall": wall[1:], "busy": busy[1:]}

@@ -25,13 +25,13 @@ def hand_made(weights, labels, *, thresholds=(-0.5, 0.7), bias=None, units=1, na
     """An estimator whose parameters are given: N columns on the same scale, K factors."""
     weights = np.array(weights, dtype=np.float32)
     n_columns, n_factors = weights.shape
-    steps = np.r_[thresholds[0], np.log(np.diff(thresholds))]
+    cutpoints = np.r_[thresholds[0], np.log(np.diff(thresholds))]
     model = orbm.CumulativeRBM(n_factors=n_factors, units_per_factor=units)
     model.model_ = VectorModel(
         weights=weights,
         bias=np.zeros(n_columns, np.float32) if bias is None else np.array(bias, np.float32),
         factor_bias=np.linspace(-0.4, 0.3, n_factors).astype(np.float32),
-        steps=np.tile(steps, (n_columns, 1)),
+        cutpoints=np.tile(cutpoints, (n_columns, 1)),
         n_levels=np.full(n_columns, len(labels), dtype=np.int32),
         units=units,
     )

@@ -67,10 +67,10 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
         start = time.perf_counter()
         fitted = binary_learner.fit(known, held_out, how)
         seconds = time.perf_counter() - start
-        ends = [line.seconds for line in fitted.history]
+        bounds = [line.seconds for line in fitted.history]
         print(
             f"batches of {batch_size}: {seconds:.2f} s in all, epochs "
-            + " ".join(f"{each:.2f}" for each in np.diff(ends, prepend=0.0))
+            + " ".join(f"{each:.2f}" for each in np.diff(bounds, prepend=0.0))
             + " s, held out "
             + " ".join(f"{line.validation:.4f}" for line in fitted.history),
             flush=True,

@@ -22,7 +22,7 @@ from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix.gpu.fold_in import OnGpu as Folding
 from ordinalrbm.matrix.gpu.recommend import OnGpu
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, probabilities, with_strangers
+from ordinalrbm.matrix.predict import Pairs, probabilities, with_cold_start
 from ordinalrbm.matrix.recommend import best_items
 
 WORTH = np.tile(np.arange(1.0, LEVELS + 1), (FILMS, 1))
@@ -34,11 +34,11 @@ def random_model(n_rows: int, n_factors: int, is_continuous: bool, device) -> Ma
     def numbers(*shape: int, size: float = 1.0) -> np.ndarray:
         return (size * torch.randn(shape, device=device)).cpu().numpy()
 
-    def half(n_columns: int, n_acting: int, steps: np.ndarray) -> Half:
+    def half(n_columns: int, n_acting: int, cutpoints: np.ndarray) -> Half:
         factors = numbers(n_acting, n_factors)
         plain = Half(
             weights=numbers(n_columns, n_factors, size=0.5 / np.sqrt(n_factors)),
-            bias=numbers(n_columns, size=0.5), steps=steps,
+            bias=numbers(n_columns, size=0.5), cutpoints=cutpoints,
             factor_bias=np.zeros(n_factors, np.float32),
             factors=factors if is_continuous else (factors > 0).astype(np.float32),
         )  # fmt: skip
@@ -50,12 +50,12 @@ def random_model(n_rows: int, n_factors: int, is_continuous: bool, device) -> Ma
             factors_variance=np.full_like(factors, 0.2),
         )
 
-    ends = np.array(ENDS)
-    steps = np.tile(np.append(ends[0], np.log(np.diff(ends))), (FILMS, 1))
-    steps[:, 1:] += numbers(FILMS, LEVELS - 2, size=0.1)
+    bounds = np.array(ENDS)
+    cutpoints = np.tile(np.append(bounds[0], np.log(np.diff(bounds))), (FILMS, 1))
+    cutpoints[:, 1:] += numbers(FILMS, LEVELS - 2, size=0.1)
     own = numbers(n_rows, LEVELS - 1, size=0.2).astype(np.float64)
     own[:, 0] = 0.0
-    by_rows, by_columns = half(FILMS, n_rows, steps), half(n_rows, FILMS, own)
+    by_rows, by_columns = half(FILMS, n_rows, cutpoints), half(n_rows, FILMS, own)
     return MatrixModel(by_rows, by_columns, np.full(FILMS, LEVELS, dtype=np.int32))
 
 
@@ -153,7 +153,7 @@ def main() -> None:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     print(f"{n_known:,} x {FILMS:,}, {given.factors} + {given.factors} {given.kind} factors")
-    there, seconds = timed(lambda: OnGpu([with_strangers(model)], "cuda"))
+    there, seconds = timed(lambda: OnGpu([with_cold_start(model)], "cuda"))
     print(f"model to the device in {seconds:.2f} s")
     predictions(model, there, given.pairs, given.pairs // 10)
     recommendations(model, there, seen, given.share)

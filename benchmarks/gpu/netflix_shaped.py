@@ -56,10 +56,10 @@ def _levels(row: torch.Tensor, column: torch.Tensor, users: int) -> torch.Tensor
     p = torch.randn(users, RANK, device=device) * 0.8 / torch.arange(1, RANK + 1, device=device)
     q = torch.randn(FILMS, RANK, device=device)
     by_user, by_film = torch.randn(users, device=device), torch.randn(FILMS, device=device)
-    ends = torch.tensor(ENDS, device=device)
+    bounds = torch.tensor(ENDS, device=device)
     level = torch.empty(row.numel(), dtype=torch.int8, device=device)
     for some in torch.arange(row.numel(), device=device).split(10_000_000):
         d, i = row[some], column[some]
         mean = 0.5 * by_user[d] + 0.6 * by_film[i] + (p[d] * q[i]).sum(1)
-        level[some] = torch.searchsorted(ends, mean + torch.randn_like(mean)).to(torch.int8)
+        level[some] = torch.searchsorted(bounds, mean + torch.randn_like(mean)).to(torch.int8)
     return level

@@ -42,7 +42,7 @@ class Plain:
         return torch.bernoulli(torch.sigmoid(activation))
 
     def statistics(self, h, clamped):
-        weights, ends = torch.zeros_like(self.weights), torch.zeros_like(self.thresholds)
+        weights, bounds = torch.zeros_like(self.weights), torch.zeros_like(self.thresholds)
         bias = torch.zeros_like(self.bias)
         for row, column, level, offset in self.blocks():
             _, mean = self.mean(h, row, column, offset)
@@ -53,12 +53,12 @@ class Plain:
                 at_low = ROOT * torch.exp(-0.5 * low**2) / mass
                 at_high = ROOT * torch.exp(-0.5 * high**2) / mass
                 mean = mean + at_low - at_high
-                flat = column.long() * ends.shape[1] + level
-                ends.view(-1).index_add_(0, flat, -at_low)
-                ends.view(-1).index_add_(0, flat + 1, at_high)
+                flat = column.long() * bounds.shape[1] + level
+                bounds.view(-1).index_add_(0, flat, -at_low)
+                bounds.view(-1).index_add_(0, flat + 1, at_high)
             weights.index_add_(0, column, mean[:, None] * h[row])
             bias.index_add_(0, column, mean)
-        return weights, bias, ends, h.sum(0)
+        return weights, bias, bounds, h.sum(0)
 
     def both(self, h):
         h = self.step(h, True)

@@ -16,7 +16,7 @@ from sweeps import profile
 from ordinalrbm.engine.gpu import half_sweep
 from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian import Data, Parties, View
+from ordinalrbm.matrix.gaussian import Data, GaussianState, View
 
 
 def main() -> None:
@@ -32,11 +32,12 @@ def main() -> None:
     transposed = data.transpose()
     print(f"{data.n_entries:,} ratings; start {time.perf_counter() - start:.1f} s")
     start = time.perf_counter()
-    rows, columns = (half_sweep.party_on(party, device) for party in parties[:2])
+    rows, columns = (half_sweep.posterior_on(posterior, device) for posterior in parties[:2])
     priors = (
-        prior._replace(steps=torch.from_numpy(prior.steps).to(device)) for prior in parties[2:]
+        prior._replace(cutpoints=torch.from_numpy(prior.cutpoints).to(device))
+        for prior in parties[2:]
     )
-    parties = Parties(rows, columns, *priors)
+    parties = GaussianState(rows, columns, *priors)
     views = (View(answers_on(part, device), half_sweep) for part in (data, transposed))
     seen = Data(*views, np.unique(data.n_levels))
     torch.cuda.synchronize()

@@ -16,14 +16,14 @@ import torch
 from netflix_shaped import made
 
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian import Parties
-from ordinalrbm.matrix.gaussian_backends import Gpu
+from ordinalrbm.matrix.gaussian import GaussianState
+from ordinalrbm.matrix.gaussian_backends import Cuda
 
 
-def learnt(machine: Gpu, data, start: Parties, epochs: int) -> Parties:
+def learnt(backend: Cuda, data, start: GaussianState, epochs: int) -> GaussianState:
     begun = time.perf_counter()
-    seen = machine.data(data, start.rows.mean.shape[1] - 1)
-    parties = machine.placed(start)
+    seen = backend.data(data, start.rows.mean.shape[1] - 1)
+    parties = backend.to_device(start)
     synchronize()
     print(f"  made ready in {time.perf_counter() - begun:.1f} s, by {seen.rows.engine.__name__}")
     if hasattr(seen.rows.answers, "n_blocks"):
@@ -37,7 +37,7 @@ def learnt(machine: Gpu, data, start: Parties, epochs: int) -> Parties:
     print("  epochs: " + ", ".join(f"{one:.3f}" for one in seconds) + " s")
     # Widths are renewed in every second epoch, and the first one compiles.
     print(f"  seconds per epoch, mean of the last two: {np.mean(seconds[-2:]):.4f}")
-    found = machine.fetched(parties)
+    found = backend.to_host(parties)
     if torch.cuda.is_available():
         print(f"  peak {torch.cuda.max_memory_allocated() / 1e9:.2f} GB on the device")
         torch.cuda.reset_peak_memory_stats()
@@ -69,7 +69,7 @@ def main() -> None:
     found = []
     for name, budget in (("resident", None), ("streamed", int(given.budget * 1e9))):
         print(name)
-        found.append(learnt(Gpu("cuda", budget), data, start.copy(), given.epochs))
+        found.append(learnt(Cuda("cuda", budget), data, start.copy(), given.epochs))
     largest = max(
         float(np.abs(one - other).max())
         for first, second in zip(found[0][:2], found[1][:2], strict=True)

@@ -33,13 +33,13 @@ def timed(work, repeats):
 
 def side_of(data: Observations, n_factors: int, rng: np.random.Generator) -> Side:
     nothing = np.zeros(0, np.float32)
-    ends = np.array([-np.inf, -2.4, -1.55, -0.22, 1.1, np.inf])
+    bounds = np.array([-np.inf, -2.4, -1.55, -0.22, 1.1, np.inf])
     view = data.column_view
     return Side(
         data.row_start, data.column, data.level, view.column_start, view.row, view.entry,
         rng.normal(0, 0.5, data.n_entries).astype(np.float32), nothing, nothing,
         np.zeros((0, 0), np.float32), rng.normal(0, 0.1, (FILMS, n_factors)).astype(np.float32),
-        rng.normal(0, 0.3, FILMS).astype(np.float32), np.tile(ends, (FILMS, 1)),
+        rng.normal(0, 0.3, FILMS).astype(np.float32), np.tile(bounds, (FILMS, 1)),
         np.zeros(n_factors, np.float32),
     )  # fmt: skip
 

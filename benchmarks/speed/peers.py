@@ -57,7 +57,7 @@ def evaluate(
     fit = METHODS[method].fit
     fit(a_few(task), options._replace(iterations=WARM_UP), setting)
     predict, fitting = measured(lambda: fit(task, options, setting))
-    found, predicting = measured(lambda: with_strangers(predict, task, test))
+    found, predicting = measured(lambda: with_cold_start(predict, task, test))
     costs = {
         "setting": setting,
         "fit_seconds": fitting.seconds,
@@ -88,12 +88,12 @@ def choose(method: str, task: Task, options: Options) -> Any:
     fit, choices = METHODS[method]
     errors = []
     for setting in choices:
-        found = with_strangers(fit(task, options, setting), task, task.validation)
+        found = with_cold_start(fit(task, options, setting), task, task.validation)
         errors.append(scores(found, task.validation.level, task.values)["rmse"])
     return choices[int(np.argmin(errors))]
 
 
-def with_strangers(predict: Predict, task: Task, asked: Ratings) -> np.ndarray:
+def with_cold_start(predict: Predict, task: Task, asked: Ratings) -> np.ndarray:
     """Predictions, where items without training ratings are left to the user's other ratings."""
     known = np.isin(asked.item, task.train.item)
     found = np.asarray(predict(asked.user[known], asked.item[known]), dtype=float)

@@ -35,8 +35,8 @@ def known_model(n_users: int, rng: np.random.Generator) -> MatrixModel:
     """Parameters and binary factors at random; ratings lean to the upper half, as they do."""
     by_rows = _half(N_ITEMS, n_users, 0.5, rng)
     by_columns = _half(n_users, N_ITEMS, 0.3, rng)
-    by_rows.steps[:, 0] = -1.5
-    by_rows.steps[:, 1:] = rng.normal(-0.3, 0.2, (N_ITEMS, N_LEVELS - 2))
+    by_rows.cutpoints[:, 0] = -1.5
+    by_rows.cutpoints[:, 1:] = rng.normal(-0.3, 0.2, (N_ITEMS, N_LEVELS - 2))
     return MatrixModel(by_rows, by_columns, np.full(N_ITEMS, N_LEVELS, dtype=np.int32))
 
 
@@ -44,8 +44,8 @@ def _half(n_columns: int, n_rows: int, spread: float, rng: np.random.Generator) 
     weights = rng.normal(0.0, 0.2, (n_columns, FACTORS)).astype(np.float32)
     bias = rng.normal(0.0, spread, n_columns) - 0.5 * weights.sum(axis=1)
     factors = rng.integers(0, 2, (n_rows, FACTORS)).astype(np.float32)
-    steps = np.zeros((n_columns, N_LEVELS - 1))
-    return Half(weights, bias.astype(np.float32), steps, np.zeros(FACTORS, np.float32), factors)
+    cutpoints = np.zeros((n_columns, N_LEVELS - 1))
+    return Half(weights, bias.astype(np.float32), cutpoints, np.zeros(FACTORS, np.float32), factors)
 
 
 def activity(n_users: int, n_ratings: int, rng: np.random.Generator) -> np.ndarray:

@@ -210,7 +210,7 @@ def level_probabilities(
     chosen, mean = list(factors), posterior.mean(axis=0)
     before, after = (
         _distributions(estimator.model_, _one_by_one(mean, value)[chosen], len(estimator.scales_))
-        for value in _ends(posterior, estimator.model_.units)
+        for value in _bounds(posterior, estimator.model_.units)
     )
     levels = [scale.n_levels for scale in estimator.scales_]
     return [
@@ -242,7 +242,7 @@ def _posterior(estimator: Any, X: Any) -> np.ndarray:
 
 def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:
     model: VectorModel = estimator.model_
-    before, after = _ends(posterior, model.units)
+    before, after = _bounds(posterior, model.units)
     mean = posterior.mean(axis=0)
     low = _answers(model, _one_by_one(mean, before), estimator.scales_)
     high = _answers(model, _one_by_one(mean, after), estimator.scales_)
@@ -264,7 +264,7 @@ def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:
     )
 
 
-def _ends(posterior: np.ndarray, units: int) -> tuple[np.ndarray, np.ndarray]:
+def _bounds(posterior: np.ndarray, units: int) -> tuple[np.ndarray, np.ndarray]:
     """Where each factor starts and ends."""
     n_factors = posterior.shape[1]
     if units == 1:

@@ -39,7 +39,7 @@ class Baseline(NamedTuple):
             return model._replace(rows=new)
         if self.module is multinomial_rbm:
             return model._replace(factors=new)
-        return model._replace(rows=new[0], row_widths=new[1])
+        return model._replace(rows=new[0], row_gaps=new[1])
 
 
 BASELINES = {

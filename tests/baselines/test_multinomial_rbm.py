@@ -86,11 +86,11 @@ def slopes(function, parameters):
     )  # fmt: skip
 
 
-def batch_gradients(table, parameters, steps, n_batches=50):
+def batch_gradients(table, parameters, cutpoints, n_batches=50):
     """Gradients per row of equal batches of a table: their mean and its standard error."""
     size = (table.row_start.size - 1) // n_batches
     got = [
-        rbm.gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, steps))
+        rbm.gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, cutpoints))
         for b in range(n_batches)
     ]
     for part in zip(*got, strict=True):
@@ -141,11 +141,11 @@ def test_long_chains_give_the_gradient_of_the_log_likelihood():
     parameters = random_parameters(scale=0.8)
     table = table_of(np.tile(ROW, (40_000, 1)))
     truth = slopes(lambda moved: log_likelihood(moved, ROW), parameters)
-    assert_within_error(batch_gradients(table, parameters, steps=25), truth)
+    assert_within_error(batch_gradients(table, parameters, cutpoints=25), truth)
 
 
-@pytest.mark.parametrize("steps", [1, 3])
-def test_the_model_s_own_answers_pull_nowhere(steps):
+@pytest.mark.parametrize("cutpoints", [1, 3])
+def test_the_model_s_own_answers_pull_nowhere(cutpoints):
     """A chain that starts in its stationary distribution stays there, however short it is."""
     parameters = random_parameters(3)
     truth = enumerated(parameters)
@@ -153,15 +153,15 @@ def test_the_model_s_own_answers_pull_nowhere(steps):
     drawn = rng.choice(len(truth.levels), size=40_000, p=np.exp(truth.log_marginal))
     rows = np.full((len(drawn), len(N_LEVELS)), -1)
     rows[:, ANSWERED] = truth.levels[drawn]
-    for mean, error in batch_gradients(table_of(rows), parameters, steps):
+    for mean, error in batch_gradients(table_of(rows), parameters, cutpoints):
         assert (np.abs(mean) <= 5 * error + 1e-5).all()
 
 
 def test_steps_grow_with_the_epochs():
     settings = rbm.Settings(batch_size=4, epochs_per_step=3)
-    steps = [next(iter(rbm._batches(10, epoch, settings))).steps for epoch in (1, 3, 4, 7)]
-    assert steps == [1, 1, 2, 3]
-    assert next(iter(rbm._batches(10, 50, rbm.Settings(epochs_per_step=0)))).steps == 1
+    cutpoints = [next(iter(rbm._batches(10, epoch, settings))).cutpoints for epoch in (1, 3, 4, 7)]
+    assert cutpoints == [1, 1, 2, 3]
+    assert next(iter(rbm._batches(10, 50, rbm.Settings(epochs_per_step=0)))).cutpoints == 1
     rows = [row for b in rbm._batches(10, 2, settings) for row in range(b.start, b.stop)]
     assert sorted(rows) == list(range(10))
 

@@ -29,28 +29,28 @@ def model(table):
             rng.normal(0, 0.5, (n, 4)), rng.uniform(0, 0.2, (n, 4)), rng.uniform(1, 3, 4)
         )
 
-    def widths(n, size):
+    def gaps(n, size):
         step = rng.normal(0, size, (n, 4))
         return Widths(step, rng.normal(0, 0.1, (n, 4)), rng.uniform(2, 5, 4))
 
-    columns = widths(16, 0.5)
+    columns = gaps(16, 0.5)
     columns.step[:, 0] -= 1.5
-    row_widths = widths(25, 0.3)
-    row_widths.step[:, 0] = 0.0
+    row_gaps = gaps(25, 0.3)
+    row_gaps.step[:, 0] = 0.0
     return mf.OrdinalMF(
-        effects(25), effects(16), row_widths, columns, table.n_levels, "variational"
+        effects(25), effects(16), row_gaps, columns, table.n_levels, "variational"
     )  # fmt: skip
 
 
 def slow_thresholds(kappa, tau, n_levels):
-    steps = kappa + tau
-    ends = np.cumsum(np.r_[steps[0], np.exp(steps[1:])])
-    return np.r_[-np.inf, ends[: n_levels - 1], np.inf]
+    cutpoints = kappa + tau
+    bounds = np.cumsum(np.r_[cutpoints[0], np.exp(cutpoints[1:])])
+    return np.r_[-np.inf, bounds[: n_levels - 1], np.inf]
 
 
 def slow_log_probability(model, d, i, level, mean, variance):
-    ends = slow_thresholds(model.row_widths.step[d], model.column_widths.step[i], model.n_levels[i])
-    p = norm.cdf((ends - mean) / np.sqrt(1.0 + variance))
+    bounds = slow_thresholds(model.row_gaps.step[d], model.column_gaps.step[i], model.n_levels[i])
+    p = norm.cdf((bounds - mean) / np.sqrt(1.0 + variance))
     return np.log(p[level + 1] - p[level])
 
 
@@ -73,7 +73,7 @@ def test_distributions(table, model):
 
 def test_pull_is_the_slope_of_the_log_likelihood(table, model):
     answers, _ = mf.answers_of(table)
-    sides = (model.rows, model.columns, model.row_widths, model.column_widths)
+    sides = (model.rows, model.columns, model.row_gaps, model.column_gaps)
     got = mf._pull(answers, *sides)
     mean, _ = cell_means(answers.this, answers.other, model.rows, model.columns)
     for e, (d, i, level) in enumerate(entries_of(table)):
@@ -85,11 +85,11 @@ def test_pull_is_the_slope_of_the_log_likelihood(table, model):
 
 def slow_width_posterior(model, table, d, kappa):
     """Log posterior of the widths of one row, the rest being given."""
-    kappa = np.r_[model.row_widths.step[d, 0], kappa]
-    steps = model.row_widths.step.copy()
-    steps[d] = kappa
-    moved = model._replace(row_widths=model.row_widths._replace(step=steps))
-    total = -0.5 * (model.row_widths.precision * (kappa - model.row_widths.centre[d]) ** 2).sum()
+    kappa = np.r_[model.row_gaps.step[d, 0], kappa]
+    cutpoints = model.row_gaps.step.copy()
+    cutpoints[d] = kappa
+    moved = model._replace(row_gaps=model.row_gaps._replace(step=cutpoints))
+    total = -0.5 * (model.row_gaps.precision * (kappa - model.row_gaps.centre[d]) ** 2).sum()
     columns, levels = table.row(d)
     rows = np.full(len(columns), d, dtype=np.int32)
     for i, level, mean, variance in zip(
@@ -102,17 +102,17 @@ def slow_width_posterior(model, table, d, kappa):
 def test_newton_steps_on_widths_end_where_the_posterior_is_flat(table, model):
     answers, _ = mf.answers_of(table)
     given = (answers, model.rows, model.columns)
-    widths = model.row_widths
+    gaps = model.row_gaps
     for _ in range(60):
-        widths, variance = mf.moved_widths(*given, widths, model.column_widths)
-    found = model._replace(row_widths=widths)
-    np.testing.assert_array_equal(widths.step[:, 0], 0.0)
-    assert (variance * widths.precision < 1.0 + 1e-12).all()
+        gaps, variance = mf.moved_gaps(*given, gaps, model.column_gaps)
+    found = model._replace(row_gaps=gaps)
+    np.testing.assert_array_equal(gaps.step[:, 0], 0.0)
+    assert (variance * gaps.precision < 1.0 + 1e-12).all()
     for d in range(0, table.n_rows, 3):
-        here = widths.step[d, 1:]
+        here = gaps.step[d, 1:]
         slope = approx_fprime(here, lambda k, d=d: slow_width_posterior(found, table, d, k), 1e-6)
         np.testing.assert_allclose(slope, 0.0, atol=1e-3)
-        before = slow_width_posterior(model, table, d, model.row_widths.step[d, 1:])
+        before = slow_width_posterior(model, table, d, model.row_gaps.step[d, 1:])
         assert slow_width_posterior(found, table, d, here) > before
 
 
@@ -123,7 +123,7 @@ def test_half_sweeps_of_a_point_end_where_the_posterior_is_flat(table, model):
     answers, _ = mf.answers_of(table)
     rows = model.rows._replace(variance=no_spread[0])
     for _ in range(80):
-        pull = mf._pull(answers, rows, columns, model.row_widths, model.column_widths)
+        pull = mf._pull(answers, rows, columns, model.row_gaps, model.column_gaps)
         rows = mf.improved(answers.view, rows, columns, pull, 1.0, "point")
 
     def log_posterior(d, effects):
@@ -145,7 +145,7 @@ def test_roles_can_be_swapped(model):
     ours, theirs = mf.answers_of(table)[1], mf.answers_of(table.transpose())[0]
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(mine, other)
-    sides = (model.columns, model.rows, model.column_widths, model.row_widths)
+    sides = (model.columns, model.rows, model.column_gaps, model.row_gaps)
     swapped = mf._half_sweep(theirs, *sides, "variational")
     for mine, other in zip(mf._half_sweep(ours, *sides, "variational"), swapped, strict=True):
         for part, twin in zip(mine, other, strict=True):
@@ -155,14 +155,14 @@ def test_roles_can_be_swapped(model):
 def test_moving_what_is_shared_leaves_distributions_alone(table, model):
     rows, columns = (part.ravel() for part in np.indices((25, 16)))
     before = mf.predict_proba(model, rows, columns)
-    moved = mf._with_common_steps(model)
+    moved = mf._with_common_cutpoints(model)
     np.testing.assert_allclose(mf.predict_proba(moved, rows, columns), before, atol=1e-10)
-    np.testing.assert_allclose(moved.row_widths.step.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(moved.row_gaps.step.mean(axis=0), 0.0, atol=1e-12)
     assert moved.rows.mean[:, 0].mean() == pytest.approx(0.0, abs=1e-12)
     for scale in SCALES:
         alike = model.n_levels == scale
         assert moved.columns.mean[alike, 0].mean() == pytest.approx(0.0, abs=1e-12)
-        centre = moved.column_widths.centre[alike]
+        centre = moved.column_gaps.centre[alike]
         assert (centre == centre[0]).all()
 
 
@@ -172,15 +172,17 @@ def test_thresholds_are_found():
     levels = np.searchsorted(ENDS[5], rng.normal(size=(300, 40)))
     table = Observations.from_dense(levels, 5)
     model, _ = mf.fit(table, settings=mf.Settings(n_factors=2, n_epochs=25))
-    steps = model.column_widths.centre[0]
-    np.testing.assert_allclose(np.cumsum(np.r_[steps[0], np.exp(steps[1:])]), ENDS[5], atol=0.1)
+    cutpoints = model.column_gaps.centre[0]
+    np.testing.assert_allclose(
+        np.cumsum(np.r_[cutpoints[0], np.exp(cutpoints[1:])]), ENDS[5], atol=0.1
+    )
 
 
 def test_a_new_row_is_placed_like_an_old_one(table):
     model, _ = mf.fit(table, settings=mf.Settings(n_factors=2, n_epochs=40))
     again = table.take_rows([4, 9])
-    rows, widths = mf.fold_in_rows(model, again)
-    new = model._replace(rows=rows, row_widths=widths)
+    rows, gaps = mf.fold_in_rows(model, again)
+    new = model._replace(rows=rows, row_gaps=gaps)
     cells = np.repeat([0, 1], 16), np.tile(np.arange(16), 2)
     old = mf.predict_proba(model, np.array([4, 9])[cells[0]], cells[1])
     np.testing.assert_allclose(mf.predict_proba(new, *cells), old, atol=0.03)

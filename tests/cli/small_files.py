@@ -44,8 +44,8 @@ def survey_frame() -> pd.DataFrame:
     frame["region"] = rng.integers(1, 4, N).astype(float)
     for place, (name, n_levels) in enumerate(LEVELS.items()):
         utility = taste @ [1.0, 0.5 * (-1) ** place] + 0.6 * rng.normal(size=N)
-        ends = np.quantile(utility, np.arange(1, n_levels) / n_levels)
-        answers = np.digitize(utility, ends) + (0.0 if name == "q5" else 1.0)
+        bounds = np.quantile(utility, np.arange(1, n_levels) / n_levels)
+        answers = np.digitize(utility, bounds) + (0.0 if name == "q5" else 1.0)
         answers[rng.random(N) < 0.1] = np.nan
         frame[name] = answers
     for name, codes in {"q1": [8, 9], "q2": [9], "q3": [8], "q4": [-9, -3], "q6": [99]}.items():

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gaussian_state import Party, Prior
-from ordinalrbm.matrix.gaussian import Parties
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.matrix.gaussian import GaussianState
 
 # Random sides are made as for the other tests of engines.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engine"))
@@ -59,32 +59,32 @@ def parties(observations, n_factors):
     most = np.full(observations.n_rows, width + 1)
     rows = _party(rng, n_factors, width, most, first=0.0)
     columns = _party(rng, n_factors, width, observations.n_levels, first=-0.9)
-    return Parties(rows, columns, _prior(rng, rows), _prior(rng, columns))
+    return GaussianState(rows, columns, _prior(rng, rows), _prior(rng, columns))
 
 
 def _party(rng, n_factors, width, n_levels, *, first):
     n = n_levels.size
-    steps = rng.normal(-0.4, 0.3, (n, width))
-    steps[:, 0] = first
-    widths = np.exp(steps)
-    widths[:, 0] = first
+    cutpoints = rng.normal(-0.4, 0.3, (n, width))
+    cutpoints[:, 0] = first
+    gaps = np.exp(cutpoints)
+    gaps[:, 0] = first
     # Around zero, as learning keeps them; else systems are close to singular.
     mean = rng.normal(0, 0.6 / np.sqrt(n_factors), (n, 1 + n_factors))
     mean[:, 0] += 0.2
-    return Party(
+    return FactorPosterior(
         mean.astype(np.float32),
         rng.uniform(0.02, 0.1, mean.shape).astype(np.float32) / n_factors,
-        steps,
-        widths,
+        cutpoints,
+        gaps,
         n_levels.astype(np.int32),
     )
 
 
-def _prior(rng, party):
+def _prior(rng, posterior):
     return Prior(
-        rng.uniform(0.5, 3.0, party.mean.shape[1]).astype(np.float32),
-        party.steps + rng.normal(0.1, 0.2, party.steps.shape),
-        rng.uniform(2.0, 8.0, party.steps.shape[1]),
+        rng.uniform(0.5, 3.0, posterior.mean.shape[1]).astype(np.float32),
+        posterior.cutpoints + rng.normal(0.1, 0.2, posterior.cutpoints.shape),
+        rng.uniform(2.0, 8.0, posterior.cutpoints.shape[1]),
     )
 
 
@@ -100,6 +100,6 @@ def side(observations, n_factors):
         thresholds=thresholds,
         factor_bias=rng.normal(0, 0.3, n_factors),
         offset=rng.normal(0, 0.5, observations.n_entries),
-        row_steps=rng.uniform(0.5, 1.5, (n_rows, thresholds.shape[1])),
+        row_gaps=rng.uniform(0.5, 1.5, (n_rows, thresholds.shape[1])),
     )
     return side, rng.integers(0, 2, (n_rows, n_factors)).astype(np.uint8)

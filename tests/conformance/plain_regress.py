@@ -20,14 +20,14 @@ class Row:
         self.bias, self.bias_variance = other.mean[columns, 0], other.variance[columns, 0]
         self.features = np.column_stack([np.ones(n), other.mean[columns, 1:]])
         self.doubt = np.column_stack([np.zeros(n), other.variance[columns, 1:]])
-        self.widths = this.widths[d] * other.widths[columns]
-        self.widths[:, 0] = this.widths[d, 0] + other.widths[columns, 0]
+        self.gaps = this.gaps[d] * other.gaps[columns]
+        self.gaps[:, 0] = this.gaps[d, 0] + other.gaps[columns, 0]
         self.last = self.level == np.minimum(this.n_levels[d], other.n_levels[columns]) - 1
-        inner = np.cumsum(self.widths, axis=1)
-        ends = np.column_stack([np.full(n, -np.inf), inner, np.full(n, np.inf)])
+        inner = np.cumsum(self.gaps, axis=1)
+        bounds = np.column_stack([np.full(n, -np.inf), inner, np.full(n, np.inf)])
         every = np.arange(n)
-        self.low = ends[every, self.level]
-        self.high = np.where(self.last, np.inf, ends[every, self.level + 1])
+        self.low = bounds[every, self.level]
+        self.high = np.where(self.last, np.inf, bounds[every, self.level + 1])
 
     def mean(self, x):
         return self.bias + self.features @ x
@@ -36,18 +36,18 @@ class Row:
         return self.bias_variance + (self.features**2 + self.doubt) @ variance + self.doubt @ x**2
 
 
-def renew(answers, this, other, prior, spread=True):
+def half_sweep(answers, this, other, prior, spread=True):
     """Renew the rows in place, given the columns; returns the variances of their steps."""
-    steps_variance = np.zeros_like(this.steps)
+    cutpoints_variance = np.zeros_like(this.cutpoints)
     for d in range(len(this.mean)):
         row = Row(answers, this, other, d)
         told = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
         if spread:
             known = 1.0 / (prior.precision + told / UNDERSTATED)
             this.variance[d] = np.where(np.isfinite(prior.precision), known, 0.0)
-        if prior.steps_precision.size > 1 and np.isfinite(prior.steps_precision[1]):
-            steps_variance[d, 1:] = move_widths(row, this, prior, d)
-    return steps_variance
+        if prior.cutpoints_precision.size > 1 and np.isfinite(prior.cutpoints_precision[1]):
+            cutpoints_variance[d, 1:] = move_gaps(row, this, prior, d)
+    return cutpoints_variance
 
 
 def regress(row, x, free, precision):
@@ -73,7 +73,7 @@ def regress(row, x, free, precision):
     return diagonal - own
 
 
-def move_widths(row, this, prior, d):
+def move_gaps(row, this, prior, d):
     """Newton's step on the log widths; returns their variances."""
     scale = 1.0 / np.sqrt(1.0 + row.variance(this.mean[d], this.variance[d]))
     at = row.mean(this.mean[d])
@@ -82,17 +82,17 @@ def move_widths(row, this, prior, d):
     with np.errstate(invalid="ignore"):  # nothing at infinity
         curved_low = np.where(row.level > 0, at_low * (at_low - low), 0.0)
         curved_high = np.where(row.last, 0.0, at_high * (at_high + high))
-    m = np.arange(1, this.steps.shape[1])
-    wide = scale[:, None] * row.widths[:, 1:]
+    m = np.arange(1, this.cutpoints.shape[1])
+    wide = scale[:, None] * row.gaps[:, 1:]
     below = np.where(m < row.level[:, None], wide, 0.0)
     above = np.where((m <= row.level[:, None]) & ~row.last[:, None], wide, 0.0)
-    precision = prior.steps_precision[1:]
+    precision = prior.cutpoints_precision[1:]
     slope = at_high @ above - at_low @ below
-    slope += precision * (prior.steps[d] - this.steps[d])[1:]
+    slope += precision * (prior.cutpoints[d] - this.cutpoints[d])[1:]
     both = below.T @ ((at_low * at_high)[:, None] * above)
     system = below.T @ (curved_low[:, None] * below) + above.T @ (curved_high[:, None] * above)
     system += np.diag(precision) - both - both.T
     move = np.clip(np.linalg.solve(system, slope), -LARGEST_MOVE, LARGEST_MOVE)
-    this.steps[d, 1:] += move
-    this.widths[d, 1:] = np.exp(this.steps[d, 1:])
+    this.cutpoints[d, 1:] += move
+    this.gaps[d, 1:] = np.exp(this.cutpoints[d, 1:])
     return np.diag(np.linalg.inv(system))

@@ -15,7 +15,7 @@ import pytest
 from in_processes import found_by_ranks
 from work import by_engine, by_machine
 
-from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.side import Statistics
 from ordinalrbm.matrix.model import Half
 
@@ -79,7 +79,7 @@ def assert_close(one, other, where):
 def test_half_sweeps_of_continuous_factors(learnt, truth):
     for case, parties in truth["half-sweeps"].items():
         for ours, theirs in zip(learnt["half-sweeps"][case], parties, strict=True):
-            for name, one, other in zip(Party._fields, ours, theirs, strict=True):
+            for name, one, other in zip(FactorPosterior._fields, ours, theirs, strict=True):
                 assert_close(one, other, f"{case}, {name}")
 
 

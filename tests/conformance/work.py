@@ -9,12 +9,12 @@ from random_sides import in_double
 
 import ordinalrbm as orbm
 from ordinalrbm.engine import gibbs, reference, thresholds
-from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import binary_backends, binary_learner, gaussian
 from ordinalrbm.matrix import model as matrix
-from ordinalrbm.matrix.gaussian import Data, Parties, View
-from ordinalrbm.matrix.gaussian_backends import Cores, machine_for
+from ordinalrbm.matrix.gaussian import Data, GaussianState, View
+from ordinalrbm.matrix.gaussian_backends import Cpu, backend_for
 from ordinalrbm.matrix.predict import Pairs, probabilities
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
@@ -23,7 +23,7 @@ ITERATIONS = 60
 FITTED = {(3, 1): cases.ragged, (1, 0): cases.ragged, (4, 6): cases.many}
 
 
-class Plain(Cores):
+class Plain(Cpu):
     """The plain engine, with parties in float64."""
 
     def data(self, observations):
@@ -32,37 +32,37 @@ class Plain(Cores):
             np.unique(observations.n_levels),
         )  # fmt: skip
 
-    def placed(self, parties):
+    def to_device(self, parties):
         def precise(part):
             return part.astype(np.float64) if part.dtype.kind == "f" else part
 
-        rows, columns = (Party(*map(precise, party)) for party in parties[:2])
-        return Parties(rows, columns, *parties[2:])
+        rows, columns = (FactorPosterior(*map(precise, posterior)) for posterior in parties[:2])
+        return GaussianState(rows, columns, *parties[2:])
 
 
-def machine(name):
+def backend(name):
     """A machine by its name; ranks are those of the group that this process is in."""
     if name == "plain":
         return Plain()
-    return machine_for("cuda" if name.startswith("gpu") else "cpu")
+    return backend_for("cuda" if name.startswith("gpu") else "cpu")
 
 
-def half_sweeps(machine):
+def half_sweeps(backend):
     """Rows given columns, columns given rows: {case: parties and variances of their steps}."""
     found = {}
     for case, (ratings, n_factors) in cases.CASES.items():
         observations = ratings()
-        data = machine.data(observations)
-        parties = machine.placed(cases.parties(observations, n_factors).copy())
+        data = backend.data(observations)
+        parties = backend.to_device(cases.parties(observations, n_factors).copy())
         rows, columns, row_prior, column_prior = parties
-        data.rows.engine.renew(data.rows.answers, rows, columns, row_prior)
+        data.rows.engine.half_sweep(data.rows.answers, rows, columns, row_prior)
         if ratings is not cases.one_long_row:  # whose columns have an answer or two
-            data.columns.engine.renew(data.columns.answers, columns, rows, column_prior)
-        found[case] = machine.fetched(parties)[:2]
+            data.columns.engine.half_sweep(data.columns.answers, columns, rows, column_prior)
+        found[case] = backend.to_host(parties)[:2]
     return found
 
 
-def three_epochs(machine):
+def three_epochs(backend):
     """Distributions of all cells after three epochs, and the likelihood of some: {case: both}."""
     found = {}
     watched = Pairs(np.array([0, 5, 1, -1, 2]), np.array([0, 2, 3, 4, -1]), np.arange(5) % 3)
@@ -70,13 +70,13 @@ def three_epochs(machine):
         observations = ratings()
         n_rows, n_columns = observations.n_rows, observations.n_columns
         row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
-        data = machine.data(observations)
+        data = backend.data(observations)
         start = with_all_factors(observations, *n_factors)
-        parties = machine.placed(start)
+        parties = backend.to_device(start)
         for number in (1, 2, 3):
             parties = gaussian.epoch(data, parties, number)
-        likelihood = machine.likelihood(parties, n_factors, watched)
-        model = gaussian.to_matrix(single(machine.fetched(parties)), *n_factors)
+        likelihood = backend.likelihood(parties, n_factors, watched)
+        model = gaussian.to_matrix(single(backend.to_host(parties)), *n_factors)
         cells = probabilities([model], Pairs(row, column, row))
         found[f"K = {n_factors[0]}, S = {n_factors[1]}"] = cells, likelihood
     return found
@@ -91,15 +91,15 @@ def with_all_factors(observations, n_row_factors, n_column_factors):
     more = n_row_factors + n_column_factors - told
     drawn = np.random.default_rng(3).normal(0, 0.2, (observations.n_columns, more))
 
-    def wider(party, columns):
-        columns = np.hstack([party.mean, columns]).astype(np.float32)
-        return party._replace(mean=columns, variance=np.zeros_like(columns))
+    def wider(posterior, columns):
+        columns = np.hstack([posterior.mean, columns]).astype(np.float32)
+        return posterior._replace(mean=columns, variance=np.zeros_like(columns))
 
     def priors(prior):
         return prior._replace(precision=np.pad(prior.precision, (0, more), mode="edge"))
 
     rows, columns, row_prior, column_prior = start
-    return Parties(
+    return GaussianState(
         wider(rows, np.zeros((observations.n_rows, more))), wider(columns, drawn),
         priors(row_prior), priors(column_prior),
     )  # fmt: skip
@@ -108,9 +108,9 @@ def with_all_factors(observations, n_row_factors, n_column_factors):
 def single(parties):
     """Means and variances in float32, as models have them."""
 
-    def narrow(party):
-        mean, variance = (part.astype(np.float32) for part in party[:2])
-        return party._replace(mean=mean, variance=variance)
+    def narrow(posterior):
+        mean, variance = (part.astype(np.float32) for part in posterior[:2])
+        return posterior._replace(mean=mean, variance=variance)
 
     return parties._replace(rows=narrow(parties.rows), columns=narrow(parties.columns))
 
@@ -175,7 +175,7 @@ def phases(engine):
     found = {}
     for case, (ratings, n_factors) in cases.CASES.items():
         side, factors = cases.side(ratings(), n_factors)
-        batch = Batch(0, side.n_rows, SEED, sweep=3, steps=2)
+        batch = Batch(0, side.n_rows, SEED, sweep=3, cutpoints=2)
         for phase in ("clamped_phase", "free_phase"):
             found[f"{phase}, {case}"] = engine.run(phase, side, factors, batch)
     return found
@@ -189,12 +189,12 @@ def posteriors(engine):
     }
 
 
-class PlainChains(binary_backends.Cores):
+class PlainChains(binary_backends.Cpu):
     """The learner's machine for binary factors, with the plain engine in float64."""
 
-    def phases(self, process, side, learnt, batch, how, add_up=None):
+    def phases(self, process, side, learnt, batch, how, all_reduce=None):
         half, chains = learnt.half(process), learnt.chains[process.number]
-        table = thresholds.table(half.steps, process.n_levels)
+        table = thresholds.table(half.cutpoints, process.n_levels)
         side = in_double(side._replace(thresholds=table))
         clamped = reference.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
         rows = slice(batch.start, batch.stop)
@@ -222,10 +222,10 @@ def three_binary_epochs(name):
         model = matrix.start(observations, n_rows, n_columns, seed=0)
         learner = binary_learner._Learner(model, observations, None, estimator._settings(0))
         if name == "plain":
-            learner.machine = PlainChains()
+            learner.backend = PlainChains()
         for _ in range(3):
             learner.epoch()
-        learnt = learner.machine.fetched(learner.learnt)
+        learnt = learner.backend.to_host(learner.learnt)
         found[f"K = {n_rows}, S = {n_columns}"] = (
             [chains.clamped for chains in learnt.chains], list(learnt.model[:2])
         )  # fmt: skip
@@ -243,7 +243,7 @@ ENGINES = {
 
 def by_machine(name):
     """What learners do, by the machine of this name, or by it and those of other ranks."""
-    found = {work: do(machine(name)) for work, do in WITH_MACHINE.items()}
+    found = {work: do(backend(name)) for work, do in WITH_MACHINE.items()}
     return found | {"three binary epochs": three_binary_epochs(name)}
 
 

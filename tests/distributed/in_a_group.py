@@ -19,10 +19,10 @@ from ordinalrbm.matrix import binary_learner as alternate
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.binary_backends import Sampling
-from ordinalrbm.matrix.gaussian_backends import machine_for
+from ordinalrbm.matrix.gaussian_backends import backend_for
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.checkpoint import Trail
+from ordinalrbm.training.checkpoint import CheckpointWriter
 
 # Nothing of these tests should take longer, on however busy a machine.
 PATIENCE = 600
@@ -91,16 +91,16 @@ def ratings() -> pd.DataFrame:
 def three_epochs(n_rows: int, watched: Pairs) -> dict[str, Any]:
     """Parties after three epochs, whole, and the likelihood of held-out ratings."""
     observations = ragged_observations(n_rows)
-    machine = machine_for(DEVICE)
-    data = machine.data(observations)
-    parties = machine.placed(gaussian.start(observations, 4, True, seed=0))
+    backend = backend_for(DEVICE)
+    data = backend.data(observations)
+    parties = backend.to_device(gaussian.start(observations, 4, True, seed=0))
     for number in (1, 2, 3):
         parties = gaussian.epoch(data, parties, number)
     likelihoods = [
-        machine.likelihood(parties, (2, 2), Pairs(*(part[:n] for part in watched)))
+        backend.likelihood(parties, (2, 2), Pairs(*(part[:n] for part in watched)))
         for n in (1, 3, watched.row.size)
     ]
-    return {"parties": machine.fetched(parties), "likelihoods": likelihoods}
+    return {"parties": backend.to_host(parties), "likelihoods": likelihoods}
 
 
 def ragged(folder: Path) -> dict[str, Any]:
@@ -120,18 +120,18 @@ def whole_fit(folder: Path) -> dict[str, Any]:
 
 def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     """Three epochs, with a checkpoint after each in a folder that all runs share."""
-    steps = folder.parent / "steps"
+    cutpoints = folder.parent / "cutpoints"
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0)
-    model.fit(ratings(), checkpoint=steps, every=1)
+    model.fit(ratings(), checkpoint=cutpoints, every=1)
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
 
 
 def killed_after(epochs: int) -> Any:
     """In place of ``Trail.after``: what a learner has come to is written, and then it ends."""
-    after = Trail.after
+    after = CheckpointWriter.after
 
-    def killed(trail: Any, learner: Any, state: Any) -> None:
-        after(trail, learner, state)
+    def killed(writer: Any, learner: Any, state: Any) -> None:
+        after(writer, learner, state)
         if len(learner.history) == epochs:
             raise RuntimeError("killed")
 
@@ -140,13 +140,13 @@ def killed_after(epochs: int) -> Any:
 
 def stopped_after_two_epochs(folder: Path) -> dict[str, Any]:
     """The same, but for the end."""
-    plain, Trail.after = Trail.after, killed_after(2)
+    plain, CheckpointWriter.after = CheckpointWriter.after, killed_after(2)
     try:
         return fit_with_checkpoints(folder)
     except RuntimeError:
         return {}
     finally:
-        Trail.after = plain
+        CheckpointWriter.after = plain
 
 
 # ---- binary factors
@@ -183,18 +183,18 @@ def _on_host(part: Any) -> np.ndarray:
 def phases(n_row_factors: int, n_column_factors: int, is_contrastive: bool) -> dict[str, Any]:
     """Both phases of all batches of both processes, without a step in between."""
     learner = binary_learner(long_and_short(), n_row_factors, n_column_factors)
-    machine, learnt, statistics = learner.machine, learner.learnt, []
+    backend, learnt, statistics = learner.backend, learner.learnt, []
     for process in learner.processes:
-        side = machine.side(process, learnt.model)
+        side = backend.side(process, learnt.model)
         for first in range(0, process.n_rows, 6):
             batch = Batch(first, min(first + 6, process.n_rows), 2**40 + 7, 3, 2)
             how = Sampling(is_contrastive, 0.4)
-            found = machine.phases(process, side, learnt, batch, how)
+            found = backend.phases(process, side, learnt, batch, how)
             statistics.append([Statistics(*map(_on_host, phase)) for phase in found])
     return {
-        "learnt": machine.fetched(learnt),
+        "learnt": backend.to_host(learnt),
         "statistics": statistics,
-        "rows": np.arange(31) if machine.group is None else machine.rows,
+        "rows": np.arange(31) if backend.group is None else backend.rows,
     }
 
 
@@ -213,7 +213,7 @@ def binary_epochs(observations: Observations, **options: Any) -> dict[str, Any]:
     for _ in range(3):
         learner.epoch()
     return {
-        "learnt": learner.machine.fetched(learner.learnt),
+        "learnt": learner.backend.to_host(learner.learnt),
         "likelihoods": [line.validation for line in learner.history],
     }
 
@@ -257,21 +257,21 @@ def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     model = orbm.MatrixCumulativeRBM(
         2, 2, factors="binary", n_epochs=4, batch_size=16, free_phase="persistent", random_state=0
     )
-    model.fit(ratings(), checkpoint=folder.parent / "steps", every=1)
+    model.fit(ratings(), checkpoint=folder.parent / "cutpoints", every=1)
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
 
 
 def binary_fit_killed_and_resumed(folder: Path) -> dict[str, Any]:
     """Killed after two epochs, and gone on with; and the same in one go."""
     runs = folder.parent / "killed", folder.parent / "unharmed"
-    plain, Trail.after = Trail.after, killed_after(2)
+    plain, CheckpointWriter.after = CheckpointWriter.after, killed_after(2)
     try:
         binary_fit_with_checkpoints(runs[0] / "run")
         return {}
     except RuntimeError:
         pass
     finally:
-        Trail.after = plain
+        CheckpointWriter.after = plain
     process_group.current().total(0.0)  # nobody looks for a checkpoint before it is written
     return {
         "resumed": binary_fit_with_checkpoints(runs[0] / "run"),

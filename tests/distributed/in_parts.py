@@ -11,7 +11,7 @@ from in_a_group import ratings, work_as_told
 
 import ordinalrbm as orbm
 from ordinalrbm.estimators import ratings_part
-from ordinalrbm.matrix.prepare import arrange
+from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 
 SETTINGS: dict[str, Any] = {"n_epochs": 4, "random_state": 0}
@@ -65,14 +65,14 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     known, among = ratings_part.read(
         orbm.RatingsPart.from_parquet(folder), scale=None, item_scales=None, may_be_shared=True
     )
-    task = arrange(known, ratings_part.read_validation(known, given, among), 0.05, 3, among)
-    seen = getattr(task.observations, "own", task.observations)
+    data = prepare(known, ratings_part.read_validation(known, given, among), 0.05, 3, among)
+    seen = getattr(data.observations, "own", data.observations)
     return {
-        "held out": tuple(task.validation),
-        "places": (task.user_place, task.item_place),
+        "held out": tuple(data.validation),
+        "places": (data.user_place, data.item_place),
         "rows": (seen.row_counts, seen.column, seen.level),
-        "counts": (task.observations.row_counts, task.observations.column_counts),
-        "of levels": task.observations.level_counts(5),
+        "counts": (data.observations.row_counts, data.observations.column_counts),
+        "of levels": data.observations.level_counts(5),
         "n read": known.n_ratings,
     }
 
@@ -136,7 +136,7 @@ def all_works(run: Path) -> dict[str, Any]:
         if process_group.current() is None or process_group.current().rank == 0:
             model.save(run / f"{name}.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
-    found["going on"] = about(fitted(top / "text", checkpoint=top / "steps"))
+    found["going on"] = about(fitted(top / "text", checkpoint=top / "cutpoints"))
     found["everywhere"] = everywhere()
     found["scales"] = scales_of_items()
     found["errors"] = errors(process_group.current())

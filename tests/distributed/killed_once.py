@@ -4,18 +4,18 @@ import os
 import signal
 
 from ordinalrbm.__main__ import run
-from ordinalrbm.training.checkpoint import Trail
+from ordinalrbm.training.checkpoint import CheckpointWriter
 
 
 def kill_after_three_epochs():
-    after = Trail.after
+    after = CheckpointWriter.after
 
-    def killed(trail, learner, state):
-        after(trail, learner, state)
+    def killed(writer, learner, state):
+        after(writer, learner, state)
         if len(learner.history) == 3:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Trail.after = killed
+    CheckpointWriter.after = killed
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from in_a_group import (
 )
 
 import ordinalrbm as orbm
-from ordinalrbm.engine.gaussian_state import Party
-from ordinalrbm.training.checkpoint import Trail
+from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.training.checkpoint import CheckpointWriter
 
 WORKS = {"ragged": ragged, "three_rows": three_rows}
 
@@ -39,7 +39,7 @@ def test_three_epochs(work, size, tmp_path):
     truth = WORKS[work](tmp_path)
     found = found_by(work, size, tmp_path)
     for one, other in zip(found[0]["parties"][:2], truth["parties"][:2], strict=True):
-        for name, a, b in zip(Party._fields, one, other, strict=True):
+        for name, a, b in zip(FactorPosterior._fields, one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=2e-5, err_msg=name)
     for one, other in zip(found[0]["parties"][2:], truth["parties"][2:], strict=True):
         for a, b in zip(one, other, strict=True):
@@ -71,7 +71,7 @@ def assert_ended_like(found, truth):
 
 
 def names(folder):
-    return sorted(path.name for path in (folder / "steps").glob("*.checkpoint"))
+    return sorted(path.name for path in (folder / "cutpoints").glob("*.checkpoint"))
 
 
 def test_two_processes_go_on_from_a_checkpoint_of_one(of_one, tmp_path):
@@ -89,8 +89,8 @@ def test_others_go_on_from_a_checkpoint_of_two_processes(of_one, tmp_path):
         f"continuous-00000{epoch}-{number}of2.checkpoint" for epoch in (1, 2) for number in (1, 2)
     ]
     spoilt = tmp_path / "spoilt"
-    shutil.copytree(tmp_path / "steps", spoilt / "steps")
-    (spoilt / "steps" / "continuous-000002-2of2.checkpoint").unlink()
+    shutil.copytree(tmp_path / "cutpoints", spoilt / "cutpoints")
+    (spoilt / "cutpoints" / "continuous-000002-2of2.checkpoint").unlink()
     with pytest.warns(UserWarning, match="part 2 of 2 is missing.*goes on from 'continuous-000001"):
         assert_ended_like(fit_with_checkpoints(spoilt / "none"), of_one)
     found = found_by("fit_with_checkpoints", 3, tmp_path)
@@ -196,7 +196,7 @@ def test_binary_factors_go_on_from_a_checkpoint_of_another_number(tmp_path, monk
     """One process is stopped after its first epoch; two go on, and end where one would have."""
     truth = binary_fit_with_checkpoints(tmp_path / "alone" / "run")
     with monkeypatch.context() as patched:
-        patched.setattr(Trail, "after", killed_after(1))
+        patched.setattr(CheckpointWriter, "after", killed_after(1))
         with pytest.raises(RuntimeError, match="killed"):
             binary_fit_with_checkpoints(tmp_path / "none")
     found = found_by("binary_fit_with_checkpoints", 2, tmp_path)

@@ -30,7 +30,7 @@ def side_of(
     offset=None,
     row_weight=None,
     stretch=None,
-    row_steps=None,
+    row_gaps=None,
     units=1,
 ):
     """A Side over observations, in the number types that the models use."""
@@ -49,7 +49,7 @@ def side_of(
         offset=single(offset),
         row_weight=single(row_weight),
         stretch=single(stretch),
-        row_steps=np.zeros((0, 0), np.float32) if row_steps is None else np.float32(row_steps),
+        row_gaps=np.zeros((0, 0), np.float32) if row_gaps is None else np.float32(row_gaps),
         weights=single(weights),
         bias=single(bias),
         thresholds=np.asarray(thresholds, dtype=np.float64),
@@ -60,7 +60,7 @@ def side_of(
 
 def random_side(
     seed, n_rows=300, n_columns=23, n_factors=9, *, scale=0.4, offset=False, row_weight=False,
-    stretch=False, row_steps=False, unknown=False, units=1,
+    stretch=False, row_gaps=False, unknown=False, units=1,
 ):  # fmt: skip
     """A Side and starting factors. Every seventh row and the second column have no answer."""
     generator = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def random_side(
         offset=generator.normal(0, 0.8, observations.n_entries) if offset else None,
         row_weight=generator.uniform(0, 3, n_rows) if row_weight else None,
         stretch=generator.uniform(0.3, 2.0, n_rows) if stretch else None,
-        row_steps=generator.uniform(0.3, 2.0, (n_rows, thresholds.shape[1])) if row_steps else None,
+        row_gaps=generator.uniform(0.3, 2.0, (n_rows, thresholds.shape[1])) if row_gaps else None,
         units=units,
     )
     return side, generator.integers(0, units + 1, (n_rows, n_factors)).astype(np.uint8)
@@ -94,7 +94,7 @@ def in_double(side):
         "offset",
         "row_weight",
         "stretch",
-        "row_steps",
+        "row_gaps",
         "weights",
         "bias",
         "thresholds",

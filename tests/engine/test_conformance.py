@@ -26,7 +26,7 @@ VARIANTS = {
     "offset": {"offset": True},
     "weighted": {"row_weight": True},
     "stretched": {"stretch": True},
-    "own steps": {"row_steps": True, "offset": True, "row_weight": True},
+    "own steps": {"row_gaps": True, "offset": True, "row_weight": True},
     "all": WITH_ALL,
     "far": {"scale": 6.5, **WITH_ALL},  # means up to ±40, deep in the tails
     "one factor": {"n_factors": 1, **WITH_ALL},
@@ -48,7 +48,7 @@ def run(engine, phase, side, factors, batch):
 
 def given(phase, side, factors, batch):
     """Reference statistics given these factors, in float64: no draw is made."""
-    return run(reference, phase, in_double(side), factors, batch._replace(steps=0))[1]
+    return run(reference, phase, in_double(side), factors, batch._replace(cutpoints=0))[1]
 
 
 def error(ours, theirs):
@@ -68,21 +68,21 @@ def assert_identical(got, other):
         assert np.array_equal(ours, theirs), name
 
 
-def assert_same_chains(ours, theirs, steps):
+def assert_same_chains(ours, theirs, cutpoints):
     """Chains part only where a uniform number nearly ties with its probability: 1 in 10⁴."""
     parted = np.any(ours != theirs, axis=1).sum()
-    assert parted <= 1e-4 * ours.size * steps + 1
+    assert parted <= 1e-4 * ours.size * cutpoints + 1
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("phase", PHASES)
 def test_cpu_equals_reference(phase, variant):
     side, factors = random_side(1, **VARIANTS[variant])
-    for steps, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
-        batch = Batch(start, stop, SEED, sweep=12, steps=steps)
+    for cutpoints, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
+        batch = Batch(start, stop, SEED, sweep=12, cutpoints=cutpoints)
         ours, statistics = run(gibbs, phase, side, factors, batch)
         theirs, _ = run(reference, phase, in_double(side), factors, batch)
-        assert_same_chains(ours, theirs, steps)
+        assert_same_chains(ours, theirs, cutpoints)
         assert_close(statistics, given(phase, side, ours, batch))
         outside = np.r_[0:start, stop:300]
         assert np.array_equal(ours[outside], factors[outside])
@@ -92,10 +92,10 @@ def test_cpu_equals_reference(phase, variant):
 @pytest.mark.parametrize("phase", PHASES)
 def test_chains_agree_over_a_hundred_thousand_draws(phase):
     side, factors = random_side(2, n_rows=2000, **WITH_ALL)
-    batch = Batch(0, 2000, SEED, sweep=3, steps=6)
+    batch = Batch(0, 2000, SEED, sweep=3, cutpoints=6)
     ours, _ = run(gibbs, phase, side, factors, batch)
     theirs, _ = run(reference, phase, in_double(side), factors, batch)
-    assert_same_chains(ours, theirs, batch.steps)
+    assert_same_chains(ours, theirs, batch.cutpoints)
     assert np.mean(ours != factors) > 0.2  # the chains have moved
 
 
@@ -110,7 +110,7 @@ def test_units_are_factors_with_the_same_weights(phase):
     )
     bits = np.random.default_rng(3).integers(0, 2, (300, 27)).astype(np.uint8)
     together = bits.reshape(300, 9, 3).sum(axis=2).astype(np.uint8)
-    batch = Batch(0, 300, SEED, sweep=5, steps=0)
+    batch = Batch(0, 300, SEED, sweep=5, cutpoints=0)
     together, statistics = run(gibbs, phase, side, together, batch)
     bits, statistics_apart = run(gibbs, phase, apart, bits, batch)
     assert error(statistics.bias, statistics_apart.bias) < 1e-4
@@ -134,7 +134,7 @@ def test_units_on_are_binomial(units):
 
 def test_running_means_of_the_factors_equal_the_reference():
     side, factors = random_side(13, **WITH_ALL)
-    batch = Batch(20, 250, SEED, sweep=4, steps=2)
+    batch = Batch(20, 250, SEED, sweep=4, cutpoints=2)
     start = np.random.default_rng(0).random(factors.shape).astype(np.float32)
     ours, theirs = start.copy(), start.astype(np.float64)
     gibbs.clamped_phase(side, factors.copy(), batch, ours, 0.7)
@@ -159,7 +159,7 @@ def test_log_levels_equal_the_reference():
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_sweep_is_a_phase_without_statistics(phase):
     side, factors = random_side(2, **WITH_ALL)
-    batch = Batch(37, 211, SEED, sweep=5, steps=3)
+    batch = Batch(37, 211, SEED, sweep=5, cutpoints=3)
     after_phase, _ = run(gibbs, phase, side, factors, batch)
     assert getattr(gibbs, phase.replace("phase", "sweep"))(side, factors, batch) is None
     assert np.array_equal(factors, after_phase)
@@ -168,7 +168,7 @@ def test_a_sweep_is_a_phase_without_statistics(phase):
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
     side, factors = random_side(3)
-    batch = Batch(0, 300, SEED, sweep=1, steps=2)
+    batch = Batch(0, 300, SEED, sweep=1, cutpoints=2)
     once, statistics = run(gibbs, phase, side, factors, batch)
     again, same_statistics = run(gibbs, phase, side, factors, batch)
     assert np.array_equal(once, again)
@@ -176,14 +176,14 @@ def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
     for other in (batch._replace(seed=SEED + 1), batch._replace(seed=SEED + 2**32)):
         assert np.any(run(gibbs, phase, side, factors, other)[0] != once)
     assert np.any(run(gibbs, phase, side, factors, batch._replace(sweep=2))[0] != once)
-    assert np.any(run(gibbs, phase, side, factors, batch._replace(steps=3))[0] != once)
+    assert np.any(run(gibbs, phase, side, factors, batch._replace(cutpoints=3))[0] != once)
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="this machine has one core")
 @pytest.mark.parametrize("phase", PHASES)
 def test_result_does_not_depend_on_the_number_of_threads(phase):
     side, factors = random_side(4, **WITH_ALL)
-    batch = Batch(11, 290, SEED, sweep=1, steps=3)
+    batch = Batch(11, 290, SEED, sweep=1, cutpoints=3)
     before = numba.get_num_threads()
     try:
         results = []

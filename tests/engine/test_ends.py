@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.engine import ends, thresholds
+from ordinalrbm.engine import thresholds
 
 COLUMN = np.array([-0.7, 0.4, -1.1, 0.2])
 ROW = np.array([0.3, -0.5, 0.6, 0.1])
 
 
-def all_ends():
+def all_bounds():
     """−∞, θ_1, …, θ_4."""
     inner = np.cumsum([COLUMN[0] + ROW[0], *np.exp(COLUMN[1:] + ROW[1:])])
     return np.array([-np.inf, *inner])
@@ -17,23 +17,23 @@ def all_ends():
 
 @pytest.mark.parametrize("level", range(4))
 def test_both_forms_agree_with_the_definition(level):
-    truth = all_ends()[level : level + 2]
-    np.testing.assert_allclose(ends.of_level(COLUMN, ROW, level), truth, rtol=1e-12)
+    truth = all_bounds()[level : level + 2]
+    np.testing.assert_allclose(thresholds.bounds(COLUMN, ROW, level), truth, rtol=1e-12)
     table = thresholds.table(COLUMN[None], np.array([5]))[0]
-    widths = np.exp(ROW)
-    widths[0] = ROW[0]
-    np.testing.assert_allclose(ends.of_level_in_table(table, widths, level), truth, rtol=1e-12)
+    gaps = np.exp(ROW)
+    gaps[0] = ROW[0]
+    np.testing.assert_allclose(thresholds.bounds_from_table(table, gaps, level), truth, rtol=1e-12)
     if level > 0:
         width = np.diff(truth)[0]
-        np.testing.assert_allclose(ends.width(COLUMN, ROW, level), width, rtol=1e-12)
+        np.testing.assert_allclose(thresholds.gap(COLUMN, ROW, level), width, rtol=1e-12)
 
 
 def test_the_last_level_begins_where_the_one_before_ends():
-    low, _ = ends.of_level(COLUMN, ROW, 4)
-    assert low == pytest.approx(all_ends()[-1], rel=1e-12)
+    low, _ = thresholds.bounds(COLUMN, ROW, 4)
+    assert low == pytest.approx(all_bounds()[-1], rel=1e-12)
     table = thresholds.table(COLUMN[None], np.array([5]))[0]
-    widths = np.append(np.exp(ROW), np.inf)
-    widths[0] = ROW[0]
-    low, high = ends.of_level_in_table(table, widths, 4)
-    assert low == pytest.approx(all_ends()[-1], rel=1e-12)
+    gaps = np.append(np.exp(ROW), np.inf)
+    gaps[0] = ROW[0]
+    low, high = thresholds.bounds_from_table(table, gaps, 4)
+    assert low == pytest.approx(all_bounds()[-1], rel=1e-12)
     assert high == np.inf

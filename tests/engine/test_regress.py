@@ -18,8 +18,8 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gaussian_state import Party, Prior
-from ordinalrbm.engine.half_sweep import renew
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.half_sweep import half_sweep
 
 SCALES = (5, 2, 7, 3)
 LARGEST_MOVE = 0.7
@@ -30,8 +30,8 @@ class Setting(NamedTuple):
     """A table of levels, −1 where there is none, both parties, and the rows' prior."""
 
     dense: np.ndarray
-    this: Party
-    other: Party
+    this: FactorPosterior
+    other: FactorPosterior
     prior: Prior
 
     @property
@@ -41,38 +41,38 @@ class Setting(NamedTuple):
 
     def renewed(self, times=1, spread=True):
         """The rows after so many sweeps, and the variances of their steps after the last."""
-        this = Party(*map(np.copy, self.this))
+        this = FactorPosterior(*map(np.copy, self.this))
         answers = self.answers
         for _ in range(times):
-            steps_variance = renew(answers, this, self.other, self.prior, spread)
-        return this, steps_variance
+            cutpoints_variance = half_sweep(answers, this, self.other, self.prior, spread)
+        return this, cutpoints_variance
 
 
-def party(rng, n, n_factors, n_levels, *, first, known=0.1):
+def posterior(rng, n, n_factors, n_levels, *, first, known=0.1):
     width = max(SCALES) - 1
-    steps = rng.normal(-0.4, 0.3, (n, width))
-    steps[:, 0] = first
-    widths = np.exp(steps)
-    widths[:, 0] = steps[:, 0]
-    return Party(
+    cutpoints = rng.normal(-0.4, 0.3, (n, width))
+    cutpoints[:, 0] = first
+    gaps = np.exp(cutpoints)
+    gaps[:, 0] = cutpoints[:, 0]
+    return FactorPosterior(
         rng.normal(0.2, 0.6, (n, 1 + n_factors)).astype(np.float32),
         rng.uniform(0.2 * known, known, (n, 1 + n_factors)).astype(np.float32),
-        steps,
-        widths,
+        cutpoints,
+        gaps,
         np.resize(n_levels, n).astype(np.int32),
     )
 
 
-def setting(n_factors=2, *, seed=0, n_rows=9, n_columns=14, swapped=False, widths_move=False):
+def setting(n_factors=2, *, seed=0, n_rows=9, n_columns=14, swapped=False, gaps_move=False):
     """Nothing symmetric. The first row has no answer, the second one, the others some.
 
     Swapped, the rows have the scales and the first thresholds, and the columns any level.
     """
     rng = np.random.default_rng(seed)
-    of_scales = party(
+    of_scales = posterior(
         rng, n_rows if swapped else n_columns, n_factors, SCALES, first=rng.normal(-0.9, 0.3)
     )
-    plain = party(
+    plain = posterior(
         rng, n_columns if swapped else n_rows, n_factors, (max(SCALES),), first=0.0, known=0.2
     )
     this, other = (of_scales, plain) if swapped else (plain, of_scales)
@@ -83,11 +83,11 @@ def setting(n_factors=2, *, seed=0, n_rows=9, n_columns=14, swapped=False, width
     dense[0] = -1
     dense[1, 1:] = -1
     dense[1, 0] = 1
-    width = this.steps.shape[1]
+    width = this.cutpoints.shape[1]
     prior = Prior(
         rng.uniform(0.5, 3.0, 1 + n_factors).astype(np.float32),
-        this.steps + rng.normal(0.1, 0.2, this.steps.shape),
-        rng.uniform(2.0, 8.0, width) if widths_move else np.full(width, np.inf),
+        this.cutpoints + rng.normal(0.1, 0.2, this.cutpoints.shape),
+        rng.uniform(2.0, 8.0, width) if gaps_move else np.full(width, np.inf),
     )
     return Setting(dense, this, other, prior)
 
@@ -102,12 +102,12 @@ def log_mass(low, high):
     return np.log(ndtr(high) - ndtr(low))
 
 
-def ends(case, d, steps):
+def bounds(case, d, cutpoints):
     """Ends of the levels that row d has answered with, for steps of its own."""
     low, high = [], []
     for i in np.flatnonzero(case.dense[d] >= 0):
         n_levels = min(case.this.n_levels[d], case.other.n_levels[i])
-        both = steps + case.other.steps[i]
+        both = cutpoints + case.other.cutpoints[i]
         inner = both[0] + np.concatenate([[0.0], np.cumsum(np.exp(both[1:]))])
         every = np.concatenate([[-np.inf], inner[: n_levels - 1], [np.inf]])
         low.append(every[case.dense[d, i]])
@@ -132,7 +132,7 @@ def expected_utility(low, high, mean):
 def log_posterior(case, d, x):
     """Of a row's bias and factors, its steps staying; and its slope."""
     features, doubt, bias = seen(case, d)
-    low, high = ends(case, d, case.this.steps[d])
+    low, high = bounds(case, d, case.this.cutpoints[d])
     mean = features @ x + bias
     ridge = case.prior.precision + doubt.sum(axis=0)
     value = log_mass(low - mean, high - mean).sum() - 0.5 * ridge @ x**2
@@ -144,7 +144,7 @@ def regressed(case, d, free=None):
     x = case.this.mean[d].astype(np.float64)
     free = np.ones(x.size, bool) if free is None else free
     features, doubt, bias = seen(case, d)
-    low, high = ends(case, d, case.this.steps[d])
+    low, high = bounds(case, d, case.this.cutpoints[d])
     fixed = bias + features[:, ~free] @ x[~free]
     utility = expected_utility(low, high, features @ x + bias)
     ridge = (case.prior.precision + doubt.sum(axis=0))[free]
@@ -153,12 +153,12 @@ def regressed(case, d, free=None):
     return x
 
 
-def log_answers(case, d, steps, mean, variance):
+def log_answers(case, d, cutpoints, mean, variance):
     """Log probability of a row's answers, what is not known of a mean widening the utility."""
     features, _, bias = seen(case, d)
     at = features @ mean + bias
     scale = np.sqrt(1.0 + cell_variance(case, d, mean, variance))
-    low, high = ends(case, d, steps)
+    low, high = bounds(case, d, cutpoints)
     return log_mass((low - at) / scale, (high - at) / scale).sum()
 
 
@@ -180,30 +180,30 @@ def newton_step(case, d, mean, variance):
 
     The curvature is that of the log probability in the ends, carried over to the widths.
     """
-    steps, centre = case.this.steps[d], case.prior.steps[d]
-    precision = case.prior.steps_precision[1:]
+    cutpoints, centre = case.this.cutpoints[d], case.prior.cutpoints[d]
+    precision = case.prior.cutpoints_precision[1:]
 
-    def at(widths):
-        return np.concatenate([steps[:1], widths])
+    def at(gaps):
+        return np.concatenate([cutpoints[:1], gaps])
 
-    slope = differences(lambda w: log_answers(case, d, at(w), mean, variance), steps[1:])
-    slope = slope + precision * (centre - steps)[1:]
+    slope = differences(lambda w: log_answers(case, d, at(w), mean, variance), cutpoints[1:])
+    slope = slope + precision * (centre - cutpoints)[1:]
     features, _, bias = seen(case, d)
     scale = np.sqrt(1.0 + cell_variance(case, d, mean, variance))
     at_mean = features @ mean + bias
 
-    def finite_ends(widths):
-        both = np.stack([(end - at_mean) / scale for end in ends(case, d, at(widths))], axis=1)
+    def finite_bounds(gaps):
+        both = np.stack([(end - at_mean) / scale for end in bounds(case, d, at(gaps))], axis=1)
         return np.where(np.isinf(both), 0.0, both)
 
-    infinite = np.stack([np.isinf(end) for end in ends(case, d, steps)], axis=1)
-    jacobian = differences(finite_ends, steps[1:])  # (widths, answers, 2)
+    infinite = np.stack([np.isinf(end) for end in bounds(case, d, cutpoints)], axis=1)
+    jacobian = differences(finite_bounds, cutpoints[1:])  # (widths, answers, 2)
     system = np.diag(precision)
-    for e, pair in enumerate(finite_ends(steps[1:])):
+    for e, pair in enumerate(finite_bounds(cutpoints[1:])):
         gone = np.where(infinite[e], [-np.inf, np.inf], 0.0)
-        of_ends = hessian(lambda x, gone=gone: log_mass(*(x + gone)), pair)
-        of_ends[infinite[e]], of_ends[:, infinite[e]] = 0.0, 0.0
-        system = system - jacobian[:, e] @ of_ends @ jacobian[:, e].T
+        of_bounds = hessian(lambda x, gone=gone: log_mass(*(x + gone)), pair)
+        of_bounds[infinite[e]], of_bounds[:, infinite[e]] = 0.0, 0.0
+        system = system - jacobian[:, e] @ of_bounds @ jacobian[:, e].T
     return np.linalg.solve(system, slope), np.diag(np.linalg.inv(system))
 
 
@@ -292,11 +292,11 @@ def test_the_variance_is_that_of_independent_coordinates_or_a_little_more():
 
 
 def test_rows_without_answers_become_what_the_prior_says():
-    case = setting(4, seed=7, widths_move=True)
-    found, steps_variance = case.renewed(3)
+    case = setting(4, seed=7, gaps_move=True)
+    found, cutpoints_variance = case.renewed(3)
     np.testing.assert_allclose(found.mean[0], 0.0, atol=1e-6)
-    np.testing.assert_allclose(found.steps[0, 1:], case.prior.steps[0, 1:], rtol=1e-9)
-    np.testing.assert_allclose(steps_variance[0, 1:], 1.0 / case.prior.steps_precision[1:])
+    np.testing.assert_allclose(found.cutpoints[0, 1:], case.prior.cutpoints[0, 1:], rtol=1e-9)
+    np.testing.assert_allclose(cutpoints_variance[0, 1:], 1.0 / case.prior.cutpoints_precision[1:])
 
 
 def test_without_answers_the_variance_is_the_priors():
@@ -311,7 +311,7 @@ def test_one_answer_moves_a_row_in_its_direction():
     """Between two ends the bias settles where prior and answer pull alike."""
     case = setting(0, seed=8)
     found, _ = case.renewed(SETTLED)
-    (low,), (high,) = ends(case, 1, case.this.steps[1])
+    (low,), (high,) = bounds(case, 1, case.this.cutpoints[1])
     x = np.float64(found.mean[1, 0])
     at = x + case.other.mean[0, 0]
     pull = expected_utility(low, high, at) - at
@@ -321,7 +321,7 @@ def test_one_answer_moves_a_row_in_its_direction():
 
 def test_answers_far_out_leave_finite_numbers():
     """A row at the wrong end of the line comes back, whatever the scale."""
-    case = setting(2, seed=9, widths_move=True)
+    case = setting(2, seed=9, gaps_move=True)
     case.this.mean[:5] = 40.0
     case.this.mean[5:] = -40.0
     found, _ = case.renewed(30)
@@ -335,47 +335,49 @@ def test_answers_far_out_leave_finite_numbers():
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_widths_move_by_newtons_step(swapped):
-    case = setting(2, seed=11, swapped=swapped, widths_move=True)
-    found, steps_variance = case.renewed()
+    case = setting(2, seed=11, swapped=swapped, gaps_move=True)
+    found, cutpoints_variance = case.renewed()
     moved = []
     for d in range(len(case.dense)):
         mean, variance = (part[d].astype(np.float64) for part in found[:2])
         step, left = newton_step(case, d, mean, variance)
         step = np.clip(step, -LARGEST_MOVE, LARGEST_MOVE)
-        np.testing.assert_allclose(found.steps[d, 1:] - case.this.steps[d, 1:], step, atol=2e-4)
-        np.testing.assert_allclose(steps_variance[d, 1:], left, rtol=1e-3)
+        np.testing.assert_allclose(
+            found.cutpoints[d, 1:] - case.this.cutpoints[d, 1:], step, atol=2e-4
+        )
+        np.testing.assert_allclose(cutpoints_variance[d, 1:], left, rtol=1e-3)
         moved.append(step)
-    np.testing.assert_array_equal(found.steps[:, 0], case.this.steps[:, 0])
-    np.testing.assert_array_equal(steps_variance[:, 0], 0.0)
-    np.testing.assert_allclose(found.widths[:, 1:], np.exp(found.steps[:, 1:]))
+    np.testing.assert_array_equal(found.cutpoints[:, 0], case.this.cutpoints[:, 0])
+    np.testing.assert_array_equal(cutpoints_variance[:, 0], 0.0)
+    np.testing.assert_allclose(found.gaps[:, 1:], np.exp(found.cutpoints[:, 1:]))
     assert np.abs(moved).max() > 0.1
 
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_widths_settle_at_the_most_likely(swapped):
-    case = setting(2, seed=12, swapped=swapped, widths_move=True)
+    case = setting(2, seed=12, swapped=swapped, gaps_move=True)
     case.prior.precision[:] = np.inf  # bias and factors stay
     found, _ = case.renewed(60, spread=False)
     np.testing.assert_array_equal(found.mean, case.this.mean)
-    precision = case.prior.steps_precision[1:]
+    precision = case.prior.cutpoints_precision[1:]
     for d in range(len(case.dense)):
         mean, variance = (part[d].astype(np.float64) for part in case.this[:2])
 
-        def loss(widths, d=d, mean=mean, variance=variance):
-            steps = np.concatenate([case.this.steps[d, :1], widths])
-            away = widths - case.prior.steps[d, 1:]
-            return 0.5 * precision @ away**2 - log_answers(case, d, steps, mean, variance)
+        def loss(gaps, d=d, mean=mean, variance=variance):
+            cutpoints = np.concatenate([case.this.cutpoints[d, :1], gaps])
+            away = gaps - case.prior.cutpoints[d, 1:]
+            return 0.5 * precision @ away**2 - log_answers(case, d, cutpoints, mean, variance)
 
-        best = minimize(loss, case.this.steps[d, 1:], method="BFGS")
-        np.testing.assert_allclose(found.steps[d, 1:], best.x, atol=1e-3)
-        assert loss(found.steps[d, 1:]) < best.fun + 1e-6
+        best = minimize(loss, case.this.cutpoints[d, 1:], method="BFGS")
+        np.testing.assert_allclose(found.cutpoints[d, 1:], best.x, atol=1e-3)
+        assert loss(found.cutpoints[d, 1:]) < best.fun + 1e-6
 
 
 def test_a_width_moves_only_so_far_at_once():
-    case = setting(1, seed=13, widths_move=True)
-    case.prior.steps[:, 1:] += 30.0
+    case = setting(1, seed=13, gaps_move=True)
+    case.prior.cutpoints[:, 1:] += 30.0
     found, _ = case.renewed()
-    moved = found.steps - case.this.steps
+    moved = found.cutpoints - case.this.cutpoints
     np.testing.assert_allclose(moved[0, 1:], LARGEST_MOVE)
     assert np.abs(moved).max() <= LARGEST_MOVE + 1e-12
 
@@ -385,16 +387,16 @@ def test_scales_of_two_levels_have_no_widths():
     dense = rng.integers(-1, 2, (6, 8))
 
     def points(n):
-        return Party(
+        return FactorPosterior(
             rng.normal(size=(n, 3)).astype(np.float32), np.zeros((n, 3), np.float32),
             np.full((n, 1), 0.2), np.full((n, 1), 0.2), np.full(n, 2, np.int32),
         )  # fmt: skip
 
     prior = Prior(np.ones(3, np.float32), np.zeros((6, 1)), np.ones(1))
     case = Setting(dense, points(6), points(8), prior)
-    found, steps_variance = case.renewed(SETTLED)
-    np.testing.assert_array_equal(found.steps, 0.2)
-    np.testing.assert_array_equal(steps_variance, 0.0)
+    found, cutpoints_variance = case.renewed(SETTLED)
+    np.testing.assert_array_equal(found.cutpoints, 0.2)
+    np.testing.assert_array_equal(cutpoints_variance, 0.0)
     slopes = [log_posterior(case, d, found.mean[d].astype(float))[1] for d in range(6)]
     np.testing.assert_allclose(slopes, 0.0, atol=1e-3)
 
@@ -403,24 +405,24 @@ def test_scales_of_two_levels_have_no_widths():
 
 
 def test_the_transposed_table_is_a_table_like_any_other():
-    case = setting(3, seed=14, swapped=True, widths_move=True)
-    turned = Observations.from_dense(case.dense.T, case.this.n_levels).transpose()
+    case = setting(3, seed=14, swapped=True, gaps_move=True)
+    rotate = Observations.from_dense(case.dense.T, case.this.n_levels).transpose()
     direct, _ = case.renewed(3)
-    this = Party(*map(np.copy, case.this))
+    this = FactorPosterior(*map(np.copy, case.this))
     for _ in range(3):
-        renew(turned, this, case.other, case.prior)
+        half_sweep(rotate, this, case.other, case.prior)
     for one, other in zip(this, direct, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_rows_do_not_know_of_each_other():
-    case = setting(5, seed=15, widths_move=True)
+    case = setting(5, seed=15, gaps_move=True)
     together, _ = case.renewed(2)
     chosen = np.array([7, 3])
     alone = case._replace(
         dense=case.dense[chosen],
-        this=Party(*(part[chosen] for part in case.this)),
-        prior=case.prior._replace(steps=case.prior.steps[chosen]),
+        this=FactorPosterior(*(part[chosen] for part in case.this)),
+        prior=case.prior._replace(cutpoints=case.prior.cutpoints[chosen]),
     )
     found, _ = alone.renewed(2)
     for one, other in zip(found, together, strict=True):
@@ -429,11 +431,11 @@ def test_rows_do_not_know_of_each_other():
 
 def digest():
     """Of what some sweeps leave, with more rows than threads and of very different length."""
-    case = setting(7, seed=16, n_rows=90, n_columns=60, widths_move=True)
+    case = setting(7, seed=16, n_rows=90, n_columns=60, gaps_move=True)
     case.dense[10:40, 3:] = -1
-    found, steps_variance = case.renewed(4)
+    found, cutpoints_variance = case.renewed(4)
     total = hashlib.sha256()
-    for array in (*found, steps_variance):
+    for array in (*found, cutpoints_variance):
         total.update(array.tobytes())
     return total.hexdigest()
 

@@ -29,7 +29,7 @@ class Meeting:
         self.size, self.brought = size, [None] * size
         self.barrier = threading.Barrier(size, timeout=60)
 
-    def add_up(self, rank, *parts):
+    def all_reduce(self, rank, *parts):
         self.brought[rank] = [part.copy() for part in parts]
         self.barrier.wait()
         for part, *others in zip(parts, *self.brought, strict=True):
@@ -42,7 +42,7 @@ class Meeting:
 
         def run(rank):
             try:
-                results[rank] = work(rank, lambda *parts: self.add_up(rank, *parts))
+                results[rank] = work(rank, lambda *parts: self.all_reduce(rank, *parts))
             except BaseException:
                 self.barrier.abort()
                 raise
@@ -83,12 +83,12 @@ def sides(rows, n_factors):
     """The side of some rows, and that of the columns with the answers of these rows."""
     seen = observations()
     part = seen.take_rows(rows)
-    own_steps = np.random.default_rng(3).uniform(0.3, 2.0, (N_ROWS, 7))
-    row_side = side_of(part, row_steps=own_steps[rows], **parameters(N_COLUMNS, n_factors))
+    own_cutpoints = np.random.default_rng(3).uniform(0.3, 2.0, (N_ROWS, 7))
+    row_side = side_of(part, row_gaps=own_cutpoints[rows], **parameters(N_COLUMNS, n_factors))
     given = parameters(N_ROWS, n_factors)
     given |= {name: given[name][rows] for name in ("weights", "bias", "thresholds")}
-    turned = part.transpose()
-    column_side = side_of(turned, offset=np.cos(7.0 * rows[turned.column]), **given)
+    rotate = part.transpose()
+    column_side = side_of(rotate, offset=np.cos(7.0 * rows[rotate.column]), **given)
     position = positions_by_columns(seen.row_start, seen.column, rows)
     return (
         row_side._replace(row_number=rows),
@@ -199,18 +199,18 @@ def test_columns_by_several(engine, phase, size, n_factors):
     batch = Batch(2, 30, SEED, 3, 2)
     options = {"clamped_phase": 0.7, "free_phase": None}
 
-    def run(side, add_up=None):
+    def run(side, all_reduce=None):
         factors = chains(N_COLUMNS, n_factors)
         mean = np.full(factors.shape, 0.3, np.float32)
         tracked = () if options[phase] is None else (mean, options[phase])
-        statistics = getattr(engine, phase)(side, factors, batch, *tracked, add_up=add_up)
+        statistics = getattr(engine, phase)(side, factors, batch, *tracked, all_reduce=all_reduce)
         return factors, mean, statistics
 
     truth, mean, expected = run(plain(whole))
     assert np.mean(truth != chains(N_COLUMNS, n_factors)) > 0.1  # the chains have moved
 
-    def work(rank, add_up):
-        return run(sides(rows_of_rank(N_ROWS, BATCH, rank, size), n_factors)[1], add_up)
+    def work(rank, all_reduce):
+        return run(sides(rows_of_rank(N_ROWS, BATCH, rank, size), n_factors)[1], all_reduce)
 
     for rank, (factors, own_mean, statistics) in enumerate(Meeting(size).found(work)):
         rows = rows_of_rank(N_ROWS, BATCH, rank, size)
@@ -232,11 +232,11 @@ def test_differences_of_phases_add_up():
         ]
 
     class Group:
-        def __init__(self, add_up):
-            self.add_up = add_up
+        def __init__(self, all_reduce):
+            self.all_reduce = all_reduce
 
     found = Meeting(2).found(
-        lambda rank, add_up: difference_over_ranks(Group(add_up), *phases(rank))
+        lambda rank, all_reduce: difference_over_ranks(Group(all_reduce), *phases(rank))
     )
     all_phases = [phases(0), phases(1)]
     for clamped, free in found:

@@ -9,11 +9,11 @@ from test_regress import setting
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import half_sweep, staged
-from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 
 
 def assert_close(found, truth):
-    for name, one, other in zip(Party._fields, found, truth, strict=True):
+    for name, one, other in zip(FactorPosterior._fields, found, truth, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5, err_msg=name)
         assert one.dtype == other.dtype
 
@@ -22,18 +22,18 @@ def assert_close(found, truth):
 @pytest.mark.parametrize(
     "options",
     [
-        {"n_factors": 3, "widths_move": True},
-        {"n_factors": 2, "widths_move": True, "swapped": True},
+        {"n_factors": 3, "gaps_move": True},
+        {"n_factors": 2, "gaps_move": True, "swapped": True},
         {"n_factors": 1},
-        {"n_factors": 50, "n_rows": 4, "n_columns": 300, "widths_move": True},  # several tiles
+        {"n_factors": 50, "n_rows": 4, "n_columns": 300, "gaps_move": True},  # several tiles
     ],
 )
 def test_a_half_sweep(options, spread):
     case = setting(seed=3, **options)
     truth, truth_variance = case.renewed(2, spread)
-    this = Party(*map(np.copy, case.this))
+    this = FactorPosterior(*map(np.copy, case.this))
     for _ in range(2):
-        variance = staged.renew(half_sweep, case.answers, this, case.other, case.prior, spread)
+        variance = staged.half_sweep(half_sweep, case.answers, this, case.other, case.prior, spread)
     assert_close(this, truth)
     np.testing.assert_allclose(variance, truth_variance, atol=1e-6)
 
@@ -43,25 +43,25 @@ def test_an_infinite_precision_keeps_a_coordinate(kept):
     case = setting(2, seed=3)
     case.prior.precision[kept] = np.inf
     truth, _ = case.renewed()
-    this = Party(*map(np.copy, case.this))
-    staged.renew(half_sweep, case.answers, this, case.other, case.prior)
+    this = FactorPosterior(*map(np.copy, case.this))
+    staged.half_sweep(half_sweep, case.answers, this, case.other, case.prior)
     assert_close(this, truth)
     np.testing.assert_array_equal(this.mean[:, kept], case.this.mean[:, kept])
 
 
 def test_systems_of_widths_in_blocks(monkeypatch):
-    case = setting(2, seed=4, widths_move=True)
+    case = setting(2, seed=4, gaps_move=True)
     truth, truth_variance = case.renewed()
-    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.steps.shape[1] ** 2)
-    this = Party(*map(np.copy, case.this))
-    variance = staged.renew(half_sweep, case.answers, this, case.other, case.prior)
+    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.cutpoints.shape[1] ** 2)
+    this = FactorPosterior(*map(np.copy, case.this))
+    variance = staged.half_sweep(half_sweep, case.answers, this, case.other, case.prior)
     assert_close(this, truth)
     np.testing.assert_allclose(variance, truth_variance, atol=1e-6)
 
 
 def test_sums_of_parts_of_the_answers_are_those_of_all():
     """What lets columns be renewed where none has seen all of their answers."""
-    case = setting(3, seed=5, widths_move=True)
+    case = setting(3, seed=5, gaps_move=True)
     dense, rows = case.dense, slice(0, len(case.dense))
     direction = case.this.mean + np.float32(0.5)
 

@@ -24,8 +24,8 @@ def levels(n_rows=150, n_levels=N_LEVELS, *, missing=0.15, seed=0):
     dense = np.empty(utility.shape, dtype=int)
     for i, n in enumerate(n_levels):
         # Off centre, so that scales are not symmetric.
-        ends = np.quantile(utility[:, i], np.linspace(0.3, 0.85, n - 1)) if n > 1 else []
-        dense[:, i] = np.searchsorted(ends, utility[:, i])
+        bounds = np.quantile(utility[:, i], np.linspace(0.3, 0.85, n - 1)) if n > 1 else []
+        dense[:, i] = np.searchsorted(bounds, utility[:, i])
     dense[generator.random(dense.shape) < missing] = -1
     return dense
 

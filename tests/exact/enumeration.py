@@ -30,7 +30,7 @@ class Model(NamedTuple):
     def n_columns(self):
         return self.weights.shape[0]
 
-    def ends(self, column):
+    def bounds(self, column):
         """−∞, the inner thresholds, +∞."""
         return np.concatenate([[-np.inf], self.thresholds[column], [np.inf]])
 
@@ -111,18 +111,18 @@ def log_interval(a, b):
     return log_ndtr(b) + np.log1p(-np.exp(log_ndtr(a) - log_ndtr(b)))
 
 
-def standard_ends(model, row):
+def standard_bounds(model, row):
     """a and b of each answer in each state, (2^K, |O|)."""
     answered = list(zip(row.columns, row.levels, strict=True))
-    low = np.array([model.ends(i)[level] for i, level in answered])
-    high = np.array([model.ends(i)[level + 1] for i, level in answered])
+    low = np.array([model.bounds(i)[level] for i, level in answered])
+    high = np.array([model.bounds(i)[level + 1] for i, level in answered])
     mean, deviation = means(model, row), model.deviation(row.columns)
     return (low - mean) / deviation, (high - mean) / deviation
 
 
 def log_answers(model, row):
     """log P(v | h) of every state."""
-    return log_interval(*standard_ends(model, row)).sum(axis=1)
+    return log_interval(*standard_bounds(model, row)).sum(axis=1)
 
 
 def log_free_partition(model, row):
@@ -154,8 +154,8 @@ def posterior(model, row):
 def level_probabilities(model, column, offset=0.0):
     """P(v_j = l | h), (2^K, L)."""
     mean = means(model, Row(np.array([column]), np.array([0]), offset))
-    ends = (model.ends(column) - mean) / model.deviation([column])
-    return np.exp(log_interval(ends[:, :-1], ends[:, 1:]))
+    bounds = (model.bounds(column) - mean) / model.deviation([column])
+    return np.exp(log_interval(bounds[:, :-1], bounds[:, 1:]))
 
 
 def predictive(model, row, column, offset=0.0):
@@ -168,7 +168,7 @@ def predictive(model, row, column, offset=0.0):
 
 def clamped_statistics(model, row):
     """Expected sufficient statistics given the answers and each state: a leading axis of 2^K."""
-    a, b = standard_ends(model, row)
+    a, b = standard_bounds(model, row)
     log_mass = log_interval(a, b)
     deviation = model.deviation(row.columns)
     at_a, at_b = np.exp(norm.logpdf(a) - log_mass), np.exp(norm.logpdf(b) - log_mass)

@@ -75,7 +75,7 @@ def box_integral(function, model, levels):
     """∫∫ over the utilities that give these levels; None stands for any level."""
     bounds = []
     for i, level in enumerate(levels):
-        low, high = (-np.inf, np.inf) if level is None else model.ends(i)[level : level + 2]
+        low, high = (-np.inf, np.inf) if level is None else model.bounds(i)[level : level + 2]
         bounds.append((max(low, -15), min(high, 15)))
     (low_0, high_0), (low_1, high_1) = bounds
     return integrate.dblquad(
@@ -113,13 +113,14 @@ def test_prediction_by_direct_integration():
     """The unanswered variable is absent from P(h | v), then predicted from each h."""
     model = random_model(4, n_levels=(3, 4), n_factors=1)
     alone = model._replace(weights=model.weights[:1], alpha=model.alpha[:1])
-    low, high = model.ends(0)[1:3]
+    low, high = model.bounds(0)[1:3]
     joint = [integrate.quad(lambda u, h=h: psi(alone, (u,), h), low, high)[0] for h in (0, 1)]
     expected = [
         sum(
             share
-            * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.ends(1)[level + 1])
-            - share * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.ends(1)[level])
+            * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.bounds(1)[level + 1])
+            - share
+            * stats.norm(model.alpha[1] + model.weights[1, 0] * h).cdf(model.bounds(1)[level])
             for h, share in enumerate(np.array(joint) / sum(joint))
         )
         for level in range(4)

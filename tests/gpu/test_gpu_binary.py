@@ -143,7 +143,7 @@ def test_nothing_waits_inside_a_pass(observations, device):
     there.epoch()  # the first also brings the seed there
     with watched_by_torch(device), NothingWaits():
         for process in there.processes:
-            binary_learner._pass(there.machine, process, there.learnt, 1, 0.1, there.settings)
+            binary_learner._pass(there.backend, process, there.learnt, 1, 0.1, there.settings)
     with pytest.raises(AssertionError), NothingWaits():
         bool(there.learnt.model.by_rows.bias.sum() > 0)
 
@@ -151,13 +151,13 @@ def test_nothing_waits_inside_a_pass(observations, device):
 @pytest.mark.parametrize("spoilt", [np.nan, 1e30, -1e30])
 def test_divergence_is_noticed(observations, spoilt):
     there = learner(observations, settings("cuda"))
-    machine, half = there.machine, there.learnt.model.by_rows
-    sound = machine.extremes(half)
-    refuse_divergence(sound.weights, sound, sound.steps)
+    backend, half = there.backend, there.learnt.model.by_rows
+    sound = backend.extremes(half)
+    refuse_divergence(sound.weights, sound, sound.cutpoints)
     half.weights[1, 2] = spoilt
-    found = machine.extremes(half)
+    found = backend.extremes(half)
     with pytest.raises(DivergenceError):
-        refuse_divergence(found.weights, found, found.steps)
+        refuse_divergence(found.weights, found, found.cutpoints)
 
 
 # ---- thresholds, and cells of models ------------------------------------------------------------
@@ -167,10 +167,10 @@ def test_divergence_is_noticed(observations, spoilt):
 def test_thresholds(device, longest):
     rng = np.random.default_rng(0)
     n_levels = rng.integers(1, longest + 1, 9).astype(np.int32)
-    steps = rng.normal(size=(9, longest - 1))
-    there, levels_there = (torch.from_numpy(part).to(device) for part in (steps, n_levels))
+    cutpoints = rng.normal(size=(9, longest - 1))
+    there, levels_there = (torch.from_numpy(part).to(device) for part in (cutpoints, n_levels))
     np.testing.assert_allclose(
-        on_device.table(there, levels_there).cpu().numpy(), thresholds.table(steps, n_levels)
+        on_device.table(there, levels_there).cpu().numpy(), thresholds.table(cutpoints, n_levels)
     )
 
 
@@ -183,21 +183,21 @@ def random_model(n_levels, continuous):
         shapes = (n_columns, n_factors), (n_columns,), (n_rows, n_factors)
         weights, bias, factors = (rng.normal(size=s).astype(np.float32) for s in shapes)
         doubts = [rng.random(s).astype(np.float32) for s in shapes] if continuous else []
-        steps = 0.3 * rng.normal(size=(n_columns, width))
-        steps[:, 0] *= n_columns == n_levels.size  # rows have widths, and no first threshold
-        return Half(weights, bias, steps, np.zeros(n_factors, np.float32), factors, *doubts)
+        cutpoints = 0.3 * rng.normal(size=(n_columns, width))
+        cutpoints[:, 0] *= n_columns == n_levels.size  # rows have widths, and no first threshold
+        return Half(weights, bias, cutpoints, np.zeros(n_factors, np.float32), factors, *doubts)
 
     halves = half(n_columns, n_rows, 2), half(n_rows, n_columns, 3)
     return pairs.MatrixModel(*halves, n_levels, np.array([1.1, 0.8, 1.3]), 0.25)
 
 
-@pytest.mark.parametrize("with_strangers", [False, True])
-def test_cells_of_models(device, monkeypatch, with_strangers):
+@pytest.mark.parametrize("with_cold_start", [False, True])
+def test_cells_of_models(device, monkeypatch, with_cold_start):
     """Two kinds of factors and unequal shares; levels that a scale has not are impossible."""
     n_levels = np.array([5, 3, 5, 2], dtype=np.int32)
     models = [random_model(n_levels, kind) for kind in (False, True)]
     models[1] = models[1]._replace(share=0.75)
-    least = -1 if with_strangers else 0
+    least = -1 if with_cold_start else 0
     row, column = (part.ravel() for part in np.mgrid[least:5, least:4])
     cells = Pairs(row, column, np.resize(np.arange(5), row.size))
     there = [predict.model_on(model, device) for model in models]

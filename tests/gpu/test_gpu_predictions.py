@@ -21,7 +21,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix.gpu import fold_in, recommend
-from ordinalrbm.matrix.predict import Pairs, probabilities, with_strangers
+from ordinalrbm.matrix.predict import Pairs, probabilities, with_cold_start
 from ordinalrbm.matrix.recommend import best_items
 
 # Each has a model with continuous and one with binary factors; strangers are asked for in all.
@@ -133,15 +133,15 @@ def test_equal_columns_come_in_their_order():
     """And far tails, where all scores are next to nothing, have an order, too."""
     model = random_model([5] * 7, 3, 2, 1)
     for half in model[:2]:
-        for part in (half.weights, half.bias, half.steps):
+        for part in (half.weights, half.bias, half.cutpoints):
             part[1:] = part[0]
         half.factors[1:] = half.factors[0]
-    model.by_rows.steps[:, 0] = 6.0
+    model.by_rows.cutpoints[:, 0] = 6.0
     model.by_rows.bias[4] += 0.5
     worth = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (7, 1))
     rows = np.array([0, 2])
     truth = best_items([model], rows, 5, worth, None)
-    found = recommend.OnGpu([with_strangers(model)], "cuda").best_items(rows, 5, worth, None)
+    found = recommend.OnGpu([with_cold_start(model)], "cuda").best_items(rows, 5, worth, None)
     assert found.item.tolist() == truth.item.tolist() == [4, 0, 1, 2, 3] * 2
     assert 0 < truth.score.max() < 1e-9
     np.testing.assert_allclose(found.score, truth.score, rtol=1e-4)
@@ -157,7 +157,7 @@ def test_parts_that_gains_and_shares_play():
     models = [m._replace(share=s) for m, s in zip(models, (0.5, 0.2, 0.3), strict=True)]
     row, column = np.divmod(np.arange(24), 4)
     pairs = Pairs(row, column, np.zeros(24, dtype=np.int8))
-    there = recommend.OnGpu([with_strangers(model) for model in models], "cuda")
+    there = recommend.OnGpu([with_cold_start(model) for model in models], "cuda")
     truth = probabilities(models, pairs)
     np.testing.assert_allclose(there.probabilities(pairs), truth, atol=1e-9)
     worth = np.array([[1, 2, 3, 4, 5.0], [1, 3, 5, 0, 0], [1, 2, 3, 4, 5], [1, 5, 0, 0, 0]])

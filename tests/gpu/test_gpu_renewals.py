@@ -15,50 +15,54 @@ from test_regress import setting
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import staged
-from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.gpu import half_sweep
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian_backends import Cores, Gpu
+from ordinalrbm.matrix.gaussian_backends import Cpu, Cuda
 from ordinalrbm.matrix.predict import Pairs
 
 
 def assert_close(found, truth, tolerance=1e-5):
-    for name, one, other in zip(Party._fields, found, truth, strict=True):
+    for name, one, other in zip(FactorPosterior._fields, found, truth, strict=True):
         np.testing.assert_allclose(one.cpu().numpy(), other, atol=tolerance, err_msg=name)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"n_factors": 3, "widths_move": True},
-        {"n_factors": 2, "widths_move": True, "swapped": True},
+        {"n_factors": 3, "gaps_move": True},
+        {"n_factors": 2, "gaps_move": True, "swapped": True},
         {"n_factors": 1},
         {"n_factors": 50, "n_rows": 4, "n_columns": 40},
-        {"n_factors": 100, "n_rows": 4, "n_columns": 300, "widths_move": True},  # several pieces
+        {"n_factors": 100, "n_rows": 4, "n_columns": 300, "gaps_move": True},  # several pieces
         {"n_factors": 200, "n_rows": 3, "n_columns": 30},
     ],
 )
 def test_a_half_sweep(device, options):
     case = setting(seed=3, **options)
     truth, truth_variance = case.renewed(2)
-    this, other = (half_sweep.party_on(party, device) for party in (case.this, case.other))
-    prior = case.prior._replace(steps=half_sweep.tensor(case.prior.steps, device))
+    this, other = (
+        half_sweep.posterior_on(posterior, device) for posterior in (case.this, case.other)
+    )
+    prior = case.prior._replace(cutpoints=half_sweep.tensor(case.prior.cutpoints, device))
     answers = answers_on(case.answers, device)
     for _ in range(2):
-        variance = half_sweep.renew(answers, this, other, prior)
+        variance = half_sweep.half_sweep(answers, this, other, prior)
     assert_close(this, truth)
     np.testing.assert_allclose(variance.cpu().numpy(), truth_variance, atol=1e-6)
 
 
 def test_systems_of_widths_in_blocks(device, monkeypatch):
-    case = setting(2, seed=4, widths_move=True)
+    case = setting(2, seed=4, gaps_move=True)
     truth, _ = case.renewed()
-    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.steps.shape[1] ** 2)
-    this, other = (half_sweep.party_on(party, device) for party in (case.this, case.other))
-    prior = case.prior._replace(steps=half_sweep.tensor(case.prior.steps, device))
-    half_sweep.renew(answers_on(case.answers, device), this, other, prior)
+    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.cutpoints.shape[1] ** 2)
+    this, other = (
+        half_sweep.posterior_on(posterior, device) for posterior in (case.this, case.other)
+    )
+    prior = case.prior._replace(cutpoints=half_sweep.tensor(case.prior.cutpoints, device))
+    half_sweep.half_sweep(answers_on(case.answers, device), this, other, prior)
     assert_close(this, truth)
 
 
@@ -67,9 +71,11 @@ def test_an_infinite_precision_keeps_a_coordinate(device, kept):
     case = setting(2, seed=3)
     case.prior.precision[kept] = np.inf
     truth, _ = case.renewed()
-    this, other = (half_sweep.party_on(party, device) for party in (case.this, case.other))
-    prior = case.prior._replace(steps=half_sweep.tensor(case.prior.steps, device))
-    half_sweep.renew(answers_on(case.answers, device), this, other, prior)
+    this, other = (
+        half_sweep.posterior_on(posterior, device) for posterior in (case.this, case.other)
+    )
+    prior = case.prior._replace(cutpoints=half_sweep.tensor(case.prior.cutpoints, device))
+    half_sweep.half_sweep(answers_on(case.answers, device), this, other, prior)
     assert_close(this, truth)
     np.testing.assert_array_equal(this.mean[:, kept].cpu().numpy(), case.this.mean[:, kept])
 
@@ -87,11 +93,11 @@ def observations():
 
 @pytest.fixture(scope="module")
 def both_after_three_epochs(observations):
-    machines = Cores(), Gpu("cuda")
+    machines = Cpu(), Cuda("cuda")
     found = []
-    for machine in machines:
-        data = machine.data(observations)
-        parties = machine.placed(gaussian.start(observations, 4, True, seed=0))
+    for backend in machines:
+        data = backend.data(observations)
+        parties = backend.to_device(gaussian.start(observations, 4, True, seed=0))
         for number in (1, 2, 3):
             parties = gaussian.epoch(data, parties, number)
         found.append(parties)
@@ -100,9 +106,9 @@ def both_after_three_epochs(observations):
 
 def test_three_epochs(both_after_three_epochs):
     (_, gpu), (truth, there) = both_after_three_epochs
-    found = gpu.fetched(there)
+    found = gpu.to_host(there)
     for one, other in zip(found[:2], truth[:2], strict=True):
-        for name, a, b in zip(Party._fields, one, other, strict=True):
+        for name, a, b in zip(FactorPosterior._fields, one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=2e-5, err_msg=name)
     for one, other in zip(found[2:], truth[2:], strict=True):
         for a, b in zip(one, other, strict=True):
@@ -122,8 +128,8 @@ def test_held_out_ratings_are_as_likely(both_after_three_epochs):
 
 def test_copies_are_copies(both_after_three_epochs):
     (_, gpu), (_, there) = both_after_three_epochs
-    copied = gpu.copied(there)
-    copied.rows.mean.zero_()
+    clone = gpu.clone(there)
+    clone.rows.mean.zero_()
     assert there.rows.mean.abs().max() > 0
 
 

@@ -9,7 +9,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu import half_sweep, streamed
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian_backends import Gpu
+from ordinalrbm.matrix.gaussian_backends import Cuda
 
 N_FACTORS = 3
 # Bytes beside what stays on the device: sixteen rows fit in, twice as many do not.
@@ -38,15 +38,15 @@ def in_blocks(observations, monkeypatch):
     monkeypatch.setattr(streamed, "_CHUNK", 30)
     monkeypatch.setattr(streamed, "_BLOCK_BYTES", 1)
     need, _ = need_of(observations)
-    return Gpu("cuda", need.stays + LEFT)
+    return Cuda("cuda", need.stays + LEFT)
 
 
 def test_epochs_are_the_same_to_the_last_bit(observations, in_blocks):
     found = []
-    for machine in (Gpu("cuda"), in_blocks):
-        data = machine.data(observations, N_FACTORS)
-        parties = machine.placed(gaussian.start(observations, N_FACTORS, True, seed=0))
-        found.append(machine.fetched(gaussian.epoch(data, parties, 1)))
+    for backend in (Cuda("cuda"), in_blocks):
+        data = backend.data(observations, N_FACTORS)
+        parties = backend.to_device(gaussian.start(observations, N_FACTORS, True, seed=0))
+        found.append(backend.to_host(gaussian.epoch(data, parties, 1)))
     assert (data.rows.answers.n_blocks, data.columns.answers.n_blocks) == (2, 2)
     for one, other in zip(*found, strict=True):
         for a, b in zip(one, other, strict=True):
@@ -55,9 +55,9 @@ def test_epochs_are_the_same_to_the_last_bit(observations, in_blocks):
 
 def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
     """As several processes need them for the columns that they share."""
-    parties = in_blocks.placed(gaussian.start(observations, N_FACTORS, True, seed=0))
+    parties = in_blocks.to_device(gaussian.start(observations, N_FACTORS, True, seed=0))
     whole, parts = (
-        machine.data(observations, N_FACTORS).rows for machine in (Gpu("cuda"), in_blocks)
+        backend.data(observations, N_FACTORS).rows for backend in (Cuda("cuda"), in_blocks)
     )
     direction, ridge = (torch.randn_like(parties.rows.mean) for _ in range(2))
     rows = slice(10, 30)  # from within the first block to within the second
@@ -75,7 +75,7 @@ def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
 
 def test_an_engine_has_all_functions():
     for name in (
-        "moments", "agreed", "turned", "step_squares", "shares", "shift", "draw_towards"
+        "moments", "broadcast", "rotate", "step_squares", "shares", "shift", "draw_towards"
     ):  # fmt: skip
         assert getattr(streamed, name) is getattr(half_sweep, name)
 
@@ -107,7 +107,7 @@ def test_blocks_hold_all_rows_and_fit(observations):
 
 
 def test_a_gpu_that_is_too_small_is_told_with_numbers(observations, monkeypatch):
-    monkeypatch.setattr(Gpu, "_usable", lambda self: 2_000_000)
+    monkeypatch.setattr(Cuda, "_usable", lambda self: 2_000_000)
     row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
     ratings = row, observations.column.astype(int), observations.level.astype(int)
     told = (

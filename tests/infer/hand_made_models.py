@@ -28,14 +28,14 @@ def vector_model(seed=0, n_levels=N_LEVELS, n_factors=4, *, scale=0.7, units=1, 
     """A skewed model; ``scale`` is the standard deviation of its weights."""
     generator = np.random.default_rng(seed)
     n_levels = np.array(n_levels, dtype=np.int32)
-    steps = np.zeros((n_levels.size, n_levels.max() - 1))
-    steps[:, 0] = generator.normal(-0.3, 0.4, n_levels.size)
-    steps[:, 1:] = np.log(generator.uniform(0.2, 1.0, steps[:, 1:].shape))
+    cutpoints = np.zeros((n_levels.size, n_levels.max() - 1))
+    cutpoints[:, 0] = generator.normal(-0.3, 0.4, n_levels.size)
+    cutpoints[:, 1:] = np.log(generator.uniform(0.2, 1.0, cutpoints[:, 1:].shape))
     return VectorModel(
         weights=generator.normal(0, scale, (n_levels.size, n_factors)).astype(dtype),
         bias=generator.normal(0.2, 0.5, n_levels.size).astype(dtype),
         factor_bias=generator.normal(-0.4, 0.8, n_factors).astype(dtype),
-        steps=steps,
+        cutpoints=cutpoints,
         n_levels=n_levels,
         units=units,
     )
@@ -44,10 +44,10 @@ def vector_model(seed=0, n_levels=N_LEVELS, n_factors=4, *, scale=0.7, units=1, 
 def as_oracle(model):
     """The model with each unit a factor of its own and thresholds summed up from their steps."""
     thresholds = [
-        steps[0] + np.concatenate([[0.0], np.cumsum(np.exp(steps[1 : levels - 1]))])
+        cutpoints[0] + np.concatenate([[0.0], np.cumsum(np.exp(cutpoints[1 : levels - 1]))])
         if levels > 1
         else np.zeros(0)
-        for steps, levels in zip(model.steps, model.n_levels, strict=True)
+        for cutpoints, levels in zip(model.cutpoints, model.n_levels, strict=True)
     ]
     return oracle.Model(
         weights=np.repeat(model.weights.astype(np.float64), model.units, axis=1),

@@ -115,7 +115,7 @@ def test_two_units_equal_each_factor_repeated_twice(unanswered):
         both = getattr(single, part)
         both = both.reshape(*both.shape[:-1], 3, 2).sum(axis=-1)
         np.testing.assert_allclose(getattr(shared, part), both, **EXACT)
-    for part in ("bias", "steps"):
+    for part in ("bias", "cutpoints"):
         np.testing.assert_allclose(getattr(shared, part), getattr(single, part), **EXACT)
 
 
@@ -175,7 +175,7 @@ def test_gradient_equals_differences_of_the_log_likelihood(units, unanswered):
         expected = np.zeros(gradient.shape)
         for index in np.ndindex(gradient.shape):
             # The first threshold stays where it is put, so its slope counts as zero.
-            if part != "steps" or index[1] > 0:
+            if part != "cutpoints" or index[1] > 0:
                 expected[index] = slope(model, part, index, unanswered)
         np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-8, err_msg=part)
         assert np.abs(gradient).max() > 1e-2  # there is something to agree about
@@ -197,10 +197,10 @@ def test_gradient_equals_the_oracle():
         at_thresholds = np.sum([part.thresholds[i] for part in parts], axis=0)
         # Step m moves the thresholds from its own upwards.
         for m in range(1, levels - 1):
-            expected = np.exp(model.steps[i, m]) * at_thresholds[m:].sum()
-            assert found.steps[i, m] == pytest.approx(expected, rel=1e-9, abs=1e-11)
-    unused = np.arange(model.steps.shape[1]) >= model.n_levels[:, None] - 1
-    np.testing.assert_array_equal(found.steps[unused], 0.0)
+            expected = np.exp(model.cutpoints[i, m]) * at_thresholds[m:].sum()
+            assert found.cutpoints[i, m] == pytest.approx(expected, rel=1e-9, abs=1e-11)
+    unused = np.arange(model.cutpoints.shape[1]) >= model.n_levels[:, None] - 1
+    np.testing.assert_array_equal(found.cutpoints[unused], 0.0)
 
 
 # What cannot be enumerated

@@ -34,7 +34,7 @@ def test_rows_have_the_frequencies_of_the_model(units):
     model = vector_model(seed=31, n_factors=3, scale=0.6 / np.sqrt(units), units=units)
     judge = as_oracle(model)
     exact = np.exp([oracle.log_likelihood(judge, row) for row in oracle_rows(ALL_ROWS)])
-    drawn = sample.rows(model, 20_000, seed=1, n_steps=200)
+    drawn = sample.rows(model, 20_000, seed=1, n_cutpoints=200)
     assert drawn.shape == (20_000, 4)
     counts = np.bincount(place(drawn), minlength=len(ALL_ROWS))
     assert_drawn_from(counts, exact)
@@ -82,8 +82,8 @@ def test_gaps_are_drawn_together_given_the_answers():
 
 def test_levels_stay_on_their_scales():
     model = vector_model(seed=34, n_levels=(1, 2, 7), n_factors=2)
-    model.steps[2] = [-0.5, *[np.log(0.2)] * 5]
-    drawn = sample.rows(model, 500, seed=4, n_steps=5)
+    model.cutpoints[2] = [-0.5, *[np.log(0.2)] * 5]
+    drawn = sample.rows(model, 500, seed=4, n_cutpoints=5)
     assert drawn.min() == 0
     np.testing.assert_array_equal(drawn.max(axis=0), [0, 1, 6])
 
@@ -154,11 +154,11 @@ def test_chains_start_far_from_each_other(monkeypatch):
 def test_partition_and_draws_agree_about_rare_answers():
     """A level with probability below 1e-4 is drawn about as often as it should be."""
     model = vector_model(seed=38, n_levels=(5, 3), n_factors=2, scale=0.3)
-    rare = model._replace(steps=np.array([[2.8, 0.1, 0.1, 0.1], [-0.2, 0.3, 0.0, 0.0]]))
+    rare = model._replace(cutpoints=np.array([[2.8, 0.1, 0.1, 0.1], [-0.2, 0.3, 0.0, 0.0]]))
     judge = as_oracle(rare)
     rows = oracle_rows([[level, second] for level in range(5) for second in range(3)])
     log_probability = np.array([oracle.log_likelihood(judge, row) for row in rows])
     first = np.exp(logsumexp(log_probability.reshape(5, 3), axis=1))
     assert first[1:].sum() < 0.02
-    drawn = sample.rows(rare, 30_000, seed=8, n_steps=20)
+    drawn = sample.rows(rare, 30_000, seed=8, n_cutpoints=20)
     assert_drawn_from(np.bincount(drawn[:, 0], minlength=5), first)

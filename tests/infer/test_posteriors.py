@@ -120,7 +120,7 @@ def one_more_update(model, factors, dense):
         for i in np.flatnonzero(row >= 0):
             weights = model.weights[i].astype(np.float64)
             mean = judge.alpha[i] + weights @ factors[d]
-            low, high = judge.ends(i)[row[i] : row[i] + 2]
+            low, high = judge.bounds(i)[row[i] : row[i] + 2]
             activation = activation + weights * truncnorm.mean(low - mean, high - mean, loc=mean)
         updated[d] = model.units * expit(activation)
     return updated

@@ -18,15 +18,15 @@ MANY = 20_000
 
 def half(rng, n_columns, n_rows, n_factors, factors, first):
     binary = factors == "binary"
-    steps = rng.normal(-0.2, 0.2, (n_columns, max(SCALES) - 1))
-    steps[:, 0] = first
+    cutpoints = rng.normal(-0.2, 0.2, (n_columns, max(SCALES) - 1))
+    cutpoints[:, 0] = first
     shapes = (n_columns, n_factors), (n_columns,), (n_rows, n_factors)
     doubts = [rng.uniform(0.0, 0.1, shape).astype(np.float32) for shape in shapes]
     return Half(
         # Weights of binary factors are larger: factors are between zero and one.
         rng.normal(0.1, 1.6 if binary else 0.5, (n_columns, n_factors)).astype(np.float32),
         rng.normal(0.2, 0.4, n_columns).astype(np.float32),
-        steps,
+        cutpoints,
         np.zeros(n_factors, np.float32),
         (rng.random if binary else rng.standard_normal)((n_rows, n_factors)).astype(np.float32),
         *([] if binary else doubts),
@@ -38,7 +38,7 @@ def random_model(factors, *, n_column_factors=3, seed=0):
     by_rows = half(rng, N_COLUMNS, N_ROWS, 4, factors, first=-1.2)
     by_columns = half(rng, N_ROWS, N_COLUMNS, n_column_factors, factors, first=0.0)
     if not n_column_factors:
-        by_columns.bias[:], by_columns.steps[:] = 0.0, 0.0
+        by_columns.bias[:], by_columns.cutpoints[:] = 0.0, 0.0
     return MatrixModel(by_rows, by_columns, np.resize(SCALES, N_COLUMNS).astype(np.int32))
 
 
@@ -50,10 +50,10 @@ def counted(seed=1):
     return Observations.from_dense(dense, np.resize(SCALES, N_COLUMNS))
 
 
-def rated(model, n=MANY, *, seed=2, strangers=False):
+def rated(model, n=MANY, *, seed=2, cold=False):
     """Ratings drawn from a model; the same cell may come again."""
     rng = np.random.default_rng(seed)
-    lowest = -1 if strangers else 0
+    lowest = -1 if cold else 0
     row, column = rng.integers(lowest, N_ROWS, n), rng.integers(lowest, N_COLUMNS, n)
     pairs = Pairs(row, column, np.zeros(n, dtype=np.int8))
     below = probabilities([model], pairs).cumsum(axis=1)
@@ -72,16 +72,16 @@ def judge_of(model, pairs):
 
 @pytest.mark.parametrize("strangers", [False, True])
 @pytest.mark.parametrize("factors", FACTORS)
-def test_the_parts_make_the_probabilities(factors, strangers):
+def test_the_parts_make_the_probabilities(factors, cold):
     model = random_model(factors)
     for gains in ([1.0, 1.0, 1.0], [1.3, 0.6, 1.7]):
         model = model._replace(gains=np.array(gains))
-        pairs = rated(model, 500, strangers=strangers)
+        pairs = rated(model, 500, cold=cold)
         parts = parts_of(model, pairs)
         mean = parts.base + gains[0] * parts.by_rows + gains[1] * parts.by_columns
-        ends = (np.stack([parts.low, parts.high]) - mean) / (gains[2] * parts.deviation)
+        bounds = (np.stack([parts.low, parts.high]) - mean) / (gains[2] * parts.deviation)
         truth = probabilities([model], pairs)[np.arange(500), pairs.level]
-        np.testing.assert_allclose(np.diff(ndtr(ends), axis=0)[0], truth, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(np.diff(ndtr(bounds), axis=0)[0], truth, rtol=1e-6, atol=1e-9)
     assert (parts.deviation > 1.01).all() == (factors == "continuous")
 
 
@@ -103,7 +103,7 @@ def test_the_loss_is_minus_the_log_probability_and_the_priors(factors):
 @pytest.mark.parametrize("factors", FACTORS)
 def test_the_slope_of_the_loss(factors):
     model = random_model(factors)
-    judge = judge_of(model, rated(model, 300, strangers=True))
+    judge = judge_of(model, rated(model, 300, cold=True))
     rng = np.random.default_rng(3)
     for found in (np.zeros(5), *rng.normal(0.0, 0.4, (4, 5))):
         moves = 1e-6 * np.eye(5)
@@ -193,7 +193,7 @@ def test_gains_of_binary_factors_are_found_again():
 @pytest.mark.parametrize("factors", FACTORS)
 def test_ratings_are_at_least_as_likely_as_before(factors):
     model = random_model(factors)
-    pairs = rated(random_model(factors, seed=5), 2000, strangers=True)  # of quite another model
+    pairs = rated(random_model(factors, seed=5), 2000, cold=True)  # of quite another model
     (found,) = calibrated([model], counted(), pairs)
     before, after = (
         np.log(probabilities([one], pairs)[np.arange(2000), pairs.level]).mean()

@@ -20,7 +20,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.process_group import ALONE
 from ordinalrbm.storage import locking
 from ordinalrbm.training import checkpoint as checkpoints
-from ordinalrbm.training.checkpoint import Checkpoints, Trail, interval
+from ordinalrbm.training.checkpoint import Checkpoints, CheckpointWriter, interval
 
 FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimator", "matrix")]
 sys.path[:0] = FOLDERS
@@ -66,7 +66,7 @@ def ratings_model(**changes):
 
 def stop_after(n_epochs, monkeypatch):
     """Crash when so many epochs of a fit have ended, the checkpoint of the last one written."""
-    after, done = Trail.after, []
+    after, done = CheckpointWriter.after, []
 
     def and_stop(self, learner, state):
         after(self, learner, state)
@@ -74,7 +74,7 @@ def stop_after(n_epochs, monkeypatch):
         if len(done) == n_epochs:
             raise StoppedError
 
-    monkeypatch.setattr(Trail, "after", and_stop)
+    monkeypatch.setattr(CheckpointWriter, "after", and_stop)
 
 
 def file_hash(model, folder):
@@ -466,7 +466,7 @@ def files_of_at_most(n_bytes):
 
 def before_epochs(monkeypatch, **happenings):
     """Let something happen when so many epochs of a survey have ended: ``after_2=...``."""
-    after = Trail.after
+    after = CheckpointWriter.after
 
     def and_more(self, learner, state):
         happening = happenings.get(f"after_{len(learner.history) - 1}")
@@ -474,7 +474,7 @@ def before_epochs(monkeypatch, **happenings):
             happening()
         after(self, learner, state)
 
-    monkeypatch.setattr(Trail, "after", and_more)
+    monkeypatch.setattr(CheckpointWriter, "after", and_more)
 
 
 def test_a_disk_that_is_full_for_a_while(tmp_path, monkeypatch):
@@ -520,21 +520,21 @@ def test_a_folder_that_becomes_read_only_does_not_end_learning(tmp_path, monkeyp
 
 def test_names_are_settled_after_contents(tmp_path, monkeypatch):
     """A power cut after a checkpoint was written leaves it there, under its name."""
-    steps = []
+    cutpoints = []
     sync, replace = os.fsync, os.replace
 
     def note_sync(handle):
-        steps.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        cutpoints.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
         sync(handle)
 
     def note_move(*places):
-        steps.append("move")
+        cutpoints.append("move")
         replace(*places)
 
     monkeypatch.setattr(os, "fsync", note_sync)
     monkeypatch.setattr(os, "replace", note_move)
     survey_model().fit(SURVEY, checkpoint=tmp_path, every=2)
-    assert steps == 2 * ["file", "move", "folder"]
+    assert cutpoints == 2 * ["file", "move", "folder"]
 
 
 # Two at a time

@@ -21,15 +21,15 @@ class Thread(Group):
     def __init__(self, rank, said, barrier):
         self.rank, self.size, self.said, self.barrier = rank, len(said), said, barrier
 
-    def told(self, what):
+    def all_gather_object(self, what):
         self.said[self.rank] = what
         self.barrier.wait()
         found = list(self.said)
         self.barrier.wait()
         return found
 
-    def of_first(self, number):
-        return self.told(number)[0]
+    def broadcast_number(self, number):
+        return self.all_gather_object(number)[0]
 
 
 def by_all(size, work):
@@ -84,12 +84,12 @@ def learnt(folder, size, n_epochs):
     def work(among):
         with Checkpoints(folder, 1, among=among) as checkpoints:
             checkpoints.belong_to(Identity("Learner", {"seed": 0}))
-            trail, learner = checkpoints.of("toy", N_ROWS, "rows".__eq__), Learner(among)
-            trail.restore(learner)
+            writer, learner = checkpoints.of("toy", N_ROWS, "rows".__eq__), Learner(among)
+            writer.restore(learner)
             before = len(learner.history)
             for _ in range(n_epochs):
                 learner.epoch()
-                trail.after(learner, learner.state())
+                writer.after(learner, learner.state())
         return learner.rows, learner.all, before
 
     found = by_all(size, work)

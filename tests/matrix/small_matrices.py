@@ -73,16 +73,16 @@ def random_model(n_levels, n_rows, n_row_factors, n_column_factors, *, first=Non
         return Half(
             weights=rng.normal(0.2, 0.7, (n_columns, n_factors)).astype(np.float32),
             bias=rng.normal(0.3, 0.5, n_columns).astype(np.float32),
-            steps=rng.normal(-0.2, 0.4, (n_columns, width)),
+            cutpoints=rng.normal(-0.2, 0.4, (n_columns, width)),
             factor_bias=rng.normal(-0.3, 0.5, n_factors).astype(np.float32),
             factors=rng.random((n_facing, n_factors)).astype(np.float32),
         )
 
     by_rows = half(n_levels.size, n_rows, n_row_factors)
     by_columns = half(n_rows, n_levels.size, n_column_factors)
-    by_columns.steps[:, 0] = 0.0  # the first threshold is the columns' alone
+    by_columns.cutpoints[:, 0] = 0.0  # the first threshold is the columns' alone
     if first is not None:
-        by_rows.steps[:, 0] = first
+        by_rows.cutpoints[:, 0] = first
     return MatrixModel(by_rows, by_columns, n_levels)
 
 
@@ -101,12 +101,12 @@ def cell_mean(model, d, i, h, g):
     return own.bias[i] + other.bias[d] + own.weights[i] @ h + other.weights[d] @ g
 
 
-def cell_ends(model, d, i):
+def cell_bounds(model, d, i):
     """−∞, θ_di, +∞."""
     n = model.n_levels[i]
-    tau, kappa = model.by_rows.steps[i], model.by_columns.steps[d]
-    widths = [np.exp(tau[m] + kappa[m]) for m in range(1, n - 1)]
-    inner = np.cumsum([tau[0] + kappa[0], *widths])[: n - 1]
+    tau, kappa = model.by_rows.cutpoints[i], model.by_columns.cutpoints[d]
+    gaps = [np.exp(tau[m] + kappa[m]) for m in range(1, n - 1)]
+    inner = np.cumsum([tau[0] + kappa[0], *gaps])[: n - 1]
     return np.concatenate([[-np.inf], inner, [np.inf]])
 
 
@@ -134,12 +134,12 @@ def cell_probabilities(model, d, i):
         for gain, half, at in zip(model.gains, model[:2], (d, i), strict=False)
     )
     deviation = model.gains[2] * cell_deviation(model, d, i)
-    return np.diff(norm.cdf((cell_ends(model, d, i) - cell_mean(model, d, i, h, g)) / deviation))
+    return np.diff(norm.cdf((cell_bounds(model, d, i) - cell_mean(model, d, i, h, g)) / deviation))
 
 
 def cell_log_level(model, d, i, level, mean):
-    ends = cell_ends(model, d, i)
-    return np.log(norm.cdf(ends[level + 1] - mean) - norm.cdf(ends[level] - mean))
+    bounds = cell_bounds(model, d, i)
+    return np.log(norm.cdf(bounds[level + 1] - mean) - norm.cdf(bounds[level] - mean))
 
 
 def states(n_factors):

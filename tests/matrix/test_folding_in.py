@@ -9,8 +9,8 @@ from scipy.stats import norm
 from small_matrices import (
     FACTORS,
     assert_same_models,
+    cell_bounds,
     cell_deviation,
-    cell_ends,
     cell_log_level,
     cell_mean,
     for_both,
@@ -22,7 +22,7 @@ from small_matrices import (
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix.model import Half
-from ordinalrbm.matrix.predict import with_strangers
+from ordinalrbm.matrix.predict import with_cold_start
 
 
 def bigger():
@@ -108,7 +108,7 @@ def test_users_without_parameters_of_their_own(factors):
     model = small(4, 0, factors=factors).fit(train)
     wider = model.fold_in((["x"] * 3, ["i1", "i2", "i3"], [5, 5, 5]))
     np.testing.assert_array_equal(wider.model_.by_columns.bias, 0.0)
-    np.testing.assert_array_equal(wider.model_.by_columns.steps, 0.0)
+    np.testing.assert_array_equal(wider.model_.by_columns.cutpoints, 0.0)
     users = model.users_.labels
     disliked = wider.fold_in((users[:5], ["j"] * 5, [1] * 5)).predict(users, "j")
     assert disliked.mean() < wider.predict(users, "j").mean() - 0.1
@@ -120,7 +120,7 @@ def test_newcomers_know_each_other_better_than_strangers_do():
     users = [*["x"] * 4, *model.users_.labels[:4]]
     items = [*model.items_.labels[:4], *["fresh"] * 4]
     wider = model.fold_in((users, items, [5, 4, 3, 4, 3, 4, 5, 3]))
-    between_strangers = cell_deviation(with_strangers(model.model_), 120, 50)
+    between_strangers = cell_deviation(with_cold_start(model.model_), 120, 50)
     assert cell_deviation(wider.model_, 120, 5) < between_strangers
     assert cell_deviation(wider.model_, 5, 50) < between_strangers
     assert cell_deviation(wider.model_, 120, 50) < between_strangers
@@ -141,16 +141,18 @@ def objective(model, d, items, levels, usual, h):
     g, own = model.by_columns.factors, model.by_columns
 
     def loss(x):
-        weights, middle, steps = np.split(x, [usual.factors.size, usual.factors.size + 1])
+        weights, middle, cutpoints = np.split(x, [usual.factors.size, usual.factors.size + 1])
         own.weights[d], own.bias[d] = weights, middle[0] - weights @ usual.factors
-        own.steps[d, 1:] = steps
+        own.cutpoints[d, 1:] = cutpoints
         total = sum(
             cell_log_level(model, d, i, level, cell_mean(model, d, i, h, g[i]))
             for i, level in zip(items, levels, strict=True)
         )
         total -= 0.5 * usual.weights_precision @ weights**2
         total -= 0.5 * usual.bias_precision @ (middle - usual.bias) ** 2
-        total -= 0.5 * usual.steps_precision[0] * np.sum((steps - usual.steps[5, 1:]) ** 2)
+        total -= (
+            0.5 * usual.cutpoints_precision[0] * np.sum((cutpoints - usual.cutpoints[5, 1:]) ** 2)
+        )
         return -total
 
     return loss
@@ -158,7 +160,7 @@ def objective(model, d, items, levels, usual, h):
 
 def expected_utility(model, d, i, level, h):
     mean = cell_mean(model, d, i, h, model.by_columns.factors[i])
-    low, high = cell_ends(model, d, i)[level : level + 2] - mean
+    low, high = cell_bounds(model, d, i)[level : level + 2] - mean
     return mean + (norm.pdf(low) - norm.pdf(high)) / (norm.cdf(high) - norm.cdf(low))
 
 
@@ -177,7 +179,7 @@ def test_what_is_found_is_the_optimum():
     )
     h, own = wider.by_rows.factors[120], wider.by_columns
     middle = own.bias[120] + own.weights[120] @ usual.factors
-    found = np.concatenate([own.weights[120], [middle], own.steps[120, 1:]])
+    found = np.concatenate([own.weights[120], [middle], own.cutpoints[120, 1:]])
     loss = objective(wider, 120, items, levels, usual, h)
     value = loss(found)
     best = minimize(loss, found, method="BFGS")
@@ -250,17 +252,17 @@ def test_a_new_users_widths_are_the_optimum(folded):
     h, other = model.by_rows.factors[120], model.by_columns
 
     def log_level(i, level):
-        ends = cell_ends(model, 120, i)[level : level + 2]
+        bounds = cell_bounds(model, 120, i)[level : level + 2]
         mean = cell_mean(model, 120, i, h, other.factors[i])
-        return np.log(np.diff(norm.cdf((ends - mean) / cell_deviation(model, 120, i)))[0])
+        return np.log(np.diff(norm.cdf((bounds - mean) / cell_deviation(model, 120, i)))[0])
 
-    def loss(steps):
-        other.steps[120, 1:] = steps
+    def loss(cutpoints):
+        other.cutpoints[120, 1:] = cutpoints
         total = sum(log_level(i, level) for i, level in zip(items, levels, strict=True))
-        away = steps - usual.steps[5, 1:]
-        return 0.5 * usual.steps_precision[0] * away @ away - total
+        away = cutpoints - usual.cutpoints[5, 1:]
+        return 0.5 * usual.cutpoints_precision[0] * away @ away - total
 
-    found = other.steps[120, 1:].copy()
+    found = other.cutpoints[120, 1:].copy()
     value, best = loss(found), minimize(loss, found, method="BFGS")
     loss(found)  # put it back
     assert value < best.fun + 1e-3

@@ -58,7 +58,7 @@ def test_continuous_factors_have_a_mean_square_of_one(ratings, n_item_factors):
     assert model.model_.by_rows.factors.any(axis=0).sum() >= 2
     if not n_item_factors:
         np.testing.assert_array_equal(model.model_.by_columns.bias, 0.0)
-        np.testing.assert_array_equal(model.model_.by_columns.steps, 0.0)
+        np.testing.assert_array_equal(model.model_.by_columns.cutpoints, 0.0)
 
 
 def test_continuous_factors_stop_by_themselves(ratings):
@@ -192,8 +192,8 @@ def test_users_and_items_are_shuffled_and_put_back(ratings, monkeypatch, factors
 @for_both
 def test_validation_ratings_are_used_as_given(ratings, factors):
     train, rest = halves(ratings)
-    strangers = pd.DataFrame({"user": ["new"], "item": ["i1"], "rating": [5]})
-    model = small(n_epochs=3, factors=factors).fit(train, pd.concat([rest, strangers]))
+    cold = pd.DataFrame({"user": ["new"], "item": ["i1"], "rating": [5]})
+    model = small(n_epochs=3, factors=factors).fit(train, pd.concat([rest, cold]))
     assert model.n_iter_ == len(model.history_) == (6 if factors == "mixed" else 3)
     assert model.history_["validation"].notna().all()
     assert model.best_epoch_ in model.history_["epoch"].tolist()
@@ -211,19 +211,19 @@ def test_without_validation_all_epochs_are_learnt(ratings, factors):
 
 def test_nobody_loses_all_ratings_to_validation():
     known = orbm.data.ratings.read_ratings(simulated(density=0.05))
-    task = prepare.arrange(known, None, 0.45, seed=0)
-    assert task.validation.row.size > 50
-    assert task.validation.row.min() >= 0
-    assert task.validation.column.min() >= 0
-    assert (task.user_place >= 0).sum() == np.count_nonzero(np.diff(known.observations.row_start))
-    assert task.observations.n_entries + task.validation.row.size == known.n_ratings
+    data = prepare.prepare(known, None, 0.45, seed=0)
+    assert data.validation.row.size > 50
+    assert data.validation.row.min() >= 0
+    assert data.validation.column.min() >= 0
+    assert (data.user_place >= 0).sum() == np.count_nonzero(np.diff(known.observations.row_start))
+    assert data.observations.n_entries + data.validation.row.size == known.n_ratings
     # Each held-out rating is where the learner expects it.
     dense = known.observations.to_dense()
-    users, items = np.argsort(task.user_place), np.argsort(task.item_place)
-    skipped = (task.user_place < 0).sum(), (task.item_place < 0).sum()
-    user = users[skipped[0] :][task.validation.row]
-    item = items[skipped[1] :][task.validation.column]
-    np.testing.assert_array_equal(dense[user, item], task.validation.level)
+    users, items = np.argsort(data.user_place), np.argsort(data.item_place)
+    skipped = (data.user_place < 0).sum(), (data.item_place < 0).sum()
+    user = users[skipped[0] :][data.validation.row]
+    item = items[skipped[1] :][data.validation.column]
+    np.testing.assert_array_equal(dense[user, item], data.validation.level)
 
 
 # Odd data

@@ -32,7 +32,7 @@ def repeated(half, times):
     return half._replace(
         weights=np.repeat(half.weights, times, axis=0),
         bias=np.repeat(half.bias, times),
-        steps=np.repeat(half.steps, times, axis=0),
+        cutpoints=np.repeat(half.cutpoints, times, axis=0),
     )
 
 
@@ -89,7 +89,11 @@ def as_vector_model(model, d):
     own, other = model.by_rows, model.by_columns
     offset = other.bias[d] + other.factors @ other.weights[d]
     return vector.VectorModel(
-        own.weights, own.bias + offset, own.factor_bias, own.steps + other.steps[d], model.n_levels
+        own.weights,
+        own.bias + offset,
+        own.factor_bias,
+        own.cutpoints + other.cutpoints[d],
+        model.n_levels,
     )
 
 
@@ -204,9 +208,9 @@ def test_statistics_are_the_gradient_of_the_answers_given_the_factors(half, seed
         found = getattr(clamped, part) - getattr(free, part)
         truth = differences(model, half, part, dense, h, g)
         np.testing.assert_allclose(found, truth, rtol=2e-3, atol=2e-3, err_msg=part)
-    steps = getattr(model, half).steps
-    width = steps.shape[1]
-    truth = differences(model, half, "steps", dense, h, g)[:, 1:]
-    found = np.exp(steps[:, 1:]) * clamped.thresholds[:, 1:width]
+    cutpoints = getattr(model, half).cutpoints
+    width = cutpoints.shape[1]
+    truth = differences(model, half, "cutpoints", dense, h, g)[:, 1:]
+    found = np.exp(cutpoints[:, 1:]) * clamped.thresholds[:, 1:width]
     np.testing.assert_allclose(found, truth, rtol=2e-3, atol=2e-3)
     assert np.abs(truth).max() > 0.05

@@ -9,45 +9,54 @@ from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import Party, Prior
-from ordinalrbm.engine.half_sweep import moments, turned, widths_of
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.half_sweep import gaps_of, moments, rotate
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian import Data, Parties, View, dealt, epoch, on_cpu, start, to_matrix
+from ordinalrbm.matrix.gaussian import (
+    Data,
+    GaussianState,
+    View,
+    dealt,
+    epoch,
+    on_cpu,
+    start,
+    to_matrix,
+)
 from ordinalrbm.matrix.predict import Pairs, log_probability, parts_of
 
 SCALES = (5, 2, 7, 3)
 
 
-def party(rng, n, n_factors, n_levels, *, first, off_centre=0.4):
+def posterior(rng, n, n_factors, n_levels, *, first, off_centre=0.4):
     width = max(SCALES) - 1
-    steps = rng.normal(-0.3, 0.3, (n, width))
-    steps[:, 0] = first
+    cutpoints = rng.normal(-0.3, 0.3, (n, width))
+    cutpoints[:, 0] = first
     # Coordinates of unequal size, and correlated.
     mixing = rng.normal(size=(n_factors, n_factors)) / np.arange(1, n_factors + 1)
     mean = rng.normal(off_centre, 0.8, (n, 1 + n_factors))
     mean[:, 1:] = mean[:, 1:] @ mixing
-    return Party(
+    return FactorPosterior(
         mean.astype(np.float32),
         rng.uniform(0.01, 0.3, mean.shape).astype(np.float32),
-        steps,
-        widths_of(steps),
+        cutpoints,
+        gaps_of(cutpoints),
         np.resize(n_levels, n).astype(np.int32),
     )
 
 
-def prior_of(party, steps_precision=20.0):
+def prior_of(posterior, cutpoints_precision=20.0):
     return Prior(
-        np.ones(party.mean.shape[1], np.float32),
-        party.steps.copy(),
-        np.full(party.steps.shape[1], steps_precision),
+        np.ones(posterior.mean.shape[1], np.float32),
+        posterior.cutpoints.copy(),
+        np.full(posterior.cutpoints.shape[1], cutpoints_precision),
     )
 
 
 def random_parties(n_factors=4, *, seed=0, n_rows=30, n_columns=16):
     rng = np.random.default_rng(seed)
-    rows = party(rng, n_rows, n_factors, (max(SCALES),), first=0.0)
-    columns = party(rng, n_columns, n_factors, SCALES, first=-0.8)
-    return Parties(rows, columns, prior_of(rows), prior_of(columns))
+    rows = posterior(rng, n_rows, n_factors, (max(SCALES),), first=0.0)
+    columns = posterior(rng, n_columns, n_factors, SCALES, first=-0.8)
+    return GaussianState(rows, columns, prior_of(rows), prior_of(columns))
 
 
 def cell_means(rows, columns):
@@ -62,31 +71,31 @@ def cell_variances(rows, columns):
     return v[:, :1] + w[:, 0] + v[:, 1:] @ (q + w)[:, 1:].T + p[:, 1:] @ w[:, 1:].T
 
 
-def ends_above_means(parties):
+def bounds_above_means(parties):
     """(rows, columns, L − 1) thresholds less the cell's mean; none beyond a column's own."""
     rows, columns = parties[:2]
-    steps = rows.steps[:, None] + columns.steps
-    steps[..., 1:] = np.exp(steps[..., 1:])
-    ends = np.cumsum(steps, axis=-1) - cell_means(rows, columns)[..., None]
-    beyond = np.arange(ends.shape[-1]) >= columns.n_levels[:, None] - 1
-    return np.where(beyond, np.inf, ends)
+    cutpoints = rows.cutpoints[:, None] + columns.cutpoints
+    cutpoints[..., 1:] = np.exp(cutpoints[..., 1:])
+    bounds = np.cumsum(cutpoints, axis=-1) - cell_means(rows, columns)[..., None]
+    beyond = np.arange(bounds.shape[-1]) >= columns.n_levels[:, None] - 1
+    return np.where(beyond, np.inf, bounds)
 
 
 def probabilities_of(parties):
     """(rows, columns, L) with points for parameters."""
-    ends = ends_above_means(parties)
-    below = np.concatenate([np.zeros((*ends.shape[:2], 1)), ndtr(ends)], axis=-1)
+    bounds = bounds_above_means(parties)
+    below = np.concatenate([np.zeros((*bounds.shape[:2], 1)), ndtr(bounds)], axis=-1)
     return np.diff(below, axis=-1, append=1.0)
 
 
-def second_moment(party):
-    factors = party.mean[:, 1:].astype(np.float64)
-    return (factors.T @ factors + np.diag(party.variance[:, 1:].sum(axis=0))) / len(factors)
+def second_moment(posterior):
+    factors = posterior.mean[:, 1:].astype(np.float64)
+    return (factors.T @ factors + np.diag(posterior.variance[:, 1:].sum(axis=0))) / len(factors)
 
 
-def renewing(renew):
+def renewing(half_sweep):
     """The engine with another renewal."""
-    return SimpleNamespace(**{**vars(half_sweep), "renew": renew})
+    return SimpleNamespace(**{**vars(half_sweep), "half_sweep": half_sweep})
 
 
 def seen_by(engine):
@@ -102,8 +111,8 @@ def seen_by(engine):
 def test_turning_leaves_the_cells_alone(n_factors, centred):
     rows, columns = random_parties(n_factors, seed=n_factors)[:2]
     before = cell_means(rows, columns)
-    turn, other_turn = gaussian._turns(moments(rows), moments(columns), centred)
-    after, columns = turned(rows, turn), turned(columns, other_turn)
+    rotation, other_rotation = gaussian._rotations(moments(rows), moments(columns), centred)
+    after, columns = rotate(rows, rotation), rotate(columns, other_rotation)
     np.testing.assert_allclose(cell_means(after, columns), before, atol=3e-5)
     if centred:
         np.testing.assert_allclose(after.mean[:, 1:].mean(axis=0), 0.0, atol=1e-5)
@@ -113,9 +122,9 @@ def test_turning_leaves_the_cells_alone(n_factors, centred):
 @pytest.mark.parametrize("centred", [True, False])
 def test_sums_turn_like_the_party(centred):
     parties = random_parties(3, seed=9)[:2]
-    turns = gaussian._turns(*map(moments, parties), centred)
-    for party, turn in zip(parties, turns, strict=True):
-        found, truth = moments(party).turned(turn), moments(turned(party, turn))
+    rotations = gaussian._rotations(*map(moments, parties), centred)
+    for posterior, rotation in zip(parties, rotations, strict=True):
+        found, truth = moments(posterior).rotate(rotation), moments(rotate(posterior, rotation))
         assert found.n == truth.n
         for one, other in zip(found[1:], truth[1:], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
@@ -123,7 +132,7 @@ def test_sums_turn_like_the_party(centred):
 
 @pytest.mark.parametrize("n_factors", [1, 3, 8])
 def test_in_the_axes_both_second_moments_are_the_same_diagonal(n_factors):
-    one, other = (second_moment(party) for party in random_parties(n_factors, seed=3)[:2])
+    one, other = (second_moment(posterior) for posterior in random_parties(n_factors, seed=3)[:2])
     forward, backward = gaussian._axes(one, other)
     np.testing.assert_allclose(forward @ backward.T, np.eye(n_factors), atol=1e-9)
     first, second = forward.T @ one @ forward, backward.T @ other @ backward
@@ -149,39 +158,39 @@ def test_axes_of_less_directions_than_factors():
 
 def test_common_steps_leave_the_cells_alone():
     parties = random_parties(seed=4)
-    before = ends_above_means(parties)
-    parties = gaussian._with_common_steps(seen_by(half_sweep), parties)
-    np.testing.assert_allclose(ends_above_means(parties), before, atol=2e-5)
+    before = bounds_above_means(parties)
+    parties = gaussian._with_common_cutpoints(seen_by(half_sweep), parties)
+    np.testing.assert_allclose(bounds_above_means(parties), before, atol=2e-5)
     rows, columns, _, column_prior = parties
     # What all rows share is the columns', and what all columns of a scale share is in the steps.
-    np.testing.assert_allclose(rows.steps.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(rows.cutpoints.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(rows.mean[:, 0].mean(), 0.0, atol=1e-6)
     for n_levels in SCALES:
         alike = columns.n_levels == n_levels
         np.testing.assert_allclose(columns.mean[alike, 0].mean(), 0.0, atol=1e-6)
-        common = np.tile(columns.steps[alike].mean(axis=0), (alike.sum(), 1))
-        np.testing.assert_allclose(column_prior.steps[alike], common)
-    for party in (rows, columns):
-        np.testing.assert_array_equal(party.widths, widths_of(party.steps))
+        common = np.tile(columns.cutpoints[alike].mean(axis=0), (alike.sum(), 1))
+        np.testing.assert_allclose(column_prior.cutpoints[alike], common)
+    for posterior in (rows, columns):
+        np.testing.assert_array_equal(posterior.gaps, gaps_of(posterior.cutpoints))
 
 
 @pytest.mark.parametrize("rows_differ", [True, False])
 def test_an_epoch_only_renews(rows_differ):
     """When nobody is renewed, an epoch changes no prediction."""
-    data = seen_by(renewing(lambda _, this, *__: np.zeros_like(this.steps)))
+    data = seen_by(renewing(lambda _, this, *__: np.zeros_like(this.cutpoints)))
     parties = random_parties(seed=5)
     if not rows_differ:
         parties.rows.mean[:, 0] = 0.0
-        parties.rows.steps[:] = 0.0
+        parties.rows.cutpoints[:] = 0.0
         parties.row_prior.precision[0] = np.inf
-        parties.row_prior.steps_precision[:] = np.inf
-    before = ends_above_means(parties)
+        parties.row_prior.cutpoints_precision[:] = np.inf
+    before = bounds_above_means(parties)
     for number in (1, 2, 3):
         parties = epoch(data, parties, number)
-    np.testing.assert_allclose(ends_above_means(parties), before, atol=1e-4)
+    np.testing.assert_allclose(bounds_above_means(parties), before, atol=1e-4)
     if not rows_differ:
         np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
-        np.testing.assert_array_equal(parties.rows.steps, 0.0)
+        np.testing.assert_array_equal(parties.rows.cutpoints, 0.0)
 
 
 # ---- simulated from the model -------------------------------------------------------------------
@@ -190,24 +199,24 @@ def test_an_epoch_only_renews(rows_differ):
 def drawn(parties, density, seed):
     """Levels of some cells, drawn with the means for parameters; −1 elsewhere."""
     rng = np.random.default_rng(seed)
-    ends = ends_above_means(parties)
-    utility = rng.normal(size=ends.shape[:2])
-    level = (utility[..., None] > ends).sum(axis=-1)
+    bounds = bounds_above_means(parties)
+    utility = rng.normal(size=bounds.shape[:2])
+    level = (utility[..., None] > bounds).sum(axis=-1)
     return np.where(rng.random(level.shape) < density, level, -1)
 
 
 def true_parties(n_rows=300, n_columns=120, *, seed=0):
     """Two factors, of which the second is smaller; biases and widths of one's own."""
     rng = np.random.default_rng(seed)
-    rows = party(rng, n_rows, 2, (max(SCALES),), first=0.0)
-    columns = party(rng, n_columns, 2, SCALES, first=-1.1)
+    rows = posterior(rng, n_rows, 2, (max(SCALES),), first=0.0)
+    columns = posterior(rng, n_columns, 2, SCALES, first=-1.1)
     for one, bias in ((rows, 0.5), (columns, 0.7)):
         one.mean[:, 0] = bias * rng.normal(size=len(one.mean))
         one.mean[:, 1:] = rng.normal(size=(len(one.mean), 2)) * [1.1, 0.7]
         one.variance[:] = 0.0
-    rows.steps[:, 1:] = 0.3 * rng.normal(size=rows.steps[:, 1:].shape)
-    columns.steps[:, 1:] = -0.4 + 0.2 * rng.normal(size=columns.steps[:, 1:].shape)
-    return Parties(rows, columns, prior_of(rows), prior_of(columns))
+    rows.cutpoints[:, 1:] = 0.3 * rng.normal(size=rows.cutpoints[:, 1:].shape)
+    columns.cutpoints[:, 1:] = -0.4 + 0.2 * rng.normal(size=columns.cutpoints[:, 1:].shape)
+    return GaussianState(rows, columns, prior_of(rows), prior_of(columns))
 
 
 @pytest.fixture(scope="module")
@@ -273,10 +282,10 @@ def test_biases_and_widths_are_found_again(truth, learnt):
     for found, true in ((learnt.rows, truth.rows), (learnt.columns, truth.columns)):
         assert np.corrcoef(found.mean[:, 0], true.mean[:, 0])[0, 1] > 0.85
     means = cell_means(*truth[:2])
-    found = -ends_above_means(learnt)[..., 0] + ends_above_means(truth)[..., 0] + means
+    found = -bounds_above_means(learnt)[..., 0] + bounds_above_means(truth)[..., 0] + means
     assert np.corrcoef(found.ravel(), means.ravel())[0, 1] > 0.95
-    widths = [parties.columns.steps[::4, 1:4].mean() for parties in (learnt, truth)]
-    assert widths[0] == pytest.approx(widths[1], abs=0.12)
+    gaps = [parties.columns.cutpoints[::4, 1:4].mean() for parties in (learnt, truth)]
+    assert gaps[0] == pytest.approx(gaps[1], abs=0.12)
 
 
 def test_priors_are_found_again(truth, learnt):
@@ -289,8 +298,8 @@ def test_priors_are_found_again(truth, learnt):
     sizes = 1.0 / np.sqrt(learnt.row_prior.precision[1:] * learnt.column_prior.precision[1:])
     np.testing.assert_allclose(sizes[:2], np.sort(products)[::-1], rtol=0.25)
     assert (sizes[2:] < 0.15 * sizes[1]).all()
-    row_widths = 1.0 / np.sqrt(learnt.row_prior.steps_precision[1:3])
-    np.testing.assert_allclose(row_widths, 0.3, atol=0.12)
+    row_gaps = 1.0 / np.sqrt(learnt.row_prior.cutpoints_precision[1:3])
+    np.testing.assert_allclose(row_gaps, 0.3, atol=0.12)
 
 
 def test_after_an_epoch_both_parties_are_in_the_same_axes(learnt):
@@ -327,10 +336,12 @@ def test_the_learnt_precision_is_the_most_likely():
     mean = rng.normal(0.1, [0.3, 1.0, 2.0], (40, 3)).astype(np.float32)
     variance = rng.uniform(0.0, 0.5, (40, 3)).astype(np.float32)
     old = np.array([1.0, np.inf, 1.0], dtype=np.float32)
-    party = Party(mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2))
-    found = gaussian._learnt(old, moments(party), weak=False)
+    posterior = FactorPosterior(
+        mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2)
+    )
+    found = gaussian._learnt(old, moments(posterior), weak=False)
     assert found[1] == np.inf  # what is fixed stays so
-    weak = gaussian._learnt(old, moments(party), weak=True)
+    weak = gaussian._learnt(old, moments(posterior), weak=True)
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
@@ -345,15 +356,15 @@ def test_the_learnt_precision_is_the_most_likely():
 def test_the_precision_of_widths_counts_what_is_not_known_of_them():
     """Only of those that are free, around the common steps."""
     parties = random_parties(seed=6)
-    away = 0.2 * np.random.default_rng(1).normal(size=parties.rows.steps.shape)
-    parties.row_prior.steps[:] = parties.rows.steps - away
-    doubt = np.full_like(parties.rows.steps, 0.05)
+    away = 0.2 * np.random.default_rng(1).normal(size=parties.rows.cutpoints.shape)
+    parties.row_prior.cutpoints[:] = parties.rows.cutpoints - away
+    doubt = np.full_like(parties.rows.cutpoints, 0.05)
     data = seen_by(renewing(lambda *_: doubt))
-    how = gaussian._How(weak=False, widths=True)
+    how = gaussian._How(weak=False, gaps=True)
     found = gaussian._half(data.rows, data.columns, tuple(parties), how)[2]
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
-    np.testing.assert_allclose(found.steps_precision, truth)
+    np.testing.assert_allclose(found.cutpoints_precision, truth)
 
 
 # ---- as a matrix model --------------------------------------------------------------------------
@@ -419,7 +430,7 @@ def test_the_matrix_model_has_the_same_cells(n_row_factors):
         np.testing.assert_allclose(means, cell_means(*parties[:2])[at], atol=1e-5)
         variance = parts.deviation**2 - 1.0
         np.testing.assert_allclose(variance, cell_variances(*parties[:2])[at], rtol=1e-5)
-        high = ends_above_means(parties)[(*at, np.minimum(level, 5))] + means
+        high = bounds_above_means(parties)[(*at, np.minimum(level, 5))] + means
         last = level == model.n_levels[pairs.column] - 1
         np.testing.assert_allclose(parts.high, np.where(last, np.inf, high), atol=1e-5)
     for half in model[:2]:
@@ -432,8 +443,8 @@ def test_the_matrix_model_has_arrays_of_its_own():
     model = to_matrix(parties, 2, 2)
     for half in model[:2]:
         for array in half:
-            for party in parties[:2]:
-                assert not any(np.shares_memory(array, part) for part in party)
+            for posterior in parties[:2]:
+                assert not any(np.shares_memory(array, part) for part in posterior)
 
 
 def test_the_matrix_model_lies_row_by_row():
@@ -533,7 +544,7 @@ def test_rows_that_do_not_differ_have_only_factors():
     parties = after_epochs(dense, [5] * 8, rows_differ=False)
     np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
     np.testing.assert_array_equal(parties.rows.variance[:, 0], 0.0)
-    np.testing.assert_array_equal(parties.rows.steps, 0.0)
+    np.testing.assert_array_equal(parties.rows.cutpoints, 0.0)
     assert np.abs(parties.rows.mean[:, 1:]).max() > 0.01
 
 

@@ -24,14 +24,14 @@ TRUE_CORRELATION = np.array(
 CUTS = [[0.4], [-0.9, 0.3], [-1.4, -0.8, 0.1, 1.0], *[[-1.9, -1.1, -0.5, 0.2, 0.6, 1.7]] * 2]
 
 
-def ends_of(answers: Observations) -> np.ndarray:
+def bounds_of(answers: Observations) -> np.ndarray:
     n_levels = answers.n_levels
     return thresholds.table(thresholds.at_marginals(level_counts(answers), n_levels), n_levels)
 
 
 def correlations_of(levels: np.ndarray, n_levels: object) -> polychoric.Correlations:
     answers = Observations.from_dense(levels, n_levels)
-    return polychoric.polychoric(answers, ends_of(answers))
+    return polychoric.polychoric(answers, bounds_of(answers))
 
 
 def simulated(n_rows: int, seed: int, gaps: float = 0.0) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_cells_have_the_probability_that_scipy_gives_them(rho: float) -> None:
     first = np.array([-np.inf, -2.1, -0.4, 0.3, 1.9, np.inf])
     second = np.array([-np.inf, -0.2, 0.1, 3.0, np.inf, np.inf])  # a scale of one level less
     ours, _ = polychoric.cell_probabilities(first[None], second[None], np.array([rho]))
-    finite = [np.clip(ends, -9.0, 9.0) for ends in (first, second)]
+    finite = [np.clip(bounds, -9.0, 9.0) for bounds in (first, second)]
     np.testing.assert_allclose(ours[0], cells_by_scipy(*finite, rho), rtol=1e-8, atol=2e-12)
     assert ours.sum() == pytest.approx(1.0, abs=1e-10)
 
@@ -91,12 +91,12 @@ def test_standard_errors_are_those_of_repetitions() -> None:
 def test_maximises_the_likelihood() -> None:
     levels = simulated(3000, seed=3)[:, [1, 3]]
     answers = Observations.from_dense(levels, [3, 7])
-    ends = ends_of(answers)[:, :8]
-    found = polychoric.polychoric(answers, ends).correlation[0, 1]
+    bounds = bounds_of(answers)[:, :8]
+    found = polychoric.polychoric(answers, bounds).correlation[0, 1]
     grid = np.linspace(0.2, 0.4, 201)
     shape = (grid.size, 8)
     cells, _ = polychoric.cell_probabilities(
-        np.broadcast_to(ends[0], shape), np.broadcast_to(ends[1], shape), grid
+        np.broadcast_to(bounds[0], shape), np.broadcast_to(bounds[1], shape), grid
     )
     likelihood = np.log(cells[:, levels[:, 0], levels[:, 1]]).sum(axis=1)
     # The few answers that are added besides move the maximum by less than this.

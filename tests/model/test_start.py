@@ -52,8 +52,8 @@ def test_free_answers_have_the_observed_marginals() -> None:
     answers = drawn_answers(factor_correlation(10, 2, seed=0), 8000, seed=1)
     model = initial.initial_model(answers, 12, 200, 0)
     utilities = free_utilities(model, 2000, 60, seed=2)
-    for i, ends in enumerate(model.thresholds[:, 1:5]):
-        free = np.bincount(np.searchsorted(ends, utilities[:, i]), minlength=5) / len(utilities)
+    for i, bounds in enumerate(model.thresholds[:, 1:5]):
+        free = np.bincount(np.searchsorted(bounds, utilities[:, i]), minlength=5) / len(utilities)
         np.testing.assert_allclose(free, level_counts(answers)[i] / 8000, atol=0.04)
 
 
@@ -68,8 +68,8 @@ def test_gaps_leave_the_correlations_nearly_as_they_are() -> None:
 def test_noise_is_not_taken_for_structure() -> None:
     answers = drawn_answers(np.eye(30), 400, seed=6)
     model = initial.initial_model(answers, 5, 64, 0)
-    steps = thresholds.at_marginals(level_counts(answers), answers.n_levels)
-    np.testing.assert_array_equal(model.steps, steps)
+    cutpoints = thresholds.at_marginals(level_counts(answers), answers.n_levels)
+    np.testing.assert_array_equal(model.cutpoints, cutpoints)
     # What is left are random weights, of a tenth of what would explain all variance.
     assert 0.0 < 64 * (model.weights.astype(float) ** 2).sum(axis=0).max() < 4 * 0.02
 
@@ -106,7 +106,7 @@ def test_directions_are_shared_evenly(n_directions: int, n_factors: int) -> None
 
 def test_more_columns_than_rows() -> None:
     model = initial.initial_model(drawn_answers(factor_correlation(40, 1, 8), 15, 9), 4, 8, 0)
-    assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))
+    assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.cutpoints))
 
 
 def test_more_factors_than_columns_and_fewer() -> None:
@@ -140,7 +140,9 @@ def test_a_silent_column_stays_silent() -> None:
 def test_tables_that_say_little_start_finite(levels: np.ndarray, n_levels: int) -> None:
     for units in (1, 64):
         model = initial.initial_model(Observations.from_dense(levels, n_levels), 3, units, 0)
-        assert all(np.isfinite(array).all() for array in (model.weights, model.bias, model.steps))
+        assert all(
+            np.isfinite(array).all() for array in (model.weights, model.bias, model.cutpoints)
+        )
 
 
 def test_only_the_first_rows_count_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

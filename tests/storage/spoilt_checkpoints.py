@@ -14,7 +14,7 @@ from mutations import DAMAGE, hostile, peak
 from stored_models import answers, ratings, said
 
 import ordinalrbm as orbm
-from ordinalrbm.training.checkpoint import Trail
+from ordinalrbm.training.checkpoint import CheckpointWriter
 
 COMMON = {"n_epochs": 3, "batch_size": 4, "random_state": 0}
 # Together they have every kind of array that a checkpoint can have.
@@ -42,7 +42,7 @@ class StoppedError(Exception):
 @contextmanager
 def stopped_after(n_epochs):
     """Crash when so many epochs have ended, the checkpoint of the last one written."""
-    ordinary, done = Trail.after, []
+    ordinary, done = CheckpointWriter.after, []
 
     def and_stop(self, learner, state):
         ordinary(self, learner, state)
@@ -50,13 +50,13 @@ def stopped_after(n_epochs):
         if len(done) == n_epochs:
             raise StoppedError
 
-    Trail.after = and_stop
+    CheckpointWriter.after = and_stop
     try:
         yield
     except StoppedError:
         pass
     finally:
-        Trail.after = ordinary
+        CheckpointWriter.after = ordinary
 
 
 def fitted(kind, folder=None, every="1 h"):

@@ -144,8 +144,8 @@ DANGEROUS = {
     "squares below zero": ("vector", put("moments.second.bias", 0, -1), "moments.second"),
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
     "variance below zero": ("continuous", put("parties.rows.variance", 0, -1), "rows.variance"),
-    "widths of other steps": ("continuous", put("best.rows.widths", (0, 1), 9), "rows.widths"),
-    "widths beyond numbers": ("continuous", put("last.1.by_columns.steps", 0, 41), "steps"),
+    "widths of other steps": ("continuous", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
+    "widths beyond numbers": ("continuous", put("last.1.by_columns.cutpoints", 0, 41), "cutpoints"),
     "no precision": ("continuous", put("parties.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
     "an epoch below zero": ("continuous", put("history.epoch", 0, -1), "count the epochs"),
@@ -160,7 +160,7 @@ def test_strange_widths_predict_something(size, home, tmp_path):
 
     def change(arrays, header):
         for name in arrays:
-            if name.startswith("last.") and name.endswith(".steps"):
+            if name.startswith("last.") and name.endswith(".cutpoints"):
                 arrays[name] = np.full_like(arrays[name], size)
 
     rewritten(source, tmp_path / source.name, change)

@@ -164,7 +164,7 @@ DANGEROUS = {
     "more levels than thresholds": (
         "mixed", change_array("n_levels", lambda a: a + 90), "levels than their scales"),
     "fewer thresholds than levels": (
-        "continuous", change_array("0.by_rows.steps", lambda a: a[:, :2].copy()), "by_rows.steps"),
+        "continuous", change_array("0.by_rows.cutpoints", lambda a: a[:, :2].copy()), "by_rows.cutpoints"),
     "more factors than weights": (
         "continuous", change_array("0.by_rows.factor_bias", lambda a: np.zeros(99, a.dtype)),
         "factor_bias"),
@@ -174,8 +174,8 @@ DANGEROUS = {
     "too few users": (
         "ordinal_mf", change_array("model.rows.mean", lambda a: a[:-1]), "model.rows.mean"),
     "widths of fewer levels": (
-        "ordinal_mf", change_array("model.row_widths.step", lambda a: a[:, :1].copy()),
-        "row_widths.step"),
+        "ordinal_mf", change_array("model.row_gaps.step", lambda a: a[:, :1].copy()),
+        "row_gaps.step"),
     "weights of fewer levels": (
         "multinomial_rbm", change_array("model.weights", lambda a: a[:, :1].copy()),
         "model.weights"),
@@ -186,7 +186,7 @@ DANGEROUS = {
     "not a number": (
         "vector", change_array("weights", lambda a: put(a, (0, 0), np.nan)), "'weights' has numb"),
     "infinite thresholds": (
-        "vector", change_array("steps", lambda a: put(a, (0, 0), np.inf)), "'steps' has numbers"),
+        "vector", change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)), "'steps' has numbers"),
     "users twice": (
         "binary", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
     "ids that overlap": (

@@ -15,7 +15,7 @@ import typer
 from ordinalrbm import __version__
 from ordinalrbm.cli.app import FAILED, app
 from ordinalrbm.cli.options import JsonOption
-from ordinalrbm.cli.output import Talk, listing
+from ordinalrbm.cli.output import Output, listing
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
              "polars", "arviz", "torch")  # fmt: skip
@@ -55,7 +55,7 @@ def doctor(json: JsonOption = False) -> None:
     found["checked in"] = f"{time.perf_counter() - begun:.1f} s"
     good = all(check.passed for check in checks)
     text = "All is well." if good else "The kernels are wrong on this machine; please report this."
-    Talk(as_json=json).result({**found, "well": good}, listing(found), text=text)
+    Output(as_json=json).result({**found, "well": good}, listing(found), text=text)
     if not good:
         raise typer.Exit(FAILED)
 

@@ -27,7 +27,7 @@ from ordinalrbm.cli.options import (
     ThreadsOption,
     refuse,
 )
-from ordinalrbm.cli.output import Talk, plain_table
+from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
@@ -116,7 +116,7 @@ def evaluate(
         refuse_unused,
     )
 
-    talk = Talk(as_json=json, quiet=quiet)
+    talk = Output(as_json=json, quiet=quiet)
     if is_model(target):
         if data is None:
             raise DataError(f"'{target}' is a model; give what to test it on with --data.")
@@ -141,7 +141,7 @@ def evaluate(
         _ratings(material, model, settings, protocol, min_ratings, talk)
 
 
-def _survey(material: Material, settings: Settings, talk: Talk) -> None:
+def _survey(material: Material, settings: Settings, talk: Output) -> None:
     from ordinalrbm.cli.inputs import tell_material
     from ordinalrbm.cli.learning import learn_survey
     from ordinalrbm.report import hide_answers
@@ -152,7 +152,7 @@ def _survey(material: Material, settings: Settings, talk: Talk) -> None:
     _tell_survey(learn_survey(shown, settings), material.survey, held_out, talk)
 
 
-def _tell_survey(model: Any, survey: Any, held_out: Any, talk: Talk) -> None:
+def _tell_survey(model: Any, survey: Any, held_out: Any, talk: Output) -> None:
     from ordinalrbm.report.hidden import score_hidden
 
     if not len(held_out):
@@ -170,7 +170,7 @@ _WHO = ("model", "usual")
 
 def _ratings(
     material: Material, kind: Any, settings: Settings, protocol: Protocol | None,
-    min_ratings: int, talk: Talk,
+    min_ratings: int, talk: Output,
 ) -> None:  # fmt: skip
     from ordinalrbm.cli.inputs import tell_material
     from ordinalrbm.cli.learning import learn_ratings
@@ -204,7 +204,7 @@ def _check_enough(material: Material, min_ratings: int) -> None:
         )
 
 
-def _survey_as_ratings(material: Material, kind: Any, settings: Settings, talk: Talk) -> None:
+def _survey_as_ratings(material: Material, kind: Any, settings: Settings, talk: Output) -> None:
     """Respondents have too few answers to hide ten of each: a tenth of all is hidden."""
     from ordinalrbm.cli.inputs import tell_material
     from ordinalrbm.cli.learning import hide_ratings, learn_ratings
@@ -218,7 +218,7 @@ def _survey_as_ratings(material: Material, kind: Any, settings: Settings, talk: 
     _tell_ratings(model, test, talk)
 
 
-def _tell_ratings(model: Any, test: pd.DataFrame, talk: Talk) -> None:
+def _tell_ratings(model: Any, test: pd.DataFrame, talk: Output) -> None:
     import numpy as np
 
     from ordinalrbm.cli.inputs import levels_of
@@ -243,7 +243,7 @@ def _comparison(
     return table
 
 
-def _test(model: Any, path: Path, data: Path, seed: int, talk: Talk) -> None:
+def _test(model: Any, path: Path, data: Path, seed: int, talk: Output) -> None:
     from ordinalrbm.cli.inputs import as_model_of_ratings, ratings_for, survey_for
     from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.report import hide_answers

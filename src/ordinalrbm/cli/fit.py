@@ -30,7 +30,7 @@ from ordinalrbm.cli.options import (
     WeightedOption,
     refuse,
 )
-from ordinalrbm.cli.output import Talk
+from ordinalrbm.cli.output import Output
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.cli.torchrun import joined, own_rank, own_threads
 from ordinalrbm.errors import DataError
@@ -89,7 +89,7 @@ def fit(
     from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
 
     rank = own_rank()
-    talk = Talk(as_json=json, quiet=quiet, silent=bool(rank))
+    talk = Output(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
     material = read_material(data, model, schema, in_parts=rank is not None)
@@ -155,11 +155,11 @@ def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
         ) from error
 
 
-def _write_schema(material: Any, path: Path, talk: Talk) -> None:
+def _write_schema(material: Any, path: Path, talk: Output) -> None:
     from ordinalrbm.files.schema import to_toml
-    from ordinalrbm.storage.atomic import written_whole
+    from ordinalrbm.storage.atomic import atomic_write
 
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write_text(to_toml(material.survey.schema), encoding="utf-8")
     talk.result(
         {"schema": str(path)},

@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import JsonOption
-from ordinalrbm.cli.output import Talk, listing, plain_table
+from ordinalrbm.cli.output import Output, listing, plain_table
 from ordinalrbm.cli.places import check_files
 
 _MOST_SHOWN = 40
@@ -31,7 +31,7 @@ def info(
     check_files(model)
     from ordinalrbm.storage import model_file
 
-    talk = Talk(as_json=json)
+    talk = Output(as_json=json)
     if model.is_dir() and any(model.glob("*.checkpoint")):
         _tell_of_checkpoints(model, talk)
         return
@@ -45,7 +45,7 @@ def info(
         _tell_of_model(seen, found, talk)
 
 
-def _tell_of_model(seen: Any, found: dict[str, Any], talk: Talk) -> None:
+def _tell_of_model(seen: Any, found: dict[str, Any], talk: Output) -> None:
     from ordinalrbm.storage.reader import Stored
 
     stored = Stored(seen.arrays, seen.header)
@@ -118,7 +118,7 @@ def _question_table(questions: list[dict[str, Any]]) -> Any:
     return table
 
 
-def _tell_of_checkpoints(place: Path, talk: Talk) -> None:
+def _tell_of_checkpoints(place: Path, talk: Output) -> None:
     from ordinalrbm.training.checkpoint import newest
 
     parts = newest(place)

@@ -13,7 +13,7 @@ import typer
 from pandas.api.types import is_float_dtype
 
 from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Kind, refuse
-from ordinalrbm.cli.output import Talk
+from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, read
 from ordinalrbm.files.parquet_parts import ParquetRatings
@@ -106,7 +106,7 @@ def respondents(survey: Survey) -> np.ndarray:
     return np.arange(1, len(survey.answers) + 1)
 
 
-def tell_material(material: Material, talk: Talk) -> None:
+def tell_material(material: Material, talk: Output) -> None:
     """Say what the file was taken for, and what of it is left out."""
     survey = material.survey
     if material.unread is not None:

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 
-class Talk:
+class Output:
     """How talkative a command is.
 
     Parameters

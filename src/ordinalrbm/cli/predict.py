@@ -21,7 +21,7 @@ from ordinalrbm.cli.options import (
     ThreadsOption,
     refuse,
 )
-from ordinalrbm.cli.output import Talk
+from ordinalrbm.cli.output import Output
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
@@ -71,7 +71,7 @@ def predict(
     from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.writing import check_table_format, write_table
 
-    talk = Talk(as_json=json, quiet=quiet)
+    talk = Output(as_json=json, quiet=quiet)
     check_table_format(out)
     fitted = on_device(ctx, load_model(model).set_params(n_jobs=threads), model, device)
     is_survey = isinstance(fitted, CumulativeRBM)
@@ -181,7 +181,7 @@ def impute(
     from ordinalrbm.files.source import format_of
     from ordinalrbm.files.writing import answers_written
 
-    talk = Talk(as_json=json, quiet=quiet)
+    talk = Output(as_json=json, quiet=quiet)
     format_of(out)
     fitted = as_model_of_surveys(load_model(model), model).set_params(n_jobs=threads)
     material = survey_for(fitted, model, data)

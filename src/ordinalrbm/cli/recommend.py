@@ -15,7 +15,7 @@ from ordinalrbm.cli.options import (
     QuietOption,
     ThreadsOption,
 )
-from ordinalrbm.cli.output import Talk, counted, plain_table
+from ordinalrbm.cli.output import Output, counted, plain_table
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
@@ -65,7 +65,7 @@ def recommend(
     from ordinalrbm.cli.inputs import as_model_of_ratings, load_model
     from ordinalrbm.files.writing import check_table_format, write_table
 
-    talk = Talk(as_json=json, quiet=quiet)
+    talk = Output(as_json=json, quiet=quiet)
     if out is not None:
         check_table_format(out)
     fitted = as_model_of_ratings(load_model(model), model)
@@ -88,7 +88,7 @@ def recommend(
     talk.result({"recommendations": best.to_dict("records")}, table, text=more)
 
 
-def _with_newcomers(model: Any, path: Path, talk: Talk) -> Any:
+def _with_newcomers(model: Any, path: Path, talk: Output) -> Any:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import ratings_of
 
@@ -100,7 +100,7 @@ def _with_newcomers(model: Any, path: Path, talk: Talk) -> Any:
     return wider
 
 
-def _asked(users: str, model: Any, talk: Talk) -> Any:
+def _asked(users: str, model: Any, talk: Output) -> Any:
     """Ids in the type that the model knows them by."""
     from ordinalrbm.cli.inputs import user_ids
 
@@ -111,10 +111,10 @@ def _asked(users: str, model: Any, talk: Talk) -> Any:
         raise DataError("--users names nobody; give ids with commas between them, or all.")
     found = user_ids(model, ids)
     known = set(model.users_.labels.tolist())
-    strangers = [one for one in found if one not in known]
-    if strangers:
+    cold = [one for one in found if one not in known]
+    if cold:
         talk.say(
             f"Not known, so they get what the average user would like: "
-            f"{', '.join(map(str, strangers[:10]))}{' ...' if len(strangers) > 10 else ''}."
+            f"{', '.join(map(str, cold[:10]))}{' ...' if len(cold) > 10 else ''}."
         )
     return found

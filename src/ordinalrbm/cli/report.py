@@ -27,7 +27,7 @@ from ordinalrbm.cli.options import (
     WeightedOption,
     refuse,
 )
-from ordinalrbm.cli.output import Talk
+from ordinalrbm.cli.output import Output
 from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
@@ -87,9 +87,9 @@ def report(
         refuse_unused,
         tell_material,
     )
-    from ordinalrbm.storage.atomic import written_whole
+    from ordinalrbm.storage.atomic import atomic_write
 
-    talk = Talk(as_json=json, quiet=quiet)
+    talk = Output(as_json=json, quiet=quiet)
     begun = time.perf_counter()
     if is_model(target):
         refuse(ctx, LEARNING, f"'{target}' has learnt already")
@@ -110,7 +110,7 @@ def report(
             page = _of_survey(material, settings, group, title, talk)
         else:
             page = _of_ratings(material, model, settings, user, title, talk)
-    with written_whole(out) as file:
+    with atomic_write(out) as file:
         file.write_text(page, encoding="utf-8")
     seconds = time.perf_counter() - begun
     talk.result(
@@ -120,7 +120,7 @@ def report(
 
 
 def _of_survey(
-    material: Material, settings: Settings, group: str | None, title: str | None, talk: Talk
+    material: Material, settings: Settings, group: str | None, title: str | None, talk: Output
 ) -> str:
     from ordinalrbm.cli.learning import learn_survey, readable_factors
     from ordinalrbm.report import hide_answers, survey_page
@@ -145,7 +145,7 @@ def _check_group(survey: Any, group: str | None) -> None:
 
 def _of_ratings(
     material: Material, kind: Any, settings: Settings, user: str | None, title: str | None,
-    talk: Talk,
+    talk: Output,
 ) -> str:  # fmt: skip
     from ordinalrbm.cli.learning import about_ratings, hide_ratings, learn_ratings
     from ordinalrbm.report import ratings_page
@@ -177,7 +177,7 @@ def _known_user(user: str | None, model: Any) -> Any:
 
 def _of_model(
     ctx: typer.Context, path: Path, data: Path | None, group: str | None, user: str | None,
-    title: str | None, talk: Talk,
+    title: str | None, talk: Output,
 ) -> str:  # fmt: skip
     from ordinalrbm.cli.inputs import as_model_of_ratings, load_model, ratings_for, survey_for
     from ordinalrbm.estimators.survey import CumulativeRBM

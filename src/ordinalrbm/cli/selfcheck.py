@@ -51,14 +51,14 @@ def run() -> list[Check]:
 def _model() -> VectorModel:
     """A skewed model of four factors: no error of sign goes unnoticed."""
     rng = np.random.default_rng(0)
-    steps = np.zeros((_N_LEVELS.size, _N_LEVELS.max() - 1))
-    steps[:, 0] = rng.normal(-0.3, 0.4, _N_LEVELS.size)
-    steps[:, 1:] = np.log(rng.uniform(0.2, 1.0, steps[:, 1:].shape))
+    cutpoints = np.zeros((_N_LEVELS.size, _N_LEVELS.max() - 1))
+    cutpoints[:, 0] = rng.normal(-0.3, 0.4, _N_LEVELS.size)
+    cutpoints[:, 1:] = np.log(rng.uniform(0.2, 1.0, cutpoints[:, 1:].shape))
     return VectorModel(
         weights=rng.normal(0.0, 0.7, (_N_LEVELS.size, 4)).astype(np.float32),
         bias=rng.normal(0.2, 0.5, _N_LEVELS.size).astype(np.float32),
         factor_bias=rng.normal(-0.4, 0.8, 4).astype(np.float32),
-        steps=steps,
+        cutpoints=cutpoints,
         n_levels=_N_LEVELS,
     )
 

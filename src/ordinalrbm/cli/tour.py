@@ -30,7 +30,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.schema import Column, Schema
-from ordinalrbm.storage.atomic import written_whole
+from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.vector import predict
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
 
@@ -362,7 +362,7 @@ def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Pa
         figure.savefig(buffer, format="png", dpi=150)
         contents[name] = buffer.getvalue()
     for name, content in contents.items():
-        with written_whole(folder / name) as file:
+        with atomic_write(folder / name) as file:
             file.write_bytes(content)
     return {name: folder / name for name in contents}
 

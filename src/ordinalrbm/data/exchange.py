@@ -118,21 +118,21 @@ def _own_levels(
 
 def everywhere(known: Ratings, group: Group) -> Ratings:
     """All ratings on every process, of which each has those of its users."""
-    return _whole(known, group, group.joined)
+    return _whole(known, group, group.all_gather)
 
 
 def at_first(known: Ratings, among: Alone | Group) -> Ratings:
     """All ratings on process 0; the others are told where they are, should they ask."""
     if not isinstance(among, Group):
         return known
-    whole = _whole(known, among, among.joined_at_first)
+    whole = _whole(known, among, among.gather)
     return whole if among.rank == 0 else RatingsElsewhere(whole)
 
 
-def _whole(known: Ratings, group: Group, joined: Callable[[np.ndarray], np.ndarray]) -> Ratings:
+def _whole(known: Ratings, group: Group, all_gather: Callable[[np.ndarray], np.ndarray]) -> Ratings:
     own = known.observations
     counts = group.summed(own.row_counts)
-    column, level = joined(own.column), joined(own.level)
+    column, level = all_gather(own.column), all_gather(own.level)
     row_start = np.zeros(own.n_rows + 1, dtype=np.int64)
     if len(column):
         np.cumsum(counts, out=row_start[1:])
@@ -146,7 +146,7 @@ def encode_shared(known: Ratings, table_of: Callable[[], Any], group: Group) -> 
     """
     table = _own_table(table_of, group)
     part = group.together(lambda: encode_triples(known, table))
-    user, item, level = map(group.joined, (part.user, part.item, part.level))
+    user, item, level = map(group.all_gather, (part.user, part.item, part.level))
     both = (user >= 0) & (item >= 0)
     _refuse_repeated(known, user[both], item[both], level[both])
     return Encoded(user, item, level, part.new_users, part.new_items)
@@ -191,7 +191,7 @@ def _coded(table: Triples) -> _Coded:
 
 def _joined_ids(own: Ids, what: str, group: Group) -> Ids:
     """The ids of all processes, in ascending order."""
-    said = group.told((own.is_text, shown(own.labels[0])) if len(own) else None)
+    said = group.all_gather_object((own.is_text, shown(own.labels[0])) if len(own) else None)
     examples = dict(each for each in said if each is not None)  # by whether they are text
     if not examples:
         raise no_rating()
@@ -201,11 +201,11 @@ def _joined_ids(own: Ids, what: str, group: Group) -> Ids:
             f"{examples[False]}; give all {what}s one type, for example with astype(str)."
         )
     if False in examples:
-        return Ids(np.unique(group.joined(own.labels)))
+        return Ids(np.unique(group.all_gather(own.labels)))
     labels = own.labels if len(own) else own.labels.astype(object)
     arrays = Ids(labels).to_arrays()
-    length = group.joined(np.diff(arrays["end"], prepend=0))
-    text = {"text": group.joined(arrays["text"]), "end": np.cumsum(length)}
+    length = group.all_gather(np.diff(arrays["end"], prepend=0))
+    text = {"text": group.all_gather(arrays["text"]), "end": np.cumsum(length)}
     return Ids(np.array(sorted(set(read_text(Stored(text, {})))), dtype=object))
 
 
@@ -222,7 +222,9 @@ def _on_lists(coded: _Coded, users: Ids, items: Ids) -> tuple[np.ndarray, np.nda
 def _joined_values(own: Values, group: Group) -> Values:
     """The own ratings as codes of the distinct ratings of all processes."""
     said = [
-        each for each in group.told((own.distinct, own.is_ordered, own.is_unordered)) if each[0]
+        each
+        for each in group.all_gather_object((own.distinct, own.is_ordered, own.is_unordered))
+        if each[0]
     ]
     known: dict[Any, int] = {}
     for distinct, *_ in said:
@@ -247,7 +249,7 @@ def _with_own_users(
     counts = group.summed(np.bincount(user, minlength=known.n_users))
     before = np.cumsum(counts) - counts
     owner = before * group.size // counts.sum()
-    user, item, level = group.exchanged(lambda block: owner[user[block]], user, item, level)
+    user, item, level = group.all_to_all(lambda block: owner[user[block]], user, item, level)
     n_levels = known.observations.n_levels
 
     def own() -> Observations:

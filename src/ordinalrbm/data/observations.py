@@ -77,10 +77,10 @@ class Observations:
     _column_view: ColumnView | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        ends = (self.row_start[0], self.row_start[-1])
-        if ends != (0, len(self.column)) or len(self.level) != len(self.column):
+        bounds = (self.row_start[0], self.row_start[-1])
+        if bounds != (0, len(self.column)) or len(self.level) != len(self.column):
             raise ValueError(
-                f"row_start runs from {ends[0]} to {ends[1]}, but there are {len(self.column)} "
+                f"row_start runs from {bounds[0]} to {bounds[1]}, but there are {len(self.column)} "
                 f"columns and {len(self.level)} levels; build Observations with one of its "
                 "from_ constructors."
             )

@@ -498,9 +498,9 @@ def given_scales(
         return common, {}
     position = items.lookup(list(item_scales), "item")
     if position.min() < 0:
-        stranger = list(item_scales)[int((position < 0).argmax())]
+        unknown = list(item_scales)[int((position < 0).argmax())]
         raise DataError(
-            f"item_scales gives labels for the item {stranger!r}, which nobody has rated; "
+            f"item_scales gives labels for the item {unknown!r}, which nobody has rated; "
             "correct it or leave it out."
         )
     named = zip(position.tolist(), item_scales.items(), strict=True)

@@ -353,8 +353,8 @@ def shorten(labels: Sequence[Any], limit: int = 12) -> str:
 
     if len(labels) <= limit:
         return "[" + ", ".join(write(label) for label in labels) + "]"
-    ends = [*map(write, labels[:5]), "...", *map(write, labels[-2:])]
-    return f"[{', '.join(ends)}] ({len(labels):,} levels)"
+    shown = [*map(write, labels[:5]), "...", *map(write, labels[-2:])]
+    return f"[{', '.join(shown)}] ({len(labels):,} levels)"
 
 
 # ---- reading a column -------------------------------------------------------------------------
@@ -623,14 +623,15 @@ def _float_grid(distinct: list[float]) -> tuple[float, ...]:
     for parts in range(1, most_steps + 1):
         if smallest_gap * (most_steps + 0.5) < span * parts:
             break
-        n_steps = round(span / smallest_gap * parts)
-        step = span / n_steps
+        n_cutpoints = round(span / smallest_gap * parts)
+        step = span / n_cutpoints
         tolerance = min(_GRID_TOLERANCE * np.abs(values).max(), 1e-3 * step)
         position = np.round((values - values[0]) / step).astype(int)
         if (np.abs(values[0] + position * step - values) <= tolerance).all():
             known = dict(zip(position.tolist(), distinct, strict=True))
             # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
             return tuple(
-                known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1)
+                known.get(k, float(f"{distinct[0] + k * step:.12g}"))
+                for k in range(n_cutpoints + 1)
             )
     return tuple(distinct)

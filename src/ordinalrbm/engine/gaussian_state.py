@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 
-class Party(NamedTuple):
+class FactorPosterior(NamedTuple):
     """What the rows, or the columns, bring to their cells.
 
     Attributes
     ----------
     mean : (n, 1 + R) float32, bias and factors
     variance : (n, 1 + R) float32, of what is known of them; zero where it is a point
-    steps : (n, M) float64, first threshold and log widths; those of rows and columns are added
-    widths : (n, M) float64, the same with widths themselves
+    cutpoints : (n, M) float64, first threshold and log widths; those of rows and columns are added
+    gaps : (n, M) float64, the same with widths themselves
     n_levels : (n,) int32, levels that they may use; the smaller number of both counts
     """
 
     mean: Any
     variance: Any
-    steps: Any
-    widths: Any
+    cutpoints: Any
+    gaps: Any
     n_levels: Any
 
 
@@ -36,16 +36,16 @@ class Prior(NamedTuple):
     Attributes
     ----------
     precision : (1 + R,) float32, of bias and factors, around zero
-    steps : (n, M) float64, where steps are drawn towards
-    steps_precision : (M,) float64; the first threshold always stays
+    cutpoints : (n, M) float64, where steps are drawn towards
+    cutpoints_precision : (M,) float64; the first threshold always stays
     """
 
     precision: np.ndarray
-    steps: Any
-    steps_precision: np.ndarray
+    cutpoints: Any
+    cutpoints_precision: np.ndarray
 
 
-class Turn(NamedTuple):
+class Rotation(NamedTuple):
     """Other axes for a party: means times a matrix plus a shift, variances times its squares."""
 
     matrix: np.ndarray
@@ -53,15 +53,15 @@ class Turn(NamedTuple):
     squares: np.ndarray
 
     @classmethod
-    def none(cls, width: int) -> Turn:
+    def none(cls, width: int) -> Rotation:
         """Leaves everything as it is."""
         return cls(np.eye(width), np.zeros(width), np.eye(width))
 
-    def then(self, of_factors: np.ndarray) -> Turn:
+    def then(self, of_factors: np.ndarray) -> Rotation:
         """The same turn, and after it a matrix for the factors, the bias staying."""
         whole = np.eye(self.shift.size)
         whole[1:, 1:] = of_factors
-        return Turn(self.matrix @ whole, self.shift @ whole, self.squares @ whole**2)
+        return Rotation(self.matrix @ whole, self.shift @ whole, self.squares @ whole**2)
 
 
 class Moments(NamedTuple):
@@ -72,9 +72,9 @@ class Moments(NamedTuple):
     products: np.ndarray  # (1 + R, 1 + R)
     variance: np.ndarray  # (1 + R,)
 
-    def turned(self, turn: Turn) -> Moments:
+    def rotate(self, rotation: Rotation) -> Moments:
         """Those of the party in other axes."""
-        matrix, shift, squares = turn
+        matrix, shift, squares = rotation
         moved = np.outer(self.total @ matrix, shift)
         products = matrix.T @ self.products @ matrix + moved + moved.T
         return Moments(
@@ -90,8 +90,8 @@ class Shares(NamedTuple):
 
     n: float
     bias: float
-    steps: np.ndarray  # (M,)
+    cutpoints: np.ndarray  # (M,)
 
     def means(self) -> tuple[float, np.ndarray]:
         """Mean bias and mean steps."""
-        return self.bias / self.n, self.steps / self.n
+        return self.bias / self.n, self.cutpoints / self.n

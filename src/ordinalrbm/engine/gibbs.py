@@ -20,7 +20,7 @@ from numba import prange
 from scipy.special import gammaln
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import ends, normal, normal32
+from ordinalrbm.engine import normal, normal32, thresholds
 from ordinalrbm.engine.philox import Purpose, split_seed
 from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics, empty_statistics
 from ordinalrbm.engine.sums import add_scaled, dot
@@ -45,7 +45,7 @@ class _Draws(NamedTuple):
     key0: np.uint64
     key1: np.uint64
     sweep: np.uint64
-    steps: int
+    gibbs_steps: int
     keep: np.float32
 
 
@@ -85,7 +85,7 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray = NOT_WANTED,
     keep: float = 0.0,
-    add_up: AddUp | None = None,
+    all_reduce: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors.
 
@@ -93,14 +93,14 @@ def clamped_phase(
     factors were drawn with; so much of the old one is kept. With ``add_up``, rows have further
     answers in other processes, whose statistics are not in those that are returned.
     """
-    return _phase(side, factors, batch, True, expected, keep, add_up)
+    return _phase(side, factors, batch, True, expected, keep, all_reduce)
 
 
 def free_phase(
-    side: Side, factors: np.ndarray, batch: Batch, add_up: AddUp | None = None
+    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AddUp | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    return _phase(side, factors, batch, False, NOT_WANTED, 0.0, add_up)
+    return _phase(side, factors, batch, False, NOT_WANTED, 0.0, all_reduce)
 
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
@@ -115,31 +115,31 @@ def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
 
 def _phase(
     side: Side, factors: np.ndarray, batch: Batch, clamped: bool, expected: np.ndarray, keep: float,
-    add_up: AddUp | None,
+    all_reduce: AddUp | None,
 ) -> Statistics:  # fmt: skip
     statistics = empty_statistics(side)
     answers = _answers(side, batch)._replace(expected=expected)
     scratch = _scratch(side, batch)
     draws = _draws(batch)._replace(keep=np.float32(keep))
-    if add_up is None:
+    if all_reduce is None:
         _row_pass(side, factors, batch.start, batch.stop, draws, clamped, scratch, answers)
     else:
-        _staged_row_pass(side, factors, batch, draws, clamped, scratch, answers, add_up)
+        _staged_row_pass(side, factors, batch, draws, clamped, scratch, answers, all_reduce)
     _column_pass(side, batch.start, batch.stop, clamped, answers, statistics)
     return statistics
 
 
 def _staged_row_pass(
     side: Side, factors: np.ndarray, batch: Batch, draws: _Draws, clamped: bool, scratch: _Scratch,
-    answers: _Answers, add_up: AddUp,
+    answers: _Answers, all_reduce: AddUp,
 ) -> None:  # fmt: skip
     """The row pass of rows whose other answers are in other processes."""
     start, stop = batch.start, batch.stop
     answers.factors[:] = factors[start:stop]
     told = np.empty_like(answers.factors)
-    for step in range(batch.steps):
+    for step in range(batch.gibbs_steps):
         _ask_answers(side, start, stop, draws, step, clamped, scratch, answers, told)
-        add_up(told)
+        all_reduce(told)
         _tell_factors(side, start, stop, draws, step, clamped, scratch, answers, told)
     factors[start:stop] = answers.factors
     _expect_answers(side, start, stop, clamped, scratch, answers)
@@ -155,7 +155,9 @@ def _sweep(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> None
 
 
 def _draws(batch: Batch) -> _Draws:
-    return _Draws(*split_seed(batch.seed), np.uint64(batch.sweep), batch.steps, np.float32(0.0))
+    return _Draws(
+        *split_seed(batch.seed), np.uint64(batch.sweep), batch.gibbs_steps, np.float32(0.0)
+    )
 
 
 def _scratch(side: Side, batch: Batch) -> _Scratch:
@@ -247,26 +249,28 @@ def _row_stretch(side: Any, row: Any) -> Any:
 
 
 @inlined
-def _stretched_ends(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
+def _stretched_bounds(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
     i, level = side.column[entry], np.intp(side.level[entry])
     low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
     return stretch * low - mean, stretch * high - mean
 
 
 @inlined
-def _ends(side: Any, row: Any, entry: Any, mean: Any) -> Any:
+def _bounds(side: Any, row: Any, entry: Any, mean: Any) -> Any:
     """Ends of an answer's level, seen from the mean of its utility."""
-    if side.row_steps.size == 0:
-        return _stretched_ends(side, entry, _row_stretch(side, row), mean)
+    if side.row_gaps.size == 0:
+        return _stretched_bounds(side, entry, _row_stretch(side, row), mean)
     i, level = side.column[entry], np.intp(side.level[entry])
-    low, high = ends.of_level_in_table(side.thresholds[i], side.row_steps[row], level)
+    low, high = thresholds.bounds_from_table(side.thresholds[i], side.row_gaps[row], level)
     return low - mean, high - mean
 
 
 @inlined
-def _level_ends(side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any) -> None:
+def _level_bounds(
+    side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any
+) -> None:
     for e in range(n):
-        low, high = _ends(side, row, first + e, mean[e])
+        low, high = _bounds(side, row, first + e, mean[e])
         lower[e] = np.float32(low)
         upper[e] = np.float32(high)
 
@@ -286,7 +290,7 @@ def _draw_clamped(
         utility[e] = np.float32(mean[e]) + drawn
     for e in range(n):
         if not normal32.ordinary(lower[e], upper[e]):
-            low, high = _ends(side, row, first + e, mean[e])
+            low, high = _bounds(side, row, first + e, mean[e])
             utility[e] = np.float32(mean[e] + normal.truncated_draw(low, high, uniform[e]))
 
 
@@ -303,7 +307,7 @@ def _expect_clamped(
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
         if not normal32.ordinary(lower[e], upper[e]):
-            low_end, high_end = _ends(side, row, first + e, mean[e])
+            low_end, high_end = _bounds(side, row, first + e, mean[e])
             exact_low, exact_high, exact_shift = normal.edge_densities(low_end, high_end)
             at_low[e] = np.float32(exact_low)
             at_high[e] = np.float32(exact_high)
@@ -393,7 +397,7 @@ def _sweep_row(
     n = side.row_start[row + 1] - first
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
-    for step in range(draws.steps):
+    for step in range(draws.gibbs_steps):
         _draw_utilities(side, row, draws, step, clamped, scratch, active)
         _activations(side, first, n, utility, activation)
         _move_factors(
@@ -446,7 +450,7 @@ def _draw_utilities(
     else:
         _fill_uniforms(uniform, n, number, draws, step, purpose)
     if clamped:
-        _level_ends(side, first, n, row, mean, lower, upper)
+        _level_bounds(side, first, n, row, mean, lower, upper)
         _draw_clamped(side, first, n, row, mean, lower, upper, uniform, utility)
     else:
         for e in range(n):
@@ -462,7 +466,7 @@ def _move_factors(
     uniform = scratch.uniform[numba.get_thread_id()]
     purpose = _CLAMPED_FACTOR if clamped else _FREE_FACTOR
     _fill_uniforms(uniform, active.size, _row_number(side, row), draws, step, purpose)
-    if expected.size > 0 and step == draws.steps - 1:
+    if expected.size > 0 and step == draws.gibbs_steps - 1:
         _follow(expected[row], activation, side.units, draws.keep)
     _draw_factors(activation, uniform, side.units, scratch, active)
 
@@ -533,7 +537,7 @@ def _expect_row(side: Any, row: Any, start: Any, clamped: Any, scratch: Any, ans
             utility[e] = mean[e]
         return
     at_low, at_high = answers.at_low[here : here + n], answers.at_high[here : here + n]
-    _level_ends(side, first, n, row, mean, lower, upper)
+    _level_bounds(side, first, n, row, mean, lower, upper)
     _expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
 
 
@@ -569,8 +573,8 @@ def _sum_column(
         if clamped:
             level = np.intp(side.level[side.entry[place]])
             at_low, at_high = weight * answers.at_low[entry], weight * answers.at_high[entry]
-            if side.row_steps.size > 0:
-                _add_to_steps(side.row_steps[row], level, at_low, at_high, thresholds)
+            if side.row_gaps.size > 0:
+                _add_to_cutpoints(side.row_gaps[row], level, at_low, at_high, thresholds)
             else:
                 stretch = np.float32(_row_stretch(side, row))
                 thresholds[level] -= stretch * at_low
@@ -579,12 +583,14 @@ def _sum_column(
 
 
 @inlined
-def _add_to_steps(steps: Any, level: Any, at_low: Any, at_high: Any, thresholds: Any) -> None:
+def _add_to_cutpoints(
+    cutpoints: Any, level: Any, at_low: Any, at_high: Any, thresholds: Any
+) -> None:
     """Gradient of an answer by each step below its ends; see :func:`_ends`."""
     for m in range(1, level):
-        thresholds[m] += steps[m] * (at_high - at_low)
+        thresholds[m] += cutpoints[m] * (at_high - at_low)
     if level > 0 and at_high > np.float32(0.0):
-        thresholds[level] += steps[level] * at_high
+        thresholds[level] += cutpoints[level] * at_high
 
 
 @inlined
@@ -641,7 +647,7 @@ def _mean_field_row(
     iteration = 0
     while change > tolerance and iteration < max_iterations:
         _conditional_means(side, first, n, active, mean)
-        _level_ends(side, first, n, row, mean, lower, upper)
+        _level_bounds(side, first, n, row, mean, lower, upper)
         _expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
         _activations(side, first, n, utility, activation)
         iteration += 1
@@ -780,7 +786,7 @@ def _log_levels_row(
     for g in range(stretches.size):
         total = 0.0
         for e in range(n):
-            low, high = _stretched_ends(side, first + e, stretches[g], mean[e])
+            low, high = _stretched_bounds(side, first + e, stretches[g], mean[e])
             total += normal.log_mass(low, high)
         result[g] = total
 
@@ -866,7 +872,7 @@ def _anneal_chain(
             if side.offset.size > 0:
                 mean += side.offset[first + e]
             if clamped:
-                lower, upper = _ends(side, row, first + e, mean)
+                lower, upper = _bounds(side, row, first + e, mean)
                 drawn = normal.truncated_draw(lower, upper, uniform[e])
             else:
                 drawn = normal.standard_normal(uniform[e])
@@ -892,7 +898,7 @@ def _log_ratio(
         before, after = base + old * product[e], base + new * product[e]
         total += 0.5 * (after - before) * (after + before)
         if clamped:
-            low, high = _ends(side, row, first + e, 0.0)
+            low, high = _bounds(side, row, first + e, 0.0)
             total += normal.log_mass(low - after, high - after)
             total -= normal.log_mass(low - before, high - before)
     return total

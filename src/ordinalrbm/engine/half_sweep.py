@@ -24,8 +24,8 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import ends, normal, normal32
-from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine import normal, normal32, thresholds
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
@@ -45,12 +45,16 @@ class _Work(NamedTuple):
     move: np.ndarray
     square: np.ndarray
     tile: np.ndarray
-    widths: np.ndarray
+    gaps: np.ndarray
     system: np.ndarray
 
 
-def renew(
-    answers: Observations, this: Party, other: Party, prior: Prior, spread: bool = True
+def half_sweep(
+    answers: Observations,
+    this: FactorPosterior,
+    other: FactorPosterior,
+    prior: Prior,
+    spread: bool = True,
 ) -> np.ndarray:
     """Renew the rows in place, given the columns; returns the variances of their steps.
 
@@ -61,20 +65,27 @@ def renew(
     prior : of the rows
     spread : whether variances are kept, or rows are points
     """
-    steps_variance = np.zeros_like(this.steps)
-    _renew(
+    cutpoints_variance = np.zeros_like(this.cutpoints)
+    _half_sweep(
         answers.row_start, answers.column, answers.level, this, other, prior, spread, _work(this),
-        steps_variance,
+        cutpoints_variance,
     )  # fmt: skip
-    return steps_variance
+    return cutpoints_variance
 
 
-def _work(this: Party) -> _Work:
-    threads, width, n_steps = numba.get_num_threads(), this.mean.shape[1], this.steps.shape[1]
+def _work(this: FactorPosterior) -> _Work:
+    threads, width, n_cutpoints = (
+        numba.get_num_threads(),
+        this.mean.shape[1],
+        this.cutpoints.shape[1],
+    )
     lines = np.empty((7, threads, width), dtype=np.float32)
     tile = np.empty((threads, 6, _TILE), dtype=np.float32)
-    widths, system = np.empty((threads, 3, n_steps)), np.empty((threads, n_steps, n_steps))
-    return _Work(*(*lines, tile, widths, system))
+    gaps, system = (
+        np.empty((threads, 3, n_cutpoints)),
+        np.empty((threads, n_cutpoints, n_cutpoints)),
+    )
+    return _Work(*(*lines, tile, gaps, system))
 
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
@@ -82,22 +93,22 @@ def _work(this: Party) -> _Work:
 
 
 @compiled(parallel=True)
-def _renew(
+def _half_sweep(
     row_start: Any, column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any,
-    work: Any, steps_variance: Any,
+    work: Any, cutpoints_variance: Any,
 ) -> None:  # fmt: skip
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
-        _renew_row(
-            column[entries], level[entries], this, other, prior, spread, work, steps_variance,
+        _half_sweep_row(
+            column[entries], level[entries], this, other, prior, spread, work, cutpoints_variance,
             np.int64(d),
         )  # fmt: skip
 
 
 @inlined
-def _renew_row(
+def _half_sweep_row(
     column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any, work: Any,
-    steps_variance: Any, d: Any,
+    cutpoints_variance: Any, d: Any,
 ) -> None:  # fmt: skip
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
@@ -109,9 +120,9 @@ def _renew_row(
     add_scaled(mean, np.float32(1.0), move)
     if spread:
         _keep_variances(prior.precision, diagonal, variance)
-    if prior.steps_precision.size > 1 and prior.steps_precision[1] < np.inf:
+    if prior.cutpoints_precision.size > 1 and prior.cutpoints_precision[1] < np.inf:
         _square(mean, work.square[thread])
-        _move_widths(column, level, this, other, prior, work, steps_variance, thread, d)
+        _move_gaps(column, level, this, other, prior, work, cutpoints_variance, thread, d)
 
 
 @inlined
@@ -153,7 +164,7 @@ def _add_answers(
         n = min(column.size - first, _TILE)
         _cell_means(column[first : first + n], this.mean[d], other.mean, at)
         for e in range(n):
-            low[e], high[e] = _ends(this, other, d, column[first + e], level[first + e], at[e])
+            low[e], high[e] = _bounds(this, other, d, column[first + e], level[first + e], at[e])
         _expect(n, low, high, tile[3], tile[4], pull)
         _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
 
@@ -173,9 +184,9 @@ def _cell_mean(mean: Any, features: Any) -> Any:
 
 
 @inlined
-def _ends(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
+def _bounds(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
     """Ends of a level as seen from the mean."""
-    low, high = ends.of_level_in_widths(other.widths[i], this.widths[d], level)
+    low, high = thresholds.bounds_from_gaps(other.gaps[i], this.gaps[d], level)
     if level == min(this.n_levels[d], other.n_levels[i]) - 1:
         high = np.inf
     return np.float32(low - mean), np.float32(high - mean)
@@ -332,27 +343,27 @@ def cell_variance(square: Any, variance: Any, features: Any, features_variance: 
 
 
 @inlined
-def _move_widths(
-    column: Any, level: Any, this: Any, other: Any, prior: Any, work: Any, steps_variance: Any,
+def _move_gaps(
+    column: Any, level: Any, this: Any, other: Any, prior: Any, work: Any, cutpoints_variance: Any,
     thread: Any, d: Any,
 ) -> None:  # fmt: skip
     """One Newton step on the log widths; the first threshold is left to the bias.
 
     What is not known about a cell's mean widens the utility here, as it does in predictions.
     """
-    steps, centre, precision = this.steps[d], prior.steps[d], prior.steps_precision
-    slope, system = work.widths[thread, 0], work.system[thread]
-    for m in range(1, steps.size):
-        slope[m] = precision[m] * (centre[m] - steps[m])
+    cutpoints, centre, precision = this.cutpoints[d], prior.cutpoints[d], prior.cutpoints_precision
+    slope, system = work.gaps[thread, 0], work.system[thread]
+    for m in range(1, cutpoints.size):
+        slope[m] = precision[m] * (centre[m] - cutpoints[m])
         for c in range(1, m):
             system[m, c] = 0.0
         system[m, m] = precision[m]
-    _add_to_widths(column, level, this, other, work, thread, d)
-    _newton(system, slope, steps, this.widths[d], steps_variance[d])
+    _add_to_gaps(column, level, this, other, work, thread, d)
+    _newton(system, slope, cutpoints, this.gaps[d], cutpoints_variance[d])
 
 
 @inlined
-def _add_to_widths(
+def _add_to_gaps(
     column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
 ) -> None:
     """Add a row's answers to the slope and the system of its log widths."""
@@ -364,19 +375,19 @@ def _add_to_widths(
         _expect_scaled(some, level[first : first + n], this, other, work, thread, d)
         for e in range(n):
             _add_answer(
-                np.int64(level[first + e]), this.widths[d], other.widths[some[e]], scale[e],
+                np.int64(level[first + e]), this.gaps[d], other.gaps[some[e]], scale[e],
                 low[e], high[e], at_low[e], at_high[e], work, thread,
             )  # fmt: skip
 
 
 @inlined
-def _newton(system: Any, slope: Any, steps: Any, widths: Any, variance: Any) -> None:
+def _newton(system: Any, slope: Any, cutpoints: Any, gaps: Any, variance: Any) -> None:
     """Newton's step of one row; system and slope are used up."""
     _factorise(system)
     _invert(system, slope, variance)
-    for m in range(1, steps.size):
-        steps[m] += min(max(slope[m], -LARGEST_MOVE), LARGEST_MOVE)
-        widths[m] = np.exp(steps[m])
+    for m in range(1, cutpoints.size):
+        cutpoints[m] += min(max(slope[m], -LARGEST_MOVE), LARGEST_MOVE)
+        gaps[m] = np.exp(cutpoints[m])
 
 
 @inlined
@@ -392,27 +403,27 @@ def _expect_scaled(
             work.square[thread], this.variance[d], other.mean[i], other.variance[i]
         )
         scale[e] = np.float32(1.0) / np.sqrt(np.float32(1.0) + doubt)
-        lower, upper = _ends(this, other, d, i, level[e], at[e])
+        lower, upper = _bounds(this, other, d, i, level[e], at[e])
         low[e], high[e] = lower * scale[e], upper * scale[e]
     _expect(column.size, low, high, tile[3], tile[4], at)
 
 
 @inlined
 def _add_answer(
-    level: Any, widths: Any, other_widths: Any, scale: Any, low: Any, high: Any, at_low: Any,
+    level: Any, gaps: Any, other_gaps: Any, scale: Any, low: Any, high: Any, at_low: Any,
     at_high: Any, work: Any, thread: Any,
 ) -> None:  # fmt: skip
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
     The mass between the two ends is log-concave in them, so that the system stays positive.
     """
-    slope, below, above = work.widths[thread, 0], work.widths[thread, 1], work.widths[thread, 2]
+    slope, below, above = work.gaps[thread, 0], work.gaps[thread, 1], work.gaps[thread, 2]
     system, last = work.system[thread], high == np.inf
     curved_low = at_low * (at_low - low) if level > 0 else 0.0
     curved_high = 0.0 if last else at_high * (at_high + high)
     # An end moves with every width below it.
-    for m in range(1, min(level + 1, widths.size)):
-        width = widths[m] * other_widths[m] * scale
+    for m in range(1, min(level + 1, gaps.size)):
+        width = gaps[m] * other_gaps[m] * scale
         below[m] = width if m < level else 0.0
         above[m] = 0.0 if last else width
         slope[m] += at_high * above[m] - at_low * below[m]
@@ -467,7 +478,9 @@ def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
     return values
 
 
-def gather(answers: Observations, this: Party, other: Party) -> tuple[np.ndarray, np.ndarray]:
+def gather(
+    answers: Observations, this: FactorPosterior, other: FactorPosterior
+) -> tuple[np.ndarray, np.ndarray]:
     """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
     n_rows, width = this.mean.shape
     sums = np.empty((n_rows, 2, width), dtype=np.float32)
@@ -494,7 +507,7 @@ def _gather_rows(
 
 
 def apply(
-    answers: Observations, other: Party, ridge: np.ndarray, direction: np.ndarray
+    answers: Observations, other: FactorPosterior, ridge: np.ndarray, direction: np.ndarray
 ) -> np.ndarray:
     """The system times a direction, as the answers have it."""
     image = np.empty_like(direction)
@@ -511,11 +524,13 @@ def _apply_rows(
         _apply(column[entries], features, ridge[d], direction[d], image[d])
 
 
-def width_sums(answers: Observations, this: Party, other: Party, rows: slice) -> np.ndarray:
+def width_sums(
+    answers: Observations, this: FactorPosterior, other: FactorPosterior, rows: slice
+) -> np.ndarray:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
-    n_steps = this.steps.shape[1]
-    system = np.zeros((rows.stop - rows.start, n_steps, n_steps))
-    _sum_widths(
+    n_cutpoints = this.cutpoints.shape[1]
+    system = np.zeros((rows.stop - rows.start, n_cutpoints, n_cutpoints))
+    _sum_gaps(
         answers.row_start, answers.column, answers.level, this, other, rows.start, _work(this),
         system,
     )  # fmt: skip
@@ -523,104 +538,110 @@ def width_sums(answers: Observations, this: Party, other: Party, rows: slice) ->
 
 
 @compiled(parallel=True)
-def _sum_widths(
+def _sum_gaps(
     row_start: Any, column: Any, level: Any, this: Any, other: Any, first: Any, work: Any,
     system: Any,
 ) -> None:  # fmt: skip
     for k in prange(system.shape[0]):
         entries = slice(row_start[first + k], row_start[first + k + 1])
-        _sum_widths_of_row(
+        _sum_gaps_of_row(
             column[entries], level[entries], this, other, work, system[k], np.int64(first + k)
         )
 
 
 @inlined
-def _sum_widths_of_row(
+def _sum_gaps_of_row(
     column: Any, level: Any, this: Any, other: Any, work: Any, found: Any, d: Any
 ) -> None:
     thread = numba.get_thread_id()
-    slope, system = work.widths[thread, 0], work.system[thread]
+    slope, system = work.gaps[thread, 0], work.system[thread]
     slope[:] = 0.0
     system[:] = 0.0
     _square(this.mean[d], work.square[thread])
-    _add_to_widths(column, level, this, other, work, thread, d)
+    _add_to_gaps(column, level, this, other, work, thread, d)
     found[:] = system
     found[:, 0] = slope
 
 
-def move_widths(this: Party, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
+def move_gaps(this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
     """One Newton step on the log widths of some rows; returns their variances."""
-    precision, steps = prior.steps_precision, this.steps[rows]
-    system[:, 1:, 0] += precision[1:] * (prior.steps[rows] - steps)[:, 1:]
+    precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
+    system[:, 1:, 0] += precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
     np.einsum("kmm->km", system)[:, 1:] += precision[1:]
-    variance = np.zeros_like(steps)
-    _move_rows(system, steps, this.widths[rows], variance)
+    variance = np.zeros_like(cutpoints)
+    _move_rows(system, cutpoints, this.gaps[rows], variance)
     return variance
 
 
 @compiled(parallel=True)
-def _move_rows(system: Any, steps: Any, widths: Any, variance: Any) -> None:
-    for d in prange(steps.shape[0]):
-        _newton(system[d], system[d, :, 0], steps[d], widths[d], variance[d])
+def _move_rows(system: Any, cutpoints: Any, gaps: Any, variance: Any) -> None:
+    for d in prange(cutpoints.shape[0]):
+        _newton(system[d], system[d, :, 0], cutpoints[d], gaps[d], variance[d])
 
 
 # ---- sums over a party, and what is made of them ----------------------------------------------
 
 
-def widths_of(steps: np.ndarray) -> np.ndarray:
+def gaps_of(cutpoints: np.ndarray) -> np.ndarray:
     """Widths of their logarithms; the first threshold is no width."""
-    widths = np.exp(steps)
-    widths[:, :1] = steps[:, :1]
-    return widths
+    gaps = np.exp(cutpoints)
+    gaps[:, :1] = cutpoints[:, :1]
+    return gaps
 
 
-def moments(party: Party) -> Moments:
+def moments(posterior: FactorPosterior) -> Moments:
     """Sums over a party, in float64."""
-    mean, variance = party.mean, party.variance
+    mean, variance = posterior.mean, posterior.variance
     products = (mean.T @ mean).astype(np.float64)
     total, doubt = (part.sum(axis=0, dtype=np.float64) for part in (mean, variance))
     return Moments(len(mean), total, products, doubt)
 
 
-def agreed(*turns: Turn) -> tuple[Turn, ...]:
+def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
     """The turns that all processes take: those of the only one."""
-    return turns
+    return rotations
 
 
-def turned(party: Party, turn: Turn) -> Party:
+def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
     """The party in other axes."""
-    matrix, shift, squares = (part.astype(np.float32) for part in turn)
-    return party._replace(mean=party.mean @ matrix + shift, variance=party.variance @ squares)
+    matrix, shift, squares = (part.astype(np.float32) for part in rotation)
+    return posterior._replace(
+        mean=posterior.mean @ matrix + shift, variance=posterior.variance @ squares
+    )
 
 
 def step_squares(
-    party: Party, prior: Prior, steps_variance: np.ndarray
+    posterior: FactorPosterior, prior: Prior, cutpoints_variance: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """How many there are, and expected squares of how far steps are from where they are drawn."""
-    squares = (party.steps - prior.steps) ** 2 + steps_variance
+    squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
     return len(squares), squares.sum(axis=0)
 
 
-def shares(party: Party, n_levels: int | None = None) -> Shares:
+def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
     """Sums over a party, or over those of it with so many levels."""
-    some = _alike(party, n_levels)
-    steps = party.steps[some]
-    bias = party.mean[some, 0].sum(dtype=np.float64)
-    return Shares(len(steps), float(bias), steps.sum(axis=0))
+    some = _alike(posterior, n_levels)
+    cutpoints = posterior.cutpoints[some]
+    bias = posterior.mean[some, 0].sum(dtype=np.float64)
+    return Shares(len(cutpoints), float(bias), cutpoints.sum(axis=0))
 
 
-def shift(party: Party, bias: float, steps: np.ndarray, n_levels: int | None = None) -> None:
+def shift(
+    posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
+) -> None:
     """Add to biases and steps, of all or of those with so many levels; in place."""
-    some = _alike(party, n_levels)
-    party.mean[some, 0] += np.float32(bias)
-    party.steps[some] += steps
-    party.widths[some] = widths_of(party.steps[some])
+    some = _alike(posterior, n_levels)
+    posterior.mean[some, 0] += np.float32(bias)
+    posterior.cutpoints[some] += cutpoints
+    posterior.gaps[some] = gaps_of(posterior.cutpoints[some])
 
 
-def draw_towards(prior: Prior, party: Party, steps: np.ndarray, n_levels: int) -> None:
+def draw_towards(
+    prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
+) -> None:
     """Let the steps of those with so many levels be drawn towards these; in place."""
-    prior.steps[_alike(party, n_levels)] = steps
+    prior.cutpoints[_alike(posterior, n_levels)] = cutpoints
 
 
-def _alike(party: Party, n_levels: int | None) -> Any:
-    return slice(None) if n_levels is None else party.n_levels == n_levels
+def _alike(posterior: FactorPosterior, n_levels: int | None) -> Any:
+    return slice(None) if n_levels is None else posterior.n_levels == n_levels

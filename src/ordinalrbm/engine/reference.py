@@ -22,16 +22,16 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray | None = None,
     keep: float = 0.0,
-    add_up: AddUp | None = None,
+    all_reduce: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
-    activation = _gibbs(side, factors, batch, clamped=True, add_up=add_up)
+    activation = _gibbs(side, factors, batch, clamped=True, all_reduce=all_reduce)
     if expected is not None and activation is not None:
         rows = slice(batch.start, batch.stop)
         expected[rows] = keep * expected[rows] + (1.0 - keep) * side.units * expit(activation)
     answers = _Answers(side, batch.start, batch.stop)
     mean = answers.mean(factors)
-    low, high = answers.ends(mean)
+    low, high = answers.bounds(mean)
     at_low, at_high = normal_reference.edge_densities(low, high)
     # An answer that was hidden from the factors is regressed on them.
     utility = mean + normal_reference.truncated_mean(low, high)
@@ -41,10 +41,10 @@ def clamped_phase(
 
 
 def free_phase(
-    side: Side, factors: np.ndarray, batch: Batch, add_up: AddUp | None = None
+    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AddUp | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    _gibbs(side, factors, batch, clamped=False, add_up=add_up)
+    _gibbs(side, factors, batch, clamped=False, all_reduce=all_reduce)
     answers = _Answers(side, batch.start, batch.stop)
     return _summed(side, answers, factors, answers.mean(factors))
 
@@ -57,7 +57,7 @@ def mean_field(
     change = np.full(side.n_rows, np.inf)
     for _ in range(max_iterations):
         mean = answers.mean(probabilities)
-        utility = mean + normal_reference.truncated_mean(*answers.ends(mean))
+        utility = mean + normal_reference.truncated_mean(*answers.bounds(mean))
         updated = side.units * expit(answers.activation(utility))
         active = change > tolerance
         change[active] = np.abs(updated - probabilities).max(axis=1, initial=0.0)[active]
@@ -89,45 +89,45 @@ class _Answers:
         products = np.einsum("ek,ek->e", self.side.weights[self.column], factors[self.row])
         return products + self.side.bias[self.column] + self.offset
 
-    def ends(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self.side.row_steps.size:
-            ends = self.own_ends()
+    def bounds(self, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.side.row_gaps.size:
+            bounds = self.own_bounds()
             every = np.arange(self.row.size)
-            return ends[every, self.level] - mean, ends[every, self.level + 1] - mean
+            return bounds[every, self.level] - mean, bounds[every, self.level + 1] - mean
         thresholds = self.side.thresholds
         return (
             self.stretch * thresholds[self.column, self.level] - mean,
             self.stretch * thresholds[self.column, self.level + 1] - mean,
         )
 
-    def own_ends(self) -> np.ndarray:
+    def own_bounds(self) -> np.ndarray:
         """(answers, L + 1) all ends, each inner level as wide as row and column make it."""
-        ends = self.side.thresholds[self.column]
-        own = np.full(ends.shape, np.inf)
-        own[:, 0], own[:, 1] = -np.inf, ends[:, 1] + self.side.row_steps[self.row, 0]
+        bounds = self.side.thresholds[self.column]
+        own = np.full(bounds.shape, np.inf)
+        own[:, 0], own[:, 1] = -np.inf, bounds[:, 1] + self.side.row_gaps[self.row, 0]
         with np.errstate(invalid="ignore"):  # beyond the last level of a column: ∞ − ∞
-            width = np.diff(ends[:, 1:], axis=1)
-            steps = self.side.row_steps[self.row][:, 1 : width.shape[1] + 1]
-            own[:, 2:] = own[:, 1:2] + np.cumsum(steps * width, axis=1)
+            width = np.diff(bounds[:, 1:], axis=1)
+            cutpoints = self.side.row_gaps[self.row][:, 1 : width.shape[1] + 1]
+            own[:, 2:] = own[:, 1:2] + np.cumsum(cutpoints * width, axis=1)
         return own
 
     def sum_thresholds(
         self, at_low: np.ndarray, at_high: np.ndarray, statistics: Statistics
     ) -> None:
         total = statistics.thresholds
-        if not self.side.row_steps.size:
+        if not self.side.row_gaps.size:
             np.add.at(total, (self.column, self.level), at_low * self.stretch)
             np.add.at(total, (self.column, self.level + 1), at_high * self.stretch)
             return
         for m in range(1, total.shape[1] - 1):  # a step moves every end above it
-            step = self.side.row_steps[self.row, m]
+            step = self.side.row_gaps[self.row, m]
             moved = at_high * (self.level >= m) + at_low * (self.level > m)
             np.add.at(total[:, m], self.column, np.where(moved != 0, step, 0.0) * moved)
 
-    def activation(self, utility: np.ndarray, add_up: AddUp | None = None) -> np.ndarray:
+    def activation(self, utility: np.ndarray, all_reduce: AddUp | None = None) -> np.ndarray:
         told = self.sparse(utility) @ self.side.weights
-        if add_up is not None:
-            add_up(told)
+        if all_reduce is not None:
+            all_reduce(told)
         return told + self.side.factor_bias
 
     def sparse(self, values: np.ndarray) -> sparse.csr_array:
@@ -139,7 +139,7 @@ class _Answers:
 
 
 def _gibbs(
-    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, add_up: AddUp | None
+    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, all_reduce: AddUp | None
 ) -> np.ndarray | None:
     """Gibbs steps; returns what the answers last told the factors."""
     activation = None
@@ -148,18 +148,18 @@ def _gibbs(
     rows = numbers[batch.start : batch.stop, None]
     utility_purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     factor_purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
-    for step in range(batch.steps):
+    for step in range(batch.gibbs_steps):
         uniform = uniforms(
             batch.seed, numbers[answers.row], answers.position, batch.sweep, utility_purpose, step
         )
         mean = answers.mean(factors)
         if clamped:
-            utility = mean + normal_reference.truncated_draw(*answers.ends(mean), uniform)
+            utility = mean + normal_reference.truncated_draw(*answers.bounds(mean), uniform)
         else:
             utility = mean + normal_reference.standard_normal(uniform)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
-        activation = answers.activation(utility, add_up)
+        activation = answers.activation(utility, all_reduce)
         factors[batch.start : batch.stop] = _units_on(activation, uniform, side.units)
     return activation
 
@@ -188,7 +188,9 @@ def log_levels(
     result = np.zeros((stop - start, stretches.size))
     for g, stretch in enumerate(stretches):
         answers.stretch = stretch
-        np.add.at(result[:, g], answers.row - start, normal_reference.log_mass(*answers.ends(mean)))
+        np.add.at(
+            result[:, g], answers.row - start, normal_reference.log_mass(*answers.bounds(mean))
+        )
     return result
 
 

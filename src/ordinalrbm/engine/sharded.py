@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.engine import staged
-from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
 from ordinalrbm.engine.side import Array, Statistics
 from ordinalrbm.runtime.jit import compiled
 
@@ -27,7 +27,7 @@ from ordinalrbm.runtime.jit import compiled
 def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
     """Sums of arrays and numbers over the ranks, in float64."""
     found = [np.array(part, dtype=np.float64) for part in parts]
-    group.add_up(*found)
+    group.all_reduce(*found)
     return [part if part.ndim else float(part) for part in found]
 
 
@@ -36,38 +36,40 @@ class _Sharded:
 
     def __init__(self, engine: Any, group: Any) -> None:
         self.engine, self.group = engine, group
-        self.turned = engine.turned
+        self.rotate = engine.rotate
         self.shift, self.draw_towards = engine.shift, engine.draw_towards
 
-    def agreed(self, *turns: Turn) -> tuple[Turn, ...]:
+    def broadcast(self, *rotations: Rotation) -> tuple[Rotation, ...]:
         """The turns that rank 0 has found.
 
         Eigenvectors have any sign, and on another kind of machine the other one may come out; rows
         and columns would no longer fit together.
         """
-        copies = tuple(Turn(*map(np.array, turn)) for turn in turns)
-        self.group.hand_out(*(part for turn in copies for part in turn))
+        copies = tuple(Rotation(*map(np.array, rotation)) for rotation in rotations)
+        self.group.broadcast(*(part for rotation in copies for part in rotation))
         return copies
 
 
 class Rows(_Sharded):
     """Rows of which every rank has its own: sums over them are those of all ranks."""
 
-    def renew(self, *given: Any, **options: Any) -> Any:
+    def half_sweep(self, *given: Any, **options: Any) -> Any:
         """Renew the rows that are here."""
-        return self.engine.renew(*given, **options)
+        return self.engine.half_sweep(*given, **options)
 
-    def moments(self, party: Party) -> Moments:
+    def moments(self, posterior: FactorPosterior) -> Moments:
         """Sums over all rows, in float64."""
-        return Moments(*self._summed(*self.engine.moments(party)))
+        return Moments(*self._summed(*self.engine.moments(posterior)))
 
-    def step_squares(self, party: Party, prior: Prior, steps_variance: Any) -> Any:
+    def step_squares(
+        self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
+    ) -> Any:
         """How many rows there are, and expected squares of how far steps are from their prior."""
-        return self._summed(*self.engine.step_squares(party, prior, steps_variance))
+        return self._summed(*self.engine.step_squares(posterior, prior, cutpoints_variance))
 
-    def shares(self, party: Party, n_levels: int | None = None) -> Shares:
+    def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
         """Sums over all rows, or over those with so many levels."""
-        return Shares(*self._summed(*self.engine.shares(party, n_levels)))
+        return Shares(*self._summed(*self.engine.shares(posterior, n_levels)))
 
     def _summed(self, *parts: Any) -> list[Any]:
         return sums_over_ranks(self.group, *parts)
@@ -81,15 +83,20 @@ class Columns(_Sharded):
         self.moments, self.shares = engine.moments, engine.shares
         self.step_squares = engine.step_squares
 
-    def renew(
-        self, answers: Any, this: Party, other: Party, prior: Prior, spread: bool = True
+    def half_sweep(
+        self,
+        answers: Any,
+        this: FactorPosterior,
+        other: FactorPosterior,
+        prior: Prior,
+        spread: bool = True,
     ) -> Any:
         """Renew the columns; afterwards all ranks have the same, to the last bit.
 
         Each column is the work of one rank: machines of different kinds round differently, and
         what all of them computed would drift apart.
         """
-        return staged.renew(self.engine, answers, this, other, prior, spread, self.group)
+        return staged.half_sweep(self.engine, answers, this, other, prior, spread, self.group)
 
 
 # ---- binary factors ------------------------------------------------------------------------------
@@ -144,7 +151,7 @@ def difference_over_ranks(
     slopes = {name: getattr(clamped, name) - getattr(free, name) for name in _WITH_SLOPES}
     # In float32 like the rest: half the message, and as exact as its terms are.
     thresholds = _of_type(clamped.thresholds, clamped.weights.dtype)
-    group.add_up(*slopes.values(), thresholds, clamped.answers)
+    group.all_reduce(*slopes.values(), thresholds, clamped.answers)
     thresholds = _of_type(thresholds, clamped.thresholds.dtype)
     nothing = {name: 0.0 * slope for name, slope in slopes.items()}
     return clamped._replace(thresholds=thresholds, **slopes), free._replace(**nothing)

@@ -65,7 +65,7 @@ class Side(NamedTuple):
     offset: Array
     row_weight: Array
     stretch: Array
-    row_steps: Array
+    row_gaps: Array
     weights: Array
     bias: Array
     thresholds: Array
@@ -87,7 +87,7 @@ class Batch(NamedTuple):
     stop: int
     seed: int
     sweep: int
-    steps: int
+    gibbs_steps: int
 
 
 class Statistics(NamedTuple):

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.runtime.process_group import ALONE
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
@@ -42,8 +42,8 @@ LARGEST_MOVE = 0.7
 _BLOCK_BYTES = 2**28
 
 
-def renew(
-    stages: Any, answers: Any, this: Party, other: Party, prior: Prior, spread: bool = True,
+def half_sweep(
+    stages: Any, answers: Any, this: FactorPosterior, other: FactorPosterior, prior: Prior, spread: bool = True,
     among: Any = ALONE,
 ) -> Any:  # fmt: skip
     """Renew the rows in place, given the columns; returns the variances of their steps.
@@ -56,7 +56,7 @@ def renew(
     stays = stages.library.isinf(precision)
     own = where(stays, 0.0, precision)
     sums, ridge = stages.gather(answers, this, other)
-    found = among.summed_share(sums)
+    found = among.reduce_scatter(sums)
     slope = where(stays, 0.0, found[:, 0] - own * this.mean[mine])
     diagonal = where(stays, 1.0, found[:, 1] + own)  # of what stays, anything but zero
     system = _System(slope, diagonal, own, stays)
@@ -68,21 +68,21 @@ def renew(
         told = (diagonal - own) / UNDERSTATED
         this.variance[mine] = where(stays, 0.0, 1.0 / (own + told))
     among.complete(this.mean, this.variance)
-    variance = 0.0 * this.steps
-    if prior.steps_precision.size < 2 or np.isinf(prior.steps_precision[1]):
+    variance = 0.0 * this.cutpoints
+    if prior.cutpoints_precision.size < 2 or np.isinf(prior.cutpoints_precision[1]):
         return variance
-    for rows in _row_blocks(*this.steps.shape):
-        systems = among.summed_share(stages.width_sums(answers, this, other, rows))
+    for rows in _row_blocks(*this.cutpoints.shape):
+        systems = among.reduce_scatter(stages.width_sums(answers, this, other, rows))
         share = among.share(rows.stop - rows.start)
         mine = slice(rows.start + share.start, rows.start + share.stop)
-        variance[mine] = stages.move_widths(this, prior, systems, mine)
-        among.complete(this.steps[rows], this.widths[rows], variance[rows])
+        variance[mine] = stages.move_gaps(this, prior, systems, mine)
+        among.complete(this.cutpoints[rows], this.gaps[rows], variance[rows])
     return variance
 
 
-def _row_blocks(n_rows: int, n_steps: int) -> list[slice]:
+def _row_blocks(n_rows: int, n_cutpoints: int) -> list[slice]:
     """Rows whose systems of widths fit into little memory together."""
-    size = max(1, _BLOCK_BYTES // (8 * n_steps**2))
+    size = max(1, _BLOCK_BYTES // (8 * n_cutpoints**2))
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
@@ -111,7 +111,7 @@ def _solved(
     move = 0.0 * direction
     for step in range(STEPS):
         among.complete(whole)
-        image = among.summed_share(applied(whole))
+        image = among.reduce_scatter(applied(whole))
         image += own * direction
         # What is solved stays; its direction may be zero, and a share of nothing is not a number.
         goes_on = size > least

@@ -1,21 +1,26 @@
-"""Thresholds that stay in order: a first value and the logarithms of the widths above it.
+"""Thresholds that stay in order: a first value and the logarithms of the gaps above it.
 
-``steps[i, 0]`` is θ_1 and stays where it is put; ``steps[i, m]`` is log(θ_{m+1} − θ_m). Columns
-with fewer levels leave the rest of their row unused.
+``cutpoints[i, 0]`` is θ_1 and stays where it is put; ``cutpoints[i, m]`` is log(θ_{m+1} − θ_m).
+Columns with fewer levels leave the rest of their row unused. The bounds of a level are the
+thresholds below and above it.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import ndtri
 
-# A level that nobody chose is given half an answer, so that its width is positive.
+from ordinalrbm.runtime.jit import inlined
+
+# A level that nobody chose is given half an answer, so that its gap is positive.
 _PSEUDO_COUNT = 0.5
 # Two levels of the table are no levels: the interval between them is the whole line.
-_UNKNOWN_ENDS = (-np.inf, np.inf)
-# Of logarithms of widths; a utility has a standard deviation of one, and nothing that was learnt
+_UNKNOWN_BOUNDS = (-np.inf, np.inf)
+# Of logarithms of gaps; a utility has a standard deviation of one, and nothing that was learnt
 # comes near. Those of a row and a column are added, and their exponential is a float32.
-LARGEST_STEP = 40.0
+LARGEST_CUTPOINT = 40.0
 
 
 def unknown_level(table: np.ndarray) -> int:
@@ -23,23 +28,23 @@ def unknown_level(table: np.ndarray) -> int:
     return table.shape[1] - 2
 
 
-def table(steps: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Ends of all levels: −∞, θ_1, …, θ_{L−1}, +∞, padded with +∞, then the unknown level.
+def table(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
+    """Bounds of all levels: −∞, θ_1, …, θ_{L−1}, +∞, padded with +∞, then the unknown level.
 
     Examples
     --------
     >>> table(np.array([[-1.0, np.log(2.0)]]), np.array([3]))
     array([[-inf,  -1.,   1.,  inf, -inf,  inf]])
     """
-    n_columns, width = steps.shape
-    ends = np.full((n_columns, width + 4), np.inf)
-    ends[:, 0] = -np.inf
-    ends[:, 1] = steps[:, 0]
-    np.exp(steps[:, 1:], out=ends[:, 2 : width + 1])
-    np.cumsum(ends[:, 1 : width + 1], axis=1, out=ends[:, 1 : width + 1])
-    ends[:, 1 : width + 1][unused(n_levels, width)] = np.inf
-    ends[:, -2:] = _UNKNOWN_ENDS
-    return ends
+    n_columns, width = cutpoints.shape
+    bounds = np.full((n_columns, width + 4), np.inf)
+    bounds[:, 0] = -np.inf
+    bounds[:, 1] = cutpoints[:, 0]
+    np.exp(cutpoints[:, 1:], out=bounds[:, 2 : width + 1])
+    np.cumsum(bounds[:, 1 : width + 1], axis=1, out=bounds[:, 1 : width + 1])
+    bounds[:, 1 : width + 1][unused(n_levels, width)] = np.inf
+    bounds[:, -2:] = _UNKNOWN_BOUNDS
+    return bounds
 
 
 def unused(n_levels: np.ndarray, width: int) -> np.ndarray:
@@ -47,13 +52,13 @@ def unused(n_levels: np.ndarray, width: int) -> np.ndarray:
     return np.arange(width) >= np.asarray(n_levels)[:, None] - 1
 
 
-def n_steps(n_levels: np.ndarray) -> int:
-    """How many steps a column has in a model whose columns have so many levels."""
+def n_cutpoints(n_levels: np.ndarray) -> int:
+    """How many cutpoints a column has in a model whose columns have so many levels."""
     return max(int(n_levels.max()) - 1, 1)
 
 
 def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Steps at which a standard normal has the observed share of each level.
+    """Cutpoints at which a standard normal has the observed share of each level.
 
     Parameters
     ----------
@@ -61,26 +66,73 @@ def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     n_levels : (N,)
     """
     width = max(counts.shape[1] - 1, 1)
-    steps = np.zeros((counts.shape[0], width))
+    cutpoints = np.zeros((counts.shape[0], width))
     for i, levels in enumerate(n_levels):
         if levels > 1:
             smoothed = counts[i, :levels] + _PSEUDO_COUNT
-            ends = ndtri(np.cumsum(smoothed)[:-1] / smoothed.sum())
-            steps[i, 0] = ends[0]
-            steps[i, 1 : levels - 1] = np.log(np.diff(ends))
-    return steps
+            bounds = ndtri(np.cumsum(smoothed)[:-1] / smoothed.sum())
+            cutpoints[i, 0] = bounds[0]
+            cutpoints[i, 1 : levels - 1] = np.log(np.diff(bounds))
+    return cutpoints
 
 
-def step_gradient(
-    steps: np.ndarray, table_gradient: np.ndarray, n_levels: np.ndarray
+def cutpoint_gradient(
+    cutpoints: np.ndarray, table_gradient: np.ndarray, n_levels: np.ndarray
 ) -> np.ndarray:
-    """Gradient with respect to the steps from the gradient with respect to the ends.
+    """Gradient with respect to the cutpoints from the gradient with respect to the bounds.
 
-    A step moves every threshold from its own upwards; the first does not move.
+    A cutpoint moves every threshold from its own upwards; the first does not move.
     """
-    width = steps.shape[1]
-    ends = np.where(unused(n_levels, width), 0.0, table_gradient[:, 1 : width + 1])
-    above = np.cumsum(ends[:, ::-1], axis=1)[:, ::-1]
-    gradient = np.exp(steps) * above
+    width = cutpoints.shape[1]
+    bounds = np.where(unused(n_levels, width), 0.0, table_gradient[:, 1 : width + 1])
+    above = np.cumsum(bounds[:, ::-1], axis=1)[:, ::-1]
+    gradient = np.exp(cutpoints) * above
     gradient[:, 0] = 0.0
     return gradient
+
+
+# ---- bounds of a cell's level, when row and column both have a say ----------------------------
+# The first threshold is the sum of a number of the column and one of the row; every inner level is
+# as wide as the product of their gaps. Of the logarithms that are learnt, of the gaps themselves,
+# and of tables made for a whole pass.
+
+
+@inlined
+def gap(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
+    """Width of an inner level, of logarithms; level 0 and the last have none."""
+    return np.exp(column_cutpoints[level] + row_cutpoints[level])
+
+
+@inlined
+def bounds(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
+    """Lower and upper bound of a level, of logarithms.
+
+    The last level of a shorter scale has no upper bound, which only the caller knows.
+    """
+    low, high = -np.inf, column_cutpoints[0] + row_cutpoints[0]
+    for m in range(1, level + 1):
+        low = high
+        if m < column_cutpoints.size:
+            high += gap(column_cutpoints, row_cutpoints, m)
+    return low, high
+
+
+@inlined
+def bounds_from_gaps(column_gaps: Any, row_gaps: Any, level: Any) -> Any:
+    """Lower and upper bound of a level, of gaps; the first ones are added."""
+    low, high = -np.inf, column_gaps[0] + row_gaps[0]
+    for m in range(1, level + 1):
+        low = high
+        if m < column_gaps.size:
+            high += column_gaps[m] * row_gaps[m]
+    return low, high
+
+
+@inlined
+def bounds_from_table(column_bounds: Any, row_gaps: Any, level: Any) -> Any:
+    """Lower and upper bound of a level, of a column's bounds and a row's gaps."""
+    low, high = -np.inf, column_bounds[1] + row_gaps[0]
+    for m in range(1, level + 1):
+        low = high
+        high += row_gaps[m] * (column_bounds[m + 1] - column_bounds[m])
+    return low, high

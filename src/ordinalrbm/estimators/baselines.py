@@ -170,7 +170,7 @@ class _Baseline(BaseEstimator):
     def _from_file(cls, stored: Stored) -> Self:
         estimator, catalogue = restored(cls, stored, check_baseline_parameters)
         estimator._more_to_fit(catalogue)  # which refuses scales that the model cannot have
-        n_levels = catalogue.level_counts(has_stranger=not isinstance(catalogue.scales, Scale))
+        n_levels = catalogue.level_counts(has_cold_start=not isinstance(catalogue.scales, Scale))
         parts = stored.under("model.")
         if not np.array_equal(parts.array("n_levels", np.int32, n_levels.shape), n_levels):
             raise DataError("its items have other numbers of levels than their scales")
@@ -328,7 +328,7 @@ class GaussianMF(_Baseline):
 
     def _more_to_fit(self, catalogue: Catalogue) -> tuple[np.ndarray]:
         """The values of the levels, which the Gaussian is about."""
-        scale = catalogue.stranger_scale()
+        scale = catalogue.cold_start_scale()
         for other in catalogue.item_scales():
             if other != scale:
                 raise DataError(
@@ -345,7 +345,7 @@ class GaussianMF(_Baseline):
         with threads(self.n_jobs):
             mean = gaussian_mf.predict_mean(self.model_, pairs.row, pairs.column)
         # The same numbers, unless labels do not ascend and were counted instead.
-        return np.interp(mean, self.model_.values, self._catalogue.stranger_scale().values)
+        return np.interp(mean, self.model_.values, self._catalogue.cold_start_scale().values)
 
 
 class OrdinalMF(_Baseline):
@@ -595,7 +595,7 @@ def _task(
     table = known.observations
     prepare.tell_of_one_level(table)
     if not isinstance(known.scales, Scale):
-        table = _with_unrated_item(table, catalogue.stranger_scale().n_levels)
+        table = _with_unrated_item(table, catalogue.cold_start_scale().n_levels)
     if given is not None:
         columns = _columns_of(catalogue, given.item)
         asked = Pairs(given.user, columns, given.level)

@@ -53,7 +53,7 @@ class Catalogue(NamedTuple):
             return [self.scales], np.zeros(len(self.items), dtype=np.int64)
         return _distinct(list(self.scales))
 
-    def stranger_scale(self) -> Scale:
+    def cold_start_scale(self) -> Scale:
         """The scale that ratings of an unknown item would be on.
 
         Of a scale that is longer than any item's, nothing could be learnt.
@@ -62,12 +62,12 @@ class Catalogue(NamedTuple):
         common = self.default_scale
         return longest if common is None or common.n_levels > longest.n_levels else common
 
-    def level_counts(self, has_stranger: bool = False) -> np.ndarray:
+    def level_counts(self, has_cold_start: bool = False) -> np.ndarray:
         """(items,) number of levels of each item and, at the end, of the unknown one if wanted."""
         distinct, of_item = self.distinct()
         counts = np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
-        return np.append(counts, np.int32(self.stranger_scale().n_levels))[
-            : counts.size + has_stranger
+        return np.append(counts, np.int32(self.cold_start_scale().n_levels))[
+            : counts.size + has_cold_start
         ]
 
     def lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
@@ -100,7 +100,7 @@ class Catalogue(NamedTuple):
         """The different scales, and which of them each item is on."""
         if isinstance(self.scales, Scale):
             return [self.scales], np.zeros(columns.size, dtype=np.intp)
-        distinct, of_item = _distinct([*self.item_scales(), self.stranger_scale()])
+        distinct, of_item = _distinct([*self.item_scales(), self.cold_start_scale()])
         return distinct, of_item[columns]  # an unknown item, at −1, finds the last
 
 

@@ -31,11 +31,11 @@ from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
-from ordinalrbm.matrix.fold_in import Usual
+from ordinalrbm.matrix.fold_in import ColdStartPrior
 from ordinalrbm.matrix.gpu.resident import Resident
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Pairs, probabilities, with_strangers
-from ordinalrbm.matrix.prepare import Task, arrange, in_order, learn, stranger_on
+from ordinalrbm.matrix.predict import Pairs, probabilities, with_cold_start
+from ordinalrbm.matrix.prepare import TrainingData, cold_start_on, learn, prepare, restore_order
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
@@ -308,15 +308,15 @@ class MatrixCumulativeRBM(BaseEstimator):
         given = ratings_part.read_validation(known, validation, among)
         among.together(lambda: self._check_memory(known.observations))
         seed = seed_from(self.random_state, known=checkpoints.seed)
-        seed = seed if group is None else group.of_first(seed)
+        seed = seed if group is None else group.broadcast_number(seed)
         if checkpoints.are_kept:
             whole = at_first(known, among)
             checkpoints.belong_to(among.by_first(lambda: self._identity(whole, given, seed)))
             del whole  # until it is kept
         with threads(self.n_jobs), working_on_named(self.device):
-            task = arrange(known, given, self.validation_fraction, seed, among)
-            fitted = learn(task, self._settings(seed), checkpoints)
-        self._keep(at_first(known, among), task, fitted)
+            data = prepare(known, given, self.validation_fraction, seed, among)
+            fitted = learn(data, self._settings(seed), checkpoints)
+        self._keep(at_first(known, among), data, fitted)
         if fitted.interrupted:
             tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
@@ -341,8 +341,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         held_out = () if given is None else (given.user, given.item, given.level)
         return identity_of(self, seed, known.observations, scales, ("validation ratings", held_out))
 
-    def _keep(self, known: Ratings, task: Task, fitted: FittedMatrix) -> None:
-        self.models_ = [in_order(model, task) for model in fitted.models]
+    def _keep(self, known: Ratings, data: TrainingData, fitted: FittedMatrix) -> None:
+        self.models_ = [restore_order(model, data) for model in fitted.models]
         self.usual_ = [
             _usual(model, priors) for model, priors in zip(self.models_, fitted.priors, strict=True)
         ]
@@ -640,7 +640,7 @@ class MatrixCumulativeRBM(BaseEstimator):
             estimator.models_.append(model)
             estimator.usual_.append(
                 [
-                    Usual.from_stored(part.under(f"{name}.usual."), half)
+                    ColdStartPrior.from_stored(part.under(f"{name}.usual."), half)
                     for name, half in zip(_HALVES, model[:2], strict=True)
                 ]
             )
@@ -660,15 +660,15 @@ class MatrixCumulativeRBM(BaseEstimator):
         width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
         if not pairs.row.size:
             return np.zeros((0, width))
-        strangers = min(pairs.row.min(), pairs.column.min()) < 0
-        if strangers:
+        cold = min(pairs.row.min(), pairs.column.min()) < 0
+        if cold:
             row = np.where(pairs.row < 0, len(self.users_), pairs.row)
             column = np.where(pairs.column < 0, len(self.items_), pairs.column)
             pairs = pairs._replace(row=row, column=column)
         if self._is_on_gpu():
             return self._on_gpu().probabilities(pairs)[:, :width]
         with threads(self.n_jobs):
-            models = self._open_models() if strangers else self.models_
+            models = self._open_models() if cold else self.models_
             return probabilities(models, pairs)[:, :width]
 
     def _is_on_gpu(self) -> bool:
@@ -686,16 +686,16 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _open_models(self) -> list[MatrixModel]:
         """The models with a stranger at the end of users and items, on the scale of strangers."""
-        n_levels = self._catalogue.stranger_scale().n_levels
-        return [stranger_on(with_strangers(model), n_levels) for model in self.models_]
+        n_levels = self._catalogue.cold_start_scale().n_levels
+        return [cold_start_on(with_cold_start(model), n_levels) for model in self.models_]
 
 
 # Inside
 
 
-def _usual(model: MatrixModel, priors: tuple[Any, Any]) -> list[Usual]:
+def _usual(model: MatrixModel, priors: tuple[Any, Any]) -> list[ColdStartPrior]:
     """What is usual among items and users, for those who come later."""
-    most = np.full(model.n_rows, model.by_rows.steps.shape[1] + 1)
+    most = np.full(model.n_rows, model.by_rows.cutpoints.shape[1] + 1)
     of_items, of_users = priors
     return [
         folding.usual(model.by_rows, model.n_levels, of_items),
@@ -718,7 +718,9 @@ def _worth_of_levels(scale: Scale, score: str, common: bool) -> np.ndarray:
 # Files
 
 
-def _model_arrays(number: int, model: MatrixModel, usual: list[Usual]) -> dict[str, np.ndarray]:
+def _model_arrays(
+    number: int, model: MatrixModel, usual: list[ColdStartPrior]
+) -> dict[str, np.ndarray]:
     arrays = {
         "n_levels": model.n_levels,
         f"{number}.gains": model.gains,

@@ -40,7 +40,7 @@ from ordinalrbm.files.codes import (
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Format, Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey, as_whole
-from ordinalrbm.storage.atomic import written_whole
+from ordinalrbm.storage.atomic import atomic_write
 
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")
@@ -537,7 +537,7 @@ def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict
 @contextmanager
 def _written(target: Path, write: Callable[[Path], None]) -> Iterator[None]:
     """A file written beside its place, which it takes when the block ends without an error."""
-    with written_whole(target) as file:
+    with atomic_write(target) as file:
         try:
             write(file)
         except DataError:

@@ -30,8 +30,8 @@ def ascend(
     n_answers : of each column, in all batches
     """
     _move_columns(
-        half, sums, clamped, free, n_answers, priors.common_steps,
-        (priors.weights, priors.bias, priors.steps, priors.common_bias), np.float32(rate),
+        half, sums, clamped, free, n_answers, priors.common_cutpoints,
+        (priors.weights, priors.bias, priors.cutpoints, priors.common_bias), np.float32(rate),
     )  # fmt: skip
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias[:] += gradient * gradient
@@ -72,8 +72,8 @@ def _move_column(
     g = towards_bias - np.float32(priors[1]) * part * away
     sums.bias[i] += g * g
     half.bias[i] += rate * g / np.sqrt(sums.bias[i]) - moved
-    for m in range(1, half.steps.shape[1]):
-        g2 = np.exp(half.steps[i, m]) * clamped.thresholds[i, m]
-        g2 -= priors[2] * part * (half.steps[i, m] - common[i, m])
-        sums.steps[i, m] += g2 * g2
-        half.steps[i, m] += rate * g2 / np.sqrt(sums.steps[i, m])
+    for m in range(1, half.cutpoints.shape[1]):
+        g2 = np.exp(half.cutpoints[i, m]) * clamped.thresholds[i, m]
+        g2 -= priors[2] * part * (half.cutpoints[i, m] - common[i, m])
+        sums.cutpoints[i, m] += g2 * g2
+        half.cutpoints[i, m] += rate * g2 / np.sqrt(sums.cutpoints[i, m])

@@ -28,7 +28,7 @@ from ordinalrbm.matrix.gaussian_backends import refuse_different_ratings, some_p
 from ordinalrbm.matrix.model import Half, MatrixModel, answers_only, column_side, row_side
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.checkpoint import Later
+from ordinalrbm.training.checkpoint import LazyState
 
 
 class Process(NamedTuple):
@@ -87,7 +87,7 @@ class Sampling(NamedTuple):
 Named = Callable[[Learnt, list[MatrixModel]], dict[str, np.ndarray]]
 
 
-class Machine(Protocol):
+class Backend(Protocol):
     """What the learner asks of a machine."""
 
     @property
@@ -97,10 +97,10 @@ class Machine(Protocol):
     def processes(self, observations: Observations, n_processes: int) -> list[Process]:
         """Ratings in the machine's form, for the process of the rows and perhaps the columns'."""
 
-    def placed(self, learnt: Learnt) -> Learnt:
+    def to_device(self, learnt: Learnt) -> Learnt:
         """The machine's form of what the host has; may be the same arrays."""
 
-    def fetched(self, learnt: Learnt) -> Learnt:
+    def to_host(self, learnt: Learnt) -> Learnt:
         """All of it as arrays of the host; may be the same arrays."""
 
     def state(
@@ -112,13 +112,13 @@ class Machine(Protocol):
         large: a machine that is far away may copy now and fetch then.
         """
 
-    def placed_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_device(self, model: MatrixModel) -> MatrixModel:
         """The machine's form of a model; may be the same arrays."""
 
-    def fetched_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_host(self, model: MatrixModel) -> MatrixModel:
         """A model as arrays of the host; may be the same arrays."""
 
-    def copied(self, model: MatrixModel) -> MatrixModel:
+    def clone(self, model: MatrixModel) -> MatrixModel:
         """A copy that stays with the machine."""
 
     def side(self, process: Process, model: MatrixModel) -> Any:
@@ -151,7 +151,7 @@ class _Answers(NamedTuple):
     offset: np.ndarray
 
 
-class Cores:
+class Cpu:
     """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
 
     group = None
@@ -164,11 +164,11 @@ class Cores:
             for number, view in enumerate(views(observations, n_processes))
         ]
 
-    def placed(self, learnt: Learnt) -> Learnt:
+    def to_device(self, learnt: Learnt) -> Learnt:
         """The same."""
         return learnt
 
-    def fetched(self, learnt: Learnt) -> Learnt:
+    def to_host(self, learnt: Learnt) -> Learnt:
         """The same."""
         return learnt
 
@@ -178,15 +178,15 @@ class Cores:
         """Copies made now."""
         return named(learnt, kept)
 
-    def placed_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_device(self, model: MatrixModel) -> MatrixModel:
         """The same."""
         return model
 
-    def fetched_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_host(self, model: MatrixModel) -> MatrixModel:
         """The same."""
         return model
 
-    def copied(self, model: MatrixModel) -> MatrixModel:
+    def clone(self, model: MatrixModel) -> MatrixModel:
         """The same with arrays of its own."""
         return model.copy()
 
@@ -201,16 +201,18 @@ class Cores:
 
     def phases(
         self, process: Process, side: Side, learnt: Learnt, batch: Batch, how: Sampling,
-        add_up: AddUp | None = None,
+        all_reduce: AddUp | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
         """Both phases of a batch of rows, whose other answers may be with other processes."""
         half, chains = learnt.half(process), learnt.chains[process.number]
-        side = side._replace(thresholds=thresholds.table(half.steps, process.n_levels))
-        clamped = gibbs.clamped_phase(side, chains.clamped, batch, half.factors, how.memory, add_up)
+        side = side._replace(thresholds=thresholds.table(half.cutpoints, process.n_levels))
+        clamped = gibbs.clamped_phase(
+            side, chains.clamped, batch, half.factors, how.memory, all_reduce
+        )
         if how.is_contrastive:
             rows = slice(batch.start, batch.stop)
             chains.free[rows] = chains.clamped[rows]
-        return clamped, gibbs.free_phase(side, chains.free, batch, add_up)
+        return clamped, gibbs.free_phase(side, chains.free, batch, all_reduce)
 
     def ascend(
         self, process: Process, learnt: Learnt, clamped: Statistics, free: Statistics, rate: float
@@ -234,7 +236,7 @@ class Cores:
         return cells.log_probability([model], pairs)
 
 
-class Gpu:
+class Cuda:
     """A GPU: tensors, and Triton kernels. Nothing waits for it inside a pass."""
 
     group = None
@@ -257,7 +259,7 @@ class Gpu:
             found.append(process._replace(n_answers=n_answers, n_levels=n_levels))
         return found
 
-    def placed(self, learnt: Learnt) -> Learnt:
+    def to_device(self, learnt: Learnt) -> Learnt:
         """Copies as tensors; what has a number per factor is in tables."""
         from ordinalrbm.engine.gpu.gibbs import factors_on
         from ordinalrbm.engine.gpu.half_sweep import tensor
@@ -272,12 +274,12 @@ class Gpu:
             for part in learnt.chains
         ]
         priors = [
-            prior._replace(common_steps=tensor(prior.common_steps, self.device))
+            prior._replace(common_cutpoints=tensor(prior.common_cutpoints, self.device))
             for prior in learnt.priors
         ]
-        return Learnt(self.placed_model(learnt.model), chains, priors)
+        return Learnt(self.model_to_device(learnt.model), chains, priors)
 
-    def fetched(self, learnt: Learnt) -> Learnt:
+    def to_host(self, learnt: Learnt) -> Learnt:
         """All of it as arrays."""
         from ordinalrbm.matrix.gpu.predict import half_from
 
@@ -289,9 +291,10 @@ class Gpu:
             )
             chains.append(Chains(clamped, free, half_from(sums)))
         priors = [
-            prior._replace(common_steps=prior.common_steps.cpu().numpy()) for prior in learnt.priors
+            prior._replace(common_cutpoints=prior.common_cutpoints.cpu().numpy())
+            for prior in learnt.priors
         ]
-        return Learnt(self.fetched_model(learnt.model), chains, priors)
+        return Learnt(self.model_to_host(learnt.model), chains, priors)
 
     def state(
         self, named: Named, learnt: Learnt, kept: list[MatrixModel]
@@ -302,24 +305,24 @@ class Gpu:
             for part in learnt.chains
         ]
         # Kept models and priors are replaced by others, never changed.
-        now = Learnt(self.copied(learnt.model), chains, list(learnt.priors))
-        return Later(
-            lambda: named(self.fetched(now), [self.fetched_model(model) for model in kept])
+        now = Learnt(self.clone(learnt.model), chains, list(learnt.priors))
+        return LazyState(
+            lambda: named(self.to_host(now), [self.model_to_host(model) for model in kept])
         )
 
-    def placed_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_device(self, model: MatrixModel) -> MatrixModel:
         """A copy as tensors."""
         from ordinalrbm.matrix.gpu.predict import model_on
 
         return model_on(model, self.device)
 
-    def fetched_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_host(self, model: MatrixModel) -> MatrixModel:
         """A model as arrays."""
         from ordinalrbm.matrix.gpu.predict import model_from
 
         return model_from(model)
 
-    def copied(self, model: MatrixModel) -> MatrixModel:
+    def clone(self, model: MatrixModel) -> MatrixModel:
         """A copy on the device."""
         by_rows, by_columns = (_cloned(half) for half in model[:2])
         return model._replace(by_rows=by_rows, by_columns=by_columns)
@@ -327,14 +330,14 @@ class Gpu:
     def side(self, process: Process, model: MatrixModel) -> Any:
         """Offsets and the rows' widths are computed there; thresholds come with each batch."""
         from ordinalrbm.engine.gpu.gibbs import offsets
-        from ordinalrbm.engine.gpu.thresholds import widths
+        from ordinalrbm.engine.gpu.thresholds import gaps
 
         own, other, n_levels = model.by_rows, model.by_columns, None
         if process.number:
             own, other, n_levels = other, own, model.n_levels
         return process.answers.with_parameters(
             offset=offsets(process.answers, other.weights, other.bias, other.factors),
-            row_steps=widths(other.steps, n_levels),
+            row_gaps=gaps(other.cutpoints, n_levels),
             weights=own.weights,
             bias=own.bias,
             factor_bias=own.factor_bias,
@@ -350,17 +353,17 @@ class Gpu:
 
     def phases(
         self, process: Process, side: Any, learnt: Learnt, batch: Batch, how: Sampling,
-        add_up: AddUp | None = None,
+        all_reduce: AddUp | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
         """Both phases of a batch of rows, whose other answers may be with other processes."""
         from ordinalrbm.engine.gpu.gibbs import both_phases
         from ordinalrbm.engine.gpu.thresholds import table
 
         half, chains = learnt.half(process), learnt.chains[process.number]
-        side = side.with_parameters(thresholds=table(half.steps, process.n_levels))
+        side = side.with_parameters(thresholds=table(half.cutpoints, process.n_levels))
         return both_phases(
             side, chains.clamped, chains.free, batch, half.factors, how.memory,
-            how.is_contrastive, add_up,
+            how.is_contrastive, all_reduce,
         )  # fmt: skip
 
     def ascend(
@@ -415,7 +418,7 @@ def process_of(number: int, view: Observations, answers: Any) -> Process:
     )
 
 
-class Ranks:
+class Distributed:
     """The processes of a torch process group, each with some of the rows and with all columns.
 
     Every rank has a part of every batch of rows, and of the answers of every column. Chains are
@@ -428,7 +431,7 @@ class Ranks:
     batch_size : rows per update
     """
 
-    def __init__(self, group: process_group.Group, own: Cores | Gpu, batch_size: int) -> None:
+    def __init__(self, group: process_group.Group, own: Cpu | Cuda, batch_size: int) -> None:
         self.group, self.own, self.batch_size = group, own, batch_size
         self.rows, self.order = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.numbers: list[tuple[np.ndarray, np.ndarray]] = []
@@ -446,36 +449,36 @@ class Ranks:
         self.numbers = [(self.rows, _NO_NUMBERS), (_NO_NUMBERS, position[mine.column_view.entry])]
         found = self.own.processes(mine, n_processes)
         found[0] = found[0]._replace(n_rows=observations.n_rows)
-        self.group.add_up(found[0].n_answers)
+        self.group.all_reduce(found[0].n_answers)
         # Those of a rank without rows have no scale, and every rank must ask for the same sums.
         longest = observations.n_levels.max(initial=1)
         return [*found[:1], *(each._replace(scales=np.array([longest])) for each in found[1:])]
 
-    def placed(self, learnt: Learnt) -> Learnt:
+    def to_device(self, learnt: Learnt) -> Learnt:
         """The rows of this rank, and all columns."""
-        return self.own.placed(_of_rows(learnt, self._mine))
+        return self.own.to_device(_of_rows(learnt, self._mine))
 
-    def fetched(self, learnt: Learnt) -> Learnt:
+    def to_host(self, learnt: Learnt) -> Learnt:
         """The rows of all ranks; all must ask for them."""
-        return _of_rows(self.own.fetched(learnt), self._whole)
+        return _of_rows(self.own.to_host(learnt), self._whole)
 
     def state(
         self, named: Named, learnt: Learnt, kept: list[MatrixModel]
     ) -> Mapping[str, np.ndarray]:
         """Of all rows, at once: later, not all ranks may ask for it."""
-        return named(self.fetched(learnt), [self.fetched_model(model) for model in kept])
+        return named(self.to_host(learnt), [self.model_to_host(model) for model in kept])
 
-    def placed_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_device(self, model: MatrixModel) -> MatrixModel:
         """A model with the rows of this rank."""
-        return self.own.placed_model(_rows_of_model(model, self._mine))
+        return self.own.model_to_device(_rows_of_model(model, self._mine))
 
-    def fetched_model(self, model: MatrixModel) -> MatrixModel:
+    def model_to_host(self, model: MatrixModel) -> MatrixModel:
         """A model with the rows of all ranks; all must ask for them."""
-        return _rows_of_model(self.own.fetched_model(model), self._whole)
+        return _rows_of_model(self.own.model_to_host(model), self._whole)
 
-    def copied(self, model: MatrixModel) -> MatrixModel:
+    def clone(self, model: MatrixModel) -> MatrixModel:
         """A copy of what is here."""
-        return self.own.copied(model)
+        return self.own.clone(model)
 
     def _mine(self, part: np.ndarray) -> np.ndarray:
         return part[self.rows]
@@ -483,7 +486,7 @@ class Ranks:
     def _whole(self, part: np.ndarray) -> np.ndarray:
         found = np.empty((self.order.size, *part.shape[1:]), dtype=part.dtype)
         if found.size:
-            found[self.order] = self.group.joined(part)
+            found[self.order] = self.group.all_gather(part)
         return found
 
     def side(self, process: Process, model: MatrixModel) -> Any:
@@ -498,7 +501,7 @@ class Ranks:
         The columns' process has statistics of rows, which are where these are.
         """
         if process.number:
-            return self.own.phases(process, side, learnt, batch, how, self.group.add_up)
+            return self.own.phases(process, side, learnt, batch, how, self.group.all_reduce)
         start, stop = np.searchsorted(self.rows, (batch.start, batch.stop)).tolist()
         batch = batch._replace(start=start, stop=stop)
         found = self.own.phases(process, side, learnt, batch, how)
@@ -522,7 +525,7 @@ class Ranks:
         else:
             moved = [half.factors, half.factor_bias, chains.sums.factor_bias, *chains[:2]]
         for kind in sorted({str(part.dtype) for part in moved}):  # the same order on all ranks
-            self.group.hand_out(*(part for part in moved if str(part.dtype) == kind))
+            self.group.broadcast(*(part for part in moved if str(part.dtype) == kind))
         return self.own.priors(process, learnt, self._total if process.number else all_here)
 
     def _total(self, *sums: Any) -> tuple[Any, ...]:
@@ -536,8 +539,10 @@ class Ranks:
 
     def extremes(self, half: Half) -> Half:
         """The least and largest number of each array on each rank."""
-        ends = [(part.min(initial=0.0), part.max(initial=0.0)) for part in self.own.extremes(half)]
-        found = self.group.joined(np.array([ends]))
+        bounds = [
+            (part.min(initial=0.0), part.max(initial=0.0)) for part in self.own.extremes(half)
+        ]
+        found = self.group.all_gather(np.array([bounds]))
         return Half(*np.moveaxis(found, 1, 0))
 
     def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
@@ -548,9 +553,9 @@ class Ranks:
         found = np.zeros(pairs.row.size)
         strange = (pairs.row < 0) | (pairs.column < 0)
         if strange.any():
-            whole = self.fetched_model(model)
+            whole = self.model_to_host(model)
             if self.group.rank == 0:
-                found[strange] = Cores().log_probability(whole, some_pairs(pairs, strange))
+                found[strange] = Cpu().log_probability(whole, some_pairs(pairs, strange))
         place = np.full(self.order.size + 1, -1)  # the last is that of strangers
         place[self.rows] = np.arange(self.rows.size)
         here = ~strange & (place[pairs.row] >= 0)
@@ -558,7 +563,7 @@ class Ranks:
             mine = some_pairs(pairs, here)
             mine = mine._replace(row=place[mine.row])
             found[here] = self.own.log_probability(model, mine)
-        self.group.add_up(found)
+        self.group.all_reduce(found)
         return found
 
 
@@ -575,7 +580,13 @@ def _of_rows(learnt: Learnt, change: Callable[[Any], Any]) -> Learnt:
             by_rows,
             *(each._replace(sums=_columns_of_half(each.sums, change)) for each in by_columns),
         ],
-        [prior, *(each._replace(common_steps=change(each.common_steps)) for each in column_priors)],
+        [
+            prior,
+            *(
+                each._replace(common_cutpoints=change(each.common_cutpoints))
+                for each in column_priors
+            ),
+        ],
     )
 
 
@@ -589,11 +600,11 @@ def _rows_of_model(model: MatrixModel, change: Callable[[Any], Any]) -> MatrixMo
 def _columns_of_half(half: Half, change: Callable[[Any], Any]) -> Half:
     """What belongs to the columns changed, which in the columns' process are the rows."""
     return half._replace(
-        weights=change(half.weights), bias=change(half.bias), steps=change(half.steps)
+        weights=change(half.weights), bias=change(half.bias), cutpoints=change(half.cutpoints)
     )
 
 
-def machine_for(device: str, batch_size: int) -> Machine:
+def backend_for(device: str, batch_size: int) -> Backend:
     """The machine that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
 
     In a process group of torch with others, each of its processes has such a machine, and all
@@ -602,5 +613,5 @@ def machine_for(device: str, batch_size: int) -> Machine:
     group = process_group.current()
     if group is not None and device == "cuda":
         device = group.own_gpu()
-    own = Cores() if device == "cpu" else Gpu(device)
-    return own if group is None else Ranks(group, own, batch_size)
+    own = Cpu() if device == "cpu" else Cuda(device)
+    return own if group is None else Distributed(group, own, batch_size)

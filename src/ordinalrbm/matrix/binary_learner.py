@@ -17,12 +17,12 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.binary_backends import (
+    Backend,
     Chains,
     Learnt,
-    Machine,
     Process,
     Sampling,
-    machine_for,
+    backend_for,
 )
 from ordinalrbm.matrix.binary_priors import Priors, starting_priors
 from ordinalrbm.matrix.calibration import calibrated
@@ -36,11 +36,11 @@ from ordinalrbm.training.checkpoint import (
     State,
     began,
     counter,
-    flat,
-    flat_history,
+    flatten,
+    flatten_history,
     packed,
-    taken,
-    taken_history,
+    unflatten,
+    unflatten_history,
     unpack_into,
 )
 from ordinalrbm.training.loop import learn, refuse_divergence, refuse_nonsense
@@ -124,10 +124,12 @@ def fit(
     """Learn a model; rows and columns must already be in random order."""
     model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
     learner = _Learner(model, observations, validation, settings)
-    trail = checkpoints.of("binary")
+    writer = checkpoints.of("binary")
     n_epochs = _n_epochs(observations.n_rows, settings)
-    interrupted = learn(learner, trail, n_epochs, verbose=settings.verbose, watched="validation")
-    found = [OfWeights(prior.weights, prior.bias, prior.steps) for prior in learner.learnt.priors]
+    interrupted = learn(learner, writer, n_epochs, verbose=settings.verbose, watched="validation")
+    found = [
+        OfWeights(prior.weights, prior.bias, prior.cutpoints) for prior in learner.learnt.priors
+    ]
     by_rows, by_columns = [*found, None][:2]
     models = evenly_shared(learner.models())
     priors = [(by_rows, by_columns)] * len(models)
@@ -160,10 +162,10 @@ class _Learner:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = some_of(observations)
         self.usual = usual_rating(observations, self.watched.level)
-        self.machine = machine_for(settings.device, settings.batch_size)
+        self.backend = backend_for(settings.device, settings.batch_size)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
-        self.processes = self.machine.processes(observations, len(halves))
-        self.learnt = self.machine.placed(_begun(model, halves, settings))
+        self.processes = self.backend.processes(observations, len(halves))
+        self.learnt = self.backend.to_device(_begun(model, halves, settings))
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
@@ -177,7 +179,7 @@ class _Learner:
     @property
     def has_model(self) -> bool:
         """Whether an epoch has ended, and its model can be had without others' help."""
-        return bool(self.kept) and self.machine.group is None
+        return bool(self.kept) and self.backend.group is None
 
     def goes_on(self) -> bool:
         """Whether there is another epoch to learn."""
@@ -187,43 +189,43 @@ class _Learner:
         """Both passes over the data, then a look at the validation ratings."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
         for process in self.processes:
-            _pass(self.machine, process, self.learnt, epoch, rate, self.settings)
-            half = self.machine.extremes(self.learnt.half(process))
-            refuse_divergence(half.weights, half, half.steps)
+            _pass(self.backend, process, self.learnt, epoch, rate, self.settings)
+            half = self.backend.extremes(self.learnt.half(process))
+            refuse_divergence(half.weights, half, half.cutpoints)
             self.learnt.priors[process.number] = self._priors(process)
         model = self.learnt.model
-        refuse_nonsense(self.machine.log_probability(model, self.watched), self.usual)
+        refuse_nonsense(self.backend.log_probability(model, self.watched), self.usual)
         value = np.nan
         if self.validation is not None:
-            value = float(self.machine.log_probability(model, self.validation).mean())
+            value = float(self.backend.log_probability(model, self.validation).mean())
         decay = [priors.weights for priors in self.learnt.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
         if self.schedule.after(value) or self.settings.n_averaged > 1:
-            self.kept = [*self.kept, self.machine.copied(model)][-self.settings.n_averaged :]
+            self.kept = [*self.kept, self.backend.clone(model)][-self.settings.n_averaged :]
 
     def _priors(self, process: Process) -> Priors:
-        found = self.machine.priors(process, self.learnt)
+        found = self.backend.priors(process, self.learnt)
         if self.settings.weight_decay is None:
             return found
         return found._replace(weights=self.learnt.priors[process.number].weights)
 
     def state(self) -> State:
         """All that is needed to go on from here."""
-        told = {**flat("n_slowed", self.schedule.n_slowed), **flat_history(self.history)}
-        return self.machine.state(
+        told = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
+        return self.backend.state(
             lambda learnt, kept: {**self._named(learnt, kept), **told}, self.learnt, self.kept
         )
 
     def _named(self, learnt: Learnt, kept: list[MatrixModel]) -> dict[str, np.ndarray]:
         """All that moves, and what was kept of it, on the host: copies by name."""
         state = {
-            **flat("model", learnt.model),
-            **flat("priors", learnt.priors),
-            **flat("kept", kept),
+            **flatten("model", learnt.model),
+            **flatten("priors", learnt.priors),
+            **flatten("kept", kept),
         }
         for number, chains in enumerate(learnt.chains):
-            state |= flat(f"sums.{number}", chains.sums)
+            state |= flatten(f"sums.{number}", chains.sums)
             state[f"clamped.{number}"] = packed(chains.clamped)
             if self.settings.free_phase != "contrastive":  # else they start anew at every update
                 state[f"free.{number}"] = packed(chains.free)
@@ -232,23 +234,26 @@ class _Learner:
     def restore(self, state: State) -> None:
         """Go on from there."""
         unwatched = ("validation",) if self.validation is None else ()
-        history = taken_history(state, Record, unwatched=unwatched)
+        history = unflatten_history(state, Record, unwatched=unwatched)
         values = (line.validation for line in history)
-        self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
+        self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
         n_kept = min(len(history), self.settings.n_averaged)
-        there = self.machine.fetched(self.learnt)
-        kept = [taken_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
+        there = self.backend.to_host(self.learnt)
+        kept = [unflatten_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
         learnt = Learnt(
-            taken_model("model", state, there.model),
-            [self._taken_chains(k, state, chains) for k, chains in enumerate(there.chains)],
-            [_taken_priors(f"priors.{k}", state, prior) for k, prior in enumerate(there.priors)],
+            unflatten_model("model", state, there.model),
+            [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
+            [
+                _unflatten_priors(f"priors.{k}", state, prior)
+                for k, prior in enumerate(there.priors)
+            ],
         )
-        self.learnt = self.machine.placed(learnt)
-        self.kept = [self.machine.placed_model(model) for model in kept]
+        self.learnt = self.backend.to_device(learnt)
+        self.kept = [self.backend.model_to_device(model) for model in kept]
         self.history, self.started = history, began(history)
 
-    def _taken_chains(self, number: int, state: State, like: Chains) -> Chains:
-        sums = taken(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
+    def _unflatten_chains(self, number: int, state: State, like: Chains) -> Chains:
+        sums = unflatten(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
         clamped, free = like.clamped.copy(), like.free.copy()
         unpack_into(clamped, f"clamped.{number}", state)
         if self.settings.free_phase != "contrastive":
@@ -256,7 +261,7 @@ class _Learner:
         return Chains(clamped, free, sums)
 
     def _kept(self) -> list[MatrixModel]:
-        return [self.machine.fetched_model(model) for model in self.kept]
+        return [self.backend.model_to_host(model) for model in self.kept]
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""
@@ -265,15 +270,15 @@ class _Learner:
         return calibrated(self._kept(), self.observations, self.validation)
 
 
-def taken_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
+def unflatten_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
     """A model of a learner's state, which must be such as a model file may hold."""
     MatrixModel.from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
-    return taken(name, state, like)
+    return unflatten(name, state, like)
 
 
-def _taken_priors(name: str, state: State, like: Priors) -> Priors:
-    found = taken(name, state, like)
-    if min(found.weights, found.bias, found.steps) < 0.0:
+def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:
+    found = unflatten(name, state, like)
+    if min(found.weights, found.bias, found.cutpoints) < 0.0:
         raise wrong(name, "has precisions below zero")
     return found
 
@@ -300,7 +305,7 @@ def _begun(model: MatrixModel, halves: list[Half], settings: MatrixSettings) -> 
 
 
 def _pass(
-    machine: Machine, process: Process, learnt: Learnt, epoch: int, rate: float,
+    backend: Backend, process: Process, learnt: Learnt, epoch: int, rate: float,
     settings: MatrixSettings,
 ) -> None:  # fmt: skip
     """One process over all its rows, in batches of neighbours taken in random order."""
@@ -309,9 +314,9 @@ def _pass(
     # The two processes of an epoch draw from different counters.
     sweep = 2 * epoch + process.number
     how = Sampling(settings.free_phase == "contrastive", settings.memory)
-    side = machine.side(process, learnt.model)
+    side = backend.side(process, learnt.model)
     for first in starts[order].tolist():
         stop = min(first + settings.batch_size, process.n_rows)
         batch = Batch(first, stop, settings.seed, sweep, settings.gibbs_steps)
-        clamped, free = machine.phases(process, side, learnt, batch, how)
-        machine.ascend(process, learnt, clamped, free, rate)
+        clamped, free = backend.phases(process, side, learnt, batch, how)
+        backend.ascend(process, learnt, clamped, free, rate)

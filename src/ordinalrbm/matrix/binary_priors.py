@@ -28,9 +28,9 @@ class Priors(NamedTuple):
 
     weights: float
     bias: float
-    steps: float
+    cutpoints: float
     common_bias: float
-    common_steps: Array  # (C, L − 1)
+    common_cutpoints: Array  # (C, L − 1)
 
 
 # Sums over some columns made sums over all, where others have the rest.
@@ -47,7 +47,7 @@ def starting_priors(half: Half, strength: float | None) -> Priors:
     weights = 2.0 * max(half.n_factors, 1) if strength is None else float(strength)
     centred = half.bias + 0.5 * half.weights.sum(axis=1)
     common = float(centred.mean()) if centred.size else 0.0
-    return Priors(weights, 5.0, 20.0, common, half.steps.copy())
+    return Priors(weights, 5.0, 20.0, common, half.cutpoints.copy())
 
 
 def updated(
@@ -65,18 +65,18 @@ def updated(
     centred = (half.bias + 0.5 * half.weights.sum(1))[seen][:, None]
     of_bias, n_all = total((_double(centred) * count).sum(), count.sum())
     common_bias = float(of_bias / n_all)
-    common = priors.common_steps + 0.0  # a copy
+    common = priors.common_cutpoints + 0.0  # a copy
     for levels in scales.tolist():
         same = n_levels == levels
         weight = n_answers[same & seen][:, None]
-        of_steps, n_all = total((half.steps[same & seen] * weight).sum(0), weight.sum())
+        of_cutpoints, n_all = total((half.cutpoints[same & seen] * weight).sum(0), weight.sum())
         if float(n_all):
-            common[same] = of_steps / n_all
-    widths = (half.steps - common)[seen][:, 1:]
+            common[same] = of_cutpoints / n_all
+    gaps = (half.cutpoints - common)[seen][:, 1:]
     return Priors(
         _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT, total),
         _precision(centred - common_bias, count, priors.bias, _ABOUT_BIAS, total),
-        _precision(widths, count, priors.steps, _ABOUT_STEP, total),
+        _precision(gaps, count, priors.cutpoints, _ABOUT_STEP, total),
         common_bias,
         common,
     )

@@ -118,12 +118,12 @@ def _placed(model: MatrixModel, these: MatrixModel, copies: Observations) -> Mat
     square = np.mean(own.weights**2 + own.weights_variance, axis=0)
     square = np.maximum(square, _SMALLEST_SQUARE)  # some are not in use
     precision = np.concatenate([[np.inf], np.ones(n_factors), 1.0 / square]).astype(np.float32)
-    stay = np.full(own.steps.shape[1], np.inf)
+    stay = np.full(own.cutpoints.shape[1], np.inf)
     # Biases stay, but not at zero: they go over to the columns that the copies see.
     bias = these.by_columns.bias[0]
     columns = facing(model.by_rows._replace(bias=model.by_rows.bias + bias), own, model.n_levels)
-    most = np.full(copies.n_rows, own.steps.shape[1] + 1, dtype=np.int32)
-    prior = Prior(precision, these.by_columns.steps, stay)
+    most = np.full(copies.n_rows, own.cutpoints.shape[1] + 1, dtype=np.int32)
+    prior = Prior(precision, these.by_columns.cutpoints, stay)
     found = placed(copies, columns, prior, most, _SETTLED)
     # Copies, so that kernels see rows as they know them.
     factors, weights = (part.copy() for part in np.split(found.mean[:, 1:], [n_factors], axis=1))
@@ -154,7 +154,7 @@ def _repeated(model: MatrixModel, row: int, times: int) -> MatrixModel:
     other = model.by_columns
     factors = np.full((times, model.by_rows.n_factors), 0.5, dtype=np.float32)
     repeated = other._replace(
-        weights=again(other.weights), bias=again(other.bias), steps=again(other.steps)
+        weights=again(other.weights), bias=again(other.bias), cutpoints=again(other.cutpoints)
     )
     if model.is_continuous:
         repeated = repeated._replace(bias_variance=again(other.bias_variance))

@@ -18,7 +18,7 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import ends, normal, thresholds
+from ordinalrbm.engine import normal, thresholds
 from ordinalrbm.engine.gaussian_state import Prior
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.matrix.gaussian import facing
@@ -47,10 +47,10 @@ class OfWeights(NamedTuple):
 
     weights: float | np.ndarray
     bias: float
-    steps: float
+    cutpoints: float
 
 
-class Usual(NamedTuple):
+class ColdStartPrior(NamedTuple):
     """What the columns of a half are like on the whole: the priors of new ones.
 
     Precisions are infinite where there are no such parameters to learn.
@@ -58,21 +58,21 @@ class Usual(NamedTuple):
 
     factors: np.ndarray  # (factors,) of the rows
     bias: np.ndarray  # (1,) of a column that meets usual factors; its weights are zero
-    steps: np.ndarray  # (L + 1, L − 1) for each number of levels
+    cutpoints: np.ndarray  # (L + 1, L − 1) for each number of levels
     weights_precision: np.ndarray  # (factors,)
     bias_precision: np.ndarray  # (1,)
-    steps_precision: np.ndarray  # (1,)
+    cutpoints_precision: np.ndarray  # (1,)
 
     @classmethod
-    def from_stored(cls, stored: Stored, half: Half) -> Usual:
+    def from_stored(cls, stored: Stored, half: Half) -> ColdStartPrior:
         """What a file says of the columns of this half."""
-        n_factors, width = half.n_factors, half.steps.shape[1]
-        most = thresholds.LARGEST_STEP
+        n_factors, width = half.n_factors, half.cutpoints.shape[1]
+        most = thresholds.LARGEST_CUTPOINT
         precisions = zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
         return cls(
             stored.parameter("factors", np.float64, (n_factors,)),
             stored.parameter("bias", np.float64, (1,)),
-            stored.parameter("steps", np.float64, (width + 2, width), high=most),
+            stored.parameter("cutpoints", np.float64, (width + 2, width), high=most),
             *(
                 stored.array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
                 for name, size in precisions
@@ -80,17 +80,17 @@ class Usual(NamedTuple):
         )
 
 
-def usual(half: Half, n_levels: np.ndarray, prior: OfWeights | None) -> Usual:
+def usual(half: Half, n_levels: np.ndarray, prior: OfWeights | None) -> ColdStartPrior:
     """What is usual among the columns of a half, given the learner's prior; None fixes all."""
     factors = half.factors.mean(axis=0, dtype=np.float64)
     bias = np.mean(half.bias + half.weights @ factors, keepdims=True)
-    steps = np.tile(half.steps.mean(axis=0), (half.steps.shape[1] + 2, 1))
+    cutpoints = np.tile(half.cutpoints.mean(axis=0), (half.cutpoints.shape[1] + 2, 1))
     for levels in np.unique(n_levels):
-        steps[levels] = half.steps[n_levels == levels].mean(axis=0)
+        cutpoints[levels] = half.cutpoints[n_levels == levels].mean(axis=0)
     parts = OfWeights(np.inf, np.inf, np.inf) if prior is None else prior
-    weights, own, widths = (np.asarray(part, dtype=np.float64).reshape(-1) for part in parts)
-    return Usual(
-        factors, bias, steps, np.broadcast_to(weights, factors.shape).copy(), own[:1], widths[:1]
+    weights, own, gaps = (np.asarray(part, dtype=np.float64).reshape(-1) for part in parts)
+    return ColdStartPrior(
+        factors, bias, cutpoints, np.broadcast_to(weights, factors.shape).copy(), own[:1], gaps[:1]
     )
 
 
@@ -99,7 +99,7 @@ class Facing(NamedTuple):
 
     weights: np.ndarray
     bias: np.ndarray
-    steps: np.ndarray
+    cutpoints: np.ndarray
     factors: np.ndarray
     n_levels: np.ndarray
     factor_bias: np.ndarray
@@ -111,23 +111,25 @@ class NewRows(NamedTuple):
     factors: np.ndarray
     weights: np.ndarray
     bias: np.ndarray
-    steps: np.ndarray
+    cutpoints: np.ndarray
     n_levels: np.ndarray
 
 
-class Cores(OnCores):
+class Cpu(OnCores):
     """Where new rows are placed: here, on this machine's cores."""
 
-    def take_turns(self, rows: Observations, columns: Facing, new: NewRows, usual: Usual) -> None:
+    def take_turns(
+        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+    ) -> None:
         """Fill in new rows with binary factors."""
         _place_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
 
 
-CORES = Cores()
+CORES = Cpu()
 
 
 def fold_in(
-    model: MatrixModel, observations: Observations, usuals: list[Usual], where: Any = CORES
+    model: MatrixModel, observations: Observations, usuals: list[ColdStartPrior], where: Any = CORES
 ) -> MatrixModel:
     """The model with more rows and columns.
 
@@ -140,7 +142,7 @@ def fold_in(
     """
     n_rows, n_columns = model.n_rows, model.n_columns
     of_columns, of_rows = usuals
-    wider = _with_strangers(model, observations, of_columns, of_rows)
+    wider = _with_cold_start(model, observations, of_columns, of_rows)
     has_new_columns = observations.n_columns > n_columns
     rows = observations.take_rows(np.arange(n_rows, observations.n_rows))
     on_known = rows.select(rows.column < n_columns) if has_new_columns else rows
@@ -154,8 +156,11 @@ def fold_in(
     return wider
 
 
-def _with_strangers(
-    model: MatrixModel, observations: Observations, of_columns: Usual, of_rows: Usual
+def _with_cold_start(
+    model: MatrixModel,
+    observations: Observations,
+    of_columns: ColdStartPrior,
+    of_rows: ColdStartPrior,
 ) -> MatrixModel:
     """The model with new rows and columns of which nothing is known; shares what does not grow."""
     new_levels = observations.n_levels[model.n_columns :]
@@ -168,16 +173,16 @@ def _with_strangers(
 
 
 def _most_levels(model: MatrixModel) -> int:
-    return model.by_rows.steps.shape[1] + 1
+    return model.by_rows.cutpoints.shape[1] + 1
 
 
-def _longer(half: Half, usual: Usual, new_levels: np.ndarray, more_rows: int) -> Half:
+def _longer(half: Half, usual: ColdStartPrior, new_levels: np.ndarray, more_rows: int) -> Half:
     more, has_doubts = new_levels.size, half.bias_variance.size > 0
     if more:
         half = half._replace(
             weights=_with_more(half.weights, more, 0.0),
             bias=_with_more(half.bias, more, usual.bias),
-            steps=_with_more(half.steps, more, usual.steps[new_levels]),
+            cutpoints=_with_more(half.cutpoints, more, usual.cutpoints[new_levels]),
         )
     if more and has_doubts:
         half = half._replace(
@@ -200,7 +205,7 @@ def _with_more(array: np.ndarray, more: int, value: Any) -> np.ndarray:
 
 
 def _infer_rows(
-    model: MatrixModel, rows: Observations, n_known: int, usual: Usual, where: Any
+    model: MatrixModel, rows: Observations, n_known: int, usual: ColdStartPrior, where: Any
 ) -> None:
     """Fill in the rows from ``n_known`` on, given all columns."""
     most = np.full(rows.n_rows, _most_levels(model), dtype=np.int32)
@@ -209,7 +214,7 @@ def _infer_rows(
 
 
 def _infer_columns(
-    model: MatrixModel, columns: Observations, n_known: int, usual: Usual, where: Any
+    model: MatrixModel, columns: Observations, n_known: int, usual: ColdStartPrior, where: Any
 ) -> None:
     """The same with the roles swapped."""
     most = np.full(model.n_rows, _most_levels(model), dtype=np.int32)
@@ -225,7 +230,7 @@ def _place(
     n_known: int,
     column_levels: np.ndarray,
     row_levels: np.ndarray,
-    usual: Usual,
+    usual: ColdStartPrior,
     where: Any,
 ) -> None:
     """Fill in new rows: their continuous factors are in ``acting``, the rest in ``own``."""
@@ -236,8 +241,8 @@ def _place(
     precision = np.concatenate(
         [usual.bias_precision, np.ones(n_acting), usual.weights_precision[:n_own]]
     )
-    widths = np.full(columns.steps.shape[1], usual.steps_precision[0])
-    prior = Prior(precision.astype(np.float32), usual.steps[row_levels], widths)
+    gaps = np.full(columns.cutpoints.shape[1], usual.cutpoints_precision[0])
+    prior = Prior(precision.astype(np.float32), usual.cutpoints[row_levels], gaps)
     found = placed(rows, columns, prior, row_levels, _SETTLED_SHARE, where)
     answered = np.diff(rows.row_start) > 0
     new = n_known + np.flatnonzero(answered)
@@ -248,7 +253,7 @@ def _place(
     own.weights[new, :n_own] = mean[:, second]
     own.weights_variance[new, :n_own] = variance[:, second]
     own.bias[new], own.bias_variance[new] = mean[:, 0], variance[:, 0]
-    own.steps[new] = found.steps[answered]
+    own.cutpoints[new] = found.cutpoints[answered]
 
 
 def _in_use(acting: Half, own: Half, n_acting: int, n_own: int) -> tuple[Half, Half]:
@@ -271,17 +276,22 @@ def _infer(
     n_known: int,
     column_levels: np.ndarray,
     row_levels: np.ndarray,
-    usual: Usual,
+    usual: ColdStartPrior,
     where: Any,
 ) -> None:
     """Fill in new rows: their factors are in ``acting``, their parameters in ``own``."""
     if not rows.n_entries:
         return
     columns = Facing(
-        acting.weights, acting.bias, acting.steps, own.factors, column_levels, acting.factor_bias
+        acting.weights,
+        acting.bias,
+        acting.cutpoints,
+        own.factors,
+        column_levels,
+        acting.factor_bias,
     )
     new = NewRows(
-        acting.factors[n_known:], own.weights[n_known:], own.bias[n_known:], own.steps[n_known:],
+        acting.factors[n_known:], own.weights[n_known:], own.bias[n_known:], own.cutpoints[n_known:],
         row_levels,
     )  # fmt: skip
     where.take_turns(rows, columns, new, usual)
@@ -304,15 +314,15 @@ def _place_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
     factors = np.full(new.factors.shape[1], 0.5)
     own = np.zeros(n_own + 1)  # ω, then the bias of a row that meets usual factors
     own[n_own] = usual.bias[0]
-    common = usual.steps[new.n_levels[row]]
-    steps = common.copy()
+    common = usual.cutpoints[new.n_levels[row]]
+    cutpoints = common.copy()
     design, lower = _centred_factors(column, columns, usual), np.empty((n_own + 1, n_own + 1))
     by_own, by_factors = np.full(n, usual.bias[0]), np.empty(n)
     low, high, utility, before = np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
     for turn in range(MOST_TURNS):
         for step in range(MEAN_FIELD_STEPS + 1):
             _act(column, columns, factors, by_factors)
-            _expect(column, level, columns, new.n_levels[row], steps, by_factors, by_own, low, high,
+            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high,
                     utility)  # fmt: skip
             if step < MEAN_FIELD_STEPS:
                 _infer_factors(column, columns, utility, factors)
@@ -323,9 +333,11 @@ def _place_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             for e in range(n):
                 by_own[e] = dot(design[e], own)
             # Widths and bias speak of the same thing: one after the other, or both overshoot.
-            _expect(column, level, columns, new.n_levels[row], steps, by_factors, by_own, low, high,
+            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high,
                     utility)  # fmt: skip
-            _move_steps(column, level, columns, low, high, usual.steps_precision[0], common, steps)
+            _move_cutpoints(
+                column, level, columns, low, high, usual.cutpoints_precision[0], common, cutpoints
+            )
         change = 0.0
         for e in range(n):
             mean = by_factors[e] + by_own[e]
@@ -333,11 +345,11 @@ def _place_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             before[e] = mean
         if turn > 0 and change < SETTLED:
             break
-    _write(new, row, factors, own, steps, usual)
+    _write(new, row, factors, own, cutpoints, usual)
 
 
 @inlined
-def _write(new: Any, row: Any, factors: Any, own: Any, steps: Any, usual: Any) -> None:
+def _write(new: Any, row: Any, factors: Any, own: Any, cutpoints: Any, usual: Any) -> None:
     for k in range(factors.size):
         new.factors[row, k] = factors[k]
     bias = own[usual.factors.size]
@@ -345,8 +357,8 @@ def _write(new: Any, row: Any, factors: Any, own: Any, steps: Any, usual: Any) -
         new.weights[row, k] = own[k]
         bias -= own[k] * usual.factors[k]
     new.bias[row] = bias
-    for m in range(steps.size):
-        new.steps[row, m] = steps[m]
+    for m in range(cutpoints.size):
+        new.cutpoints[row, m] = cutpoints[m]
 
 
 @inlined
@@ -368,13 +380,13 @@ def _act(column: Any, columns: Any, factors: Any, mean: Any) -> None:
 
 @inlined
 def _expect(
-    column: Any, level: Any, columns: Any, row_levels: Any, steps: Any, by_factors: Any,
+    column: Any, level: Any, columns: Any, row_levels: Any, cutpoints: Any, by_factors: Any,
     by_own: Any, low: Any, high: Any, utility: Any,
 ) -> None:  # fmt: skip
     """Ends of each answer's level, seen from its mean, and its expected utility."""
     for e in range(column.size):
         i, mean = column[e], by_factors[e] + by_own[e]
-        lower, upper = ends.of_level(columns.steps[i], steps, level[e])
+        lower, upper = thresholds.bounds(columns.cutpoints[i], cutpoints, level[e])
         is_last = level[e] == min(columns.n_levels[i], row_levels) - 1
         low[e] = lower - mean if level[e] > 0 else -_INFINITE
         high[e] = _INFINITE if is_last else upper - mean
@@ -433,23 +445,23 @@ def _newton(
 
 
 @inlined
-def _move_steps(
+def _move_cutpoints(
     column: Any, level: Any, columns: Any, low: Any, high: Any, precision: Any, common: Any,
-    steps: Any,
+    cutpoints: Any,
 ) -> None:  # fmt: skip
     """One damped step for the logarithms of the widths; the first threshold stays."""
-    slope, curvature = np.zeros(steps.size), np.full(steps.size, precision)
-    for m in range(1, steps.size):
-        slope[m] = -precision * (steps[m] - common[m])
+    slope, curvature = np.zeros(cutpoints.size), np.full(cutpoints.size, precision)
+    for m in range(1, cutpoints.size):
+        slope[m] = -precision * (cutpoints[m] - common[m])
     for e in range(column.size):
         i, v = column[e], np.intp(level[e])
         at_low, at_high, _ = normal.edge_densities(low[e], high[e])
-        for m in range(1, min(v + 1, steps.size)):
+        for m in range(1, min(v + 1, cutpoints.size)):
             # An end moves with every width below it.
             share = at_high - at_low if m < v else at_high
-            share *= ends.width(columns.steps[i], steps, m)
+            share *= thresholds.gap(columns.cutpoints[i], cutpoints, m)
             slope[m] += share
             curvature[m] += share * share
-    for m in range(1, steps.size):
+    for m in range(1, cutpoints.size):
         step = slope[m] / curvature[m]
-        steps[m] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
+        cutpoints[m] += min(max(step, -LARGEST_STEP), LARGEST_STEP)

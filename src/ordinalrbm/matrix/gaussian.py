@@ -25,9 +25,9 @@ import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Turn
-from ordinalrbm.engine.half_sweep import widths_of
-from ordinalrbm.matrix.model import Half, MatrixModel, common_steps
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation
+from ordinalrbm.engine.half_sweep import gaps_of
+from ordinalrbm.matrix.model import Half, MatrixModel, common_cutpoints
 
 # So many ratings of a row or column, on average, can tell one factor. With more factors than that,
 # noise would be learnt before the priors are.
@@ -55,25 +55,25 @@ class _How(NamedTuple):
     """What an epoch does: whether priors of factors stay weak, and whether widths are renewed."""
 
     weak: bool
-    widths: bool
+    gaps: bool
 
 
-class Parties(NamedTuple):
+class GaussianState(NamedTuple):
     """Rows and columns, what is known of them, and their priors."""
 
-    rows: Party
-    columns: Party
+    rows: FactorPosterior
+    columns: FactorPosterior
     row_prior: Prior
     column_prior: Prior
 
-    def copy(self) -> Parties:
+    def copy(self) -> GaussianState:
         """The same with arrays of its own."""
-        rows, columns = (Party(*map(np.copy, party)) for party in self[:2])
+        rows, columns = (FactorPosterior(*map(np.copy, posterior)) for posterior in self[:2])
         row_prior, column_prior = (Prior(*map(np.copy, prior)) for prior in self[2:])
-        return Parties(rows, columns, row_prior, column_prior)
+        return GaussianState(rows, columns, row_prior, column_prior)
 
 
-def start(observations: Counted, most_factors: int, rows_differ: bool, seed: int) -> Parties:
+def start(observations: Counted, most_factors: int, rows_differ: bool, seed: int) -> GaussianState:
     """Before learning: marginal thresholds, random factors of the columns, none of the rows.
 
     There are as many factors as the ratings can tell, at most ``most_factors``. Without
@@ -82,10 +82,10 @@ def start(observations: Counted, most_factors: int, rows_differ: bool, seed: int
     rng = np.random.default_rng(seed)
     n_rows, n_columns = observations.n_rows, observations.n_columns
     n_factors = min(most_factors, _tellable(observations))
-    steps = common_steps(observations)
-    width = steps.shape[1]
+    cutpoints = common_cutpoints(observations)
+    width = cutpoints.shape[1]
     most = np.full(n_rows, width + 1, dtype=np.int32)
-    columns = _nobody(n_columns, n_factors, steps, observations.n_levels.astype(np.int32))
+    columns = _nobody(n_columns, n_factors, cutpoints, observations.n_levels.astype(np.int32))
     # Unequal from the start, so that factors need not first find out which one leads.
     columns.mean[:, 1:] = rng.standard_normal((n_columns, n_factors))
     columns.mean[:, 1:] /= np.sqrt(np.arange(1, n_factors + 1))
@@ -93,8 +93,8 @@ def start(observations: Counted, most_factors: int, rows_differ: bool, seed: int
     row_prior, column_prior = _first_prior(rows), _first_prior(columns)
     if not rows_differ:
         row_prior.precision[0] = np.inf
-        row_prior.steps_precision[:] = np.inf
-    return Parties(rows, columns, row_prior, column_prior)
+        row_prior.cutpoints_precision[:] = np.inf
+    return GaussianState(rows, columns, row_prior, column_prior)
 
 
 def _tellable(observations: Counted) -> int:
@@ -102,15 +102,19 @@ def _tellable(observations: Counted) -> int:
     return max(_FEWEST_FACTORS, int(per_party / _RATINGS_PER_FACTOR))
 
 
-def _nobody(n: int, n_factors: int, steps: np.ndarray, n_levels: np.ndarray) -> Party:
+def _nobody(n: int, n_factors: int, cutpoints: np.ndarray, n_levels: np.ndarray) -> FactorPosterior:
     nothing = np.zeros((n, 1 + n_factors), dtype=np.float32)
-    return Party(nothing, nothing.copy(), steps.copy(), widths_of(steps), n_levels)
+    return FactorPosterior(nothing, nothing.copy(), cutpoints.copy(), gaps_of(cutpoints), n_levels)
 
 
-def _first_prior(party: Party) -> Prior:
-    precision = np.full(party.mean.shape[1], _FACTOR_PRECISION, dtype=np.float32)
+def _first_prior(posterior: FactorPosterior) -> Prior:
+    precision = np.full(posterior.mean.shape[1], _FACTOR_PRECISION, dtype=np.float32)
     precision[0] = _BIAS_PRECISION
-    return Prior(precision, party.steps.copy(), np.full(party.steps.shape[1], _STEPS_PRECISION))
+    return Prior(
+        precision,
+        posterior.cutpoints.copy(),
+        np.full(posterior.cutpoints.shape[1], _STEPS_PRECISION),
+    )
 
 
 # ---- one epoch --------------------------------------------------------------------------------
@@ -144,68 +148,76 @@ def on_cpu(observations: Observations) -> Data:
     )
 
 
-def epoch(data: Data, parties: Parties, number: int) -> Parties:
+def epoch(data: Data, parties: GaussianState, number: int) -> GaussianState:
     """Rows given the columns, columns given the rows; what was given may be changed in place.
 
     ``number`` counts epochs from 1.
     """
     rows, columns, row_prior, column_prior = parties
-    how = _How(weak=number <= _WEAK_EPOCHS, widths=number % _EPOCHS_PER_WIDTHS == 1)
+    how = _How(weak=number <= _WEAK_EPOCHS, gaps=number % _EPOCHS_PER_WIDTHS == 1)
     rows, columns, row_prior, column_prior = _half(
         data.rows, data.columns, (rows, columns, row_prior, column_prior), how
     )
     columns, rows, column_prior, row_prior = _half(
         data.columns, data.rows, (columns, rows, column_prior, row_prior), how
     )
-    return _with_common_steps(data, Parties(rows, columns, row_prior, column_prior))
+    return _with_common_cutpoints(data, GaussianState(rows, columns, row_prior, column_prior))
 
 
 def _half(
-    view: View, other_view: View, both: tuple[Party, Party, Prior, Prior], how: _How
-) -> tuple[Party, Party, Prior, Prior]:
+    view: View,
+    other_view: View,
+    both: tuple[FactorPosterior, FactorPosterior, Prior, Prior],
+    how: _How,
+) -> tuple[FactorPosterior, FactorPosterior, Prior, Prior]:
     """Renew one party, then turn to the axes that suit both, and learn the priors."""
     this, other, prior, other_prior = both
-    prior = _renewed(view, this, other, prior, how.widths)
+    prior = _renewed(view, this, other, prior, how.gaps)
     sums, other_sums = view.engine.moments(this), other_view.engine.moments(other)
     centred = bool(np.isfinite(other_prior.precision[0]))
-    turn, other_turn = view.engine.agreed(*_turns(sums, other_sums, centred))
-    this, other = view.engine.turned(this, turn), other_view.engine.turned(other, other_turn)
-    precision = _learnt(prior.precision, sums.turned(turn), how.weak)
-    other_precision = _learnt(other_prior.precision, other_sums.turned(other_turn), how.weak)
+    rotation, other_rotation = view.engine.broadcast(*_rotations(sums, other_sums, centred))
+    this, other = (
+        view.engine.rotate(this, rotation),
+        other_view.engine.rotate(other, other_rotation),
+    )
+    precision = _learnt(prior.precision, sums.rotate(rotation), how.weak)
+    other_precision = _learnt(other_prior.precision, other_sums.rotate(other_rotation), how.weak)
     return (
         this, other, prior._replace(precision=precision),
         other_prior._replace(precision=other_precision),
     )  # fmt: skip
 
 
-def _renewed(view: View, this: Party, other: Party, prior: Prior, widths: bool) -> Prior:
+def _renewed(
+    view: View, this: FactorPosterior, other: FactorPosterior, prior: Prior, gaps: bool
+) -> Prior:
     """Renew a party in place; the prior with what its widths say, where they were renewed."""
-    if not widths:
-        stay = np.full_like(prior.steps_precision, np.inf)
-        view.engine.renew(view.answers, this, other, prior._replace(steps_precision=stay))
+    if not gaps:
+        stay = np.full_like(prior.cutpoints_precision, np.inf)
+        view.engine.half_sweep(view.answers, this, other, prior._replace(cutpoints_precision=stay))
         return prior
-    steps_variance = view.engine.renew(view.answers, this, other, prior)
-    n, squares = view.engine.step_squares(this, prior, steps_variance)
+    cutpoints_variance = view.engine.half_sweep(view.answers, this, other, prior)
+    n, squares = view.engine.step_squares(this, prior, cutpoints_variance)
     found = (n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
-    return prior._replace(steps_precision=_kept_if_fixed(prior.steps_precision, found))
+    return prior._replace(cutpoints_precision=_kept_if_fixed(prior.cutpoints_precision, found))
 
 
-def _turns(this: Moments, other: Moments, centred: bool) -> tuple[Turn, Turn]:
+def _rotations(this: Moments, other: Moments, centred: bool) -> tuple[Rotation, Rotation]:
     """Turns to the axes that suit both parties; they change no product.
 
     ``centred`` moves the mean of this party's factors into the other's biases: priors are around
     zero.
     """
     width = this.total.size
-    turn, other_turn = Turn.none(width), Turn.none(width)
+    rotation, other_rotation = Rotation.none(width), Rotation.none(width)
     if centred:
         centre = this.total[1:] / max(this.n, 1)
-        turn.shift[1:] = -centre
-        other_turn.matrix[1:, 0] = centre
+        rotation.shift[1:] = -centre
+        other_rotation.matrix[1:, 0] = centre
     forward, backward = _axes(
-        _second_moment(this.turned(turn)), _second_moment(other.turned(other_turn))
+        _second_moment(this.rotate(rotation)), _second_moment(other.rotate(other_rotation))
     )
-    return turn.then(forward), other_turn.then(backward)
+    return rotation.then(forward), other_rotation.then(backward)
 
 
 def _second_moment(sums: Moments) -> np.ndarray:
@@ -220,10 +232,10 @@ def _axes(this: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     values, axes = np.linalg.eigh(this)
     root = np.sqrt(_raised(values))
-    spread, turn = np.linalg.eigh(root[:, None] * (axes.T @ other @ axes) * root)
+    spread, rotation = np.linalg.eigh(root[:, None] * (axes.T @ other @ axes) * root)
     size = _raised(spread[::-1]) ** 0.25
-    turn = turn[:, ::-1]
-    return (axes / root) @ turn * size, (axes * root) @ turn / size
+    rotation = rotation[:, ::-1]
+    return (axes / root) @ rotation * size, (axes * root) @ rotation / size
 
 
 def _raised(values: np.ndarray) -> np.ndarray:
@@ -243,7 +255,7 @@ def _kept_if_fixed(precision: np.ndarray, found: np.ndarray) -> np.ndarray:
     return np.where(np.isinf(precision), precision, found)
 
 
-def _with_common_steps(data: Data, parties: Parties) -> Parties:
+def _with_common_cutpoints(data: Data, parties: GaussianState) -> GaussianState:
     """Renew the common steps of each scale, and move into them what all biases share.
 
     What all rows have in common belongs to the columns, so that a row of zeros is the usual one.
@@ -251,25 +263,27 @@ def _with_common_steps(data: Data, parties: Parties) -> Parties:
     """
     rows, columns, _, column_prior = parties
     of_rows, of_columns = data.rows.engine, data.columns.engine
-    bias, steps = of_rows.shares(rows).means()
-    of_rows.shift(rows, -bias, -steps)
-    of_columns.shift(columns, 0.0, steps - _first(bias, steps))
+    bias, cutpoints = of_rows.shares(rows).means()
+    of_rows.shift(rows, -bias, -cutpoints)
+    of_columns.shift(columns, 0.0, cutpoints - _first(bias, cutpoints))
     for n_levels in data.scales:
-        bias, steps = of_columns.shares(columns, n_levels).means()
-        of_columns.shift(columns, -bias, -_first(bias, steps), n_levels)
-        of_columns.draw_towards(column_prior, columns, steps - _first(bias, steps), n_levels)
+        bias, cutpoints = of_columns.shares(columns, n_levels).means()
+        of_columns.shift(columns, -bias, -_first(bias, cutpoints), n_levels)
+        of_columns.draw_towards(
+            column_prior, columns, cutpoints - _first(bias, cutpoints), n_levels
+        )
     return parties
 
 
-def _first(value: float, steps: np.ndarray) -> np.ndarray:
+def _first(value: float, cutpoints: np.ndarray) -> np.ndarray:
     """A number as the first of so many steps, the others zero."""
-    return np.append(value, np.zeros(steps.size - 1))
+    return np.append(value, np.zeros(cutpoints.size - 1))
 
 
 # ---- as a matrix model ------------------------------------------------------------------------
 
 
-def to_matrix(parties: Parties, n_row_factors: int, n_column_factors: int) -> MatrixModel:
+def to_matrix(parties: GaussianState, n_row_factors: int, n_column_factors: int) -> MatrixModel:
     """The same as a matrix model; coordinates go to the rows' and the columns' factors in turn.
 
     Factors have a mean square of one, and weights say how much they matter; those that the ratings
@@ -296,7 +310,9 @@ def dealt(n: int, most_first: int, most_second: int) -> tuple[np.ndarray, np.nda
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def _half_of(weighing: Party, acting: Party, chosen: np.ndarray, n_factors: int) -> Half:
+def _half_of(
+    weighing: FactorPosterior, acting: FactorPosterior, chosen: np.ndarray, n_factors: int
+) -> Half:
     """Factors of the acting party, and what the weighing one makes of them."""
     size = size_of_factors(acting, chosen)
 
@@ -307,7 +323,7 @@ def _half_of(weighing: Party, acting: Party, chosen: np.ndarray, n_factors: int)
     return Half(
         weights=filled(weighing.mean[:, chosen] * size),
         bias=weighing.mean[:, 0].copy(),
-        steps=weighing.steps.copy(),
+        cutpoints=weighing.cutpoints.copy(),
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=filled(acting.mean[:, chosen] / size),
         weights_variance=filled(weighing.variance[:, chosen] * size**2),
@@ -316,22 +332,22 @@ def _half_of(weighing: Party, acting: Party, chosen: np.ndarray, n_factors: int)
     )
 
 
-def size_of_factors(party: Party, chosen: np.ndarray) -> np.ndarray:
+def size_of_factors(posterior: FactorPosterior, chosen: np.ndarray) -> np.ndarray:
     """Root of the mean square of some coordinates."""
-    square = party.mean[:, chosen] ** 2 + party.variance[:, chosen]
+    square = posterior.mean[:, chosen] ** 2 + posterior.variance[:, chosen]
     size = np.sqrt(np.mean(square, axis=0, dtype=np.float64))
     return np.maximum(size, _SMALLEST_SIZE).astype(np.float32)
 
 
-def facing(acting: Half, own: Half, n_levels: np.ndarray) -> Party:
+def facing(acting: Half, own: Half, n_levels: np.ndarray) -> FactorPosterior:
     """What those whose factors act in one half, and whose weights the other holds, see before them.
 
     For rows, ``acting`` is ``by_rows`` and they see the columns: biases, w and g.
     """
-    return Party(
+    return FactorPosterior(
         np.hstack([acting.bias[:, None], acting.weights, own.factors]),
         np.hstack([acting.bias_variance[:, None], acting.weights_variance, own.factors_variance]),
-        acting.steps,
-        widths_of(acting.steps),
+        acting.cutpoints,
+        gaps_of(acting.cutpoints),
         n_levels.astype(np.int32),
     )

@@ -13,16 +13,16 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations, SharedRows
 from ordinalrbm.engine import memory
-from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.sharded import Columns, Rows
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.gaussian import Data, Parties, View, on_cpu, to_matrix
+from ordinalrbm.matrix.gaussian import Data, GaussianState, View, on_cpu, to_matrix
 from ordinalrbm.matrix.predict import Pairs, log_probability
 from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import digest
 
 
-class Machine(Protocol):
+class Backend(Protocol):
     """What the learner asks of a machine."""
 
     @property
@@ -32,26 +32,26 @@ class Machine(Protocol):
     def data(self, observations: Any, n_factors: int = 0) -> Data:
         """Ratings in the machine's form; rows and columns will have so many factors."""
 
-    def placed(self, parties: Parties) -> Parties:
+    def to_device(self, parties: GaussianState) -> GaussianState:
         """Copies of parties for the machine."""
 
-    def placed_part(self, parties: Parties) -> Parties:
+    def part_to_device(self, parties: GaussianState) -> GaussianState:
         """The same, of rows that are this process's only."""
 
-    def fetched(self, parties: Parties) -> Parties:
+    def to_host(self, parties: GaussianState) -> GaussianState:
         """The machine's parties as arrays."""
 
-    def own_part(self, parties: Parties) -> Parties:
+    def own_part(self, parties: GaussianState) -> GaussianState:
         """The same, with the rows that are this process's only."""
 
-    def copied(self, parties: Parties) -> Parties:
+    def clone(self, parties: GaussianState) -> GaussianState:
         """Copies that stay with the machine."""
 
-    def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
         """Mean log probability of held-out ratings, with so many factors of rows and columns."""
 
 
-class Cores:
+class Cpu:
     """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
 
     group = None
@@ -60,27 +60,27 @@ class Cores:
         """As it is, and transposed."""
         return on_cpu(observations)
 
-    def placed(self, parties: Parties) -> Parties:
+    def to_device(self, parties: GaussianState) -> GaussianState:
         """The same."""
         return parties
 
-    def fetched(self, parties: Parties) -> Parties:
+    def to_host(self, parties: GaussianState) -> GaussianState:
         """The same."""
         return parties
 
-    def copied(self, parties: Parties) -> Parties:
+    def clone(self, parties: GaussianState) -> GaussianState:
         """The same with arrays of its own."""
         return parties.copy()
 
-    placed_part, own_part = placed, fetched
+    part_to_device, own_part = to_device, to_host
 
-    def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
         """Mean log probability of held-out ratings."""
         model = to_matrix(parties, *in_use)
         return float(log_probability([model], held_out).mean())
 
 
-class Gpu:
+class Cuda:
     """A GPU: tensors, and Triton kernels.
 
     Parameters
@@ -121,40 +121,42 @@ class Gpu:
         free = free_memory(self.device)
         return None if free is None else memory.usable_on_gpu(free)
 
-    def placed(self, parties: Parties) -> Parties:
+    def to_device(self, parties: GaussianState) -> GaussianState:
         """Parties as tensors."""
         from ordinalrbm.engine.gpu.half_sweep import tensor
 
         return _changed(parties, lambda part: tensor(part, self.device))
 
-    def fetched(self, parties: Parties) -> Parties:
+    def to_host(self, parties: GaussianState) -> GaussianState:
         """Parties as arrays."""
         return _changed(parties, lambda part: part.cpu().numpy())
 
-    def copied(self, parties: Parties) -> Parties:
+    def clone(self, parties: GaussianState) -> GaussianState:
         """Copies on the device."""
         return _changed(parties, lambda part: part.clone())
 
-    placed_part, own_part = placed, fetched
+    part_to_device, own_part = to_device, to_host
 
-    def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
         """Mean log probability of held-out ratings, computed there."""
         from ordinalrbm.matrix.gpu.predict import mean_log_probability
 
         return mean_log_probability(parties, *in_use, held_out)
 
 
-def _changed(parties: Parties, change: Callable[[Any], Any]) -> Parties:
+def _changed(parties: GaussianState, change: Callable[[Any], Any]) -> GaussianState:
     """Every array changed that has a line per member; priors' precisions stay with the host."""
-    rows, columns = (Party(*map(change, party)) for party in (parties.rows, parties.columns))
+    rows, columns = (
+        FactorPosterior(*map(change, posterior)) for posterior in (parties.rows, parties.columns)
+    )
     row_prior, column_prior = (
-        prior._replace(steps=change(prior.steps))
+        prior._replace(cutpoints=change(prior.cutpoints))
         for prior in (parties.row_prior, parties.column_prior)
     )
-    return Parties(rows, columns, row_prior, column_prior)
+    return GaussianState(rows, columns, row_prior, column_prior)
 
 
-class Ranks:
+class Distributed:
     """The processes of a torch process group, each with some of the rows and with all columns.
 
     What is learnt is what one process learns, to float rounding, and every rank has all of it when
@@ -167,7 +169,7 @@ class Ranks:
     own : the machine that each of them works with
     """
 
-    def __init__(self, group: process_group.Group, own: Machine) -> None:
+    def __init__(self, group: process_group.Group, own: Backend) -> None:
         self.group, self.own = group, own
         self.n_rows = 0  # of all ranks
 
@@ -189,28 +191,28 @@ class Ranks:
         mine = self.group.share(seen.n_rows)
         return seen.take_rows(np.arange(mine.start, mine.stop))
 
-    def placed(self, parties: Parties) -> Parties:
+    def to_device(self, parties: GaussianState) -> GaussianState:
         """Copies of this rank's rows, and of all columns."""
         mine = self.group.share(len(parties.rows.mean))
-        return self.placed_part(_of_rows(parties, lambda part: part[mine].copy()))
+        return self.part_to_device(_of_rows(parties, lambda part: part[mine].copy()))
 
-    def placed_part(self, parties: Parties) -> Parties:
+    def part_to_device(self, parties: GaussianState) -> GaussianState:
         """Copies of rows that are this rank's only, and of all columns."""
-        return self.own.placed(parties)
+        return self.own.to_device(parties)
 
-    def fetched(self, parties: Parties) -> Parties:
+    def to_host(self, parties: GaussianState) -> GaussianState:
         """The rows of all ranks; all must ask for them."""
-        return _of_rows(self.own_part(parties), self.group.joined)
+        return _of_rows(self.own_part(parties), self.group.all_gather)
 
-    def own_part(self, parties: Parties) -> Parties:
+    def own_part(self, parties: GaussianState) -> GaussianState:
         """Rows of this rank, and all columns; nobody else need ask."""
-        return self.own.fetched(parties)
+        return self.own.to_host(parties)
 
-    def copied(self, parties: Parties) -> Parties:
+    def clone(self, parties: GaussianState) -> GaussianState:
         """Copies of what is here."""
-        return self.own.copied(parties)
+        return self.own.clone(parties)
 
-    def likelihood(self, parties: Parties, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
         """Mean log probability of held-out ratings, each by the rank that has its row.
 
         Strangers are like the average of all, whom rank 0 brings together to judge theirs.
@@ -218,9 +220,9 @@ class Ranks:
         strange = (held_out.row < 0) | (held_out.column < 0)
         total = 0.0
         if strange.any():
-            whole = self.fetched(parties)
+            whole = self.to_host(parties)
             if self.group.rank == 0:
-                total += _sum_of_log(Cores(), whole, in_use, some_pairs(held_out, strange))
+                total += _sum_of_log(Cpu(), whole, in_use, some_pairs(held_out, strange))
         mine = self.group.share(self.n_rows)
         here = ~strange & (held_out.row >= mine.start) & (held_out.row < mine.stop)
         if here.any():
@@ -245,19 +247,21 @@ def some_pairs(pairs: Pairs, chosen: np.ndarray) -> Pairs:
     return Pairs(*(part[chosen] for part in pairs))
 
 
-def _sum_of_log(machine: Machine, parties: Parties, in_use: tuple[int, int], pairs: Pairs) -> float:
-    return machine.likelihood(parties, in_use, pairs) * pairs.row.size
+def _sum_of_log(
+    backend: Backend, parties: GaussianState, in_use: tuple[int, int], pairs: Pairs
+) -> float:
+    return backend.likelihood(parties, in_use, pairs) * pairs.row.size
 
 
-def _of_rows(parties: Parties, change: Callable[[Any], Any]) -> Parties:
+def _of_rows(parties: GaussianState, change: Callable[[Any], Any]) -> GaussianState:
     """Every array changed that has a line per row."""
     return parties._replace(
-        rows=Party(*map(change, parties.rows)),
-        row_prior=parties.row_prior._replace(steps=change(parties.row_prior.steps)),
+        rows=FactorPosterior(*map(change, parties.rows)),
+        row_prior=parties.row_prior._replace(cutpoints=change(parties.row_prior.cutpoints)),
     )
 
 
-def machine_for(device: str) -> Machine:
+def backend_for(device: str) -> Backend:
     """The machine that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
 
     In a process group of torch with others, each of its processes has such a machine, and all
@@ -266,5 +270,5 @@ def machine_for(device: str) -> Machine:
     group = process_group.current()
     if group is not None and device == "cuda":
         device = group.own_gpu()
-    own: Machine = Cores() if device == "cpu" else Gpu(device)
-    return own if group is None else Ranks(group, own)
+    own: Backend = Cpu() if device == "cpu" else Cuda(device)
+    return own if group is None else Distributed(group, own)

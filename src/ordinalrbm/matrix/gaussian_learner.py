@@ -10,27 +10,27 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations, SharedRows
-from ordinalrbm.engine.gaussian_state import Party, Prior
-from ordinalrbm.engine.thresholds import LARGEST_STEP
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.binary_learner import (
     FittedMatrix,
     MatrixSettings,
     PriorsOfHalves,
     evenly_shared,
-    taken_model,
+    unflatten_model,
 )
 from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.fold_in import OfWeights
 from ordinalrbm.matrix.gaussian import (
-    Parties,
+    GaussianState,
     dealt,
     epoch,
+    gaps_of,
     size_of_factors,
     start,
     to_matrix,
-    widths_of,
 )
-from ordinalrbm.matrix.gaussian_backends import machine_for
+from ordinalrbm.matrix.gaussian_backends import backend_for
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.reader import wrong
@@ -39,10 +39,10 @@ from ordinalrbm.training.checkpoint import (
     Checkpoints,
     State,
     began,
-    flat,
-    flat_history,
-    taken,
-    taken_history,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
 )
 from ordinalrbm.training.loop import learn
 
@@ -77,13 +77,13 @@ class _Learner:
         settings: MatrixSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.machine = machine_for(settings.device)
+        self.backend = backend_for(settings.device)
         self.n_factors = settings.n_row_factors, settings.n_column_factors
         parties = start(observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed)
         # Factors that cannot be told are left out while they are of no use to anybody.
         n_told = parties.rows.mean.shape[1] - 1
-        self.data = self.machine.data(observations, n_told)
-        self.parties = self.machine.placed(parties)
+        self.data = self.backend.data(observations, n_told)
+        self.parties = self.backend.to_device(parties)
         of_rows, of_columns = dealt(n_told, *self.n_factors)
         self.in_use = of_rows.size, of_columns.size
         self.best, self.best_epoch, self.best_value = self.parties, 0, -np.inf
@@ -98,7 +98,7 @@ class _Learner:
 
         Ctrl-C finds the processes of a group in different places, where none helps another.
         """
-        return self.best_epoch > 0 and self.machine.group is None
+        return self.best_epoch > 0 and self.backend.group is None
 
     def goes_on(self) -> bool:
         """Whether another epoch is allowed, and worth its time."""
@@ -111,13 +111,13 @@ class _Learner:
         self.parties = epoch(self.data, self.parties, number)
         value = np.nan
         if self.validation is not None:
-            value = self.machine.likelihood(self.parties, self.in_use, self.validation)
+            value = self.backend.likelihood(self.parties, self.in_use, self.validation)
         if averaged > 1:
             self.last = [*self.last, self._matrix(self.parties)][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
         if self._take_note(number, value):
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
-            self.best = self.machine.copied(self.parties)
+            self.best = self.backend.clone(self.parties)
 
     def _take_note(self, number: int, value: float) -> bool:
         """What decides when to stop; returns whether this epoch is the best so far."""
@@ -131,10 +131,10 @@ class _Learner:
     def state(self) -> State:
         """All that is needed to go on from here, with the rows of this process only."""
         return {
-            **flat("parties", self.machine.own_part(self.parties)),
-            **flat("best", self.machine.own_part(self.best)),
-            **flat("last", self.last),
-            **flat_history(self.history),
+            **flatten("parties", self.backend.own_part(self.parties)),
+            **flatten("best", self.backend.own_part(self.best)),
+            **flatten("last", self.last),
+            **flatten_history(self.history),
         }
 
     def restore(self, state: State) -> None:
@@ -142,21 +142,23 @@ class _Learner:
         # Before anything can fail in one process, while others wait for its rows.
         like = [self._matrix(self.parties)] if self.settings.n_averaged > 1 else []
         unwatched = ("validation",) if self.validation is None else ()
-        history = taken_history(state, Record, unwatched=unwatched)
-        here = self.machine.own_part(self.parties)
+        history = unflatten_history(state, Record, unwatched=unwatched)
+        here = self.backend.own_part(self.parties)
         self.parties, self.best = (
-            self.machine.placed_part(_taken_parties(name, state, here))
+            self.backend.part_to_device(_unflatten_state(name, state, here))
             for name in ("parties", "best")
         )
         n_last = min(len(history), self.settings.n_averaged)
-        self.last = [taken_model(f"last.{k}", state, one) for one in like for k in range(n_last)]
+        self.last = [
+            unflatten_model(f"last.{k}", state, one) for one in like for k in range(n_last)
+        ]
         self.best_epoch, self.best_value, self.goal, self.waited = 0, -np.inf, -np.inf, 0
         for line in history:
             self._take_note(line.epoch, line.validation)
         self.history, self.started = history, began(history)
 
-    def _matrix(self, parties: Parties) -> MatrixModel:
-        return to_matrix(self.machine.fetched(parties), *self.n_factors)
+    def _matrix(self, parties: GaussianState) -> MatrixModel:
+        return to_matrix(self.backend.to_host(parties), *self.n_factors)
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, calibrated."""
@@ -168,42 +170,42 @@ class _Learner:
 
 def _is_by_rows(name: str) -> bool:
     """Whether an array of a state has a line for each row."""
-    return re.fullmatch(r"(parties|best)\.(rows\.\w+|row_prior\.steps)", name) is not None
+    return re.fullmatch(r"(parties|best)\.(rows\.\w+|row_prior\.cutpoints)", name) is not None
 
 
-def _taken_parties(name: str, state: State, like: Parties) -> Parties:
-    return Parties(
-        _taken_party(f"{name}.rows", state, like.rows),
-        _taken_party(f"{name}.columns", state, like.columns),
-        _taken_prior(f"{name}.row_prior", state, like.row_prior),
-        _taken_prior(f"{name}.column_prior", state, like.column_prior),
+def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianState:
+    return GaussianState(
+        _unflatten_posterior(f"{name}.rows", state, like.rows),
+        _unflatten_posterior(f"{name}.columns", state, like.columns),
+        _unflatten_prior(f"{name}.row_prior", state, like.row_prior),
+        _unflatten_prior(f"{name}.column_prior", state, like.column_prior),
     )
 
 
-def _taken_party(name: str, state: State, like: Party) -> Party:
-    party = Party(
-        taken(f"{name}.mean", state, like.mean),
-        taken(f"{name}.variance", state, like.variance, low=0.0),
-        taken(f"{name}.steps", state, like.steps, high=LARGEST_STEP),
-        taken(f"{name}.widths", state, like.widths, high=np.exp(LARGEST_STEP)),
-        taken(f"{name}.n_levels", state, like.n_levels),
+def _unflatten_posterior(name: str, state: State, like: FactorPosterior) -> FactorPosterior:
+    posterior = FactorPosterior(
+        unflatten(f"{name}.mean", state, like.mean),
+        unflatten(f"{name}.variance", state, like.variance, low=0.0),
+        unflatten(f"{name}.cutpoints", state, like.cutpoints, high=LARGEST_CUTPOINT),
+        unflatten(f"{name}.gaps", state, like.gaps, high=np.exp(LARGEST_CUTPOINT)),
+        unflatten(f"{name}.n_levels", state, like.n_levels),
     )
-    if not np.allclose(party.widths, widths_of(party.steps)):
-        raise wrong(f"{name}.widths", "is not that of the steps")
-    return party
+    if not np.allclose(posterior.gaps, gaps_of(posterior.cutpoints)):
+        raise wrong(f"{name}.gaps", "is not that of the steps")
+    return posterior
 
 
-def _taken_prior(name: str, state: State, like: Prior) -> Prior:
+def _unflatten_prior(name: str, state: State, like: Prior) -> Prior:
     return Prior(
-        _taken_precision(f"{name}.precision", state, like.precision),
-        taken(f"{name}.steps", state, like.steps, high=LARGEST_STEP),
-        _taken_precision(f"{name}.steps_precision", state, like.steps_precision),
+        _unflatten_precision(f"{name}.precision", state, like.precision),
+        unflatten(f"{name}.cutpoints", state, like.cutpoints, high=LARGEST_CUTPOINT),
+        _unflatten_precision(f"{name}.cutpoints_precision", state, like.cutpoints_precision),
     )
 
 
-def _taken_precision(name: str, state: State, like: np.ndarray) -> np.ndarray:
+def _unflatten_precision(name: str, state: State, like: np.ndarray) -> np.ndarray:
     """Infinite where it is from the start, because something is to stay as it is."""
-    precision = taken(name, state, like, _SMALLEST_PRECISION, np.inf)
+    precision = unflatten(name, state, like, _SMALLEST_PRECISION, np.inf)
     if not np.array_equal(np.isinf(precision), np.isinf(like)):
         raise wrong(name, "is infinite in other places")
     return precision
@@ -217,15 +219,15 @@ def fit(
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
-    trail = checkpoints.of("continuous", observations.n_rows, _is_by_rows)
+    writer = checkpoints.of("continuous", observations.n_rows, _is_by_rows)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
         interrupted = learn(
-            learner, trail, _n_epochs(settings), verbose=settings.verbose, watched="validation"
+            learner, writer, _n_epochs(settings), verbose=settings.verbose, watched="validation"
         )
     models = evenly_shared(learner.models())
-    best = learner.machine.fetched(learner.best)
+    best = learner.backend.to_host(learner.best)
     priors = [_priors(best, *learner.n_factors)] * len(models)
     return FittedMatrix(models, learner.best_epoch, learner.history, interrupted, priors)
 
@@ -234,7 +236,7 @@ def _n_epochs(settings: MatrixSettings) -> int:
     return _MOST_EPOCHS if settings.n_epochs is None else settings.n_epochs
 
 
-def _priors(parties: Parties, n_row_factors: int, n_column_factors: int) -> PriorsOfHalves:
+def _priors(parties: GaussianState, n_row_factors: int, n_column_factors: int) -> PriorsOfHalves:
     """Priors of what columns and rows weigh factors with, for those who come later."""
     rows, columns, row_prior, column_prior = parties
     of_rows, of_columns = dealt(rows.mean.shape[1] - 1, n_row_factors, n_column_factors)
@@ -244,8 +246,14 @@ def _priors(parties: Parties, n_row_factors: int, n_column_factors: int) -> Prio
     )
 
 
-def _prior_of_weights(prior: Prior, acting: Party, chosen: np.ndarray, n_factors: int) -> OfWeights:
+def _prior_of_weights(
+    prior: Prior, acting: FactorPosterior, chosen: np.ndarray, n_factors: int
+) -> OfWeights:
     precision = np.full(n_factors, np.inf)  # factors that are not in use stay so
     precision[: chosen.size] = prior.precision[chosen] / size_of_factors(acting, chosen) ** 2
-    widths = float(prior.steps_precision[1:].mean()) if prior.steps_precision.size > 1 else np.inf
-    return OfWeights(precision, float(prior.precision[0]), widths)
+    gaps = (
+        float(prior.cutpoints_precision[1:].mean())
+        if prior.cutpoints_precision.size > 1
+        else np.inf
+    )
+    return OfWeights(precision, float(prior.precision[0]), gaps)

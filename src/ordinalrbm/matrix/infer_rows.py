@@ -12,7 +12,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import Party, Prior
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 
 _MOST_SWEEPS = 40
 
@@ -23,7 +23,7 @@ class OnCores:
     On a GPU it is :class:`ordinalrbm.matrix.gpu.fold_in.OnGpu`.
     """
 
-    renew = staticmethod(half_sweep.renew)
+    half_sweep = staticmethod(half_sweep.half_sweep)
 
     def answers(self, observations: Observations) -> Any:
         """Answers in the engine's form."""
@@ -33,7 +33,7 @@ class OnCores:
         """An array in the engine's form."""
         return values
 
-    def fetched(self, values: Any) -> np.ndarray:
+    def to_host(self, values: Any) -> np.ndarray:
         """An array of NumPy's again."""
         return values
 
@@ -43,12 +43,12 @@ ON_CORES = OnCores()
 
 def placed(
     answers: Observations,
-    columns: Party,
+    columns: FactorPosterior,
     prior: Prior,
     n_levels: np.ndarray,
     settled: float,
     where: Any = ON_CORES,
-) -> Party:
+) -> FactorPosterior:
     """Rows inferred from their answers, the columns staying as they are.
 
     ``settled`` is the change of a coordinate, beside its standard deviation, at which to stop;
@@ -57,14 +57,16 @@ def placed(
     n_rows, width = answers.n_rows, columns.mean.shape[1]
     nothing = np.zeros((n_rows, width), dtype=np.float32)
     unknown = np.tile(np.float32(1.0) / prior.precision, (n_rows, 1))
-    steps = prior.steps.copy()
-    rows = Party(nothing, unknown, steps, half_sweep.widths_of(steps), n_levels.astype(np.int32))
-    rows, columns = (Party(*map(where.array, party)) for party in (rows, columns))
-    prior, given = prior._replace(steps=where.array(prior.steps)), where.answers(answers)
+    cutpoints = prior.cutpoints.copy()
+    rows = FactorPosterior(
+        nothing, unknown, cutpoints, half_sweep.gaps_of(cutpoints), n_levels.astype(np.int32)
+    )
+    rows, columns = (FactorPosterior(*map(where.array, posterior)) for posterior in (rows, columns))
+    prior, given = prior._replace(cutpoints=where.array(prior.cutpoints)), where.answers(answers)
     for _ in range(_MOST_SWEEPS):
         before = 1.0 * rows.mean  # a copy, whatever kind of array it is
-        where.renew(given, rows, columns, prior)
+        where.half_sweep(given, rows, columns, prior)
         moved = (rows.mean - before) ** 2
         if (moved <= settled**2 * rows.variance).all():
             break
-    return Party(*map(where.fetched, rows))
+    return FactorPosterior(*map(where.to_host, rows))

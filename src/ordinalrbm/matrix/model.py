@@ -35,7 +35,7 @@ class Half(NamedTuple):
     ----------
     weights : (C, K) float32, w (or ω)
     bias : (C,) float32, α (or β)
-    steps : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log widths
+    cutpoints : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log widths
     factor_bias : (K,) float32, γ (or ξ)
     factors : (R, K) float32, ĥ (or ĝ): expected factors of the rows
     weights_variance, bias_variance, factors_variance : float32, as large as what they belong to
@@ -44,7 +44,7 @@ class Half(NamedTuple):
 
     weights: Array
     bias: Array
-    steps: Array
+    cutpoints: Array
     factor_bias: Array
     factors: Array
     weights_variance: Array = np.zeros((0, 0), dtype=np.float32)
@@ -66,7 +66,9 @@ class Half(NamedTuple):
         return cls(
             weights,
             stored.parameter("bias", np.float32, (n_columns,)),
-            stored.parameter("steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP),
+            stored.parameter(
+                "cutpoints", np.float64, (n_columns, width), high=thresholds.LARGEST_CUTPOINT
+            ),
             stored.parameter("factor_bias", np.float32, (n_factors,)),
             stored.parameter("factors", np.float32, (n_rows, n_factors)),
             *(
@@ -113,7 +115,7 @@ class MatrixModel(NamedTuple):
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MatrixModel:
         """The model of a file whose columns are on scales of so many levels."""
-        n_columns, width = n_levels.size, thresholds.n_steps(n_levels)
+        n_columns, width = n_levels.size, thresholds.n_cutpoints(n_levels)
         by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
         if (by_rows.bias_variance.size > 0) != (by_columns.bias_variance.size > 0):
@@ -137,8 +139,10 @@ def start(
     n_levels = observations.n_levels
     by_rows = _start_half(observations.n_columns, observations.n_rows, n_row_factors, rng)
     by_columns = _start_half(observations.n_rows, observations.n_columns, n_column_factors, rng)
-    by_rows = by_rows._replace(steps=common_steps(observations))
-    by_columns = by_columns._replace(steps=np.zeros((observations.n_rows, by_rows.steps.shape[1])))
+    by_rows = by_rows._replace(cutpoints=common_cutpoints(observations))
+    by_columns = by_columns._replace(
+        cutpoints=np.zeros((observations.n_rows, by_rows.cutpoints.shape[1]))
+    )
     return MatrixModel(by_rows, by_columns, n_levels)
 
 
@@ -151,62 +155,62 @@ def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Gene
     return Half(
         weights=weights,
         bias=-0.5 * weights.sum(axis=1),
-        steps=np.zeros((n_columns, 0)),
+        cutpoints=np.zeros((n_columns, 0)),
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),
     )
 
 
-def common_steps(observations: Counted) -> np.ndarray:
+def common_cutpoints(observations: Counted) -> np.ndarray:
     """Thresholds at the marginals of all columns with the same number of levels together."""
     width = int(observations.n_levels.max(initial=2))
-    steps = np.zeros((observations.n_columns, width - 1))
+    cutpoints = np.zeros((observations.n_columns, width - 1))
     for n_levels in np.unique(observations.n_levels):
         counts = np.zeros((1, width), dtype=np.int64)
         counts[0, :n_levels] = observations.level_counts(n_levels)
-        steps[observations.n_levels == n_levels] = thresholds.at_marginals(
+        cutpoints[observations.n_levels == n_levels] = thresholds.at_marginals(
             counts, np.array([n_levels])
         )
-    return steps
+    return cutpoints
 
 
 def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray) -> Side:
     """The row process over some answers; fills ``offset`` (one float32 per answer)."""
     own, other = model.by_rows, model.by_columns
     gibbs.fill_offsets(observations, other.weights, other.bias, other.factors, offset)
-    ends = thresholds.table(own.steps, model.n_levels)
-    return _side(observations, own, ends, _widths(other.steps), offset)
+    bounds = thresholds.table(own.cutpoints, model.n_levels)
+    return _side(observations, own, bounds, _gaps(other.cutpoints), offset)
 
 
 def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray) -> Side:
     """The column process over the same answers with the roles swapped."""
     own, other = model.by_columns, model.by_rows
     gibbs.fill_offsets(transposed, other.weights, other.bias, other.factors, offset)
-    width = other.steps.shape[1]
-    ends = thresholds.table(own.steps, np.full(model.n_rows, width + 1))
-    widths = _widths(other.steps)
+    width = other.cutpoints.shape[1]
+    bounds = thresholds.table(own.cutpoints, np.full(model.n_rows, width + 1))
+    gaps = _gaps(other.cutpoints)
     beyond = thresholds.unused(model.n_levels, width)
-    widths[:, 1:width][beyond[:, 1:]] = np.inf
-    return _side(transposed, own, ends, widths, offset)
+    gaps[:, 1:width][beyond[:, 1:]] = np.inf
+    return _side(transposed, own, bounds, gaps, offset)
 
 
-def _widths(steps: np.ndarray) -> np.ndarray:
+def _gaps(cutpoints: np.ndarray) -> np.ndarray:
     """What a row makes of each width; beyond its last level there is no end."""
-    widths = np.full((steps.shape[0], steps.shape[1] + _EXTRA_ENDS), np.inf, dtype=np.float32)
-    np.exp(steps, out=widths[:, : steps.shape[1]], casting="same_kind")
-    widths[:, 0] = steps[:, 0]  # the first threshold is no width: it adds up
-    return widths
+    gaps = np.full((cutpoints.shape[0], cutpoints.shape[1] + _EXTRA_ENDS), np.inf, dtype=np.float32)
+    np.exp(cutpoints, out=gaps[:, : cutpoints.shape[1]], casting="same_kind")
+    gaps[:, 0] = cutpoints[:, 0]  # the first threshold is no width: it adds up
+    return gaps
 
 
 def _side(
-    observations: Observations, own: Half, ends: np.ndarray, widths: np.ndarray, offset: np.ndarray
+    observations: Observations, own: Half, bounds: np.ndarray, gaps: np.ndarray, offset: np.ndarray
 ) -> Side:
     return answers_only(observations)._replace(
         offset=offset,
-        row_steps=widths,
+        row_gaps=gaps,
         weights=own.weights,
         bias=own.bias,
-        thresholds=ends,
+        thresholds=bounds,
         factor_bias=own.factor_bias,
     )
 
@@ -226,7 +230,7 @@ def answers_only(observations: Observations) -> Side:
         offset=nothing,
         row_weight=nothing,
         stretch=nothing,
-        row_steps=no_table,
+        row_gaps=no_table,
         weights=no_table,
         bias=nothing,
         thresholds=no_table.astype(np.float64),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from ordinalrbm.engine import ends, normal
+from ordinalrbm.engine import normal, thresholds
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.vector.predict import SMALLEST_PROBABILITY
@@ -26,10 +26,10 @@ class Pairs(NamedTuple):
 
 def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     """(cells, L): distribution over the levels, the mean of the models by their shares."""
-    width = models[0].by_rows.steps.shape[1] + 1
+    width = models[0].by_rows.cutpoints.shape[1] + 1
     total = np.zeros((pairs.row.size, width))
     for model in models:
-        known = model if all_known(pairs) else with_strangers(model)
+        known = model if all_known(pairs) else with_cold_start(model)
         _add_pairs(*known, pairs.row, pairs.column, total)
     total /= total.sum(axis=1, keepdims=True)
     return total
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
 
 def parts_of(model: MatrixModel, pairs: Pairs) -> Parts:
     """Take the predictions of cells apart."""
-    known = model if all_known(pairs) else with_strangers(model)
+    known = model if all_known(pairs) else with_cold_start(model)
     parts = Parts(*np.empty((len(Parts._fields), pairs.row.size)))
     by_rows, by_columns, n_levels = known[:3]
     _take_apart(by_rows, by_columns, n_levels, pairs.row, pairs.column, pairs.level, parts)
@@ -72,7 +72,7 @@ def all_known(pairs: Pairs) -> bool:
     return pairs.row.min(initial=0) >= 0 and pairs.column.min(initial=0) >= 0
 
 
-def with_strangers(model: MatrixModel) -> MatrixModel:
+def with_cold_start(model: MatrixModel) -> MatrixModel:
     """The model with one more row and one more column, at position −1, of which nothing is known.
 
     A stranger has the parameters of the average and factors as likely as for anyone.
@@ -80,18 +80,18 @@ def with_strangers(model: MatrixModel) -> MatrixModel:
     by_rows, by_columns = model.by_rows, model.by_columns
     longest = model.n_levels.argmax()
     return model._replace(
-        by_rows=_with_one_more(by_rows, _usual_steps(model)),
-        by_columns=_with_one_more(by_columns, by_columns.steps.mean(axis=0)),
+        by_rows=_with_one_more(by_rows, _usual_cutpoints(model)),
+        by_columns=_with_one_more(by_columns, by_columns.cutpoints.mean(axis=0)),
         n_levels=np.append(model.n_levels, model.n_levels[longest]).astype(model.n_levels.dtype),
     )
 
 
-def _usual_steps(model: MatrixModel) -> np.ndarray:
+def _usual_cutpoints(model: MatrixModel) -> np.ndarray:
     longest = model.n_levels == model.n_levels.max()
-    return model.by_rows.steps[longest].mean(axis=0)
+    return model.by_rows.cutpoints[longest].mean(axis=0)
 
 
-def _with_one_more(half: Any, steps: np.ndarray) -> Any:
+def _with_one_more(half: Any, cutpoints: np.ndarray) -> Any:
     usual = half.factors.mean(axis=0, keepdims=True)
     # The average column acts on average factors; its own weights are unknown, so none.
     mean = np.mean(half.bias + half.weights @ usual[0]) if half.bias.size else 0.0
@@ -99,7 +99,7 @@ def _with_one_more(half: Any, steps: np.ndarray) -> Any:
     return half._replace(
         weights=np.vstack([half.weights, np.zeros((1, half.weights.shape[1]), np.float32)]),
         bias=np.append(half.bias, np.float32(mean)).astype(np.float32),
-        steps=np.vstack([half.steps, steps[None]]),
+        cutpoints=np.vstack([half.cutpoints, cutpoints[None]]),
         factors=np.vstack([half.factors, usual]).astype(np.float32),
     )
 
@@ -136,7 +136,7 @@ def _add_pair(
     base, first, second = _means(by_rows, by_columns, d, i)
     mean = base + gains[0] * first + gains[1] * second
     deviation = gains[2] * _deviation(by_rows, by_columns, d, i)
-    end = by_rows.steps[i, 0] - mean
+    end = by_rows.cutpoints[i, 0] - mean
     low = -np.inf
     for level in range(n_levels[i]):
         # An end may be anywhere, but nothing of the mass is this far out.
@@ -144,8 +144,8 @@ def _add_pair(
         high = np.inf if level == n_levels[i] - 1 else far
         total[level] += share * normal.mass(low, high)
         low = high
-        if level + 1 < by_rows.steps.shape[1]:
-            end += ends.width(by_rows.steps[i], by_columns.steps[d], level + 1)
+        if level + 1 < by_rows.cutpoints.shape[1]:
+            end += thresholds.gap(by_rows.cutpoints[i], by_columns.cutpoints[d], level + 1)
 
 
 @compiled(parallel=True)
@@ -162,7 +162,7 @@ def _take_apart(
 def _take_one_apart(
     by_rows: Any, by_columns: Any, n_levels: Any, d: Any, i: Any, level: Any, parts: Any, pair: Any
 ) -> None:
-    low, high = ends.of_level(by_rows.steps[i], by_columns.steps[d], level)
+    low, high = thresholds.bounds(by_rows.cutpoints[i], by_columns.cutpoints[d], level)
     parts.low[pair] = low
     parts.high[pair] = np.inf if level == n_levels[i] - 1 else high
     base, first, second = _means(by_rows, by_columns, d, i)

@@ -18,7 +18,7 @@ from ordinalrbm.matrix import binary_learner, gaussian_learner, mixed
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, with_strangers
+from ordinalrbm.matrix.predict import Pairs, with_cold_start
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 
@@ -31,7 +31,7 @@ _LEARNERS: dict[str, Any] = {
 }
 
 
-class Task(NamedTuple):
+class TrainingData(NamedTuple):
     """Ratings in the order to learn them in, and where each user and item has gone.
 
     Users and items without ratings that say something are not learnt: their place is −1.
@@ -44,10 +44,10 @@ class Task(NamedTuple):
     n_levels: np.ndarray
 
 
-def arrange(
+def prepare(
     known: Ratings, given: Encoded | None, fraction: float, seed: int,
     among: Alone | Group = ALONE,
-) -> Task:  # fmt: skip
+) -> TrainingData:  # fmt: skip
     """What to learn; held-out ratings are those given, or a fraction of the known ones.
 
     Several processes, ``among`` which the known ratings are shared, each have all those of some
@@ -79,7 +79,7 @@ def arrange(
         arranged = SharedRows(own, user_counts[users], item_counts[items], by_level)
     else:
         arranged = _arranged(observations, users, items)
-    return Task(arranged, held_out, user_place, item_place, n_levels)
+    return TrainingData(arranged, held_out, user_place, item_place, n_levels)
 
 
 def tell_of_one_level(observations: Observations, among: Alone | Group = ALONE) -> None:
@@ -156,7 +156,7 @@ def hold_out(
     pairs = Pairs(row, observations.column[chosen], observations.level[chosen])
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
-    return observations.select(mask), Pairs(*map(among.joined, pairs))
+    return observations.select(mask), Pairs(*map(among.all_gather, pairs))
 
 
 def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:
@@ -202,7 +202,7 @@ def _exchanged(
     """Those of the arranged rows that are this rank's, sent by the ranks that have them."""
     row = np.repeat(_places(users, observations.n_rows).astype(np.int32), observations.row_counts)
     column = _places(items, observations.n_columns).astype(np.int32)[observations.column]
-    own_row, own_column, own_level = group.exchanged(
+    own_row, own_column, own_level = group.all_to_all(
         lambda block: group.owner(row[block], users.size), row, column, observations.level
     )
     mine = group.share(users.size)
@@ -214,33 +214,33 @@ def _exchanged(
 
 
 def learn(
-    task: Task, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
+    data: TrainingData, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
 ) -> FittedMatrix:
     """Learn it, if there is anything to learn."""
-    if task.observations.n_entries:
+    if data.observations.n_entries:
         learner = _LEARNERS[settings.factors]
-        return learner.fit(task.observations, task.validation, settings, checkpoints)
+        return learner.fit(data.observations, data.validation, settings, checkpoints)
     nothing = Observations.from_triples([], [], [], 0, 0, [])
     blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
     return FittedMatrix([blank], 0, [], False, [(None, None)])
 
 
-def in_order(model: MatrixModel, task: Task) -> MatrixModel:
+def restore_order(model: MatrixModel, data: TrainingData) -> MatrixModel:
     """The model's arrays in the order of the ids; who was not learnt is a stranger."""
-    users, items = task.user_place, task.item_place
-    known = with_strangers(model) if model.n_rows else _blank_stranger(model)
-    width = max(int(task.n_levels.max()), 2) - 1
+    users, items = data.user_place, data.item_place
+    known = with_cold_start(model) if model.n_rows else _blank_cold_start(model)
+    width = max(int(data.n_levels.max()), 2) - 1
     by_rows = _taken(known.by_rows, items, users, width)
-    _usual_steps(by_rows.steps, task.n_levels, items >= 0)
+    _usual_cutpoints(by_rows.cutpoints, data.n_levels, items >= 0)
     by_columns = _taken(known.by_columns, users, items, width)
-    return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=task.n_levels)
+    return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=data.n_levels)
 
 
-def _blank_stranger(model: MatrixModel) -> MatrixModel:
+def _blank_cold_start(model: MatrixModel) -> MatrixModel:
     """A stranger where nobody is known."""
 
     def one(half: Half) -> Half:
-        n_factors, width = half.weights.shape[1], half.steps.shape[1]
+        n_factors, width = half.weights.shape[1], half.cutpoints.shape[1]
         return Half(
             np.zeros((1, n_factors), np.float32), np.zeros(1, np.float32), np.zeros((1, width)),
             half.factor_bias, np.full((1, n_factors), 0.5, np.float32),
@@ -250,12 +250,12 @@ def _blank_stranger(model: MatrixModel) -> MatrixModel:
 
 
 def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
-    steps = half.steps[columns]
-    missing = np.zeros((steps.shape[0], width - steps.shape[1]))
+    cutpoints = half.cutpoints[columns]
+    missing = np.zeros((cutpoints.shape[0], width - cutpoints.shape[1]))
     taken = half._replace(
         weights=half.weights[columns],
         bias=half.bias[columns],
-        steps=np.hstack([steps, missing]),
+        cutpoints=np.hstack([cutpoints, missing]),
         factors=half.factors[rows],
     )
     if not half.bias_variance.size:
@@ -267,19 +267,19 @@ def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Hal
     )
 
 
-def _usual_steps(steps: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
+def _usual_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
     """Give those that were not learnt the usual thresholds of their scale; in place."""
     for levels in np.unique(n_levels[~learnt]):
         same = n_levels == levels
         if (same & learnt).any():
-            steps[same & ~learnt] = steps[same & learnt].mean(axis=0)
+            cutpoints[same & ~learnt] = cutpoints[same & learnt].mean(axis=0)
 
 
-def stranger_on(model: MatrixModel, n_levels: int) -> MatrixModel:
+def cold_start_on(model: MatrixModel, n_levels: int) -> MatrixModel:
     """Put the last column, a stranger, on a scale of so many levels."""
-    levels, steps = model.n_levels.copy(), model.by_rows.steps.copy()
+    levels, cutpoints = model.n_levels.copy(), model.by_rows.cutpoints.copy()
     levels[-1] = n_levels
     learnt = np.ones(levels.size, dtype=bool)
     learnt[-1] = False
-    _usual_steps(steps, levels, learnt)
-    return model._replace(by_rows=model.by_rows._replace(steps=steps), n_levels=levels)
+    _usual_cutpoints(cutpoints, levels, learnt)
+    return model._replace(by_rows=model.by_rows._replace(cutpoints=cutpoints), n_levels=levels)

@@ -89,7 +89,7 @@ def _batches(
     worth: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """On the cores of this machine."""
-    ladders = [ladder_of(model.by_rows.steps, model.n_levels, worth) for model in models]
+    ladders = [ladder_of(model.by_rows.cutpoints, model.n_levels, worth) for model in models]
     size = max(1, _BATCH_BYTES // (4 * 4 * worth.shape[0]))
     for start in range(0, rows.size, size):
         batch = rows[start : start + size]
@@ -120,15 +120,15 @@ def _listed(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> Best:
     return Best(query, item[query, rank], rank + 1, score[query, rank].astype(np.float64))
 
 
-def ladder_of(steps: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> Ladder:
+def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) -> Ladder:
     """Ladder of columns with such thresholds, whose levels are worth so much, from 0 to 1."""
     n_columns, width = worth.shape[0], worth.shape[1] - 1
     unused = thresholds.unused(n_levels[:n_columns], width)
-    widths = np.where(unused, 0.0, np.exp(steps[:n_columns, :width]))
+    gaps = np.where(unused, 0.0, np.exp(cutpoints[:n_columns, :width]))
     gains = np.where(unused, 0.0, np.diff(worth, axis=1))
     return Ladder(
-        steps[:n_columns, 0].astype(np.float32),
-        np.ascontiguousarray(widths.T, dtype=np.float32),
+        cutpoints[:n_columns, 0].astype(np.float32),
+        np.ascontiguousarray(gaps.T, dtype=np.float32),
         np.ascontiguousarray(gains.T, dtype=np.float32),
     )
 
@@ -144,8 +144,8 @@ def _scores(
         mean = _mean_above_first(model, ladder, rows, n_columns)
         per_deviation = _inverse_deviation(model, rows, n_columns)
         mean *= per_deviation
-        widths = np.exp(model.by_columns.steps[rows]).astype(np.float32)
-        _add_worth(mean, per_deviation, widths, ladder, np.float32(model.share), scores)
+        gaps = np.exp(model.by_columns.cutpoints[rows]).astype(np.float32)
+        _add_worth(mean, per_deviation, gaps, ladder, np.float32(model.share), scores)
     return scores
 
 
@@ -198,15 +198,15 @@ def _product_variance(
 
 @compiled(parallel=True)
 def _add_worth(
-    mean: Any, per_deviation: Any, widths: Any, ladder: Any, share: Any, scores: Any
+    mean: Any, per_deviation: Any, gaps: Any, ladder: Any, share: Any, scores: Any
 ) -> None:
     for row in prange(mean.shape[0]):
-        _add_worth_row(mean[row], per_deviation[row], widths[row], ladder, share, scores[row])
+        _add_worth_row(mean[row], per_deviation[row], gaps[row], ladder, share, scores[row])
 
 
 @inlined
 def _add_worth_row(
-    mean: Any, per_deviation: Any, widths: Any, ladder: Any, share: Any, scores: Any
+    mean: Any, per_deviation: Any, gaps: Any, ladder: Any, share: Any, scores: Any
 ) -> None:
     # What is left of the mean above each threshold in turn, all columns at once.
     for m in range(ladder.gain.shape[0]):
@@ -214,10 +214,10 @@ def _add_worth_row(
         if m > 0:
             if per_deviation.size == 1:
                 for i in range(mean.size):
-                    mean[i] -= widths[m] * per_deviation[0] * width[i]
+                    mean[i] -= gaps[m] * per_deviation[0] * width[i]
             else:
                 for i in range(mean.size):
-                    mean[i] -= widths[m] * per_deviation[i] * width[i]
+                    mean[i] -= gaps[m] * per_deviation[i] * width[i]
         for i in range(mean.size):
             scores[i] += share * gain[i] * _normal_below(mean[i])
 

@@ -145,7 +145,7 @@ def variable_of(values: pd.Series, name: str, section: str) -> Variable | None:
 def _number(series: pd.Series, name: str, section: str) -> Variable:
     values = series.to_numpy()
     known = ~np.isnan(values)
-    low, high = _ends(values[known])
+    low, high = _bounds(values[known])
     codes = np.full(len(values), UNKNOWN, dtype=np.uint8)
     codes[known] = np.rint((np.clip(values[known], low, high) - low) / (high - low) * _STEPS)
     whole = bool((values[known] == np.rint(values[known])).all())
@@ -154,7 +154,7 @@ def _number(series: pd.Series, name: str, section: str) -> Variable:
     return Variable(name, section, "number", (), codes, low, high, digits, cut)
 
 
-def _ends(values: np.ndarray) -> tuple[float, float]:
+def _bounds(values: np.ndarray) -> tuple[float, float]:
     """The least and the greatest value, unless a few are so far out that they hide all others."""
     least, low, high, greatest = np.quantile(values, [0.0, *_MOST, 1.0])
     if low == high or greatest - least < _FAR_OUT * (high - low):

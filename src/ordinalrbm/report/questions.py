@@ -73,21 +73,21 @@ def response_curves(
     usual_stretch = np.exp(parameters.style_weights @ np.log(parameters.stretches))
     spans = None if factors is None else _middle_utilities(parameters, factors)
     for i, levels in enumerate(level_names(model)):
-        ends = parameters.thresholds[i, : len(levels) + 1]
-        inner = ends[1:-1] * usual_stretch
+        bounds = parameters.thresholds[i, : len(levels) + 1]
+        inner = bounds[1:-1] * usual_stretch
         middle = None if spans is None else (float(spans[0, i]), float(spans[1, i]))
         marks = [*inner, *(middle or ())] or [0.0]
         utility = np.linspace(min(marks) - _BEYOND, max(marks) + _BEYOND, _N_POINTS)
-        probability = _probabilities(parameters, ends, utility)
+        probability = _probabilities(parameters, bounds, utility)
         curves.append(Curves(names[i], levels, utility, probability, inner.tolist(), middle))
     return curves
 
 
-def _probabilities(model: VectorModel, ends: np.ndarray, utility: np.ndarray) -> np.ndarray:
+def _probabilities(model: VectorModel, bounds: np.ndarray, utility: np.ndarray) -> np.ndarray:
     """(points, L): over all styles of using the scale, each with its share."""
-    total = np.zeros((len(utility), len(ends) - 1))
+    total = np.zeros((len(utility), len(bounds) - 1))
     for stretch, share in zip(model.stretches, model.style_weights, strict=True):
-        total += share * np.diff(ndtr(ends * stretch - utility[:, None]), axis=1)
+        total += share * np.diff(ndtr(bounds * stretch - utility[:, None]), axis=1)
     return total
 
 

@@ -119,7 +119,7 @@ def ratings_page(
         scores=scores,
         example=example,
         map=the_map,
-        factors=_factor_ends(known, items),
+        factors=_factor_bounds(known, items),
         settings=settings_table(model),
         seconds=learning_seconds(model),
     )
@@ -418,9 +418,13 @@ def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Vari
     counts = _item_counts(known)[rows]
     total = counts.sum(axis=1)
     mean = pd.Series(counts @ _values(known) / np.maximum(total, 1))
-    ends = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000]
-    names = ["1", *(f"{low + 1:,} to {high:,}" for low, high in pairwise(ends)), "more than 10,000"]
-    often = pd.Series(pd.cut(total, [0, *ends, np.inf], labels=names))
+    bounds = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000]
+    names = [
+        "1",
+        *(f"{low + 1:,} to {high:,}" for low, high in pairwise(bounds)),
+        "more than 10,000",
+    ]
+    often = pd.Series(pd.cut(total, [0, *bounds, np.inf], labels=names))
     found = [
         variable_of(mean.round(2), "mean rating", "Ratings"),
         variable_of(often.cat.remove_unused_categories(), "number of ratings", "Ratings"),
@@ -432,7 +436,7 @@ def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Vari
     return [one for one in found if one is not None]
 
 
-def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
+def _factor_bounds(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
     often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
@@ -441,7 +445,7 @@ def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], lis
         order = often[np.argsort(items.vectors[often, k], kind="stable")]
         number = min(_N_ENDS, len(order) // 2)
         if number:
-            ends = (order[:number], order[::-1][:number])
-            low, high = ([str(name) for name in known.items.take(end)] for end in ends)
+            bounds = (order[:number], order[::-1][:number])
+            low, high = ([str(name) for name in known.items.take(end)] for end in bounds)
             found.append((items.names[k], low, high))
     return found

@@ -521,13 +521,13 @@ def factor_sections(
     model: CumulativeRBM, X: Any, told: list[FactorInWords], texts: dict[str, str]
 ) -> list[FactorSection]:
     """The most telling factors, each with the questions that it moves most."""
-    ends = ("off", "on") if model.model_.units == 1 else ("low", "high")
+    bounds = ("off", "on") if model.model_.units == 1 else ("low", "high")
     moved = moved_questions(model, X, told, texts)
     return [
         FactorSection(
             one,
             Drawing(
-                as_svg(plots.factor_bars(questions, ends=ends), f"factor-{one.factor}"),
+                as_svg(plots.factor_bars(questions, bounds=bounds), f"factor-{one.factor}"),
                 f"factor-{one.factor}",
             ),
         )

@@ -28,11 +28,11 @@ class Alone:
         """Which of n things are this rank's."""
         return slice(0, n)
 
-    def of_first(self, number: int) -> int:
+    def broadcast_number(self, number: int) -> int:
         """The number that rank 0 has."""
         return number
 
-    def told(self, what: Any) -> list[Any]:
+    def all_gather_object(self, what: Any) -> list[Any]:
         """What each rank says."""
         return [what]
 
@@ -44,7 +44,7 @@ class Alone:
         """The sum of an array over the ranks."""
         return part
 
-    def joined(self, part: np.ndarray) -> np.ndarray:
+    def all_gather(self, part: np.ndarray) -> np.ndarray:
         """Parts of all ranks, one below the other."""
         return part
 
@@ -52,7 +52,7 @@ class Alone:
         """Do what may fail."""
         return work()
 
-    def summed_share(self, part: Any) -> Any:
+    def reduce_scatter(self, part: Any) -> Any:
         """Sums over the ranks, of the lines that are this rank's."""
         return part
 
@@ -84,7 +84,7 @@ class Group:
         there = self.torch.cuda.is_available()
         return f"cuda:{self.torch.cuda.current_device()}" if there else "cuda"
 
-    def add_up(self, *parts: Any) -> None:
+    def all_reduce(self, *parts: Any) -> None:
         """Replace each array by its sum over the ranks, in place; they have one type.
 
         Every rank gets the same bytes: each piece is summed in one place and handed on from there.
@@ -92,7 +92,7 @@ class Group:
         with self._packed(parts) as sent:
             self.dist.all_reduce(sent)
 
-    def hand_out(self, *parts: Any) -> None:
+    def broadcast(self, *parts: Any) -> None:
         """Replace each array by that of rank 0, in place; they have one type."""
         with self._packed(parts) as sent:
             self.dist.broadcast(sent, 0)
@@ -119,7 +119,7 @@ class Group:
         shares = (self._share_of(rank, n) for rank in range(self.size))
         return [share.stop - share.start for share in shares]
 
-    def summed_share(self, part: Any) -> Any:
+    def reduce_scatter(self, part: Any) -> Any:
         """Sums over the ranks, of the lines of an array that are this rank's by :meth:`share`.
 
         They are added in the order of the ranks, so that nothing depends on who comes first.
@@ -157,19 +157,19 @@ class Group:
     def total(self, *numbers: float) -> np.ndarray:
         """Sums over the ranks, in float64."""
         found = np.array(numbers, dtype=np.float64)
-        self.add_up(found)
+        self.all_reduce(found)
         return found
 
-    def of_first(self, number: int) -> int:
+    def broadcast_number(self, number: int) -> int:
         """The number that rank 0 has."""
         found = np.array([number], dtype=np.int64)
-        self.hand_out(found)
+        self.broadcast(found)
         return int(found[0])
 
     def summed(self, part: np.ndarray) -> np.ndarray:
         """The sum of an array over the ranks, as a new one."""
         found = part.copy()
-        self.add_up(found)
+        self.all_reduce(found)
         return found
 
     def owner(self, position: np.ndarray, n: int) -> np.ndarray:
@@ -187,7 +187,7 @@ class Group:
         """How many things the ranks before this one have, when this one has n."""
         return int(self.counts(n)[: self.rank].sum())
 
-    def joined(self, part: np.ndarray) -> np.ndarray:
+    def all_gather(self, part: np.ndarray) -> np.ndarray:
         """Parts of all ranks, one below the other; they may be of any length, also none."""
         counts = self.counts(len(part))
         if not counts.any():
@@ -201,7 +201,7 @@ class Group:
         arrays = (each.cpu().numpy().view(part.dtype).reshape(padded.shape) for each in found)
         return np.concatenate([each[:n] for each, n in zip(arrays, counts, strict=True)])
 
-    def joined_at_first(self, part: np.ndarray) -> np.ndarray:
+    def gather(self, part: np.ndarray) -> np.ndarray:
         """Parts of all ranks, one below the other, on rank 0; elsewhere nothing."""
         counts = self.counts(len(part))
         if self.rank:
@@ -220,7 +220,7 @@ class Group:
                 of_rank[block] = there.cpu().numpy().view(part.dtype).reshape(of_rank[block].shape)
         return whole
 
-    def exchanged(
+    def all_to_all(
         self, owner: Callable[[slice], np.ndarray], *columns: np.ndarray
     ) -> list[np.ndarray]:
         """Columns of those entries of all ranks that are this rank's, in any order.
@@ -263,9 +263,9 @@ class Group:
 
     def agree(self, text: Any) -> bool:
         """Whether all ranks say the same."""
-        return len(set(self.told(text))) == 1
+        return len(set(self.all_gather_object(text))) == 1
 
-    def told(self, what: Any) -> list[Any]:
+    def all_gather_object(self, what: Any) -> list[Any]:
         """What each rank says: anything small."""
         said: list[Any] = [None] * self.size
         with _lost_in_one_sentence():
@@ -282,7 +282,9 @@ class Group:
             found = work()
         except DataError as raised:
             error = raised
-        said = self.told(None if error is None else (isinstance(error, TypeError), str(error)))
+        said = self.all_gather_object(
+            None if error is None else (isinstance(error, TypeError), str(error))
+        )
         first = next((each for each in said if each is not None), None)
         if first is None:
             return found  # type: ignore[return-value]  # the work has been done

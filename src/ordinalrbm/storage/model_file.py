@@ -25,7 +25,7 @@ import numpy as np
 from ordinalrbm import __version__
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage import container
-from ordinalrbm.storage.atomic import written_whole
+from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.storage.container import BrokenFileError, Front
 from ordinalrbm.storage.reader import Stored
 
@@ -127,7 +127,7 @@ def write(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[s
     open_front = container.front_bytes({FORMAT: text, _CHECKSUM: _ZEROS}, places)
     checksum = container.digest([open_front])
     front = container.front_bytes({FORMAT: text, _CHECKSUM: checksum}, places)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         container.write(file, front, plain.values())
 
 

@@ -55,7 +55,7 @@ _EPOCHS = ("", "epoch")
 # ---- states as named arrays -------------------------------------------------------------------
 
 
-class Later(Mapping[str, np.ndarray]):
+class LazyState(Mapping[str, np.ndarray]):
     """A state that is put together when somebody first looks at it, which few do.
 
     Examples
@@ -82,7 +82,7 @@ class Later(Mapping[str, np.ndarray]):
         return len(self._made)
 
 
-def flat(name: str, value: Any) -> dict[str, np.ndarray]:
+def flatten(name: str, value: Any) -> dict[str, np.ndarray]:
     """Arrays and numbers in named tuples, lists and dictionaries, each under a name; copies.
 
     Examples
@@ -97,11 +97,11 @@ def flat(name: str, value: Any) -> dict[str, np.ndarray]:
         return {name: np.array([value])}
     found: dict[str, np.ndarray] = {}
     for part, inner in parts:
-        found |= flat(f"{name}.{part}", inner)
+        found |= flatten(f"{name}.{part}", inner)
     return found
 
 
-def taken(
+def unflatten(
     name: str, state: State, like: Any, low: float = -LARGEST_PARAMETER,
     high: float = LARGEST_PARAMETER,
 ) -> Any:  # fmt: skip
@@ -123,7 +123,7 @@ def taken(
     parts = _parts(like)
     if parts is None:
         return _checked(name, state, np.array([like]), low, high).item()
-    inner = {part: taken(f"{name}.{part}", state, value, low, high) for part, value in parts}
+    inner = {part: unflatten(f"{name}.{part}", state, value, low, high) for part, value in parts}
     if isinstance(like, Mapping):
         return inner
     return type(like)(*inner.values()) if hasattr(like, "_fields") else list(inner.values())
@@ -146,7 +146,7 @@ def _parts(value: Any) -> list[tuple[Any, Any]] | None:
     return list(enumerate(value)) if isinstance(value, list | tuple) else None
 
 
-def flat_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
+def flatten_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
     """The lines of a history, as an array for each of its columns."""
     lines = list(history)
     if not lines:
@@ -157,7 +157,7 @@ def flat_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
     }
 
 
-def taken_history(state: State, record: Any, *, unwatched: Iterable[str] = ()) -> list[Any]:
+def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = ()) -> list[Any]:
     """The history as a list of records; whole numbers stay whole.
 
     Every epoch has a number in each column, but for those that are ``unwatched``: these have none.
@@ -596,7 +596,7 @@ class Checkpoints:
     def _look_around(self, folder: Path, resume: bool) -> None:
         there = sorted(folder.glob(f"*{_SUFFIX}"), reverse=True)
         seen = [(folder / LOCK).exists(), *(path.name for path in there)]
-        if any(other != seen for other in self.among.told(seen)):
+        if any(other != seen for other in self.among.all_gather_object(seen)):
             raise _not_shared(folder)
         if there and not resume:
             raise DataError(
@@ -633,7 +633,7 @@ class Checkpoints:
 
     def of(
         self, part: str, n_rows: int | None = None, by_rows: Callable[[str], bool] | None = None
-    ) -> Trail:
+    ) -> CheckpointWriter:
         """Those of one learner; fits that learn one thing after another have several.
 
         Parameters
@@ -646,9 +646,11 @@ class Checkpoints:
         """
         found = self._found.pop(part, None)
         if n_rows is None or by_rows is None:
-            return Trail(self, part, found)
+            return CheckpointWriter(self, part, found)
         mine = self.among.share(n_rows)
-        return Trail(self, part, found, Lines(mine.start, mine.stop, n_rows, []), by_rows)
+        return CheckpointWriter(
+            self, part, found, Lines(mine.start, mine.stop, n_rows, []), by_rows
+        )
 
 
 def _prepare(folder: Path) -> Lock:
@@ -692,7 +694,7 @@ def _keep_newest(
             read = _read(files, among)
         except ValueError as raised:
             error = str(raised)
-        first_error = next(filter(None, among.told(error)), None)
+        first_error = next(filter(None, among.all_gather_object(error)), None)
         if first_error is None and read is not None:
             found[part] = read
             break
@@ -714,7 +716,7 @@ def _restore(learner: Any, found: _Found) -> None:
         ) from error
 
 
-class Trail:
+class CheckpointWriter:
     """The checkpoints of one learner, from the one to go on from to the newest."""
 
     def __init__(
@@ -758,7 +760,7 @@ class Trail:
         is_due = is_last or waited or epoch - self._written_epoch >= due.epochs
         stamp = 0
         if self._is_shared:  # clocks differ
-            number = self._among.of_first(2 * secrets.randbits(60) + int(is_due))
+            number = self._among.broadcast_number(2 * secrets.randbits(60) + int(is_due))
             stamp, is_due = number // 2, bool(number % 2)
         self._pending = self._own(epoch, is_last, state, stamp)
         if is_due:
@@ -804,7 +806,7 @@ class Trail:
         """Older ones are forgotten when no process can be missing any more."""
         if not self._is_shared:
             return
-        names = self._among.told(name)
+        names = self._among.all_gather_object(name)
         if self._among.rank == 0 and None not in names:
             self._forget_older(names[0], self._among.size)
 

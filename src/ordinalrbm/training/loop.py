@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tqdm.auto import tqdm
 
-from ordinalrbm.engine.thresholds import LARGEST_STEP
+from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import LARGEST_PARAMETER
-from ordinalrbm.training.checkpoint import State, Trail
+from ordinalrbm.training.checkpoint import CheckpointWriter, State
 from ordinalrbm.training.schedule import Schedule
 from ordinalrbm.vector.monitor import spread_of
 
@@ -66,24 +66,26 @@ class Learner(Protocol):
         """Go on from there."""
 
 
-def learn(learner: Learner, trail: Trail, n_epochs: int, *, verbose: bool, watched: str) -> bool:
+def learn(
+    learner: Learner, writer: CheckpointWriter, n_epochs: int, *, verbose: bool, watched: str
+) -> bool:
     """Learn to the end; returns whether Ctrl-C has come before it.
 
     Ctrl-C before there is a model goes through. Whatever ends learning early, the last epoch that
     has ended is written to a checkpoint if these were asked for.
     """
-    trail.restore(learner)
+    writer.restore(learner)
     bar = tqdm(
         total=n_epochs, initial=len(learner.history), desc="learning", unit="epoch",
         disable=not verbose, file=sys.stderr,
     )  # fmt: skip
     try:
-        for state in _good_epochs(learner, trail.is_kept):
-            trail.after(learner, state)
+        for state in _good_epochs(learner, writer.is_kept):
+            writer.after(learner, state)
             bar.update()
             bar.set_postfix_str(f"{watched} {learner.history[-1].validation:.4f}")
     except BaseException as reason:
-        trail.flush()
+        writer.flush()
         if not isinstance(reason, KeyboardInterrupt) or not learner.has_model:
             raise
         return True
@@ -120,10 +122,10 @@ def _good_epochs(learner: Learner, state_is_wanted: bool) -> Iterator[State]:
 
 
 def refuse_divergence(
-    weights: np.ndarray, others: Iterable[np.ndarray], steps: np.ndarray = _NO_STEPS
+    weights: np.ndarray, others: Iterable[np.ndarray], cutpoints: np.ndarray = _NO_STEPS
 ) -> None:
     """Raise DivergenceError if parameters are such that no file may hold them."""
-    bounded = _within(weights, LARGEST_WEIGHT) and steps.max(initial=0.0) <= LARGEST_STEP
+    bounded = _within(weights, LARGEST_WEIGHT) and cutpoints.max(initial=0.0) <= LARGEST_CUTPOINT
     if not bounded or not all(_within(part, LARGEST_PARAMETER) for part in others):
         raise DivergenceError
 

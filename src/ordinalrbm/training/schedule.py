@@ -36,7 +36,7 @@ class Schedule:
     def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
         self.first_rate, self.n_epochs, self.patience = learning_rate, n_epochs, patience
         self.length = max(1, round(fall * n_epochs))
-        self.relive((), 0)
+        self.replay((), 0)
 
     def rate(self) -> float:
         """Learning rate of the next epoch; zero when learning is over."""
@@ -57,7 +57,7 @@ class Schedule:
             self.fall_begins = min(self.fall_begins, self.done)
         return self.best_epoch == self.done
 
-    def relive(self, values: Iterable[float], n_slowed: int) -> None:
+    def replay(self, values: Iterable[float], n_slowed: int) -> None:
         """Be where one is after epochs with these values, having slowed down so often."""
         self.learning_rate, self.n_slowed, self.has_given_up = self.first_rate, 0, False
         self.fall_begins = self.n_epochs - self.length

@@ -23,7 +23,7 @@ class Moments(NamedTuple):
 
 def zero_moments(model: VectorModel) -> Moments:
     """Moments before the first step."""
-    shapes = (model.weights, model.bias, model.factor_bias, model.steps)
+    shapes = (model.weights, model.bias, model.factor_bias, model.cutpoints)
     return Moments(
         Gradient(*(np.zeros_like(part) for part in shapes)),
         Gradient(*(np.zeros_like(part) for part in shapes)),
@@ -31,16 +31,16 @@ def zero_moments(model: VectorModel) -> Moments:
 
 
 def ascend(
-    model: VectorModel, gradient: Gradient, moments: Moments, n_steps: int, rate: float
+    model: VectorModel, gradient: Gradient, moments: Moments, n_cutpoints: int, rate: float
 ) -> None:
     """Move the model one step up the gradient, in place; ``n_steps`` counts from one."""
-    scale = rate * np.sqrt(1.0 - _SECOND_DECAY**n_steps) / (1.0 - _FIRST_DECAY**n_steps)
+    scale = rate * np.sqrt(1.0 - _SECOND_DECAY**n_cutpoints) / (1.0 - _FIRST_DECAY**n_cutpoints)
     # Factors are coded around their middle when the weights move: a change of a weight then leaves
     # the mean utility where it was and only turns its slope, which the bias would else fight.
     # Weights of many units per factor are smaller by the root of their number.
     centre, finer = 0.5 * model.units, scale / np.sqrt(model.units)
     _move_columns(model.weights, model.bias, gradient, moments, scale, finer, centre)
-    for part in ("factor_bias", "steps"):
+    for part in ("factor_bias", "cutpoints"):
         _adam(
             getattr(model, part).reshape(-1),
             getattr(gradient, part).reshape(-1),

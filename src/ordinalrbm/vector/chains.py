@@ -91,12 +91,12 @@ def gradient(
     scale = np.float32(1.0 / (batch.stop - batch.start))
     weights = scale * (clamped.weights - share * free.weights)
     weights -= np.float32(precision * model.units) * model.weights
-    ends = scale * clamped.thresholds
+    bounds = scale * clamped.thresholds
     return Gradient(
         weights=weights,
         bias=scale * (clamped.bias - share * free.bias),
         factor_bias=scale * (clamped.factor_bias - share * free.factor_bias),
-        steps=thresholds.step_gradient(model.steps, ends, model.n_levels),
+        cutpoints=thresholds.cutpoint_gradient(model.cutpoints, bounds, model.n_levels),
     )
 
 

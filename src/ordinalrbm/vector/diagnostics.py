@@ -31,7 +31,7 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
         batch = Batch(0, this.n_rows, seed + chain, 0, DEFAULT_BURN_IN)
         cpu.clamped_sweep(this, factors, batch)
         for draw in range(n_draws):
-            gibbs(model, this, factors, batch._replace(sweep=draw + 1, steps=1))
+            gibbs(model, this, factors, batch._replace(sweep=draw + 1, gibbs_steps=1))
             result[chain, draw] = factors
     return result
 

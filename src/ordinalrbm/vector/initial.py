@@ -64,31 +64,33 @@ def initial_model(observations: Observations, n_factors: int, units: int, seed: 
     starts with its own marginal distribution.
     """
     n_levels = observations.n_levels
-    steps = thresholds.at_marginals(level_counts(observations), n_levels)
+    cutpoints = thresholds.at_marginals(level_counts(observations), n_levels)
     rng = np.random.default_rng(seed)
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
     if 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
-        structure = _structure(observations, thresholds.table(steps, n_levels), n_factors, units)
+        structure = _structure(
+            observations, thresholds.table(cutpoints, n_levels), n_factors, units
+        )
     weights = _spread_over_units(structure, n_factors, units, rng)
     spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
-    steps[:, 0] *= spread
-    steps[:, 1:] += np.log(spread)[:, None]
+    cutpoints[:, 0] *= spread
+    cutpoints[:, 1:] += np.log(spread)[:, None]
     weights[n_levels < 2] = 0.0  # a column with one level says nothing, and must stay silent
     return VectorModel(
         weights=weights.astype(np.float32),
         bias=(-0.5 * units * weights.sum(axis=1)).astype(np.float32),
         factor_bias=np.zeros(n_factors, dtype=np.float32),
-        steps=steps,
+        cutpoints=cutpoints,
         n_levels=n_levels,
         units=units,
     )
 
 
 def _structure(
-    observations: Observations, ends: np.ndarray, n_factors: int, units: int
+    observations: Observations, bounds: np.ndarray, n_factors: int, units: int
 ) -> _Structure:
     """At most ``n_factors`` directions in which utilities vary together."""
-    found = polychoric.polychoric(_enough_rows(observations), ends)
+    found = polychoric.polychoric(_enough_rows(observations), bounds)
     n_columns = observations.n_columns
     rows = polychoric.effective_rows(found)
     prior = polychoric.prior_rows(found.correlation, rows)

@@ -17,11 +17,11 @@ from ordinalrbm.training.checkpoint import (
     State,
     began,
     counter,
-    flat,
-    flat_history,
+    flatten,
+    flatten_history,
     packed,
-    taken,
-    taken_history,
+    unflatten,
+    unflatten_history,
     unpack_into,
 )
 from ordinalrbm.training.loop import learn, refuse_divergence, refuse_nonsense
@@ -124,7 +124,7 @@ class _Learner:
         model = self.model
         # Many units with the same weights are, together, as one with a larger one.
         weights, arrays = np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS)
-        refuse_divergence(weights, arrays, model.steps)
+        refuse_divergence(weights, arrays, model.cutpoints)
         held_out = seen = float("nan")
         if self.monitor is not None:
             monitor = self.monitor
@@ -140,11 +140,11 @@ class _Learner:
         """All that is needed to go on from here."""
         chains, units = self.chains, self.settings.units
         state = {
-            **flat("model", self.model),
-            **flat("best", self.best),
-            **flat("moments", self.moments),
-            **flat("n_slowed", self.schedule.n_slowed),
-            **flat_history(self.history),
+            **flatten("model", self.model),
+            **flatten("best", self.best),
+            **flatten("moments", self.moments),
+            **flatten("n_slowed", self.schedule.n_slowed),
+            **flatten_history(self.history),
             "clamped": packed(chains.clamped, units),
         }
         if not chains.contrastive:  # else they start anew at every update
@@ -162,25 +162,25 @@ class _Learner:
     def restore(self, state: State) -> None:
         """Go on from there."""
         chains, units = self.chains, self.settings.units
-        history = taken_history(state, Record, unwatched=self._unwatched())
+        history = unflatten_history(state, Record, unwatched=self._unwatched())
         values = (line.validation for line in history)
-        self.schedule.relive(values, counter("n_slowed", state, MOST_OFTEN))
-        self.model, self.best = (self._taken_model(name, state) for name in ("model", "best"))
+        self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
+        self.model, self.best = (self._unflatten_model(name, state) for name in ("model", "best"))
         self.best_epoch = self.schedule.best_epoch
         self.moments = Moments(
-            taken("moments.first", state, self.moments.first),
-            taken("moments.second", state, self.moments.second, low=0.0),
+            unflatten("moments.first", state, self.moments.first),
+            unflatten("moments.second", state, self.moments.second, low=0.0),
         )
         unpack_into(chains.clamped, "clamped", state, units)
         if not chains.contrastive:
             unpack_into(chains.free, "free", state, units)
         self.history, self.started = history, began(history)
 
-    def _taken_model(self, name: str, state: State) -> VectorModel:
+    def _unflatten_model(self, name: str, state: State) -> VectorModel:
         """A model of the state, which must be such as a model file may hold."""
         stored = Stored(state, {"units": self.settings.units})
         VectorModel.from_stored(stored.under(f"{name}."), self.model.n_levels.tolist())
-        return taken(name, state, self.model)
+        return unflatten(name, state, self.model)
 
 
 def fit(
@@ -230,6 +230,6 @@ def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Set
         current = with_parameters(this, model)
         styles += draw_styles(model, current, learner.chains.clamped, batch)
         uphill = gradient(model, current, learner.chains, batch, precision)
-        n_steps = (epoch - 1) * starts.size + count + 1
-        ascend(model, uphill, learner.moments, n_steps, rate)
+        n_cutpoints = (epoch - 1) * starts.size + count + 1
+        ascend(model, uphill, learner.moments, n_cutpoints, rate)
     model.style_weights[:] = styles / styles.sum()

@@ -91,9 +91,9 @@ def exact_log_partition(model: VectorModel, this: Side) -> np.ndarray:
 def exact_gradient(model: VectorModel, this: Side) -> Gradient:
     """Gradient of the sum of the rows' exact log-likelihoods."""
     every = _enumerate(model, this)
-    ends = this.thresholds
+    bounds = this.thresholds
     weights, bias = np.zeros(model.weights.shape), np.zeros(model.bias.shape)
-    factor_bias, at_ends = np.zeros(model.n_factors), np.zeros(ends.shape)
+    factor_bias, at_bounds = np.zeros(model.n_factors), np.zeros(bounds.shape)
     for rows in _chunks(this, every):
         clamped, free = _log_joint(this, every, rows)
         given = np.exp(clamped - logsumexp(clamped, axis=1, keepdims=True))
@@ -104,16 +104,16 @@ def exact_gradient(model: VectorModel, this: Side) -> Gradient:
             entries = slice(this.row_start[d], this.row_start[d + 1])
             i, level = this.column[entries], this.level[entries].astype(np.intp)
             mean = every.mean[i]
-            low = ends[i, level][:, None] - mean
-            high = ends[i, level + 1][:, None] - mean
+            low = bounds[i, level][:, None] - mean
+            high = bounds[i, level + 1][:, None] - mean
             shift = p * (mean + normal_reference.truncated_mean(low, high)) - q * mean
             weights[i] += shift @ every.states
             bias[i] += shift.sum(axis=1)
             at_low, at_high = normal_reference.edge_densities(low, high)
-            np.add.at(at_ends, (i, level), -(at_low @ p))
-            np.add.at(at_ends, (i, level + 1), at_high @ p)
-    steps = thresholds.step_gradient(model.steps, at_ends, model.n_levels)
-    return Gradient(weights, bias, factor_bias, steps)
+            np.add.at(at_bounds, (i, level), -(at_low @ p))
+            np.add.at(at_bounds, (i, level + 1), at_high @ p)
+    cutpoints = thresholds.cutpoint_gradient(model.cutpoints, at_bounds, model.n_levels)
+    return Gradient(weights, bias, factor_bias, cutpoints)
 
 
 def annealed(
@@ -185,11 +185,11 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
     states = digits.T.astype(np.float64)
     ways = gammaln(model.units + 1) - gammaln(states + 1) - gammaln(model.units - states + 1)
     mean = model.bias[:, None].astype(np.float64) + model.weights.astype(np.float64) @ states.T
-    ends = this.thresholds
-    log_level = np.full((ends.shape[0], ends.shape[1] - 1, states.shape[0]), -np.inf)
-    for level in range(ends.shape[1] - 1):
-        some = ends[:, level] < ends[:, level + 1]
-        low, high = ends[some, level, None], ends[some, level + 1, None]
+    bounds = this.thresholds
+    log_level = np.full((bounds.shape[0], bounds.shape[1] - 1, states.shape[0]), -np.inf)
+    for level in range(bounds.shape[1] - 1):
+        some = bounds[:, level] < bounds[:, level + 1]
+        low, high = bounds[some, level, None], bounds[some, level + 1, None]
         log_level[some, level] = normal_reference.log_mass(low - mean[some], high - mean[some])
     prior = states @ model.factor_bias.astype(np.float64) + ways.sum(axis=1)
     return _Enumeration(states, prior, mean, log_level)

@@ -14,7 +14,7 @@ from ordinalrbm.storage.reader import Stored
 
 # The parameters of a model that are arrays, in the order of its fields.
 ARRAYS = (
-    "weights", "bias", "factor_bias", "steps", "n_levels", "stretches", "style_weights",
+    "weights", "bias", "factor_bias", "cutpoints", "n_levels", "stretches", "style_weights",
 )  # fmt: skip
 
 MOST_UNITS = 10_000  # of a factor
@@ -33,7 +33,7 @@ class VectorModel(NamedTuple):
     weights : (N, K) float32, w
     bias : (N,) float32, α
     factor_bias : (K,) float32, γ
-    steps : (N, L − 1) float64, τ: the first threshold and the log widths above it
+    cutpoints : (N, L − 1) float64, τ: the first threshold and the log widths above it
     n_levels : (N,) int32
     units : number of binary units with the same weights and bias that make one factor; the model
         is the Cumulative RBM with each column of ``weights`` repeated that often
@@ -44,7 +44,7 @@ class VectorModel(NamedTuple):
     weights: np.ndarray
     bias: np.ndarray
     factor_bias: np.ndarray
-    steps: np.ndarray
+    cutpoints: np.ndarray
     n_levels: np.ndarray
     units: int = 1
     stretches: np.ndarray = np.ones(1)
@@ -58,12 +58,12 @@ class VectorModel(NamedTuple):
     @property
     def thresholds(self) -> np.ndarray:
         """Ends of all levels, (N, L + 3); see :func:`ordinalrbm.engine.thresholds.table`."""
-        return thresholds.table(self.steps, self.n_levels)
+        return thresholds.table(self.cutpoints, self.n_levels)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_levels: list[int]) -> VectorModel:
         """The model of a file whose scales have so many levels."""
-        n_columns, width = len(n_levels), thresholds.n_steps(np.array(n_levels))
+        n_columns, width = len(n_levels), thresholds.n_cutpoints(np.array(n_levels))
         weights = stored.parameter("weights", np.float32, (n_columns, None))
         stretches = stored.parameter("stretches", np.float64, (None,), _SMALLEST_STRETCH)
         if not 1 <= stretches.size <= MOST_STYLES or not weights.size:
@@ -72,8 +72,8 @@ class VectorModel(NamedTuple):
             weights=weights,
             bias=stored.parameter("bias", np.float32, (n_columns,)),
             factor_bias=stored.parameter("factor_bias", np.float32, weights.shape[1:]),
-            steps=stored.parameter(
-                "steps", np.float64, (n_columns, width), high=thresholds.LARGEST_STEP
+            cutpoints=stored.parameter(
+                "cutpoints", np.float64, (n_columns, width), high=thresholds.LARGEST_CUTPOINT
             ),
             n_levels=stored.array("n_levels", np.int32, (n_columns,)),
             units=stored.whole("units", 1, MOST_UNITS),
@@ -98,7 +98,7 @@ class Gradient(NamedTuple):
     weights: np.ndarray
     bias: np.ndarray
     factor_bias: np.ndarray
-    steps: np.ndarray
+    cutpoints: np.ndarray
 
 
 def factor_type(units: int) -> type[np.unsignedinteger]:
@@ -145,9 +145,9 @@ def side(
     An unanswered variable is absent from its row's model, or it is there with an answer that
     nobody knows ("latent"): then its utility is integrated over, and every row has all columns.
     """
-    ends = model.thresholds
+    bounds = model.thresholds
     if unanswered == "latent":
-        observations = with_unknown_answers(observations, thresholds.unknown_level(ends))
+        observations = with_unknown_answers(observations, thresholds.unknown_level(bounds))
     view = observations.column_view
     return Side(
         row_start=observations.row_start,
@@ -159,10 +159,10 @@ def side(
         offset=np.zeros(0, dtype=np.float32),
         row_weight=np.zeros(0, dtype=np.float32) if row_weight is None else row_weight,
         stretch=np.zeros(0, dtype=np.float32),
-        row_steps=np.zeros((0, 0), dtype=np.float32),
+        row_gaps=np.zeros((0, 0), dtype=np.float32),
         weights=model.weights,
         bias=model.bias,
-        thresholds=ends,
+        thresholds=bounds,
         factor_bias=model.factor_bias,
         units=model.units,
     )

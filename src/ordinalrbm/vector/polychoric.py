@@ -74,13 +74,13 @@ class _Pairs(NamedTuple):
     counts: np.ndarray
 
 
-def polychoric(observations: Observations, ends: np.ndarray) -> Correlations:
+def polychoric(observations: Observations, bounds: np.ndarray) -> Correlations:
     """Polychoric correlations of all pairs of columns, each from the rows that answer both.
 
     Parameters
     ----------
     observations : Observations
-    ends : (N, L + 1 or more) array
+    bounds : (N, L + 1 or more) array
         −∞, thresholds and +∞ of every column, for utilities of variance one; what comes after the
         first L + 1 is not looked at. See :func:`ordinalrbm.engine.thresholds.table`.
 
@@ -95,14 +95,14 @@ def polychoric(observations: Observations, ends: np.ndarray) -> Correlations:
     >>> found.correlation.round(6).tolist(), found.common.tolist()
     ([[1.0, 0.0], [0.0, 1.0]], [[4, 4], [4, 4]])
     """
-    levels, ends = _pooled(observations, ends)
+    levels, bounds = _pooled(observations, bounds)
     n_columns = levels.shape[1]
     correlation = np.eye(n_columns)
     variance = np.full((n_columns, n_columns), np.inf)
     np.fill_diagonal(variance, 0.0)
     common = np.diag(np.count_nonzero(levels >= 0, axis=0))
-    for pairs in _tables(levels, ends.shape[1] - 1):
-        rho, information = _most_likely(pairs.counts, ends[pairs.first], ends[pairs.second])
+    for pairs in _tables(levels, bounds.shape[1] - 1):
+        rho, information = _most_likely(pairs.counts, bounds[pairs.first], bounds[pairs.second])
         n_rows = pairs.counts.sum(axis=(1, 2))
         with np.errstate(divide="ignore"):
             error = 1.0 / information
@@ -115,7 +115,7 @@ def polychoric(observations: Observations, ends: np.ndarray) -> Correlations:
 
 
 def cell_probabilities(
-    first_ends: np.ndarray, second_ends: np.ndarray, rho: np.ndarray
+    first_bounds: np.ndarray, second_bounds: np.ndarray, rho: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Probability of every two levels, for P pairs of columns, and its derivative by ρ.
 
@@ -132,19 +132,19 @@ def cell_probabilities(
     -------
     probability, derivative : (P, L, L)
     """
-    h = np.clip(first_ends[:, 1:-1], -_FAR, _FAR)[:, :, None]
-    k = np.clip(second_ends[:, 1:-1], -_FAR, _FAR)[:, None, :]
+    h = np.clip(first_bounds[:, 1:-1], -_FAR, _FAR)[:, :, None]
+    k = np.clip(second_bounds[:, 1:-1], -_FAR, _FAR)[:, None, :]
     product, squares = h * k, 0.5 * (h * h + k * k)
     change = _over_corners(_integrated_density(product, squares, rho))
-    probability = _independent(first_ends, second_ends) + change
+    probability = _independent(first_bounds, second_bounds) + change
     sine = rho[:, None, None]
     density = _kernel(product, squares, sine) / np.sqrt(1.0 - sine * sine)
     return np.maximum(probability, _SMALLEST_PROBABILITY), _over_corners(density)
 
 
-def _independent(first_ends: np.ndarray, second_ends: np.ndarray) -> np.ndarray:
+def _independent(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.ndarray:
     """Probability of every two levels without correlation."""
-    return np.diff(ndtr(first_ends))[:, :, None] * np.diff(ndtr(second_ends))[:, None, :]
+    return np.diff(ndtr(first_bounds))[:, :, None] * np.diff(ndtr(second_bounds))[:, None, :]
 
 
 def _integrated_density(product: np.ndarray, squares: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -175,11 +175,11 @@ def _over_corners(values: np.ndarray) -> np.ndarray:
 
 
 def _most_likely(
-    counts: np.ndarray, first_ends: np.ndarray, second_ends: np.ndarray
+    counts: np.ndarray, first_bounds: np.ndarray, second_bounds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Most likely correlation of each pair, and the information that its rows have about it."""
     n_rows = counts.sum(axis=(1, 2))
-    counts = counts + _prior_counts(first_ends, second_ends)
+    counts = counts + _prior_counts(first_bounds, second_bounds)
     n_counted = counts.sum(axis=(1, 2))
     z, last_step, per_row = np.zeros((3, n_rows.size))
     moving = np.flatnonzero(n_rows)
@@ -187,7 +187,9 @@ def _most_likely(
         if moving.size == 0:
             break
         rho = np.tanh(z[moving])
-        probability, derivative = cell_probabilities(first_ends[moving], second_ends[moving], rho)
+        probability, derivative = cell_probabilities(
+            first_bounds[moving], second_bounds[moving], rho
+        )
         ratio = derivative / probability
         per_row[moving] = (derivative * ratio).sum(axis=(1, 2))
         slope = (counts[moving] * ratio).sum(axis=(1, 2))
@@ -206,9 +208,9 @@ def _most_likely(
     return np.where(known, np.tanh(z), 0.0), np.where(known, n_rows * per_row, 0.0)
 
 
-def _prior_counts(first_ends: np.ndarray, second_ends: np.ndarray) -> np.ndarray:
+def _prior_counts(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.ndarray:
     """Each level of either column once more in part, with what the other column answers anyway."""
-    first, second = (np.diff(ndtr(ends)) for ends in (first_ends, second_ends))
+    first, second = (np.diff(ndtr(bounds)) for bounds in (first_bounds, second_bounds))
     # Where a scale is shorter than the longest, it has levels of no width.
     more_first, more_second = (_PRIOR_ANSWERS * (share > 0.0) for share in (first, second))
     return more_first[:, :, None] * second[:, None, :] + first[:, :, None] * more_second[:, None, :]
@@ -217,7 +219,7 @@ def _prior_counts(first_ends: np.ndarray, second_ends: np.ndarray) -> np.ndarray
 # ---- tables -----------------------------------------------------------------------------------
 
 
-def _pooled(observations: Observations, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pooled(observations: Observations, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Levels as a dense array, −1 where unanswered, and their ends, with long scales pooled.
 
     A pool holds neighbouring levels, and as nearly as can be the same share of the utilities as
@@ -227,24 +229,24 @@ def _pooled(observations: Observations, ends: np.ndarray) -> tuple[np.ndarray, n
     longest = int(n_levels.max(initial=1))
     width = min(longest, _MAX_LEVELS)
     pool = np.tile(np.arange(longest), (n_levels.size, 1))
-    pooled_ends = ends[:, : width + 1].copy()
+    pooled_bounds = bounds[:, : width + 1].copy()
     for i in np.flatnonzero(n_levels > _MAX_LEVELS):
-        below = ndtr(ends[i, : longest + 1])
+        below = ndtr(bounds[i, : longest + 1])
         middle = 0.5 * (below[:-1] + below[1:])
         pool[i] = np.minimum((width * middle).astype(np.int64), width - 1)
         # A pool begins where its first level does; one without levels has no width.
         first = np.searchsorted(pool[i], np.arange(1, width))
-        pooled_ends[i] = np.concatenate([[-np.inf], ends[i, first], [np.inf]])
+        pooled_bounds[i] = np.concatenate([[-np.inf], bounds[i, first], [np.inf]])
     levels = np.full((observations.n_rows, n_levels.size), -1, dtype=np.int8)
     row_start = observations.row_start
     # In blocks: indices are 64 bits wide on the way.
     for start in range(0, observations.n_rows, _BLOCK_ROWS):
-        ends_at = row_start[start : start + _BLOCK_ROWS + 1]
-        entries = slice(ends_at[0], ends_at[-1])
-        row = np.repeat(np.arange(start, start + ends_at.size - 1), np.diff(ends_at))
+        bounds_at = row_start[start : start + _BLOCK_ROWS + 1]
+        entries = slice(bounds_at[0], bounds_at[-1])
+        row = np.repeat(np.arange(start, start + bounds_at.size - 1), np.diff(bounds_at))
         column = observations.column[entries]
         levels[row, column] = pool[column, observations.level[entries]]
-    return levels, pooled_ends
+    return levels, pooled_bounds
 
 
 def _tables(levels: np.ndarray, width: int) -> Iterator[_Pairs]:

@@ -149,7 +149,7 @@ def draws(
     everyone = Batch(0, this.n_rows, seed, 0, burn_in)
     cpu.clamped_sweep(this, factors, everyone)
     for sweep in range(1, n_draws + 1):
-        gibbs(model, this, factors, everyone._replace(sweep=sweep, steps=thin))
+        gibbs(model, this, factors, everyone._replace(sweep=sweep, gibbs_steps=thin))
         yield State(factors, this.stretch)
 
 

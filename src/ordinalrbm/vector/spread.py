@@ -80,9 +80,9 @@ def _level_variance(
     high = stretch * this.thresholds[column, level + 1] - centre
     at_low, at_high = normal_reference.edge_densities(low, high)
     shift = normal_reference.truncated_mean(low, high)
-    ends = _finite(low) * at_low - _finite(high) * at_high
+    bounds = _finite(low) * at_low - _finite(high) * at_high
     result = np.zeros((stop - start, model.bias.size))
-    result[row, column] = np.clip(1.0 + ends - shift * shift, 0.0, 1.0)
+    result[row, column] = np.clip(1.0 + bounds - shift * shift, 0.0, 1.0)
     return result
 
 

@@ -29,11 +29,11 @@ def ascend(
     tile, block = shape(width, _TOGETHER)
     if n_columns:
         _move_columns[(triton.cdiv(n_columns, tile),)](
-            half.weights, half.bias, half.steps, sums.weights, sums.bias, sums.steps,
+            half.weights, half.bias, half.cutpoints, sums.weights, sums.bias, sums.cutpoints,
             clamped.weights, free.weights, clamped.weights.stride(0), clamped.bias, free.bias,
             clamped.thresholds, clamped.thresholds.shape[1], clamped.answers, n_answers,
-            priors.common_steps, priors.weights, priors.bias, priors.steps, priors.common_bias,
-            float(rate), n_columns, half.factor_bias.numel(), width, half.steps.shape[1],
+            priors.common_cutpoints, priors.weights, priors.bias, priors.cutpoints, priors.common_bias,
+            float(rate), n_columns, half.factor_bias.numel(), width, half.cutpoints.shape[1],
             tile=tile, block=block,
         )  # fmt: skip
     gradient = clamped.factor_bias - free.factor_bias
@@ -41,11 +41,11 @@ def ascend(
     half.factor_bias.addcdiv_(gradient, torch.sqrt(sums.factor_bias), value=float(rate))
 
 
-@triton.jit(do_not_specialize=["n_factors", "n_steps", "statistics_width"])
+@triton.jit(do_not_specialize=["n_factors", "n_cutpoints", "statistics_width"])
 def _move_columns(
-    weights, bias, steps, sums_weights, sums_bias, sums_steps, clamped_weights, free_weights,
-    statistics_width, clamped_bias, free_bias, by_ends, n_ends, answers, n_answers, common,
-    of_weights, of_bias, of_steps, common_bias, rate, n_columns, n_factors, width, n_steps,
+    weights, bias, cutpoints, sums_weights, sums_bias, sums_cutpoints, clamped_weights, free_weights,
+    statistics_width, clamped_bias, free_bias, by_bounds, n_bounds, answers, n_answers, common,
+    of_weights, of_bias, of_cutpoints, common_bias, rate, n_columns, n_factors, width, n_cutpoints,
     tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Move some columns: the same steps as ``_move_column`` of the cores."""
@@ -78,11 +78,11 @@ def _move_columns(
     b += rate * g_bias / tl.sqrt(squares_bias) - 0.5 * tl.sum(step, axis=1)
     tl.store(bias + i, b, mask=here)
 
-    for m in range(1, n_steps):
-        at_step = i * n_steps + m
-        s = tl.load(steps + at_step, mask=here, other=0.0)
-        g_step = tl.exp(s) * tl.load(by_ends + i * n_ends + m, mask=here, other=0.0)
-        g_step -= of_steps * part * (s - tl.load(common + at_step, mask=here, other=0.0))
-        squares_step = tl.load(sums_steps + at_step, mask=here, other=1.0) + g_step * g_step
-        tl.store(sums_steps + at_step, squares_step, mask=here)
-        tl.store(steps + at_step, s + rate * g_step / tl.sqrt(squares_step), mask=here)
+    for m in range(1, n_cutpoints):
+        at_step = i * n_cutpoints + m
+        s = tl.load(cutpoints + at_step, mask=here, other=0.0)
+        g_step = tl.exp(s) * tl.load(by_bounds + i * n_bounds + m, mask=here, other=0.0)
+        g_step -= of_cutpoints * part * (s - tl.load(common + at_step, mask=here, other=0.0))
+        squares_step = tl.load(sums_cutpoints + at_step, mask=here, other=1.0) + g_step * g_step
+        tl.store(sums_cutpoints + at_step, squares_step, mask=here)
+        tl.store(cutpoints + at_step, s + rate * g_step / tl.sqrt(squares_step), mask=here)

@@ -92,21 +92,21 @@ def _add_products(
 
 def add_masses(
     row: torch.Tensor, column: torch.Tensor, mean: torch.Tensor, deviation: torch.Tensor,
-    row_steps: torch.Tensor, column_steps: torch.Tensor, n_levels: torch.Tensor,
+    row_gaps: torch.Tensor, column_cutpoints: torch.Tensor, n_levels: torch.Tensor,
     share: torch.Tensor, total: torch.Tensor,
 ) -> None:  # fmt: skip
     """Add a share of the probability of every level of every cell; in place."""
     n = mean.numel()
     if n:
         _add_masses[(triton.cdiv(n, _BLOCK.value),)](
-            row, column, n, mean, deviation, row_steps, column_steps, column_steps.shape[1],
+            row, column, n, mean, deviation, row_gaps, column_cutpoints, column_cutpoints.shape[1],
             n_levels, share, total, total.shape[1],
         )  # fmt: skip
 
 
 @triton.jit
 def _add_masses(
-    row, column, n, mean, deviation, row_steps, column_steps, n_steps, n_levels, share_of, total,
+    row, column, n, mean, deviation, row_gaps, column_cutpoints, n_cutpoints, n_levels, share_of, total,
     width,
 ):  # fmt: skip
     cell = tl.program_id(0).to(tl.int64) * _BLOCK + tl.arange(0, _BLOCK)
@@ -115,7 +115,7 @@ def _add_masses(
     i = tl.load(column + cell, mask=here, other=0)
     levels = tl.load(n_levels + i, mask=here, other=1)
     spread = tl.load(deviation + cell, mask=here, other=1.0)
-    end = tl.load(column_steps + i * n_steps, mask=here, other=0.0)
+    end = tl.load(column_cutpoints + i * n_cutpoints, mask=here, other=0.0)
     end -= tl.load(mean + cell, mask=here, other=0.0)
     low = tl.full((_BLOCK,), float("-inf"), dtype=tl.float64)
     share = tl.load(share_of)
@@ -129,9 +129,9 @@ def _add_masses(
         tl.store(total + cell * width + level, after, mask=exists)
         low = high
         # Above the last threshold there is none, and nobody asks for it.
-        m = tl.minimum(level + 1, n_steps - 1)
-        step = tl.load(column_steps + i * n_steps + m, mask=here, other=0.0)
-        end += tl.exp(step + tl.load(row_steps + d * n_steps + m, mask=here, other=0.0))
+        m = tl.minimum(level + 1, n_cutpoints - 1)
+        step = tl.load(column_cutpoints + i * n_cutpoints + m, mask=here, other=0.0)
+        end += tl.exp(step + tl.load(row_gaps + d * n_cutpoints + m, mask=here, other=0.0))
 
 
 # ---- the best columns of rows -----------------------------------------------------------------
@@ -145,7 +145,7 @@ class Worth(NamedTuple):
 
 
 def add_worth(
-    mean: torch.Tensor, variance: torch.Tensor | None, spread: float, row_widths: torch.Tensor,
+    mean: torch.Tensor, variance: torch.Tensor | None, spread: float, row_gaps: torch.Tensor,
     worth: Worth, share: float, scores: torch.Tensor,
 ) -> None:  # fmt: skip
     """Add a share of the expected worth of every cell, given means above the lowest threshold.
@@ -153,17 +153,17 @@ def add_worth(
     All are (rows, columns); ``variance`` None stands for one. ``row_widths`` is (rows, L − 1), its
     first column zero.
     """
-    (n_rows, n_columns), n_steps = scores.shape, len(worth.gain)
-    if n_rows and n_columns and n_steps:
+    (n_rows, n_columns), n_cutpoints = scores.shape, len(worth.gain)
+    if n_rows and n_columns and n_cutpoints:
         _add_worth[(n_rows, triton.cdiv(n_columns, _COLUMNS.value))](
-            mean, mean if variance is None else variance, spread, row_widths, worth.width,
-            worth.gain, share, scores, n_columns, n_steps, variance is not None,
+            mean, mean if variance is None else variance, spread, row_gaps, worth.width,
+            worth.gain, share, scores, n_columns, n_cutpoints, variance is not None,
         )  # fmt: skip
 
 
 @triton.jit
 def _add_worth(
-    mean, variance, spread, row_widths, widths, gains, share, scores, n_columns, n_steps,
+    mean, variance, spread, row_gaps, gaps, gains, share, scores, n_columns, n_cutpoints,
     has_doubts: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
@@ -176,9 +176,9 @@ def _add_worth(
         per_deviation = per_deviation / tl.sqrt(tl.load(variance + cell, mask=here, other=1.0))
     x = x * per_deviation
     score = tl.load(scores + cell, mask=here, other=0.0)
-    for m in range(0, n_steps):
-        own = tl.load(row_widths + row * n_steps + m)
-        x -= own * per_deviation * tl.load(widths + m * n_columns + i, mask=here, other=0.0)
+    for m in range(0, n_cutpoints):
+        own = tl.load(row_gaps + row * n_cutpoints + m)
+        x -= own * per_deviation * tl.load(gaps + m * n_columns + i, mask=here, other=0.0)
         gain = tl.load(gains + m * n_columns + i, mask=here, other=0.0)
         score += share * gain * normal.below(x)
     tl.store(scores + cell, score, mask=here)

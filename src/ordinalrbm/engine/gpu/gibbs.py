@@ -94,34 +94,34 @@ def clamped_phase(
     batch: Batch,
     expected: torch.Tensor | None = None,
     keep: float = 0.0,
-    add_up: AddUp | None = None,
+    all_reduce: AddUp | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = _part(on, batch)
     columns = _columns_in(on, batch, part)
-    return _clamped_phase(on, factors, batch, part, columns, expected, keep, add_up)
+    return _clamped_phase(on, factors, batch, part, columns, expected, keep, all_reduce)
 
 
 def free_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, add_up: AddUp | None = None
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AddUp | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = _part(on, batch)
-    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), add_up)
+    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), all_reduce)
 
 
 def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
-    expected: torch.Tensor, keep: float, is_contrastive: bool, add_up: AddUp | None = None,
+    expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AddUp | None = None,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
     """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
     part = _part(on, batch)
     columns = _columns_in(on, batch, part)
-    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, add_up)
+    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, all_reduce)
     if is_contrastive:
         rows = slice(batch.start, batch.stop)
         free[rows] = clamped[rows]
-    return told, _free_phase(on, free, batch, part, columns, add_up)
+    return told, _free_phase(on, free, batch, part, columns, all_reduce)
 
 
 def offsets(
@@ -205,19 +205,19 @@ def log_levels(
 
 def _clamped_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    expected: torch.Tensor | None, keep: float, add_up: AddUp | None,
+    expected: torch.Tensor | None, keep: float, all_reduce: AddUp | None,
 ) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, batch, part, True, expected, keep, add_up)
+    _gibbs(on, factors, batch, part, True, expected, keep, all_reduce)
     utility = _products(on, factors, part)
-    ends = _expected(on, part, utility)
-    return _summed(on, factors, batch, part, columns, utility, ends)
+    bounds = _expected(on, part, utility)
+    return _summed(on, factors, batch, part, columns, utility, bounds)
 
 
 def _free_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    add_up: AddUp | None,
+    all_reduce: AddUp | None,
 ) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, batch, part, False, add_up=add_up)
+    _gibbs(on, factors, batch, part, False, all_reduce=all_reduce)
     utility = _products(on, factors, part)
     _launch(_add_rest, part, *_answers_of(on), utility)
     return _summed(on, factors, batch, part, columns, utility, None)
@@ -240,8 +240,8 @@ def _answers_of(on: DeviceSide) -> tuple[Any, ...]:
     side = on.side
     return (
         side.column, side.level, side.bias, side.offset, side.thresholds, side.thresholds.shape[1],
-        side.stretch, side.row_steps, side.row_steps.shape[-1], side.offset.numel() > 0,
-        side.stretch.numel() > 0, side.row_steps.numel() > 0,
+        side.stretch, side.row_gaps, side.row_gaps.shape[-1], side.offset.numel() > 0,
+        side.stretch.numel() > 0, side.row_gaps.numel() > 0,
     )  # fmt: skip
 
 
@@ -254,39 +254,39 @@ def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tenso
 
 def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Expected utilities in place of their means; returns densities at both ends of the levels."""
-    ends = torch.empty_like(mean), torch.empty_like(mean)
-    _launch(_expect, part, *_answers_of(on), mean, *ends)
-    return ends
+    bounds = torch.empty_like(mean), torch.empty_like(mean)
+    _launch(_expect, part, *_answers_of(on), mean, *bounds)
+    return bounds
 
 
 def _activation(
-    on: DeviceSide, utility: torch.Tensor, part: _Part, add_up: AddUp | None = None
+    on: DeviceSide, utility: torch.Tensor, part: _Part, all_reduce: AddUp | None = None
 ) -> torch.Tensor:
     side = on.side
     told = sums(part.pieces, part.first, side.column, side.weights, utility)
-    if add_up is not None:
-        add_up(told)
+    if all_reduce is not None:
+        all_reduce(told)
     return told[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0, add_up: AddUp | None = None,
+    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AddUp | None = None,
 ) -> None:  # fmt: skip
     side, rows = on.side, slice(batch.start, batch.stop)
     seed = _seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     numbered = side.row_number.numel() > 0
-    for step in range(batch.steps):
+    for step in range(batch.gibbs_steps):
         utility = _products(on, factors, part)
         _launch(
             _draw, part, *_answers_of(on), utility, side.row_start, side.row_number, side.position,
             numbered, side.position.numel() > 0, seed, batch.sweep, stream(of_utility, step),
             clamped,
         )  # fmt: skip
-        activation = _activation(on, utility, part, add_up)
-        if expected is not None and step == batch.steps - 1:
+        activation = _activation(on, utility, part, all_reduce)
+        if expected is not None and step == batch.gibbs_steps - 1:
             told = (1.0 - keep) * side.units * torch.sigmoid(activation)
             running = expected[rows, : on.n_factors]
             torch.add(told, running, alpha=keep, out=running)
@@ -306,13 +306,13 @@ def _seed_on(seed: int, device: torch.device) -> torch.Tensor:
 
 def _summed(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, pieces: Pieces,
-    utility: torch.Tensor, ends: tuple[torch.Tensor, torch.Tensor] | None,
+    utility: torch.Tensor, bounds: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> Statistics:  # fmt: skip
     """Sum the batch's answers of each column, in the order of the rows."""
     side = on.side
-    width, n_ends = factors.shape[1], side.thresholds.shape[1]
+    width, n_bounds = factors.shape[1], side.thresholds.shape[1]
     weights = side.weights.new_empty((pieces.n, width))
-    numbers = side.thresholds.new_zeros((pieces.n, 2 + n_ends))
+    numbers = side.thresholds.new_zeros((pieces.n, 2 + n_bounds))
     view = (side.entry_row, side.entry, part.first)
     if pieces.n:
         _sum_columns[(pieces.n,)](
@@ -320,10 +320,10 @@ def _summed(
             side.row_weight.numel() > 0, *shape(width, _TILE),
         )  # fmt: skip
         _sum_numbers[(pieces.n,)](
-            *pieces[1:3], *view, side.level, utility, utility if ends is None else ends[0],
-            utility if ends is None else ends[1], side.row_weight, side.stretch, side.row_steps,
-            side.row_steps.shape[-1], numbers, n_ends, side.row_weight.numel() > 0,
-            side.stretch.numel() > 0, side.row_steps.numel() > 0, ends is not None,
+            *pieces[1:3], *view, side.level, utility, utility if bounds is None else bounds[0],
+            utility if bounds is None else bounds[1], side.row_weight, side.stretch, side.row_gaps,
+            side.row_gaps.shape[-1], numbers, n_bounds, side.row_weight.numel() > 0,
+            side.stretch.numel() > 0, side.row_gaps.numel() > 0, bounds is not None,
         )  # fmt: skip
     numbers = summed(numbers, pieces)
     active = factors[batch.start : batch.stop, : on.n_factors].float()
@@ -365,26 +365,26 @@ def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
 
 
 @triton.jit
-def _ends(
-    answer, row, i, here, thresholds, n_ends, stretch,
-    row_steps, n_row_steps, has_stretch: tl.constexpr, has_steps: tl.constexpr,
+def _bounds(
+    answer, row, i, here, thresholds, n_bounds, stretch,
+    row_gaps, n_row_gaps, has_stretch: tl.constexpr, has_gaps: tl.constexpr,
 ):  # fmt: skip
     """Ends of the levels of some answers of a row; see the CPU engine."""
-    ends = thresholds + i * n_ends
-    if has_steps:
-        high = tl.load(ends + 1, mask=here, other=0.0) + tl.load(row_steps + row * n_row_steps)
+    bounds = thresholds + i * n_bounds
+    if has_gaps:
+        high = tl.load(bounds + 1, mask=here, other=0.0) + tl.load(row_gaps + row * n_row_gaps)
         low = tl.full(high.shape, float("-inf"), dtype=tl.float64)
-        before = tl.load(ends + 1, mask=here, other=0.0)
-        for m in range(1, n_ends - 1):
+        before = tl.load(bounds + 1, mask=here, other=0.0)
+        for m in range(1, n_bounds - 1):
             counts = here & (m <= answer)
-            after = tl.load(ends + m + 1, mask=counts, other=0.0)
+            after = tl.load(bounds + m + 1, mask=counts, other=0.0)
             low = tl.where(counts, high, low)
-            step = tl.load(row_steps + row * n_row_steps + m).to(tl.float64)
+            step = tl.load(row_gaps + row * n_row_gaps + m).to(tl.float64)
             high = tl.where(counts, high + step * (after - before), high)
             before = after
     else:
-        low = tl.load(ends + answer, mask=here, other=0.0)
-        high = tl.load(ends + answer + 1, mask=here, other=1.0)
+        low = tl.load(bounds + answer, mask=here, other=0.0)
+        high = tl.load(bounds + answer + 1, mask=here, other=1.0)
         if has_stretch:
             by = tl.load(stretch + row).to(tl.float64)
             low, high = by * low, by * high
@@ -417,8 +417,8 @@ def _uniform(seed, row, position, sweep, stream):
 @triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
 def _draw(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
-    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility, row_start, row_number, position,
+    n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, utility, row_start, row_number, position,
     has_numbers: tl.constexpr, has_positions: tl.constexpr, seed, sweep,
     stream, clamped: tl.constexpr,
 ):  # fmt: skip
@@ -438,9 +438,9 @@ def _draw(
     uniform = _uniform(seed, number, at, sweep, stream)
     if clamped:
         answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-        low, high = _ends(
-            answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
-            has_steps,
+        low, high = _bounds(
+            answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
+            has_gaps,
         )  # fmt: skip
         drawn = normal.truncated_draw(low - mean, high - mean, uniform)
     else:
@@ -451,8 +451,8 @@ def _draw(
 @triton.jit(do_not_specialize=OF_BATCH)
 def _expect(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
-    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility, at_low, at_high,
+    n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, utility, at_low, at_high,
 ):  # fmt: skip
     """Expected utilities of a piece in place of their means, and the densities at the ends."""
     piece = tl.program_id(0)
@@ -462,9 +462,9 @@ def _expect(
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
     mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
-    low, high = _ends(
-        answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
-        has_steps,
+    low, high = _bounds(
+        answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
+        has_gaps,
     )  # fmt: skip
     low_density, high_density, shift = normal.edge_densities(low - mean, high - mean)
     tl.store(utility + (e - base), (mean + shift).to(tl.float32), mask=here)
@@ -474,9 +474,9 @@ def _expect(
 
 @triton.jit(do_not_specialize=OF_BATCH)
 def _add_rest(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
-    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, utility,
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_bounds, stretch,
+    row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, utility,
 ):  # fmt: skip
     """Mean utilities of a piece in place of what factors add to them."""
     piece = tl.program_id(0)
@@ -558,8 +558,8 @@ def _units_on(a, uniform, units):
 @triton.jit(do_not_specialize=OF_BATCH)
 def _sum_log_levels(
     row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
-    n_ends, stretch, row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, mean, stretches, partial, n_stretches,
+    n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, mean, stretches, partial, n_stretches,
 ):  # fmt: skip
     """Log probabilities of a piece's levels, summed, for each stretch."""
     piece = tl.program_id(0)
@@ -568,8 +568,8 @@ def _sum_log_levels(
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
     at = _mean(e, base, i, here, mean, bias, offset, has_offset)
-    low = tl.load(thresholds + i * n_ends + answer, mask=here, other=0.0)
-    high = tl.load(thresholds + i * n_ends + answer + 1, mask=here, other=1.0)
+    low = tl.load(thresholds + i * n_bounds + answer, mask=here, other=0.0)
+    high = tl.load(thresholds + i * n_bounds + answer + 1, mask=here, other=1.0)
     for g in range(n_stretches):
         by = tl.load(stretches + g)
         value = tl.where(here, normal.log_mass(by * low - at, by * high - at), 0.0)
@@ -627,9 +627,9 @@ def _sum_columns(
 @triton.jit(do_not_specialize=["base"])
 def _sum_numbers(
     first_of, stop_of, entry_row, entry, base, level, utility,
-    at_low, at_high, row_weight, stretch, row_steps, n_row_steps,
-    partial, n_ends, is_weighted: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, clamped: tl.constexpr,
+    at_low, at_high, row_weight, stretch, row_gaps, n_row_gaps,
+    partial, n_bounds, is_weighted: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, clamped: tl.constexpr,
 ):  # fmt: skip
     """Expected utilities, answers, and what moves each threshold, summed over a piece."""
     piece = tl.program_id(0)
@@ -642,24 +642,24 @@ def _sum_numbers(
     if is_weighted:
         weight = tl.load(row_weight + row, mask=here, other=0.0).to(tl.float64)
     u = tl.load(utility + at, mask=here, other=0.0).to(tl.float64)
-    out = partial + piece.to(tl.int64) * (2 + n_ends)
+    out = partial + piece.to(tl.int64) * (2 + n_bounds)
     tl.store(out, tl.sum(weight * u))
     tl.store(out + 1, tl.sum(weight))
     if clamped:
         answer = tl.load(level + where, mask=here, other=0).to(tl.int32)
         low = weight * tl.load(at_low + at, mask=here, other=0.0).to(tl.float64)
         high = weight * tl.load(at_high + at, mask=here, other=0.0).to(tl.float64)
-        if has_steps:
-            for m in range(1, n_ends - 1):
+        if has_gaps:
+            for m in range(1, n_bounds - 1):
                 # A step moves every end above it.
                 moved = tl.where(m <= answer, high, 0.0) - tl.where(m < answer, low, 0.0)
-                step = tl.load(row_steps + row * n_row_steps + m, mask=here, other=0.0)
+                step = tl.load(row_gaps + row * n_row_gaps + m, mask=here, other=0.0)
                 step = tl.where(moved != 0.0, step.to(tl.float64), 0.0)
                 tl.store(out + 2 + m, tl.sum(step * moved))
         else:
             if has_stretch:
                 by = tl.load(stretch + row, mask=here, other=1.0).to(tl.float64)
                 low, high = by * low, by * high
-            for m in range(n_ends):
+            for m in range(n_bounds):
                 moved = tl.where(m == answer + 1, high, 0.0) - tl.where(m == answer, low, 0.0)
                 tl.store(out + 2 + m, tl.sum(moved))

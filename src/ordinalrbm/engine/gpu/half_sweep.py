@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 from ordinalrbm.engine import staged
-from ordinalrbm.engine.gaussian_state import Moments, Party, Prior, Shares, Turn
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, summed
@@ -32,11 +32,17 @@ _TILE, _FOR_DOUBTS = 2048, (64, 32)
 _ROWS = tl.constexpr(64)
 
 
-def renew(answers: Answers, this: Party, other: Party, prior: Prior, spread: bool = True) -> Any:
+def half_sweep(
+    answers: Answers,
+    this: FactorPosterior,
+    other: FactorPosterior,
+    prior: Prior,
+    spread: bool = True,
+) -> Any:
     """Renew the rows in place, given the columns; returns the variances of their steps."""
     with working_on(this.mean.device):
         seen: Any = facing(other)
-        return staged.renew(_THIS, answers, this, seen, prior, spread)
+        return staged.half_sweep(_THIS, answers, this, seen, prior, spread)
 
 
 class _Stages:
@@ -70,24 +76,24 @@ class Facing(NamedTuple):
     """The other party, its tables made ready for all stages of a half-sweep."""
 
     seen: _Seen
-    widths: torch.Tensor
+    gaps: torch.Tensor
     n_levels: torch.Tensor
 
 
-def facing(other: Party | Facing) -> Facing:
+def facing(other: FactorPosterior | Facing) -> Facing:
     """What rows face; the same if it is ready."""
     if isinstance(other, Facing):
         return other
     features, variance = padded(other.mean).clone(), padded(other.variance).clone()
     features[:, 0], variance[:, 0] = 1.0, 0.0
     bias, bias_variance = (part[:, 0].contiguous() for part in other[:2])
-    return Facing(_Seen(features, variance, bias, bias_variance), other.widths, other.n_levels)
+    return Facing(_Seen(features, variance, bias, bias_variance), other.gaps, other.n_levels)
 
 
 # ---- bias and factors -------------------------------------------------------------------------
 
 
-def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any]:
+def gather(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> tuple[Any, Any]:
     """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
     seen, pieces = facing(other).seen, answers.pieces
     at = _products(answers, seen, this.mean)
@@ -95,7 +101,7 @@ def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any]:
     partial = at.new_empty((pieces.n, 3 * width))
     if pieces.n:
         _set_pulls[(pieces.n,)](
-            *pieces[:3], *_levels_of(answers, this, other), seen.bias, at, this.widths.shape[1]
+            *pieces[:3], *_levels_of(answers, this, other), seen.bias, at, this.gaps.shape[1]
         )
         _gather[(pieces.n,)](
             *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
@@ -107,7 +113,7 @@ def gather(answers: Answers, this: Party, other: Party) -> tuple[Any, Any]:
 
 
 def apply(
-    answers: Answers, other: Party, ridge: torch.Tensor, direction: torch.Tensor
+    answers: Answers, other: FactorPosterior, ridge: torch.Tensor, direction: torch.Tensor
 ) -> torch.Tensor:
     """The system times a direction, as the answers have it."""
     seen = facing(other).seen
@@ -121,10 +127,10 @@ def _products(answers: Answers, seen: _Seen, vectors: torch.Tensor) -> torch.Ten
     return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
 
 
-def _levels_of(answers: Answers, this: Party, other: Party) -> tuple[Any, ...]:
+def _levels_of(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> tuple[Any, ...]:
     """What kernels need to know about the ends of an answer's level."""
     return (
-        answers.column, answers.level, this.widths, other.widths, this.n_levels, other.n_levels
+        answers.column, answers.level, this.gaps, other.gaps, this.n_levels, other.n_levels
     )  # fmt: skip
 
 
@@ -160,28 +166,28 @@ def _gather(
 
 
 @triton.jit
-def _ends(
-    level, row, i, widths, other_widths, n_levels,
-    other_n_levels, n_steps, here,
+def _bounds(
+    level, row, i, gaps, other_gaps, n_levels,
+    other_n_levels, n_cutpoints, here,
 ):  # fmt: skip
     """Ends of the levels of some answers of a row; see :mod:`ordinalrbm.engine.ends`."""
-    own, others = widths + row * n_steps, other_widths + i * n_steps
+    own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
     end = tl.load(own) + tl.load(others, mask=here, other=0.0)
     low = tl.where(level == 0, float("-inf"), end)
     high = end
-    for m in range(1, n_steps):
+    for m in range(1, n_cutpoints):
         low = tl.where(level == m, end, low)
         end += tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
         high = tl.where(level == m, end, high)
-    low = tl.where(level == n_steps, end, low)
+    low = tl.where(level == n_cutpoints, end, low)
     most = tl.minimum(tl.load(n_levels + row), tl.load(other_n_levels + i, mask=here, other=2))
     return low, tl.where(level == most - 1, float("inf"), high)
 
 
 @triton.jit
 def _set_pulls(
-    row_of, first_of, stop_of, column, level, widths, other_widths, n_levels, other_n_levels, bias,
-    at, n_steps,
+    row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
+    at, n_cutpoints,
 ):  # fmt: skip
     """How far the expected utility of every answer is from its mean, in place of products."""
     piece = tl.program_id(0)
@@ -192,7 +198,9 @@ def _set_pulls(
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
     mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
     mean = mean.to(tl.float64)
-    low, high = _ends(answer, row, i, widths, other_widths, n_levels, other_n_levels, n_steps, here)
+    low, high = _bounds(
+        answer, row, i, gaps, other_gaps, n_levels, other_n_levels, n_cutpoints, here
+    )
     _, _, pull = normal.edge_densities(low - mean, high - mean)
     tl.store(at + e, pull.to(tl.float32), mask=here)
 
@@ -200,36 +208,38 @@ def _set_pulls(
 # ---- widths -----------------------------------------------------------------------------------
 
 
-def width_sums(answers: Answers, this: Party, other: Party, rows: slice) -> Any:
+def width_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, rows: slice) -> Any:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
-    n_steps, answers, seen = this.widths.shape[1], answers.of_rows(rows), facing(other).seen
+    n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other).seen
     pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
     at = _products(answers, seen, this.mean)
     doubt = torch.empty_like(at)
-    partial = torch.zeros((pieces.n, n_steps**2), dtype=torch.float64, device=at.device)
+    partial = torch.zeros((pieces.n, n_cutpoints**2), dtype=torch.float64, device=at.device)
     if pieces.n:
         _set_doubts[(pieces.n,)](
             *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
             seen.variance, width, doubt, *_FOR_DOUBTS,
         )  # fmt: skip
-        _sum_widths[(pieces.n,)](
+        _sum_gaps[(pieces.n,)](
             *pieces[:3], *_levels_of(answers, this, other), seen.bias, seen.bias_variance, at,
-            doubt, partial, n_steps,
+            doubt, partial, n_cutpoints,
         )  # fmt: skip
-    return summed(partial, pieces).view(-1, n_steps, n_steps)
+    return summed(partial, pieces).view(-1, n_cutpoints, n_cutpoints)
 
 
-def move_widths(this: Party, prior: Prior, system: torch.Tensor, rows: slice) -> torch.Tensor:
+def move_gaps(
+    this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
+) -> torch.Tensor:
     """One Newton step on the log widths of some rows; returns their variances."""
-    n_steps = system.shape[1]
-    precision = array(prior.steps_precision, system)
-    steps, widths = this.steps[rows], this.widths[rows]
-    system[:, 1:, 0] += precision[1:] * (prior.steps[rows] - steps)[:, 1:]
+    n_cutpoints = system.shape[1]
+    precision = array(prior.cutpoints_precision, system)
+    cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
+    system[:, 1:, 0] += precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
     system.diagonal(dim1=1, dim2=2)[:, 1:] += precision[1:]
-    variance = torch.zeros_like(steps)
-    grid = (triton.cdiv(len(steps), _ROWS.value),)
-    _newton[grid](system, steps, variance, len(steps), n_steps)
-    widths[:, 1:] = torch.exp(steps[:, 1:])
+    variance = torch.zeros_like(cutpoints)
+    grid = (triton.cdiv(len(cutpoints), _ROWS.value),)
+    _newton[grid](system, cutpoints, variance, len(cutpoints), n_cutpoints)
+    gaps[:, 1:] = torch.exp(cutpoints[:, 1:])
     return variance
 
 
@@ -259,9 +269,9 @@ def _set_doubts(
 
 
 @triton.jit
-def _sum_widths(
-    row_of, first_of, stop_of, column, level, widths, other_widths, n_levels, other_n_levels, bias,
-    bias_variance, at, doubt, partial, n_steps,
+def _sum_gaps(
+    row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
+    bias_variance, at, doubt, partial, n_cutpoints,
 ):  # fmt: skip
     """A piece's slope and curvature by the log widths; see the CPU engine."""
     piece = tl.program_id(0)
@@ -274,7 +284,9 @@ def _sum_widths(
     unknown = tl.load(doubt + e, mask=here, other=0.0)
     unknown += tl.load(bias_variance + i, mask=here, other=0.0)
     mean, scale = mean.to(tl.float64), 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))
-    low, high = _ends(answer, row, i, widths, other_widths, n_levels, other_n_levels, n_steps, here)
+    low, high = _bounds(
+        answer, row, i, gaps, other_gaps, n_levels, other_n_levels, n_cutpoints, here
+    )
     low, high = (low - mean) * scale, (high - mean) * scale
     at_low, at_high, _ = normal.edge_densities(low, high)
     is_last = high == float("inf")
@@ -282,78 +294,78 @@ def _sum_widths(
     at_high = tl.where(is_last, 0.0, at_high)
     curved_low = tl.where(answer > 0, at_low * (at_low - low), 0.0)
     curved_high = tl.where(is_last, 0.0, at_high * (at_high + high))
-    own, others = widths + row * n_steps, other_widths + i * n_steps
-    out = partial + piece.to(tl.int64) * n_steps * n_steps
-    for m in range(1, n_steps):
+    own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
+    out = partial + piece.to(tl.int64) * n_cutpoints * n_cutpoints
+    for m in range(1, n_cutpoints):
         # An end moves with every width below it.
         wide = scale * tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
         below = tl.where(here & (m < answer), wide, 0.0)
         above = tl.where(here & (m <= answer) & (is_last == 0), wide, 0.0)
-        tl.store(out + m * n_steps, tl.sum(at_high * above - at_low * below))
+        tl.store(out + m * n_cutpoints, tl.sum(at_high * above - at_low * below))
         for c in range(1, m + 1):
             wide = scale * tl.load(own + c) * tl.load(others + c, mask=here, other=0.0)
             other_below = tl.where(c < answer, wide, 0.0)
             other_above = tl.where((c <= answer) & (is_last == 0), wide, 0.0)
             curved = curved_low * below * other_below + curved_high * above * other_above
             curved -= at_low * at_high * (below * other_above + above * other_below)
-            tl.store(out + m * n_steps + c, tl.sum(curved))
+            tl.store(out + m * n_cutpoints + c, tl.sum(curved))
 
 
 @triton.jit
-def _newton(system, steps, variance, n_rows, n_steps):
+def _newton(system, cutpoints, variance, n_rows, n_cutpoints):
     """Solve each row's small system by Cholesky's method, a row per thread; it is used up.
 
     As the CPU engine does it, with the slopes in column 0 and row 0 as working memory.
     """
     row = (tl.program_id(0) * _ROWS + tl.arange(0, _ROWS)).to(tl.int64)
     here = row < n_rows
-    at = system + row * n_steps * n_steps
-    for a in range(1, n_steps):
+    at = system + row * n_cutpoints * n_cutpoints
+    for a in range(1, n_cutpoints):
         for c in range(1, a + 1):
-            rest = tl.load(at + a * n_steps + c, mask=here, other=1.0)
+            rest = tl.load(at + a * n_cutpoints + c, mask=here, other=1.0)
             for k in range(1, c):
-                rest -= tl.load(at + a * n_steps + k, mask=here, other=0.0) * tl.load(
-                    at + c * n_steps + k, mask=here, other=0.0
+                rest -= tl.load(at + a * n_cutpoints + k, mask=here, other=0.0) * tl.load(
+                    at + c * n_cutpoints + k, mask=here, other=0.0
                 )
             if a == c:
                 rest = tl.sqrt(rest)
             else:
-                rest = rest / tl.load(at + c * n_steps + c, mask=here, other=1.0)
-            tl.store(at + a * n_steps + c, rest, mask=here)
-    for a in range(1, n_steps):
-        slope = tl.load(at + a * n_steps, mask=here, other=0.0)
+                rest = rest / tl.load(at + c * n_cutpoints + c, mask=here, other=1.0)
+            tl.store(at + a * n_cutpoints + c, rest, mask=here)
+    for a in range(1, n_cutpoints):
+        slope = tl.load(at + a * n_cutpoints, mask=here, other=0.0)
         for c in range(1, a):
-            slope -= tl.load(at + a * n_steps + c, mask=here, other=0.0) * tl.load(
-                at + c * n_steps, mask=here, other=0.0
+            slope -= tl.load(at + a * n_cutpoints + c, mask=here, other=0.0) * tl.load(
+                at + c * n_cutpoints, mask=here, other=0.0
             )
-        slope = slope / tl.load(at + a * n_steps + a, mask=here, other=1.0)
-        tl.store(at + a * n_steps, slope, mask=here)
-    for back in range(1, n_steps):
-        a = n_steps - back
-        slope = tl.load(at + a * n_steps, mask=here, other=0.0)
-        for c in range(a + 1, n_steps):
-            slope -= tl.load(at + c * n_steps + a, mask=here, other=0.0) * tl.load(
-                at + c * n_steps, mask=here, other=0.0
+        slope = slope / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
+        tl.store(at + a * n_cutpoints, slope, mask=here)
+    for back in range(1, n_cutpoints):
+        a = n_cutpoints - back
+        slope = tl.load(at + a * n_cutpoints, mask=here, other=0.0)
+        for c in range(a + 1, n_cutpoints):
+            slope -= tl.load(at + c * n_cutpoints + a, mask=here, other=0.0) * tl.load(
+                at + c * n_cutpoints, mask=here, other=0.0
             )
-        slope = slope / tl.load(at + a * n_steps + a, mask=here, other=1.0)
-        tl.store(at + a * n_steps, slope, mask=here)
-        step = tl.load(steps + row * n_steps + a, mask=here, other=0.0)
+        slope = slope / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
+        tl.store(at + a * n_cutpoints, slope, mask=here)
+        step = tl.load(cutpoints + row * n_cutpoints + a, mask=here, other=0.0)
         step += tl.minimum(tl.maximum(slope, -_LARGEST_MOVE), _LARGEST_MOVE)
-        tl.store(steps + row * n_steps + a, step, mask=here)
-    for b in range(1, n_steps):
+        tl.store(cutpoints + row * n_cutpoints + a, step, mask=here)
+    for b in range(1, n_cutpoints):
         total = tl.zeros((_ROWS,), dtype=tl.float64)
-        for a in range(b, n_steps):
+        for a in range(b, n_cutpoints):
             rest = tl.zeros((_ROWS,), dtype=tl.float64)
             if a == b:
                 rest += 1.0
             for c in range(b, a):
-                rest -= tl.load(at + a * n_steps + c, mask=here, other=0.0) * tl.load(
+                rest -= tl.load(at + a * n_cutpoints + c, mask=here, other=0.0) * tl.load(
                     at + c, mask=here, other=0.0
                 )
-            rest = rest / tl.load(at + a * n_steps + a, mask=here, other=1.0)
+            rest = rest / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
             tl.store(at + a, rest, mask=here)
             total += rest * rest
-        tl.store(variance + row * n_steps + b, total, mask=here)
+        tl.store(variance + row * n_cutpoints + b, total, mask=here)
 
 
 # ---- sums over a party, and what is made of them ----------------------------------------------
@@ -364,14 +376,14 @@ def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)
 
 
-def party_on(party: Party, device: torch.device) -> Party:
+def posterior_on(posterior: FactorPosterior, device: torch.device) -> FactorPosterior:
     """A party on a device."""
-    return Party(*(tensor(part, device) for part in party))
+    return FactorPosterior(*(tensor(part, device) for part in posterior))
 
 
-def moments(party: Party) -> Moments:
+def moments(posterior: FactorPosterior) -> Moments:
     """Sums over a party, in float64."""
-    mean, variance = party.mean, party.variance
+    mean, variance = posterior.mean, posterior.variance
     width = mean.shape[1]
     products = (mean.T @ mean).double()
     sums = torch.cat([products, mean.double().sum(0)[None], variance.double().sum(0)[None]])
@@ -379,48 +391,54 @@ def moments(party: Party) -> Moments:
     return Moments(len(mean), found[width], found[:width], found[width + 1])
 
 
-def agreed(*turns: Turn) -> tuple[Turn, ...]:
+def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
     """The turns that all processes take: those of the only one."""
-    return turns
+    return rotations
 
 
-def turned(party: Party, turn: Turn) -> Party:
+def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
     """The party in other axes."""
-    matrix, shift, squares = (array(part.astype(np.float32), party.mean) for part in turn)
-    mean = torch.addmm(shift, party.mean, matrix)
-    return party._replace(mean=mean, variance=party.variance @ squares)
+    matrix, shift, squares = (array(part.astype(np.float32), posterior.mean) for part in rotation)
+    mean = torch.addmm(shift, posterior.mean, matrix)
+    return posterior._replace(mean=mean, variance=posterior.variance @ squares)
 
 
 def step_squares(
-    party: Party, prior: Prior, steps_variance: torch.Tensor
+    posterior: FactorPosterior, prior: Prior, cutpoints_variance: torch.Tensor
 ) -> tuple[float, np.ndarray]:
     """How many there are, and expected squares of how far steps are from where they are drawn."""
-    squares = (party.steps - prior.steps) ** 2 + steps_variance
+    squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
     return len(squares), squares.sum(0).cpu().numpy()
 
 
-def shares(party: Party, n_levels: int | None = None) -> Shares:
+def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
     """Sums over a party, or over those of it with so many levels."""
-    some = _alike(party, n_levels)
-    numbers = torch.cat([some.double(), party.mean[:, :1].double(), party.steps], dim=1)
+    some = _alike(posterior, n_levels)
+    numbers = torch.cat([some.double(), posterior.mean[:, :1].double(), posterior.cutpoints], dim=1)
     found = torch.where(some, numbers, 0.0).sum(0).cpu().numpy()
     return Shares(found[0], found[1], found[2:])
 
 
-def shift(party: Party, bias: float, steps: np.ndarray, n_levels: int | None = None) -> None:
+def shift(
+    posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
+) -> None:
     """Add to biases and steps, of all or of those with so many levels; in place."""
-    some = _alike(party, n_levels)
-    party.mean[:, :1] += torch.where(some, np.float32(bias).item(), 0.0)
-    party.steps[:] += torch.where(some, array(steps, party.steps), 0.0)
-    party.widths[:] = torch.exp(party.steps)
-    party.widths[:, :1] = party.steps[:, :1]
+    some = _alike(posterior, n_levels)
+    posterior.mean[:, :1] += torch.where(some, np.float32(bias).item(), 0.0)
+    posterior.cutpoints[:] += torch.where(some, array(cutpoints, posterior.cutpoints), 0.0)
+    posterior.gaps[:] = torch.exp(posterior.cutpoints)
+    posterior.gaps[:, :1] = posterior.cutpoints[:, :1]
 
 
-def draw_towards(prior: Prior, party: Party, steps: np.ndarray, n_levels: int) -> None:
+def draw_towards(
+    prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
+) -> None:
     """Let the steps of those with so many levels be drawn towards these; in place."""
-    prior.steps[:] = torch.where(_alike(party, n_levels), array(steps, prior.steps), prior.steps)
+    prior.cutpoints[:] = torch.where(
+        _alike(posterior, n_levels), array(cutpoints, prior.cutpoints), prior.cutpoints
+    )
 
 
-def _alike(party: Party, n_levels: int | None) -> torch.Tensor:
-    chosen = party.n_levels[:, None]
+def _alike(posterior: FactorPosterior, n_levels: int | None) -> torch.Tensor:
+    chosen = posterior.n_levels[:, None]
     return chosen >= 0 if n_levels is None else chosen == int(n_levels)

@@ -70,10 +70,10 @@ def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
     >>> [(rows.start, rows.stop) for rows in row_blocks(np.array([2, 2, 9, 1, 3]), 4)]
     [(0, 2), (2, 3), (3, 5)]
     """
-    ends, blocks, start = np.cumsum(cost), [], 0
-    while start < ends.size:
-        before = ends[start - 1] if start else 0
-        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
+    bounds, blocks, start = np.cumsum(cost), [], 0
+    while start < bounds.size:
+        before = bounds[start - 1] if start else 0
+        stop = max(int(np.searchsorted(bounds, before + most, side="right")), start + 1)
         blocks.append(slice(start, stop))
         start = stop
     return blocks

@@ -48,16 +48,16 @@ def pulls(
 
 
 def width_sums(
-    on: DeviceSide, mean: torch.Tensor, column_widths: torch.Tensor, row_widths: torch.Tensor
+    on: DeviceSide, mean: torch.Tensor, column_gaps: torch.Tensor, row_gaps: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(rows, M) slopes of the log widths, and how strongly each is told; the first is no width."""
-    n_steps, pieces = row_widths.shape[1], on.rows
-    partial = torch.zeros((pieces.n, 2 * n_steps), dtype=torch.float64, device=mean.device)
+    n_cutpoints, pieces = row_gaps.shape[1], on.rows
+    partial = torch.zeros((pieces.n, 2 * n_cutpoints), dtype=torch.float64, device=mean.device)
     gibbs._launch(
-        _sum_moves, gibbs._part(on, whole(on)), *gibbs._answers_of(on), mean, column_widths,
-        row_widths, partial, n_steps,
+        _sum_moves, gibbs._part(on, whole(on)), *gibbs._answers_of(on), mean, column_gaps,
+        row_gaps, partial, n_cutpoints,
     )  # fmt: skip
-    slope, curvature = summed(partial, pieces).split(n_steps, dim=1)
+    slope, curvature = summed(partial, pieces).split(n_cutpoints, dim=1)
     return slope, curvature
 
 
@@ -78,9 +78,9 @@ def squares(
 
 @triton.jit
 def _set_pulls(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
-    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, mean, pull, information, least,
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_bounds, stretch,
+    row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, mean, pull, information, least,
 ):  # fmt: skip
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -88,9 +88,9 @@ def _set_pulls(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    low, high = gibbs._ends(
-        answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
-        has_steps,
+    low, high = gibbs._bounds(
+        answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
+        has_gaps,
     )  # fmt: skip
     at = tl.load(mean + e, mask=here, other=0.0)
     low, high = tl.maximum(low - at, -_FAR), tl.minimum(high - at, _FAR)
@@ -103,9 +103,9 @@ def _set_pulls(
 
 @triton.jit
 def _sum_moves(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_ends, stretch,
-    row_steps, n_row_steps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_steps: tl.constexpr, mean, column_widths, row_widths, partial, n_steps,
+    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_bounds, stretch,
+    row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
+    has_gaps: tl.constexpr, mean, column_gaps, own_gaps, partial, n_cutpoints,
 ):  # fmt: skip
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
@@ -113,21 +113,21 @@ def _sum_moves(
     here = e < tl.load(stop_of + piece)
     i = tl.load(column + e, mask=here, other=0).to(tl.int64)
     answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    low, high = gibbs._ends(
-        answer, row, i, here, thresholds, n_ends, stretch, row_steps, n_row_steps, has_stretch,
-        has_steps,
+    low, high = gibbs._bounds(
+        answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
+        has_gaps,
     )  # fmt: skip
     at = tl.load(mean + e, mask=here, other=0.0)
     at_low, at_high, _ = normal.edge_densities(low - at, high - at)
-    out = partial + piece.to(tl.int64) * 2 * n_steps
-    for m in range(1, n_steps):
+    out = partial + piece.to(tl.int64) * 2 * n_cutpoints
+    for m in range(1, n_cutpoints):
         # An end moves with every width below it.
-        wide = tl.load(column_widths + i * n_steps + m, mask=here, other=0.0)
-        wide = wide * tl.load(row_widths + row * n_steps + m)
+        wide = tl.load(column_gaps + i * n_cutpoints + m, mask=here, other=0.0)
+        wide = wide * tl.load(own_gaps + row * n_cutpoints + m)
         share = wide * (at_high - tl.where(m < answer, at_low, 0.0))
         share = tl.where(here & (m <= answer), share, 0.0)
         tl.store(out + m, tl.sum(share))
-        tl.store(out + n_steps + m, tl.sum(share * share))
+        tl.store(out + n_cutpoints + m, tl.sum(share * share))
 
 
 @triton.jit

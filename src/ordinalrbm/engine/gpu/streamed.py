@@ -16,25 +16,39 @@ import torch
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import memory
-from ordinalrbm.engine.gaussian_state import Party, Prior
-from ordinalrbm.engine.gpu import half_sweep
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.gpu import half_sweep as resident
 from ordinalrbm.engine.gpu.half_sweep import (
-    agreed,
     array,
+    broadcast,
     draw_towards,
     library,
     moments,
-    move_widths,
+    move_gaps,
+    rotate,
     shares,
     shift,
     step_squares,
-    turned,
 )
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
 
 __all__ = [
-    "agreed", "apply", "array", "draw_towards", "gather", "library", "moments", "move_widths",
-    "planned", "renew", "shares", "shift", "step_squares", "streamed", "turned", "width_sums",
+    "apply",
+    "array",
+    "broadcast",
+    "draw_towards",
+    "gather",
+    "half_sweep",
+    "library",
+    "moments",
+    "move_gaps",
+    "planned",
+    "rotate",
+    "shares",
+    "shift",
+    "step_squares",
+    "streamed",
+    "width_sums",
 ]  # fmt: skip
 
 # Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums
@@ -49,22 +63,22 @@ _CHUNK = 2**24
 # ---- the same functions as for answers that are on the device ---------------------------------
 
 
-def renew(
-    answers: Streamed, this: Party, other: Any, prior: Prior, spread: bool = True
+def half_sweep(
+    answers: Streamed, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
 ) -> torch.Tensor:
     """Renew the rows in place, given the columns; returns the variances of their steps."""
-    other = half_sweep.facing(other)
-    found = [0.0 * this.steps[:0]]
+    other = resident.facing(other)
+    found = [0.0 * this.cutpoints[:0]]
     for rows, there in answers.blocks():
-        own = prior._replace(steps=prior.steps[rows])
-        found.append(half_sweep.renew(there, _some(this, rows), other, own, spread))
+        own = prior._replace(cutpoints=prior.cutpoints[rows])
+        found.append(resident.half_sweep(there, _some(this, rows), other, own, spread))
     return torch.cat(found)
 
 
-def gather(answers: Streamed, this: Party, other: Any) -> tuple[Any, ...]:
+def gather(answers: Streamed, this: FactorPosterior, other: Any) -> tuple[Any, ...]:
     """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
-    other = half_sweep.facing(other)
-    found = [half_sweep.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
+    other = resident.facing(other)
+    found = [resident.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
     return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
 
 
@@ -72,26 +86,26 @@ def apply(
     answers: Streamed, other: Any, ridge: torch.Tensor, direction: torch.Tensor
 ) -> torch.Tensor:
     """The system times a direction, as the answers have it."""
-    other = half_sweep.facing(other)
+    other = resident.facing(other)
     return torch.cat(
         [
-            half_sweep.apply(there, other, ridge[rows], direction[rows])
+            resident.apply(there, other, ridge[rows], direction[rows])
             for rows, there in answers.blocks()
         ]
     )
 
 
-def width_sums(answers: Streamed, this: Party, other: Any, rows: slice) -> torch.Tensor:
+def width_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
-    other, found = half_sweep.facing(other), []
+    other, found = resident.facing(other), []
     for block, there in answers.blocks(rows):
         wanted = slice(max(rows.start - block.start, 0), min(rows.stop, block.stop) - block.start)
-        found.append(half_sweep.width_sums(there, _some(this, block), other, wanted))
+        found.append(resident.width_sums(there, _some(this, block), other, wanted))
     return torch.cat(found)
 
 
-def _some(party: Party, rows: slice) -> Party:
-    return Party(*(part[rows] for part in party))
+def _some(posterior: FactorPosterior, rows: slice) -> FactorPosterior:
+    return FactorPosterior(*(part[rows] for part in posterior))
 
 
 # ---- answers on the host ----------------------------------------------------------------------

@@ -138,7 +138,7 @@ class Batch(NamedTuple):
     stop: int
     seed: int
     sweep: int
-    steps: int
+    cutpoints: int
 
 
 class _Phases(NamedTuple):
@@ -237,15 +237,15 @@ def _epochs(observations: Observations, settings: Settings) -> Iterator[Multinom
     parameters, usual_bias = _initial(observations, settings, rng)
     moments = (_zeros_like(parameters), _zeros_like(parameters))
     average = _zeros_like(parameters)
-    n_steps, epoch = 0, 0
+    n_cutpoints, epoch = 0, 0
     while True:
         epoch += 1
         for batch in _batches(observations.n_rows, epoch, settings):
             uphill = gradient(table, parameters, batch)
             share = (batch.stop - batch.start) / observations.n_rows
             _add_prior(uphill, parameters, usual_bias, table.n_levels, share, settings)
-            n_steps += 1
-            _ascend(parameters, uphill, moments, n_steps, settings.learning_rate)
+            n_cutpoints += 1
+            _ascend(parameters, uphill, moments, n_cutpoints, settings.learning_rate)
         newest = 1.0 / min(epoch, settings.averaged_epochs)
         for mean, now in zip(average, parameters, strict=True):
             mean += f32(newest) * (now - mean)
@@ -272,10 +272,10 @@ def _fill_unseen(parameters: Parameters, table: Table) -> None:
 
 def _batches(n_rows: int, epoch: int, settings: Settings) -> Iterator[Batch]:
     starts = np.arange(0, n_rows, settings.batch_size)
-    steps = 1 + ((epoch - 1) // settings.epochs_per_step if settings.epochs_per_step else 0)
+    cutpoints = 1 + ((epoch - 1) // settings.epochs_per_step if settings.epochs_per_step else 0)
     for start in np.random.default_rng([settings.seed, epoch]).permutation(starts):
         stop = min(int(start) + settings.batch_size, n_rows)
-        yield Batch(int(start), stop, settings.seed, epoch, steps)
+        yield Batch(int(start), stop, settings.seed, epoch, cutpoints)
 
 
 def _initial(
@@ -349,10 +349,12 @@ def _pull_to_common(gradient: Any, weights: Any, common: Any, n_levels: Any, str
 
 def _ascend(
     parameters: Parameters, uphill: Parameters, moments: tuple[Parameters, Parameters],
-    n_steps: int, rate: float,
+    n_cutpoints: int, rate: float,
 ) -> None:  # fmt: skip
     """One step of Adam, in place; ``n_steps`` counts from one."""
-    scale = f32(rate * np.sqrt(1.0 - _SECOND_DECAY**n_steps) / (1.0 - _FIRST_DECAY**n_steps))
+    scale = f32(
+        rate * np.sqrt(1.0 - _SECOND_DECAY**n_cutpoints) / (1.0 - _FIRST_DECAY**n_cutpoints)
+    )
     for part, slope, first, second in zip(parameters, uphill, *moments, strict=True):
         _adam(part.reshape(-1), slope.reshape(-1), first.reshape(-1), second.reshape(-1), scale)
 
@@ -385,7 +387,7 @@ def gradient(table: Table, parameters: Parameters, batch: Batch) -> Parameters:
     key0, key1 = split_seed(batch.seed)
     _row_pass(
         table, parameters, batch.start, batch.stop, key0, key1, np.uint64(batch.sweep),
-        batch.steps, _scratch(table, parameters, batch), phases,
+        batch.cutpoints, _scratch(table, parameters, batch), phases,
     )  # fmt: skip
     result = _zeros_like(parameters)
     _column_pass(table, batch.start, batch.stop, phases, result)
@@ -414,18 +416,18 @@ def _scratch(table: Table, parameters: Parameters, batch: Batch) -> _Scratch:
 @compiled(parallel=True)
 def _row_pass(
     table: Any, parameters: Any, start: Any, stop: Any, key0: Any, key1: Any, sweep: Any,
-    steps: Any, scratch: Any, phases: Any,
+    cutpoints: Any, scratch: Any, phases: Any,
 ) -> None:  # fmt: skip
     for row in prange(start, stop):
         _sweep_row(
-            table, parameters, start, np.int64(row), key0, key1, sweep, steps, scratch, phases
+            table, parameters, start, np.int64(row), key0, key1, sweep, cutpoints, scratch, phases
         )
 
 
 @inlined
 def _sweep_row(
     table: Any, parameters: Any, start: Any, row: Any, key0: Any, key1: Any, sweep: Any,
-    steps: Any, scratch: Any, phases: Any,
+    cutpoints: Any, scratch: Any, phases: Any,
 ) -> None:  # fmt: skip
     thread = numba.get_thread_id()
     probability, drawn = scratch.probability[thread], scratch.drawn[thread]
@@ -438,7 +440,7 @@ def _sweep_row(
     _factor_probabilities(parameters, column, answer, probability)
     for k in range(drawn.size):
         phases.data_factors[row - start, k] = probability[k]
-    for step in range(steps):
+    for step in range(cutpoints):
         _fill_uniforms(uniform, drawn.size, row, sweep, _FACTORS | (step << 8), key0, key1)
         for k in range(drawn.size):
             drawn[k] = _HALF if uniform[k] < probability[k] else -_HALF

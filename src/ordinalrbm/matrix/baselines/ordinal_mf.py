@@ -25,7 +25,7 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import ends, normal, thresholds
+from ordinalrbm.engine import normal, thresholds
 from ordinalrbm.matrix.baselines.factors import (
     SMALLEST_PRECISION,
     Effects,
@@ -104,7 +104,7 @@ class Widths(NamedTuple):
     @classmethod
     def from_stored(cls, stored: Stored, n: int, width: int) -> Widths:
         """What a file says of so many rows."""
-        most = thresholds.LARGEST_STEP
+        most = thresholds.LARGEST_CUTPOINT
         return cls(
             stored.parameter("step", np.float64, (n, width), high=most),
             stored.parameter("centre", np.float64, (n, width), high=most),
@@ -129,21 +129,21 @@ class OrdinalMF(NamedTuple):
 
     rows: Effects
     columns: Effects
-    row_widths: Widths
-    column_widths: Widths
+    row_gaps: Widths
+    column_gaps: Widths
     n_levels: np.ndarray
     posterior: Posterior
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> OrdinalMF:
         """The model of a file whose columns are on scales of so many levels."""
-        width = thresholds.n_steps(n_levels)
+        width = thresholds.n_cutpoints(n_levels)
         rows = Effects.from_stored(stored.under("rows."), n_rows)
         return cls(
             rows=rows,
             columns=Effects.from_stored(stored.under("columns."), n_levels.size, rows.n_factors),
-            row_widths=Widths.from_stored(stored.under("row_widths."), n_rows, width),
-            column_widths=Widths.from_stored(stored.under("column_widths."), n_levels.size, width),
+            row_gaps=Widths.from_stored(stored.under("row_gaps."), n_rows, width),
+            column_gaps=Widths.from_stored(stored.under("column_gaps."), n_levels.size, width),
             n_levels=n_levels,
             posterior=stored.choice("posterior", get_args(Posterior)),
         )
@@ -222,13 +222,13 @@ def fold_in_rows(model: OrdinalMF, observations: Observations) -> tuple[Effects,
     answers, _ = answers_of(observations)
     n_rows = observations.n_rows
     rows = no_effects(n_rows, model.rows.precision)
-    none = np.zeros((n_rows, model.row_widths.precision.size))
-    widths = Widths(none, none, model.row_widths.precision)
+    none = np.zeros((n_rows, model.row_gaps.precision.size))
+    gaps = Widths(none, none, model.row_gaps.precision)
     for _ in range(_FOLD_IN_SWEEPS):
-        pull = _pull(answers, rows, model.columns, widths, model.column_widths)
+        pull = _pull(answers, rows, model.columns, gaps, model.column_gaps)
         rows = improved(answers.view, rows, model.columns, pull, 1.0, model.posterior)
-        widths, _ = moved_widths(answers, rows, model.columns, widths, model.column_widths)
-    return rows, widths
+        gaps, _ = moved_gaps(answers, rows, model.columns, gaps, model.column_gaps)
+    return rows, gaps
 
 
 def predict_proba(model: OrdinalMF, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -239,8 +239,8 @@ def predict_proba(model: OrdinalMF, rows: np.ndarray, columns: np.ndarray) -> np
     )  # fmt: skip
     # One more line for those nobody has seen: the prior's mean, on the longest scale.
     longest = int(model.n_levels.argmax())
-    row_step = np.vstack([model.row_widths.step, np.zeros(model.row_widths.step.shape[1])])
-    column_step = np.vstack([model.column_widths.step, model.column_widths.centre[longest]])
+    row_step = np.vstack([model.row_gaps.step, np.zeros(model.row_gaps.step.shape[1])])
+    column_step = np.vstack([model.column_gaps.step, model.column_gaps.centre[longest]])
     n_levels = np.append(model.n_levels, model.n_levels[longest])
     result = np.zeros((len(rows), int(n_levels[-1])))
     _fill_masses(rows, columns, mean, variance, row_step, column_step, n_levels, result)
@@ -254,37 +254,37 @@ def _epochs(observations: Observations, settings: Settings) -> Iterator[OrdinalM
     model = _initial(observations, settings)
     of_rows, of_columns = answers_of(observations)
     while True:
-        sides = (model.rows, model.columns, model.row_widths, model.column_widths)
-        rows, columns, row_widths, column_widths = _half_sweep(of_rows, *sides, settings.posterior)
-        columns, rows, column_widths, row_widths = _half_sweep(
-            of_columns, columns, rows, column_widths, row_widths, settings.posterior
+        sides = (model.rows, model.columns, model.row_gaps, model.column_gaps)
+        rows, columns, row_gaps, column_gaps = _half_sweep(of_rows, *sides, settings.posterior)
+        columns, rows, column_gaps, row_gaps = _half_sweep(
+            of_columns, columns, rows, column_gaps, row_gaps, settings.posterior
         )
-        renewed = (rows, columns, row_widths, column_widths)
-        model = _with_common_steps(OrdinalMF(*renewed, model.n_levels, settings.posterior))
+        renewed = (rows, columns, row_gaps, column_gaps)
+        model = _with_common_cutpoints(OrdinalMF(*renewed, model.n_levels, settings.posterior))
         yield model
 
 
 def _half_sweep(
-    answers: Answers, this: Effects, other: Effects, widths: Widths, other_widths: Widths,
+    answers: Answers, this: Effects, other: Effects, gaps: Widths, other_gaps: Widths,
     posterior: Posterior,
 ) -> tuple[Effects, Effects, Widths, Widths]:  # fmt: skip
     """Renew biases, factors and widths of one side."""
-    pull = _pull(answers, this, other, widths, other_widths)
+    pull = _pull(answers, this, other, gaps, other_gaps)
     this, other = half_sweep(answers.view, this, other, pull, 1.0, posterior)
-    widths, variance = moved_widths(answers, this, other, widths, other_widths)
+    gaps, variance = moved_gaps(answers, this, other, gaps, other_gaps)
     if posterior == "variational":
-        square = (widths.step - widths.centre) ** 2 + variance
-        widths = widths._replace(precision=learnt_precision(square))
-    return this, other, widths, other_widths
+        square = (gaps.step - gaps.centre) ** 2 + variance
+        gaps = gaps._replace(precision=learnt_precision(square))
+    return this, other, gaps, other_gaps
 
 
-def _with_common_steps(model: OrdinalMF) -> OrdinalMF:
+def _with_common_cutpoints(model: OrdinalMF) -> OrdinalMF:
     """Renew the common steps of each scale, and move into them what all biases share.
 
     What all rows have in common belongs to the columns, so that a row of zeros is the usual one.
     Distributions stay as they are.
     """
-    kappa, tau = model.row_widths.step, model.column_widths.step.copy()
+    kappa, tau = model.row_gaps.step, model.column_gaps.step.copy()
     row_mean, column_mean = model.rows.mean.copy(), model.columns.mean.copy()
     centre = np.empty_like(tau)
     tau += kappa.mean(axis=0)
@@ -299,8 +299,8 @@ def _with_common_steps(model: OrdinalMF) -> OrdinalMF:
     return model._replace(
         rows=model.rows._replace(mean=row_mean),
         columns=model.columns._replace(mean=column_mean),
-        row_widths=model.row_widths._replace(step=kappa - kappa.mean(axis=0)),
-        column_widths=model.column_widths._replace(step=tau, centre=centre),
+        row_gaps=model.row_gaps._replace(step=kappa - kappa.mean(axis=0)),
+        column_gaps=model.column_gaps._replace(step=tau, centre=centre),
     )
 
 
@@ -309,29 +309,31 @@ def _initial(observations: Observations, settings: Settings) -> OrdinalMF:
     rows, columns = start_both(
         observations, settings.n_factors, settings.bias_precision, factor_precision, settings.seed
     )
-    step = _marginal_steps(observations)
+    step = _marginal_cutpoints(observations)
     precision = np.full(step.shape[1], settings.width_precision)
     none = np.zeros((observations.n_rows, step.shape[1]))
     return OrdinalMF(
         rows=rows,
         columns=columns,
-        row_widths=Widths(none, none, precision),
-        column_widths=Widths(step, step, precision),
+        row_gaps=Widths(none, none, precision),
+        column_gaps=Widths(step, step, precision),
         n_levels=observations.n_levels,
         posterior=settings.posterior,
     )
 
 
-def _marginal_steps(observations: Observations) -> np.ndarray:
+def _marginal_cutpoints(observations: Observations) -> np.ndarray:
     """(N, M): steps at which a utility would have the shares of the levels on each scale."""
     n_levels = observations.n_levels
-    steps = np.zeros((observations.n_columns, max(int(n_levels.max(initial=1)) - 1, 1)))
+    cutpoints = np.zeros((observations.n_columns, max(int(n_levels.max(initial=1)) - 1, 1)))
     scale_of_entry = n_levels[observations.column]
     for scale in np.unique(n_levels[n_levels > 1]):
         levels = observations.level[scale_of_entry == scale]
         counts = np.bincount(levels, minlength=scale)[None]
-        steps[n_levels == scale, : scale - 1] = thresholds.at_marginals(counts, np.array([scale]))
-    return steps
+        cutpoints[n_levels == scale, : scale - 1] = thresholds.at_marginals(
+            counts, np.array([scale])
+        )
+    return cutpoints
 
 
 def answers_of(observations: Observations) -> tuple[Answers, Answers]:
@@ -357,16 +359,16 @@ def _threshold(this_step: Any, other_step: Any, index: Any) -> Any:
         return np.inf
     threshold = this_step[0] + other_step[0]
     for m in range(1, index):
-        threshold += ends.width(this_step, other_step, m)
+        threshold += thresholds.gap(this_step, other_step, m)
     return threshold
 
 
 def _pull(
-    answers: Answers, this: Effects, other: Effects, widths: Widths, other_widths: Widths
+    answers: Answers, this: Effects, other: Effects, gaps: Widths, other_gaps: Widths
 ) -> np.ndarray:
     """How far the expected utility of each answer lies from its mean."""
     pull, _ = cell_means(answers.this, answers.other, this, other)
-    _pull_of_cells(answers, widths.step, other_widths.step, pull)
+    _pull_of_cells(answers, gaps.step, other_gaps.step, pull)
     return pull
 
 
@@ -394,39 +396,39 @@ def _fill_masses(
             result[e, level] = normal.mass(low, high)
             low = high
             if level + 2 < last:
-                threshold += ends.width(this, other, level + 1)
+                threshold += thresholds.gap(this, other, level + 1)
         result[e, last - 1] = normal.mass(low, np.inf)
 
 
-def moved_widths(
-    answers: Answers, this: Effects, other: Effects, widths: Widths, other_widths: Widths
+def moved_gaps(
+    answers: Answers, this: Effects, other: Effects, gaps: Widths, other_gaps: Widths
 ) -> tuple[Widths, np.ndarray]:
     """One Newton step on the log widths of every row, and their variances around it.
 
     What is not known about a cell's mean widens the utility here, as it does in predictions.
     """
     mean, variance = cell_means(answers.this, answers.other, this, other)
-    step, spread = widths.step.copy(), np.zeros_like(widths.step)
-    threads, n_steps = numba.get_num_threads(), step.shape[1]
+    step, spread = gaps.step.copy(), np.zeros_like(gaps.step)
+    threads, n_cutpoints = numba.get_num_threads(), step.shape[1]
     scratch = _Scratch(
-        gradient=np.empty((threads, n_steps)),
-        system=np.empty((threads, n_steps, n_steps)),
-        slope_below=np.empty((threads, n_steps)),
-        slope_above=np.empty((threads, n_steps)),
+        gradient=np.empty((threads, n_cutpoints)),
+        system=np.empty((threads, n_cutpoints, n_cutpoints)),
+        slope_below=np.empty((threads, n_cutpoints)),
+        slope_above=np.empty((threads, n_cutpoints)),
     )
-    _move_widths(answers, mean, variance, step, spread, widths, other_widths.step, scratch)
-    return widths._replace(step=step), spread
+    _move_gaps(answers, mean, variance, step, spread, gaps, other_gaps.step, scratch)
+    return gaps._replace(step=step), spread
 
 
 @compiled(parallel=True)
-def _move_widths(
-    answers: Any, mean: Any, variance: Any, step: Any, spread: Any, widths: Any, other_step: Any,
+def _move_gaps(
+    answers: Any, mean: Any, variance: Any, step: Any, spread: Any, gaps: Any, other_step: Any,
     scratch: Any,
 ) -> None:  # fmt: skip
     for d in prange(answers.start.size - 1):
         _move_row(
-            answers, np.int64(d), mean, variance, step[d], spread[d], widths.centre[d],
-            widths.precision, other_step, scratch,
+            answers, np.int64(d), mean, variance, step[d], spread[d], gaps.centre[d],
+            gaps.precision, other_step, scratch,
         )  # fmt: skip
 
 
@@ -471,7 +473,7 @@ def _add_answer(
     curved_low = at_low * (at_low - low) if answers.below[e] > 0 else 0.0
     curved_high = at_high * (at_high + high) if answers.above[e] <= step.size else 0.0
     for m in range(1, step.size):
-        width = ends.width(step, other, m) * scale
+        width = thresholds.gap(step, other, m) * scale
         below[m] = width if m < answers.below[e] else 0.0
         above[m] = width if m < answers.above[e] and answers.above[e] <= step.size else 0.0
         gradient[m] += at_high * above[m] - at_low * below[m]

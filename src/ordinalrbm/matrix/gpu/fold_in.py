@@ -26,9 +26,9 @@ from ordinalrbm.matrix.fold_in import (
     MOST_TURNS,
     NEW_CURVATURES,
     SETTLED,
+    ColdStartPrior,
     Facing,
     NewRows,
-    Usual,
 )
 from ordinalrbm.matrix.gpu.recommend import TURN
 
@@ -50,16 +50,18 @@ class OnGpu:
         """A copy on the device."""
         return half_sweep.tensor(values, self.device)
 
-    def fetched(self, values: torch.Tensor) -> np.ndarray:
+    def to_host(self, values: torch.Tensor) -> np.ndarray:
         """An array of NumPy's again."""
         return values.cpu().numpy()
 
-    def renew(self, *given: Any) -> Any:
+    def half_sweep(self, *given: Any) -> Any:
         """The half-sweep of continuous factors."""
         with TURN:
-            return half_sweep.renew(*given)
+            return half_sweep.half_sweep(*given)
 
-    def take_turns(self, rows: Observations, columns: Facing, new: NewRows, usual: Usual) -> None:
+    def take_turns(
+        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+    ) -> None:
         """Fill in new rows with binary factors."""
         with TURN, working_on(self.device):
             placing = _Placing(self, columns, usual)
@@ -75,25 +77,25 @@ class _Own(NamedTuple):
     """What belongs to rows: ω and the bias of one that meets usual factors, and steps."""
 
     weights: torch.Tensor  # (rows, S + 1), float64
-    steps: torch.Tensor  # (rows, M), float64
+    cutpoints: torch.Tensor  # (rows, M), float64
 
 
 class _Placing:
     """Columns on the device, and what is usual among rows."""
 
-    def __init__(self, where: OnGpu, columns: Facing, usual: Usual) -> None:
+    def __init__(self, where: OnGpu, columns: Facing, usual: ColdStartPrior) -> None:
         self.where, self.columns, self.usual = where, columns, usual
         centred = columns.factors - usual.factors
         centred = np.hstack([centred, np.ones((len(centred), 1))]).astype(np.float32)
         self.design = padded(where.array(centred))
-        self.column_widths = where.array(np.exp(columns.steps))
+        self.column_gaps = where.array(np.exp(columns.cutpoints))
         self.precision = where.array(np.append(usual.weights_precision, usual.bias_precision))
         self.middle = where.array(np.append(np.zeros(usual.factors.size), usual.bias))
         self.learns = usual.bias_precision[0] < np.inf
 
     def fill_in(self, rows: Observations, new: NewRows) -> None:
         """Place some rows."""
-        common = self.where.array(self.usual.steps[new.n_levels])
+        common = self.where.array(self.usual.cutpoints[new.n_levels])
         on = gibbs.side_on(self._side(rows), self.where.device)
         beyond = self.where.array(thresholds.unused(new.n_levels, common.shape[1]))
         factors, own = self._found(on, common, beyond)
@@ -102,7 +104,7 @@ class _Placing:
         new.factors[answered] = factors.cpu().numpy()[answered]
         new.weights[answered] = weights[:, :-1]
         new.bias[answered] = weights[:, -1] - weights[:, :-1] @ self.usual.factors
-        new.steps[answered] = own.steps.cpu().numpy()[answered]
+        new.cutpoints[answered] = own.cutpoints.cpu().numpy()[answered]
 
     def _side(self, rows: Observations) -> Side:
         columns, nothing = self.columns, np.zeros(0, dtype=np.float32)
@@ -110,9 +112,9 @@ class _Placing:
         return Side(
             row_start=rows.row_start, column=rows.column, level=rows.level,
             column_start=np.zeros(len(columns.bias) + 1, dtype=np.int64), entry_row=nowhere,
-            entry=nowhere, offset=nothing, row_weight=nothing, stretch=nothing, row_steps=nothing,
+            entry=nowhere, offset=nothing, row_weight=nothing, stretch=nothing, row_gaps=nothing,
             weights=columns.weights, bias=columns.bias,
-            thresholds=thresholds.table(columns.steps, columns.n_levels),
+            thresholds=thresholds.table(columns.cutpoints, columns.n_levels),
             factor_bias=columns.factor_bias,
         )  # fmt: skip
 
@@ -127,7 +129,7 @@ class _Placing:
         goes_on = torch.ones((n_rows, 1), dtype=torch.bool, device=device)
         lower = None
         for turn in range(MOST_TURNS):
-            on = on.with_parameters(offset=by_own, row_steps=_widths(own.steps, beyond))
+            on = on.with_parameters(offset=by_own, row_gaps=_gaps(own.cutpoints, beyond))
             factors = torch.where(goes_on, _mean_field(on, factors), factors)
             by_factors = probit.by_factors(on, factors)
             if self.learns:
@@ -139,7 +141,7 @@ class _Placing:
                 by_own = self._by_own(on, own)
                 # Widths and bias speak of the same thing: one after the other.
                 step = self._width_step(on, by_factors + by_own, own, common)
-                own = own._replace(steps=own.steps + torch.where(goes_on, step, 0.0))
+                own = own._replace(cutpoints=own.cutpoints + torch.where(goes_on, step, 0.0))
             mean = by_factors + by_own
             if before is not None:
                 goes_on &= _largest(on, (mean - before).abs())[:, None] >= SETTLED
@@ -170,9 +172,9 @@ class _Placing:
         self, on: DeviceSide, mean: torch.Tensor, own: _Own, common: torch.Tensor
     ) -> torch.Tensor:
         """One damped step for the logarithms of the widths; the first threshold stays."""
-        precision = float(self.usual.steps_precision[0])
-        slope, curvature = probit.width_sums(on, mean, self.column_widths, torch.exp(own.steps))
-        slope = slope - precision * (own.steps - common)
+        precision = float(self.usual.cutpoints_precision[0])
+        slope, curvature = probit.width_sums(on, mean, self.column_gaps, torch.exp(own.cutpoints))
+        slope = slope - precision * (own.cutpoints - common)
         step = (slope / (curvature + precision)).clamp(-LARGEST_STEP, LARGEST_STEP)
         step[:, 0] = 0.0
         return step
@@ -185,12 +187,12 @@ def _mean_field(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
     return factors
 
 
-def _widths(steps: torch.Tensor, beyond: torch.Tensor) -> torch.Tensor:
+def _gaps(cutpoints: torch.Tensor, beyond: torch.Tensor) -> torch.Tensor:
     """What rows make of each width, as a Side has it; beyond their last level there is no end."""
-    widths = torch.exp(steps)
-    widths[:, 0] = steps[:, 0]
-    widths = torch.where(beyond, torch.inf, widths)
-    return torch.nn.functional.pad(widths, (0, 3), value=torch.inf)
+    gaps = torch.exp(cutpoints)
+    gaps[:, 0] = cutpoints[:, 0]
+    gaps = torch.where(beyond, torch.inf, gaps)
+    return torch.nn.functional.pad(gaps, (0, 3), value=torch.inf)
 
 
 def _largest(on: DeviceSide, values: torch.Tensor) -> torch.Tensor:

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from ordinalrbm.engine.gaussian_state import Party
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.matrix.gaussian import Parties, dealt
+from ordinalrbm.matrix.gaussian import GaussianState, dealt
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.predict import Pairs, all_known
 from ordinalrbm.vector.predict import SMALLEST_PROBABILITY
@@ -26,10 +26,10 @@ _TABLES = ("weights", "factors", "weights_variance", "factors_variance")
 
 
 def mean_log_probability(
-    parties: Parties, n_row_factors: int, n_column_factors: int, pairs: Pairs
+    parties: GaussianState, n_row_factors: int, n_column_factors: int, pairs: Pairs
 ) -> float:
     """Mean log probability of the true levels; a position of −1 is a stranger."""
-    rows, columns = _with_strangers(parties, n_row_factors, n_column_factors)
+    rows, columns = _with_cold_start(parties, n_row_factors, n_column_factors)
     device = rows.mean.device
     row, column, level = (torch.from_numpy(np.ascontiguousarray(part)).to(device) for part in pairs)
     total = torch.zeros((), dtype=torch.float64, device=device)
@@ -40,20 +40,24 @@ def mean_log_probability(
 
 
 def _log_probability(
-    rows: Party, columns: Party, row: torch.Tensor, column: torch.Tensor, level: torch.Tensor
+    rows: FactorPosterior,
+    columns: FactorPosterior,
+    row: torch.Tensor,
+    column: torch.Tensor,
+    level: torch.Tensor,
 ) -> torch.Tensor:
     """Log probability of the true level of each cell; a position of −1 is the last."""
-    x, own, row_steps, _, _ = (part[row.long()] for part in rows)
-    q, other, column_steps, _, n_levels = (part[column.long()] for part in columns)
+    x, own, row_gaps, _, _ = (part[row.long()] for part in rows)
+    q, other, column_cutpoints, _, n_levels = (part[column.long()] for part in columns)
     x, own, q, other = x.double(), own.double(), q.double(), other.double()
     mean = x[:, 0] + q[:, 0] + (x * q)[:, 1:].sum(1)
     doubt = own[:, 0] + other[:, 0] + (own * (q * q + other) + x * x * other)[:, 1:].sum(1)
-    steps = row_steps + column_steps
-    ends = torch.cumsum(torch.cat([steps[:, :1], torch.exp(steps[:, 1:])], dim=1), dim=1)
-    infinite = torch.full_like(ends[:, :1], torch.inf)
-    ends = torch.cat([-infinite, ends, infinite], dim=1)
+    cutpoints = row_gaps + column_cutpoints
+    bounds = torch.cumsum(torch.cat([cutpoints[:, :1], torch.exp(cutpoints[:, 1:])], dim=1), dim=1)
+    infinite = torch.full_like(bounds[:, :1], torch.inf)
+    bounds = torch.cat([-infinite, bounds, infinite], dim=1)
     level = level.long()[:, None]
-    low, high = (ends.gather(1, at)[:, 0] for at in (level, level + 1))
+    low, high = (bounds.gather(1, at)[:, 0] for at in (level, level + 1))
     high = torch.where(level[:, 0] == n_levels - 1, torch.inf, high)
     per_deviation = torch.rsqrt(1.0 + doubt)
     found = log_mass((low - mean) * per_deviation, (high - mean) * per_deviation)
@@ -69,33 +73,38 @@ def log_mass(low: torch.Tensor, high: torch.Tensor) -> torch.Tensor:
     return log_high + torch.log(-torch.expm1(torch.special.log_ndtr(low) - log_high))
 
 
-def _with_strangers(
-    parties: Parties, n_row_factors: int, n_column_factors: int
-) -> tuple[Party, Party]:
+def _with_cold_start(
+    parties: GaussianState, n_row_factors: int, n_column_factors: int
+) -> tuple[FactorPosterior, FactorPosterior]:
     """Both parties with one more, of whom nothing is known: see :func:`pairs.with_strangers`."""
     rows, columns = parties.rows, parties.columns
     of_rows, of_columns = dealt(rows.mean.shape[1] - 1, n_row_factors, n_column_factors)
     longest = columns.n_levels == columns.n_levels.max()
     return (
-        _with_one_more(rows, columns, 1 + of_columns, rows.steps.mean(0)),
-        _with_one_more(columns, rows, 1 + of_rows, columns.steps[longest].mean(0)),
+        _with_one_more(rows, columns, 1 + of_columns, rows.cutpoints.mean(0)),
+        _with_one_more(columns, rows, 1 + of_rows, columns.cutpoints[longest].mean(0)),
     )
 
 
-def _with_one_more(party: Party, other: Party, weighing: np.ndarray, steps: torch.Tensor) -> Party:
+def _with_one_more(
+    posterior: FactorPosterior,
+    other: FactorPosterior,
+    weighing: np.ndarray,
+    cutpoints: torch.Tensor,
+) -> FactorPosterior:
     """A stranger has factors like the average, and weighs those of the others not at all."""
-    weighs = torch.zeros(party.mean.shape[1], dtype=torch.bool, device=party.mean.device)
+    weighs = torch.zeros(posterior.mean.shape[1], dtype=torch.bool, device=posterior.mean.device)
     weighs[torch.from_numpy(weighing).to(weighs.device)] = True
-    usual = torch.where(weighs, 0.0, party.mean.mean(0))
+    usual = torch.where(weighs, 0.0, posterior.mean.mean(0))
     # The average member acts on average factors.
-    usual[0] = (party.mean @ torch.where(weighs, other.mean.mean(0), 0.0)).mean() + usual[0]
-    doubt = (party.variance + (party.mean - usual) ** 2).mean(0)
-    return Party(
-        torch.cat([party.mean, usual[None]]),
-        torch.cat([party.variance, doubt[None]]),
-        torch.cat([party.steps, steps[None]]),
-        torch.cat([party.widths, party.widths[:1]]),
-        torch.cat([party.n_levels, party.n_levels.max()[None]]),
+    usual[0] = (posterior.mean @ torch.where(weighs, other.mean.mean(0), 0.0)).mean() + usual[0]
+    doubt = (posterior.variance + (posterior.mean - usual) ** 2).mean(0)
+    return FactorPosterior(
+        torch.cat([posterior.mean, usual[None]]),
+        torch.cat([posterior.variance, doubt[None]]),
+        torch.cat([posterior.cutpoints, cutpoints[None]]),
+        torch.cat([posterior.gaps, posterior.gaps[:1]]),
+        torch.cat([posterior.n_levels, posterior.n_levels.max()[None]]),
     )
 
 
@@ -150,12 +159,12 @@ def log_probability(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     The models are on a device; a position of −1 is a stranger.
     """
     device = models[0].gains.device
-    known = list(models) if all_known(pairs) else [with_strangers(model) for model in models]
+    known = list(models) if all_known(pairs) else [with_cold_start(model) for model in models]
     known = [model._replace(share=model.gains.new_tensor([model.share])) for model in known]
     n_rows, n_columns = (half.bias.numel() for half in (known[0].by_columns, known[0].by_rows))
     row, column, level = (tensor(part, device).long() for part in pairs)
     row, column = row % n_rows, column % n_columns  # a stranger is the last
-    width = known[0].by_rows.steps.shape[1] + 1
+    width = known[0].by_rows.cutpoints.shape[1] + 1
     found = [torch.zeros(0, dtype=torch.float64, device=device)]
     for start in range(0, row.numel(), _TOGETHER):
         some = slice(start, start + _TOGETHER)
@@ -176,7 +185,7 @@ def distributions(
     for model in models:
         mean, deviation = _moments(model, row, column)
         cells.add_masses(
-            row, column, mean, deviation, model.by_columns.steps, model.by_rows.steps,
+            row, column, mean, deviation, model.by_columns.cutpoints, model.by_rows.cutpoints,
             model.n_levels, model.share, total,
         )  # fmt: skip
     return total.div_(total.sum(1, keepdim=True))
@@ -204,19 +213,19 @@ def _moments(
     return mean, model.gains[2] * torch.sqrt(variance)
 
 
-def with_strangers(model: MatrixModel) -> MatrixModel:
+def with_cold_start(model: MatrixModel) -> MatrixModel:
     """The model with one more row and column: see :func:`ordinalrbm.matrix.predict.with_strangers`."""
     by_rows, by_columns = model.by_rows, model.by_columns
     most = model.n_levels.max()
-    usual = by_rows.steps[model.n_levels == most].mean(0)
+    usual = by_rows.cutpoints[model.n_levels == most].mean(0)
     return model._replace(
         by_rows=_half_with_one_more(by_rows, usual),
-        by_columns=_half_with_one_more(by_columns, by_columns.steps.mean(0)),
+        by_columns=_half_with_one_more(by_columns, by_columns.cutpoints.mean(0)),
         n_levels=_below(model.n_levels, most),
     )
 
 
-def _half_with_one_more(half: Half, steps: torch.Tensor) -> Half:
+def _half_with_one_more(half: Half, cutpoints: torch.Tensor) -> Half:
     factors = half.factors.mean(0)
     # The average column acts on average factors; its own weights are unknown, so none.
     bias = (half.bias + half.weights @ factors).mean()
@@ -234,7 +243,7 @@ def _half_with_one_more(half: Half, steps: torch.Tensor) -> Half:
     return half._replace(
         weights=_below(half.weights, torch.zeros_like(half.weights[0])),
         bias=_below(half.bias, bias),
-        steps=_below(half.steps, steps),
+        cutpoints=_below(half.cutpoints, cutpoints),
         factors=_below(half.factors, factors),
         **doubts,
     )

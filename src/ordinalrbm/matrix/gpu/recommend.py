@@ -83,7 +83,7 @@ class OnGpu:
 
     def probabilities(self, pairs: Pairs) -> np.ndarray:
         """(cells, L): distribution over the levels, as :func:`pairs.probabilities` has it."""
-        width = self.models[0].by_rows.steps.shape[1] + 1
+        width = self.models[0].by_rows.cutpoints.shape[1] + 1
         found = np.empty((pairs.row.size, width))
         size = max(1, _CELLS_BYTES // (8 * (width + 6)))
         for start in range(0, pairs.row.size, size):
@@ -136,8 +136,8 @@ class _Ranking:
         self.lowest = tensor(worth[:, 0].astype(np.float32))
         self.parts: list[tuple[_Model, cells.Worth, Any, Any]] = []
         for model in there.models:
-            steps: Any = model.by_rows.steps
-            ladder = ladder_of(steps.cpu().numpy(), model.n_levels.cpu().numpy(), worth)
+            cutpoints: Any = model.by_rows.cutpoints
+            ladder = ladder_of(cutpoints.cpu().numpy(), model.n_levels.cpu().numpy(), worth)
             for_mean = _columns_for_mean(model, len(worth), tensor(ladder.first))
             for_variance = None
             if model.is_continuous:
@@ -155,10 +155,10 @@ class _Ranking:
             variance = None
             if model.is_continuous:
                 variance = _rows_for_variance(model, rows) @ for_variance.T
-            widths = torch.exp(model.by_columns.steps[rows, : len(worth.gain)]).float()
-            widths[:, :1] = 0.0
+            gaps = torch.exp(model.by_columns.cutpoints[rows, : len(worth.gain)]).float()
+            gaps[:, :1] = 0.0
             spread = model.host_gains[2]
-            cells.add_worth(mean, variance, spread, widths, worth, model.host_share, scores)
+            cells.add_worth(mean, variance, spread, gaps, worth, model.host_share, scores)
         if seen:
             cells.leave_out(scores, rows, *seen)
         return cells.best(scores, n)
