@@ -69,7 +69,7 @@ def test_sums_of_parts_of_the_answers_are_those_of_all():
         answers = Observations.from_dense(np.where(shown, dense, -1), case.answers.n_levels)
         gathered, ridge = half_sweep.gather(answers, case.this, case.other)
         image = half_sweep.apply(answers, case.other, ridge, direction)
-        return [gathered, ridge, image, half_sweep.width_sums(answers, case.this, case.other, rows)]
+        return [gathered, ridge, image, half_sweep.gap_sums(answers, case.this, case.other, rows)]
 
     first = np.arange(dense.shape[1]) % 3 == 0
     for one, other, both in zip(sums(first), sums(~first), sums(first | True), strict=True):

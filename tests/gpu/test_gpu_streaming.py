@@ -64,7 +64,7 @@ def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
     asked = {
         "gather": (parties.rows, parties.columns),
         "apply": (parties.columns, ridge, direction),
-        "width_sums": (parties.rows, parties.columns, rows),
+        "gap_sums": (parties.rows, parties.columns, rows),
     }
     for stage, given in asked.items():
         one, other = (getattr(view.engine, stage)(view.answers, *given) for view in (whole, parts))
@@ -75,7 +75,7 @@ def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
 
 def test_an_engine_has_all_functions():
     for name in (
-        "moments", "broadcast", "rotate", "step_squares", "shares", "shift", "draw_towards"
+        "moments", "broadcast", "rotate", "cutpoint_squares", "shares", "shift", "draw_towards"
     ):  # fmt: skip
         assert getattr(streamed, name) is getattr(half_sweep, name)
 

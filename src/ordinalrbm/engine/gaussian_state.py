@@ -1,7 +1,7 @@
-"""What the half-sweep of continuous factors sees: rows and columns as parties that meet in cells.
+"""What the half-sweep of Gaussian factors sees of rows and columns, which meet in cells.
 
-Sums over a party are small, and what is made of them is the same whoever has summed: one process,
-a GPU, or many machines.
+Sums over rows or columns are small, and what is made of them is the same whoever has summed: one
+process, a GPU, or many machines.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Where levels say only between which thresholds a utility lies.
+NO_VALUES = np.zeros(0, dtype=np.float32)
+
 
 class FactorPosterior(NamedTuple):
-    """What the rows, or the columns, bring to their cells.
+    """What is known of the rows, or of the columns: a Gaussian with independent coordinates.
 
     Attributes
     ----------
-    mean : (n, 1 + R) float32, bias and factors
-    variance : (n, 1 + R) float32, of what is known of them; zero where it is a point
-    cutpoints : (n, M) float64, first threshold and log widths; those of rows and columns are added
-    gaps : (n, M) float64, the same with widths themselves
+    mean : (n, 1 + F) float32, bias and factors
+    variance : (n, 1 + F) float32; zero where it is a point
+    cutpoints : (n, M) float64, first threshold and log gaps; those of rows and columns are added
+    gaps : (n, M) float64, the same with gaps themselves
     n_levels : (n,) int32, levels that they may use; the smaller number of both counts
     """
 
@@ -31,12 +34,12 @@ class FactorPosterior(NamedTuple):
 
 
 class Prior(NamedTuple):
-    """Gaussian priors of a party; what has an infinite precision stays as it is.
+    """Gaussian priors of rows or columns; what has an infinite precision stays as it is.
 
     Attributes
     ----------
-    precision : (1 + R,) float32, of bias and factors, around zero
-    cutpoints : (n, M) float64, where steps are drawn towards
+    precision : (1 + F,) float32, of bias and factors, around zero
+    cutpoints : (n, M) float64, where cutpoints are drawn towards
     cutpoints_precision : (M,) float64; the first threshold always stays
     """
 
@@ -46,7 +49,7 @@ class Prior(NamedTuple):
 
 
 class Rotation(NamedTuple):
-    """Other axes for a party: means times a matrix plus a shift, variances times its squares."""
+    """Other axes for factors: means times a matrix plus a shift, variances times its squares."""
 
     matrix: np.ndarray
     shift: np.ndarray
@@ -58,22 +61,22 @@ class Rotation(NamedTuple):
         return cls(np.eye(width), np.zeros(width), np.eye(width))
 
     def then(self, of_factors: np.ndarray) -> Rotation:
-        """The same turn, and after it a matrix for the factors, the bias staying."""
+        """The same rotation, and after it a matrix for the factors, the bias staying."""
         whole = np.eye(self.shift.size)
         whole[1:, 1:] = of_factors
         return Rotation(self.matrix @ whole, self.shift @ whole, self.squares @ whole**2)
 
 
 class Moments(NamedTuple):
-    """Sums over a party: of means, of their products, and of variances."""
+    """Sums over rows or columns: of means, of their products, and of variances."""
 
     n: float
-    total: np.ndarray  # (1 + R,)
-    products: np.ndarray  # (1 + R, 1 + R)
-    variance: np.ndarray  # (1 + R,)
+    total: np.ndarray  # (1 + F,)
+    products: np.ndarray  # (1 + F, 1 + F)
+    variance: np.ndarray  # (1 + F,)
 
     def rotate(self, rotation: Rotation) -> Moments:
-        """Those of the party in other axes."""
+        """Sums of the same in other axes."""
         matrix, shift, squares = rotation
         moved = np.outer(self.total @ matrix, shift)
         products = matrix.T @ self.products @ matrix + moved + moved.T
@@ -86,12 +89,12 @@ class Moments(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Sums over some of a party: how many they are, of their biases, and of their steps."""
+    """Sums over some of them: how many they are, of their biases, and of their cutpoints."""
 
     n: float
     bias: float
     cutpoints: np.ndarray  # (M,)
 
     def means(self) -> tuple[float, np.ndarray]:
-        """Mean bias and mean steps."""
+        """Mean bias and mean cutpoints."""
         return self.bias / self.n, self.cutpoints / self.n

@@ -1,4 +1,4 @@
-"""The half-sweep for continuous factors: every row regresses its utilities on the columns.
+"""The half-sweep of Gaussian factors: every row regresses its utilities on the columns.
 
 A cell's utility is Gaussian with variance one around b_row + b_column + p_row · q_column. Given the
 columns, each row has an ordered probit regression of its own with a Gaussian prior. The expected
@@ -8,10 +8,11 @@ uncorrelated (:mod:`ordinalrbm.matrix.gaussian`), so that the system is nearly d
 kept per answer, and nothing of the size of a matrix per row.
 
 What is not known about a column acts as a ridge, one for each of its coordinates. Then the row
-takes one Newton step on the logarithms of its widths. The columns do the same on the transposed
-table, with the roles swapped.
+takes one Newton step on the logarithms of its gaps. The columns do the same on the transposed
+table, with the roles swapped. Where levels stand for utilities that are known exactly, as in
+Gaussian matrix factorisation, their expectation is skipped.
 
-:func:`renew` does all of it row by row. The same work is also here in the stages of
+:func:`half_sweep` does all of it row by row. The same work is also here in the stages of
 :mod:`ordinalrbm.engine.staged`, for rows whose answers are spread over many processes.
 """
 
@@ -25,7 +26,14 @@ from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import normal, normal32, thresholds
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
+from ordinalrbm.engine.gaussian_state import (
+    NO_VALUES,
+    FactorPosterior,
+    Moments,
+    Prior,
+    Rotation,
+    Shares,
+)
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
@@ -55,8 +63,9 @@ def half_sweep(
     other: FactorPosterior,
     prior: Prior,
     spread: bool = True,
+    values: np.ndarray = NO_VALUES,
 ) -> np.ndarray:
-    """Renew the rows in place, given the columns; returns the variances of their steps.
+    """Update the rows in place, given the columns; returns the variances of their cutpoints.
 
     Parameters
     ----------
@@ -64,11 +73,12 @@ def half_sweep(
     this, other : the rows and the columns
     prior : of the rows
     spread : whether variances are kept, or rows are points
+    values : (L,) float32, the utility that each level stands for, if it is known exactly
     """
     cutpoints_variance = np.zeros_like(this.cutpoints)
     _half_sweep(
-        answers.row_start, answers.column, answers.level, this, other, prior, spread, _work(this),
-        cutpoints_variance,
+        answers.row_start, answers.column, answers.level, this, other, prior, spread, values,
+        _work(this), cutpoints_variance,
     )  # fmt: skip
     return cutpoints_variance
 
@@ -95,25 +105,25 @@ def _work(this: FactorPosterior) -> _Work:
 @compiled(parallel=True)
 def _half_sweep(
     row_start: Any, column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any,
-    work: Any, cutpoints_variance: Any,
+    values: Any, work: Any, cutpoints_variance: Any,
 ) -> None:  # fmt: skip
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _half_sweep_row(
-            column[entries], level[entries], this, other, prior, spread, work, cutpoints_variance,
-            np.int64(d),
+            column[entries], level[entries], this, other, prior, spread, values, work,
+            cutpoints_variance, np.int64(d),
         )  # fmt: skip
 
 
 @inlined
 def _half_sweep_row(
-    column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any, work: Any,
-    cutpoints_variance: Any, d: Any,
+    column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any, values: Any,
+    work: Any, cutpoints_variance: Any, d: Any,
 ) -> None:  # fmt: skip
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
-    _gather(column, level, this, other, prior.precision, slope, ridge, diagonal,
+    _gather(column, level, this, other, prior.precision, values, slope, ridge, diagonal,
             work.tile[thread], d)  # fmt: skip
     _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread],
            move)  # fmt: skip
@@ -137,14 +147,14 @@ def _keep_variances(precision: Any, diagonal: Any, variance: Any) -> None:
 
 @inlined
 def _gather(
-    column: Any, level: Any, this: Any, other: Any, precision: Any, slope: Any, ridge: Any,
-    diagonal: Any, tile: Any, d: Any,
+    column: Any, level: Any, this: Any, other: Any, precision: Any, values: Any, slope: Any,
+    ridge: Any, diagonal: Any, tile: Any, d: Any,
 ) -> None:  # fmt: skip
     """Slope of the log posterior at the current mean, ridge, and diagonal of the system."""
     mean = this.mean[d]
     for a in range(mean.size):
         slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
-    _add_answers(column, level, this, other, slope, ridge, diagonal, tile, d)
+    _add_answers(column, level, this, other, values, slope, ridge, diagonal, tile, d)
     for a in range(mean.size):
         if precision[a] == np.inf:  # it stays
             slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
@@ -155,17 +165,23 @@ def _gather(
 
 @inlined
 def _add_answers(
-    column: Any, level: Any, this: Any, other: Any, slope: Any, ridge: Any, diagonal: Any,
-    tile: Any, d: Any,
+    column: Any, level: Any, this: Any, other: Any, values: Any, slope: Any, ridge: Any,
+    diagonal: Any, tile: Any, d: Any,
 ) -> None:  # fmt: skip
     """Add pull times feature, the features' variances, and squared features."""
     at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
     for first in range(0, column.size, _TILE):
         n = min(column.size - first, _TILE)
         _cell_means(column[first : first + n], this.mean[d], other.mean, at)
-        for e in range(n):
-            low[e], high[e] = _bounds(this, other, d, column[first + e], level[first + e], at[e])
-        _expect(n, low, high, tile[3], tile[4], pull)
+        if values.size > 0:
+            for e in range(n):
+                pull[e] = values[level[first + e]] - at[e]
+        else:
+            for e in range(n):
+                low[e], high[e] = _bounds(
+                    this, other, d, column[first + e], level[first + e], at[e]
+                )
+            _expect(n, low, high, tile[3], tile[4], pull)
         _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
 
 
@@ -185,7 +201,6 @@ def _cell_mean(mean: Any, features: Any) -> Any:
 
 @inlined
 def _bounds(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
-    """Ends of a level as seen from the mean."""
     low, high = thresholds.bounds_from_gaps(other.gaps[i], this.gaps[d], level)
     if level == min(this.n_levels[d], other.n_levels[i]) - 1:
         high = np.inf
@@ -194,7 +209,7 @@ def _bounds(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any
 
 @called
 def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -> None:
-    """Densities at the ends of levels, and how far expected utilities are from their means."""
+    """Densities at the bounds of levels, and how far expected utilities are from their means."""
     for e in range(n):
         at_low[e], at_high[e], pull[e] = normal32.edge_densities(low[e], high[e])
     for e in range(n):
@@ -323,7 +338,7 @@ def _add_projections(x: Any, y: Any, z: Any, w: Any, direction: Any, image: Any)
         image[a] += p * x[a] + q * y[a] + r * z[a] + s * w[a]
 
 
-# ---- widths -----------------------------------------------------------------------------------
+# ---- gaps -------------------------------------------------------------------------------------
 
 
 @inlined_sum
@@ -334,7 +349,7 @@ def _square(mean: Any, square: Any) -> None:
 
 @inlined_sum
 def cell_variance(square: Any, variance: Any, features: Any, features_variance: Any) -> Any:
-    """Variance of a cell's mean, of the squares of one party's means."""
+    """Variance of a cell's mean, of the squares of one side's means."""
     total = variance[0] + features_variance[0]
     for a in range(1, square.size):
         total += variance[a] * (features[a] * features[a] + features_variance[a])
@@ -347,7 +362,7 @@ def _move_gaps(
     column: Any, level: Any, this: Any, other: Any, prior: Any, work: Any, cutpoints_variance: Any,
     thread: Any, d: Any,
 ) -> None:  # fmt: skip
-    """One Newton step on the log widths; the first threshold is left to the bias.
+    """One Newton step on the log gaps; the first threshold is left to the bias.
 
     What is not known about a cell's mean widens the utility here, as it does in predictions.
     """
@@ -366,7 +381,7 @@ def _move_gaps(
 def _add_to_gaps(
     column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
 ) -> None:
-    """Add a row's answers to the slope and the system of its log widths."""
+    """Add a row's answers to the slope and the system of its log gaps."""
     tile = work.tile[thread]
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
     for first in range(0, column.size, _TILE):
@@ -394,7 +409,7 @@ def _newton(system: Any, slope: Any, cutpoints: Any, gaps: Any, variance: Any) -
 def _expect_scaled(
     column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
 ) -> None:
-    """Ends of levels in standard deviations of what is known, and the densities there."""
+    """Bounds of levels in standard deviations of what is known, and the densities there."""
     tile = work.tile[thread]
     at, low, high, scale = tile[0], tile[1], tile[2], tile[5]
     for e in range(column.size):
@@ -415,13 +430,13 @@ def _add_answer(
 ) -> None:  # fmt: skip
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
-    The mass between the two ends is log-concave in them, so that the system stays positive.
+    The mass between the two bounds is log-concave in them, so that the system stays positive.
     """
     slope, below, above = work.gaps[thread, 0], work.gaps[thread, 1], work.gaps[thread, 2]
     system, last = work.system[thread], high == np.inf
     curved_low = at_low * (at_low - low) if level > 0 else 0.0
     curved_high = 0.0 if last else at_high * (at_high + high)
-    # An end moves with every width below it.
+    # A bound moves with every gap below it.
     for m in range(1, min(level + 1, gaps.size)):
         width = gaps[m] * other_gaps[m] * scale
         below[m] = width if m < level else 0.0
@@ -468,13 +483,54 @@ def _invert(factor: Any, slope: Any, diagonal: Any) -> None:
             diagonal[b] += factor[0, a] * factor[0, a]
 
 
+# ---- how far levels with known utilities are from their means ------------------------------------
+
+
+def squared_error(
+    answers: Observations, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
+) -> float:
+    """Expected squared distance of the answers' values from their means, summed."""
+    total = np.zeros(len(this.mean))
+    _squared_errors(
+        answers.row_start, answers.column, answers.level, this, other, values, _work(this), total
+    )
+    return float(total.sum())
+
+
+@compiled(parallel=True)
+def _squared_errors(
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, values: Any, work: Any,
+    total: Any,
+) -> None:  # fmt: skip
+    for d in prange(row_start.size - 1):
+        entries = slice(row_start[d], row_start[d + 1])
+        total[d] = _squared_error(
+            column[entries], level[entries], this, other, values, work.square[numba.get_thread_id()],
+            np.int64(d),
+        )  # fmt: skip
+
+
+@inlined
+def _squared_error(
+    column: Any, level: Any, this: Any, other: Any, values: Any, square: Any, d: Any
+) -> Any:
+    _square(this.mean[d], square)
+    total = 0.0
+    for e in range(column.size):
+        i = column[e]
+        away = values[level[e]] - _cell_mean(this.mean[d], other.mean[i])
+        doubt = cell_variance(square, this.variance[d], other.mean[i], other.variance[i])
+        total += np.float64(away) * np.float64(away) + np.float64(doubt)
+    return total
+
+
 # ---- in stages --------------------------------------------------------------------------------
 
 library = np
 
 
 def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """The same."""
+    """A small array where another one is: here already."""
     return values
 
 
@@ -487,22 +543,22 @@ def gather(
     ridge = np.empty((n_rows, width), dtype=np.float32)
     no_prior = np.zeros(width, dtype=np.float32)
     _gather_rows(
-        answers.row_start, answers.column, answers.level, this, other, no_prior, _work(this), sums,
-        ridge,
+        answers.row_start, answers.column, answers.level, this, other, no_prior, NO_VALUES,
+        _work(this), sums, ridge,
     )  # fmt: skip
     return sums, ridge
 
 
 @compiled(parallel=True)
 def _gather_rows(
-    row_start: Any, column: Any, level: Any, this: Any, other: Any, precision: Any, work: Any,
-    sums: Any, ridge: Any,
+    row_start: Any, column: Any, level: Any, this: Any, other: Any, precision: Any, values: Any,
+    work: Any, sums: Any, ridge: Any,
 ) -> None:  # fmt: skip
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _gather(
-            column[entries], level[entries], this, other, precision, sums[d, 0], ridge[d],
-            sums[d, 1], work.tile[numba.get_thread_id()], np.int64(d),
+            column[entries], level[entries], this, other, precision, values, sums[d, 0],
+            ridge[d], sums[d, 1], work.tile[numba.get_thread_id()], np.int64(d),
         )  # fmt: skip
 
 
@@ -524,10 +580,10 @@ def _apply_rows(
         _apply(column[entries], features, ridge[d], direction[d], image[d])
 
 
-def width_sums(
+def gap_sums(
     answers: Observations, this: FactorPosterior, other: FactorPosterior, rows: slice
 ) -> np.ndarray:
-    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
     n_cutpoints = this.cutpoints.shape[1]
     system = np.zeros((rows.stop - rows.start, n_cutpoints, n_cutpoints))
     _sum_gaps(
@@ -564,7 +620,7 @@ def _sum_gaps_of_row(
 
 
 def move_gaps(this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
-    """One Newton step on the log widths of some rows; returns their variances."""
+    """One Newton step on the log gaps of some rows; returns their variances."""
     precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
     system[:, 1:, 0] += precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
     np.einsum("kmm->km", system)[:, 1:] += precision[1:]
@@ -579,18 +635,18 @@ def _move_rows(system: Any, cutpoints: Any, gaps: Any, variance: Any) -> None:
         _newton(system[d], system[d, :, 0], cutpoints[d], gaps[d], variance[d])
 
 
-# ---- sums over a party, and what is made of them ----------------------------------------------
+# ---- sums over rows or columns, and what is made of them --------------------------------------
 
 
 def gaps_of(cutpoints: np.ndarray) -> np.ndarray:
-    """Widths of their logarithms; the first threshold is no width."""
+    """Gaps of their logarithms; the first threshold is no gap."""
     gaps = np.exp(cutpoints)
     gaps[:, :1] = cutpoints[:, :1]
     return gaps
 
 
 def moments(posterior: FactorPosterior) -> Moments:
-    """Sums over a party, in float64."""
+    """Sums over all of them, in float64."""
     mean, variance = posterior.mean, posterior.variance
     products = (mean.T @ mean).astype(np.float64)
     total, doubt = (part.sum(axis=0, dtype=np.float64) for part in (mean, variance))
@@ -598,28 +654,28 @@ def moments(posterior: FactorPosterior) -> Moments:
 
 
 def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
-    """The turns that all processes take: those of the only one."""
+    """The rotations of rank 0, which here is the only one."""
     return rotations
 
 
 def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
-    """The party in other axes."""
+    """The same factors in other axes."""
     matrix, shift, squares = (part.astype(np.float32) for part in rotation)
     return posterior._replace(
         mean=posterior.mean @ matrix + shift, variance=posterior.variance @ squares
     )
 
 
-def step_squares(
+def cutpoint_squares(
     posterior: FactorPosterior, prior: Prior, cutpoints_variance: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """How many there are, and expected squares of how far steps are from where they are drawn."""
+    """How many there are, and expected squares of how far cutpoints are from their prior."""
     squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
     return len(squares), squares.sum(axis=0)
 
 
 def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
-    """Sums over a party, or over those of it with so many levels."""
+    """Sums over all of them, or over those with so many levels."""
     some = _alike(posterior, n_levels)
     cutpoints = posterior.cutpoints[some]
     bias = posterior.mean[some, 0].sum(dtype=np.float64)
@@ -629,7 +685,7 @@ def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
 def shift(
     posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
 ) -> None:
-    """Add to biases and steps, of all or of those with so many levels; in place."""
+    """Add to biases and cutpoints, of all or of those with so many levels; in place."""
     some = _alike(posterior, n_levels)
     posterior.mean[some, 0] += np.float32(bias)
     posterior.cutpoints[some] += cutpoints
@@ -639,7 +695,7 @@ def shift(
 def draw_towards(
     prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
 ) -> None:
-    """Let the steps of those with so many levels be drawn towards these; in place."""
+    """Let the cutpoints of those with so many levels be drawn towards these; in place."""
     prior.cutpoints[_alike(posterior, n_levels)] = cutpoints
 
 

@@ -61,11 +61,11 @@ class Rows(_Sharded):
         """Sums over all rows, in float64."""
         return Moments(*self._summed(*self.engine.moments(posterior)))
 
-    def step_squares(
+    def cutpoint_squares(
         self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
     ) -> Any:
         """How many rows there are, and expected squares of how far steps are from their prior."""
-        return self._summed(*self.engine.step_squares(posterior, prior, cutpoints_variance))
+        return self._summed(*self.engine.cutpoint_squares(posterior, prior, cutpoints_variance))
 
     def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
         """Sums over all rows, or over those with so many levels."""
@@ -81,7 +81,7 @@ class Columns(_Sharded):
     def __init__(self, engine: Any, group: Any) -> None:
         super().__init__(engine, group)
         self.moments, self.shares = engine.moments, engine.shares
-        self.step_squares = engine.step_squares
+        self.cutpoint_squares = engine.cutpoint_squares
 
     def half_sweep(
         self,

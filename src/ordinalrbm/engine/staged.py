@@ -1,17 +1,17 @@
-"""The half-sweep of continuous factors in stages, where a row's answers are not all in one place.
+"""The half-sweep of Gaussian factors in stages, where a row's answers are not all in one place.
 
-:mod:`ordinalrbm.engine.half_sweep` renews a row from its first answer to its last step. On a GPU long
-rows are shared by many programs, and on many machines a column's answers are spread over all of
-them: there every sum over answers is a stage of its own, and what lies between is arithmetic on
-arrays with a line per row. Stages are functions of an engine; the first three are sums over
+:mod:`ordinalrbm.engine.half_sweep` updates a row from its first answer to its last cutpoint. On a
+GPU long rows are shared by many programs, and on many machines a column's answers are spread over
+all of them: there every sum over answers is a stage of its own, and what lies between is arithmetic
+on arrays with a line per row. Stages are functions of an engine; the first three are sums over
 answers, without what the prior says:
 
 - ``gather(answers, this, other)``: slope and diagonal of the system, (rows, 2, 1 + R), and the
   features' variances, which are its ridge, (rows, 1 + R);
 - ``apply(answers, other, ridge, direction)``: the system times a direction;
-- ``width_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log widths,
+- ``gap_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log gaps,
   with the slopes in place of the first column;
-- ``move_widths(this, prior, system, rows)``: Newton's step for them; variances of the steps;
+- ``move_widths(this, prior, system, rows)``: Newton's step for them; variances of the cutpoints;
 - ``library``: numpy or torch, of which ``where``, ``isinf`` and the like are used, and
   ``array(values, like)`` to hand over a small array.
 
@@ -36,19 +36,19 @@ SOLVED = 1e-10
 # Coordinates that are taken as independent seem to be known better than they are: answers tell less
 # about each, by about this factor (found on the validation ratings of MovieLens 1M and 100K).
 UNDERSTATED = 1.15
-# The logarithm of a width moves by no more than this in one step.
+# The logarithm of a gap moves by no more than this in one step.
 LARGEST_MOVE = 0.7
-# Bytes of the systems of widths that are in memory together.
+# Bytes of the systems of gaps that are in memory together.
 _BLOCK_BYTES = 2**28
 
 
 def half_sweep(
-    stages: Any, answers: Any, this: FactorPosterior, other: FactorPosterior, prior: Prior, spread: bool = True,
-    among: Any = ALONE,
+    stages: Any, answers: Any, this: FactorPosterior, other: FactorPosterior, prior: Prior,
+    spread: bool = True, among: Any = ALONE,
 ) -> Any:  # fmt: skip
-    """Renew the rows in place, given the columns; returns the variances of their steps.
+    """Update the rows in place, given the columns; returns the variances of their cutpoints.
 
-    The same as :func:`ordinalrbm.engine.half_sweep.renew`, to float rounding; ``among`` are the
+    Equals :func:`ordinalrbm.engine.half_sweep.half_sweep` to float rounding; ``among`` are the
     processes that have answers of these rows.
     """
     where, mine = stages.library.where, among.share(len(this.mean))
@@ -72,7 +72,7 @@ def half_sweep(
     if prior.cutpoints_precision.size < 2 or np.isinf(prior.cutpoints_precision[1]):
         return variance
     for rows in _row_blocks(*this.cutpoints.shape):
-        systems = among.reduce_scatter(stages.width_sums(answers, this, other, rows))
+        systems = among.reduce_scatter(stages.gap_sums(answers, this, other, rows))
         share = among.share(rows.stop - rows.start)
         mine = slice(rows.start + share.start, rows.start + share.stop)
         variance[mine] = stages.move_gaps(this, prior, systems, mine)
@@ -81,7 +81,7 @@ def half_sweep(
 
 
 def _row_blocks(n_rows: int, n_cutpoints: int) -> list[slice]:
-    """Rows whose systems of widths fit into little memory together."""
+    """Rows whose systems of gaps fit into little memory together."""
     size = max(1, _BLOCK_BYTES // (8 * n_cutpoints**2))
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 

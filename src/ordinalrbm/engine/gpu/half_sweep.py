@@ -208,7 +208,7 @@ def _set_pulls(
 # ---- widths -----------------------------------------------------------------------------------
 
 
-def width_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, rows: slice) -> Any:
+def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, rows: slice) -> Any:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
     n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other).seen
     pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
@@ -403,7 +403,7 @@ def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
     return posterior._replace(mean=mean, variance=posterior.variance @ squares)
 
 
-def step_squares(
+def cutpoint_squares(
     posterior: FactorPosterior, prior: Prior, cutpoints_variance: torch.Tensor
 ) -> tuple[float, np.ndarray]:
     """How many there are, and expected squares of how far steps are from where they are drawn."""

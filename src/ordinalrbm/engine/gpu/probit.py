@@ -47,7 +47,7 @@ def pulls(
     return pull, information
 
 
-def width_sums(
+def gap_sums(
     on: DeviceSide, mean: torch.Tensor, column_gaps: torch.Tensor, row_gaps: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(rows, M) slopes of the log widths, and how strongly each is told; the first is no width."""

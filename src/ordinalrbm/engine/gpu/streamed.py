@@ -28,7 +28,7 @@ from ordinalrbm.engine.gpu.half_sweep import (
     rotate,
     shares,
     shift,
-    step_squares,
+    cutpoint_squares,
 )
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
 
@@ -46,9 +46,9 @@ __all__ = [
     "rotate",
     "shares",
     "shift",
-    "step_squares",
+    "cutpoint_squares",
     "streamed",
-    "width_sums",
+    "gap_sums",
 ]  # fmt: skip
 
 # Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums
@@ -95,12 +95,12 @@ def apply(
     )
 
 
-def width_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:
+def gap_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:
     """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
     other, found = resident.facing(other), []
     for block, there in answers.blocks(rows):
         wanted = slice(max(rows.start - block.start, 0), min(rows.stop, block.stop) - block.start)
-        found.append(resident.width_sums(there, _some(this, block), other, wanted))
+        found.append(resident.gap_sums(there, _some(this, block), other, wanted))
     return torch.cat(found)
 
 
