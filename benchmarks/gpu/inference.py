@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from netflix_shaped import ENDS, FILMS, LEVELS, made
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix.gpu.fold_in import OnGpu as Folding
 from ordinalrbm.matrix.gpu.recommend import OnGpu
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, probabilities, with_cold_start
+from ordinalrbm.matrix.predict import probabilities, with_cold_start
 from ordinalrbm.matrix.recommend import best_items
 
 WORTH = np.tile(np.arange(1.0, LEVELS + 1), (FILMS, 1))
@@ -73,13 +73,13 @@ def predictions(model: MatrixModel, there: OnGpu, n: int, share: int) -> None:
     print("predict_proba")
     rng = np.random.default_rng(0)
     row, column = rng.integers(0, model.n_rows, n), rng.integers(0, FILMS, n)
-    pairs = Pairs(row, column, np.zeros(n, dtype=np.int8))
-    some = Pairs(*(part[:share] for part in pairs))
+    pairs = Cells(row, column, np.zeros(n, dtype=np.int8))
+    some = Cells(*(part[:share] for part in pairs))
     _, first = timed(lambda: there.probabilities(some))
     print(f"  first call {first:.2f} s")
     found, seconds = timed(lambda: there.probabilities(pairs))
     told("GPU", n, seconds, "pairs")
-    probabilities([model], Pairs(*(part[:9] for part in pairs)))
+    probabilities([model], Cells(*(part[:9] for part in pairs)))
     truth, seconds = timed(lambda: probabilities([model], some))
     told(f"{os.cpu_count()} cores", share, seconds, "pairs")
     print(f"  largest difference {np.abs(found[:share] - truth).max():.1e}")
@@ -128,7 +128,7 @@ def newcomers(model: MatrixModel, seen: Observations, n: int, share: int) -> Non
     truth, seconds = folded(share, folding.CORES)
     told(f"{os.cpu_count()} cores", share, seconds, "users")
     rng = np.random.default_rng(2)
-    cells = Pairs(
+    cells = Cells(
         rng.integers(model.n_rows, model.n_rows + share, 10**5), rng.integers(0, FILMS, 10**5),
         np.zeros(10**5, dtype=np.int8),
     )  # fmt: skip

@@ -22,8 +22,9 @@ from isolated import Cost, Failure, alone, measured
 from numba import njit
 
 import ordinalrbm as orbm
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, probabilities
+from ordinalrbm.matrix.predict import probabilities
 
 N_USERS, N_ITEMS, N_RATINGS, N_LEVELS = 480_189, 17_770, 100_000_000, 5
 FACTORS, N_RECOMMENDED = 20, 10_000
@@ -94,7 +95,7 @@ def draw_ratings(
     rating = np.empty(user.size, dtype=np.int8)
     for start in range(0, user.size, CHUNK):
         part = slice(start, start + CHUNK)
-        found = probabilities([model], Pairs(user[part], item[part], rating[part]))
+        found = probabilities([model], Cells(user[part], item[part], rating[part]))
         below = np.cumsum(found, axis=1)[:, :-1]
         rating[part] = 1 + (below < rng.random((len(below), 1))).sum(axis=1)
     return rating

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.matrix.baselines.learning import Cells
+from ordinalrbm.data.observations import Cells, Observations
 
 # Widths that differ and no symmetry: a sign or an order that is wrong shows.
 ENDS = {1: [], 2: [0.4], 3: [-1.1, 0.2], 5: [-2.0, -1.5, -0.3, 0.9]}

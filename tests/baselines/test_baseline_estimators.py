@@ -12,7 +12,6 @@ from test_baselines_together import assert_distributions, assert_same_bits
 import ordinalrbm as orbm
 from ordinalrbm.data.ratings import encode, read_ratings
 from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
-from ordinalrbm.matrix.baselines.learning import Cells
 
 CORES = {
     orbm.GaussianMF: gaussian_mf,
@@ -65,8 +64,7 @@ def by_core(kind, known, validation, n_epochs=4):
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     settings = core.Settings(seed=seed, **{name: getattr(estimator, name) for name in names})
     values = (known.scales.values,) if core is gaussian_mf else ()
-    more = encode(known, validation)
-    cells = Cells(more.user, more.item, more.level)
+    cells = encode(known, validation)
     return core.fit(known.observations, *values, validation=cells, settings=settings)
 
 
@@ -254,12 +252,12 @@ def test_held_out_ratings_are_taken_from_nobody_all(kind, parts, monkeypatch):
     known = read_ratings(parts[0])
     small(kind, n_epochs=1, validation_fraction=0.3).fit(parts[0])
     left, cells = seen.pop()
-    assert left.n_entries + cells.levels.size == known.n_ratings
-    assert 0.2 < cells.levels.size / known.n_ratings < 0.35
+    assert left.n_entries + cells.level.size == known.n_ratings
+    assert 0.2 < cells.level.size / known.n_ratings < 0.35
     assert (np.diff(left.row_start) > 0).all()
     dense = known.observations.to_dense()
-    np.testing.assert_array_equal(dense[cells.rows, cells.columns], cells.levels)
-    assert (left.to_dense()[cells.rows, cells.columns] == -1).all()
+    np.testing.assert_array_equal(dense[cells.row, cells.column], cells.level)
+    assert (left.to_dense()[cells.row, cells.column] == -1).all()
     small(kind, n_epochs=1, validation_fraction=0).fit(parts[0])
     assert seen.pop()[1] is None
     # Those that are given take the place of the fraction, strangers included.
@@ -267,9 +265,9 @@ def test_held_out_ratings_are_taken_from_nobody_all(kind, parts, monkeypatch):
     small(kind, n_epochs=1, validation_fraction=0.3).fit(parts[0], validation=given)
     left, cells = seen.pop()
     assert left.n_entries == known.n_ratings
-    assert (cells.rows < 0).tolist() == [False, True]
-    assert (cells.columns < 0).tolist() == [True, False]
-    assert cells.levels.tolist() == [0, 4]
+    assert (cells.row < 0).tolist() == [False, True]
+    assert (cells.column < 0).tolist() == [True, False]
+    assert cells.level.tolist() == [0, 4]
 
 
 @every_kind

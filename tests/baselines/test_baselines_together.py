@@ -81,25 +81,25 @@ def test_predicts_better_than_the_shares_of_the_columns(baseline):
     settings = {"factor_precision": 2.0} if baseline.posterior == "point" else {}
     epochs = 30 if baseline.module is multinomial_rbm else 15
     model, history = baseline.fit(data.train, data.validation, n_epochs=epochs, **settings)
-    ours = baseline.predict(model, data.test.rows, data.test.columns)
-    theirs = column_shares(data.train, data.test.columns)
+    ours = baseline.predict(model, data.test.row, data.test.column)
+    theirs = column_shares(data.train, data.test.column)
     levels = np.arange(5)
-    errors = [np.sqrt(np.mean((p @ levels - data.test.levels) ** 2)) for p in (ours, theirs)]
+    errors = [np.sqrt(np.mean((p @ levels - data.test.level) ** 2)) for p in (ours, theirs)]
     assert errors[0] < 0.92 * errors[1]
     # Levels of unequal width are nothing that a Gaussian could know of.
     gain = 0.08 if baseline.module is not gaussian_mf else 0.0
-    assert mean_log(ours, data.test.levels) > mean_log(theirs, data.test.levels) + gain
+    assert mean_log(ours, data.test.level) > mean_log(theirs, data.test.level) + gain
     best = max(record.validation for record in history)
-    watched = baseline.predict(model, data.validation.rows, data.validation.columns)
-    assert mean_log(watched, data.validation.levels) == pytest.approx(best, abs=1e-6)
+    watched = baseline.predict(model, data.validation.row, data.validation.column)
+    assert mean_log(watched, data.validation.level) == pytest.approx(best, abs=1e-6)
 
 
 @every_baseline
 def test_scales_of_several_lengths(baseline):
     data = ratings(60, 30, MIXED)
     model, _ = baseline.fit(data.train)
-    got = baseline.predict(model, data.test.rows, data.test.columns)
-    assert_distributions(got, data.train.n_levels[data.test.columns])
+    got = baseline.predict(model, data.test.row, data.test.column)
+    assert_distributions(got, data.train.n_levels[data.test.column])
 
 
 @every_baseline
@@ -128,7 +128,7 @@ def test_new_rows_without_learning_again(baseline):
     old, new = np.arange(200), np.arange(200, 240)
     model, _ = baseline.fit(data.train.take_rows(old), n_epochs=25)
     model = baseline.with_new_rows(model, data.train.take_rows(new))
-    here = data.test.rows >= 200
+    here = data.test.row >= 200
     rows, columns, levels = (part[here] for part in data.test)
     ours = baseline.predict(model, rows - 200, columns)
     unknown = baseline.predict(model, np.full(len(rows), -1), columns)

@@ -8,6 +8,7 @@ import plain_regress
 from random_sides import in_double
 
 import ordinalrbm as orbm
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import gibbs, reference, thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.side import Batch, Statistics
@@ -15,7 +16,7 @@ from ordinalrbm.matrix import binary_backends, binary_learner, gaussian
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.gaussian import Data, GaussianState, View
 from ordinalrbm.matrix.gaussian_backends import Cpu, backend_for
-from ordinalrbm.matrix.predict import Pairs, probabilities
+from ordinalrbm.matrix.predict import probabilities
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 ITERATIONS = 60
@@ -65,7 +66,7 @@ def half_sweeps(backend):
 def three_epochs(backend):
     """Distributions of all cells after three epochs, and the likelihood of some: {case: both}."""
     found = {}
-    watched = Pairs(np.array([0, 5, 1, -1, 2]), np.array([0, 2, 3, 4, -1]), np.arange(5) % 3)
+    watched = Cells(np.array([0, 5, 1, -1, 2]), np.array([0, 2, 3, 4, -1]), np.arange(5) % 3)
     for n_factors, ratings in FITTED.items():
         observations = ratings()
         n_rows, n_columns = observations.n_rows, observations.n_columns
@@ -77,7 +78,7 @@ def three_epochs(backend):
             parties = gaussian.epoch(data, parties, number)
         likelihood = backend.likelihood(parties, n_factors, watched)
         model = gaussian.to_matrix(single(backend.to_host(parties)), *n_factors)
-        cells = probabilities([model], Pairs(row, column, row))
+        cells = probabilities([model], Cells(row, column, row))
         found[f"K = {n_factors[0]}, S = {n_factors[1]}"] = cells, likelihood
     return found
 

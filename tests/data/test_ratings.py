@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordinalrbm.data import columns
-from ordinalrbm.data.ratings import encode, read_ratings
+from ordinalrbm.data.ratings import encode, extend, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 
@@ -73,10 +73,9 @@ def test_every_container_is_read_alike(form):
     assert ratings.user_positions(["w", "x", "u"]).tolist() == [2, -1, 0]
     assert ratings.item_positions(np.array([30, 31])).tolist() == [3, -1]
     more = encode(ratings, FORMS[form])
-    assert more.user.tolist() == [1, 0, 2, 0, 1, 0]
-    assert more.item.tolist() == [3, 0, 0, 3, 1, 2]
+    assert more.row.tolist() == [1, 0, 2, 0, 1, 0]
+    assert more.column.tolist() == [3, 0, 0, 3, 1, 2]
     assert more.level.tolist() == [1, 0, 2, 0, 1, 0]
-    assert (len(more.new_users), len(more.new_items)) == (0, 0)
 
 
 def test_the_input_is_left_as_it_was():
@@ -84,7 +83,7 @@ def test_the_input_is_left_as_it_was():
     for array in arrays:
         array.flags.writeable = False
     ratings = read_ratings(arrays)
-    assert encode(ratings, arrays).user.tolist() == [0, 1, 2]
+    assert encode(ratings, arrays).row.tolist() == [0, 1, 2]
 
 
 def test_names_of_columns():
@@ -162,15 +161,19 @@ def test_further_ratings_against_a_slow_reading(first, second):
     values = [first[1][0]] * len(users)
     more = encode(known, (users, items, values))
     user_list, item_list = known.users.labels.tolist(), known.items.labels.tolist()
-    assert more.user.tolist() == [user_list.index(u) if u in user_list else -1 for u in users]
-    assert more.item.tolist() == [item_list.index(i) if i in item_list else -1 for i in items]
+    assert more.row.tolist() == [user_list.index(u) if u in user_list else -1 for u in users]
+    assert more.column.tolist() == [item_list.index(i) if i in item_list else -1 for i in items]
     assert set(more.level.tolist()) == {known.scales.labels.index(first[1][0])}
-    extended = encode(known, (users, items, values), extend=True)
-    all_users = user_list + extended.new_users.labels.tolist()
-    all_items = item_list + extended.new_items.labels.tolist()
-    assert [all_users[k] for k in extended.user] == users
-    assert [all_items[k] for k in extended.item] == items
-    assert len(set(all_users)) == len(all_users)
+    is_new = (more.row < 0) | (more.column < 0)
+    new = [[part[k] for k in np.flatnonzero(is_new)] for part in (users, items, values)]
+    if not is_new.any():
+        return
+    wider = extend(known, tuple(new))
+    assert wider.users.labels.tolist()[: len(user_list)] == user_list
+    assert wider.items.labels.tolist()[: len(item_list)] == item_list
+    both = [*zip(*first, strict=True), *zip(zip(*new[:2], strict=True), new[2], strict=True)]
+    read = wider.to_frame().itertuples(index=False)
+    assert sorted(((u, i), r) for u, i, r in read) == sorted(both)
 
 
 @pytest.mark.parametrize("spread", [1, 10**9])
@@ -213,8 +216,7 @@ def test_sparse_positions_are_ids(kind, form):
     expected = [[3, -1, 0, -1], [-1] * 4, [1, 2, -1, -1]]
     assert ratings.observations.to_dense().tolist() == expected
     more = encode(ratings, sp.coo_array(([2.0], ([4], [3])), shape=(5, 4)))
-    assert (more.user.tolist(), more.item.tolist(), more.level.tolist()) == ([-1], [3], [1])
-    assert more.new_users.labels.tolist() == [4]
+    assert (more.row.tolist(), more.column.tolist(), more.level.tolist()) == ([-1], [3], [1])
 
 
 def stored_zeros():
@@ -315,7 +317,7 @@ def test_items_with_scales_of_their_own():
     assert ratings.scale_of(1) == Scale((10, 20))
     assert ratings.to_frame()["rating"].tolist() == [1, 10, 3, 2]
     more = encode(ratings, (["w", "w", "w"], ["b", "new", "a"], [20, 3, 1]))
-    assert (more.item.tolist(), more.level.tolist()) == ([1, -1, 0], [1, 2, 0])
+    assert (more.column.tolist(), more.level.tolist()) == ([1, -1, 0], [1, 2, 0])
     with pytest.raises(DataError, match=r"item 'b', .* 11 is not on the scale \[10, 20\].*item_sc"):
         encode(ratings, (["w"], ["b"], [11]))
     with pytest.raises(DataError, match=r"item 'new', .* 10 is not on the scale \[1, 2, 3\]"):
@@ -471,7 +473,7 @@ def test_pairs_rated_twice():
         encode(read_ratings(frame()), data)
     # Unknown users are told apart, though all of them are -1.
     known = read_ratings(frame())
-    assert encode(known, (["x", "y"], [10, 10], [0.5, 0.5])).user.tolist() == [-1, -1]
+    assert encode(known, (["x", "y"], [10, 10], [0.5, 0.5])).row.tolist() == [-1, -1]
     with pytest.raises(DataError, match=r"Row 1 .*user 'x'.* before, in row 0"):
         encode(known, (["x", "x"], [10, 10], [0.5, 0.5]))
 
@@ -502,9 +504,9 @@ def test_copies_and_pickles():
 
 def test_nothing_to_encode():
     known = read_ratings(frame())
-    for extend in (False, True):
-        none = encode(known, frame().iloc[:0], extend=extend)
-        assert len(none) == len(none.new_users) == 0
+    assert [part.size for part in encode(known, frame().iloc[:0])] == [0, 0, 0]
+    with pytest.raises(DataError, match="no rating to fold in"):
+        extend(known, frame().iloc[:0])
 
 
 # ---- size -------------------------------------------------------------------------------------

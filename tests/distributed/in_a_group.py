@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import binary_learner as alternate
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.binary_backends import Sampling
 from ordinalrbm.matrix.gaussian_backends import backend_for
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import CheckpointWriter
 
@@ -69,10 +68,10 @@ def ragged_observations(n_rows: int = 13) -> Observations:
     return Observations.from_dense(dense, n_levels)
 
 
-def held_out(n_rows: int) -> Pairs:
+def held_out(n_rows: int) -> Cells:
     """Of the first and the last row, and of strangers."""
     row = np.array([0, n_rows - 1, 1, -1, 2, -1])
-    return Pairs(row, np.array([0, 2, 3, 4, -1, -1]), np.array([4, 1, 2, 2, 3, 0]))
+    return Cells(row, np.array([0, 2, 3, 4, -1, -1]), np.array([4, 1, 2, 2, 3, 0]))
 
 
 def ratings() -> pd.DataFrame:
@@ -88,7 +87,7 @@ def ratings() -> pd.DataFrame:
 # ---- work ---------------------------------------------------------------------------------------
 
 
-def three_epochs(n_rows: int, watched: Pairs) -> dict[str, Any]:
+def three_epochs(n_rows: int, watched: Cells) -> dict[str, Any]:
     """Parties after three epochs, whole, and the likelihood of held-out ratings."""
     observations = ragged_observations(n_rows)
     backend = backend_for(DEVICE)
@@ -97,7 +96,7 @@ def three_epochs(n_rows: int, watched: Pairs) -> dict[str, Any]:
     for number in (1, 2, 3):
         parties = gaussian.epoch(data, parties, number)
     likelihoods = [
-        backend.likelihood(parties, (2, 2), Pairs(*(part[:n] for part in watched)))
+        backend.likelihood(parties, (2, 2), Cells(*(part[:n] for part in watched)))
         for n in (1, 3, watched.row.size)
     ]
     return {"parties": backend.to_host(parties), "likelihoods": likelihoods}

@@ -16,7 +16,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ordinalrbm as orbm
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gpu import thresholds as on_device
 from ordinalrbm.matrix import binary_learner
@@ -24,12 +24,11 @@ from ordinalrbm.matrix import predict as pairs
 from ordinalrbm.matrix.binary_learner import MatrixSettings
 from ordinalrbm.matrix.gpu import predict
 from ordinalrbm.matrix.model import Half, start
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.training.loop import DivergenceError, refuse_divergence
 
 TOLERANCE = 3e-5
 # A position of −1 is a stranger's.
-CELLS = Pairs(np.array([0, 3, -1, 5, -1]), np.array([0, 2, 3, -1, -1]), np.array([4, 1, 2, 3, 0]))
+CELLS = Cells(np.array([0, 3, -1, 5, -1]), np.array([0, 2, 3, -1, -1]), np.array([4, 1, 2, 3, 0]))
 
 
 def settings(device, n_column_factors=2, **others):
@@ -199,13 +198,13 @@ def test_cells_of_models(device, monkeypatch, with_cold_start):
     models[1] = models[1]._replace(share=0.75)
     least = -1 if with_cold_start else 0
     row, column = (part.ravel() for part in np.mgrid[least:5, least:4])
-    cells = Pairs(row, column, np.resize(np.arange(5), row.size))
+    cells = Cells(row, column, np.resize(np.arange(5), row.size))
     there = [predict.model_on(model, device) for model in models]
     monkeypatch.setattr(predict, "_TOGETHER", 7)
     np.testing.assert_allclose(
         predict.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
     )
-    none = Pairs(*(part[:0] for part in cells))
+    none = Cells(*(part[:0] for part in cells))
     assert predict.log_probability(there, none).shape == (0,)
     back = predict.model_from(there[0])
     for one, other in zip(back.by_rows, models[0].by_rows, strict=True):

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 import ordinalrbm as orbm
 from ordinalrbm import cli
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix.gpu import fold_in, recommend
-from ordinalrbm.matrix.predict import Pairs, probabilities, with_cold_start
+from ordinalrbm.matrix.predict import probabilities, with_cold_start
 from ordinalrbm.matrix.recommend import best_items
 
 # Each has a model with continuous and one with binary factors; strangers are asked for in all.
@@ -156,7 +156,7 @@ def test_parts_that_gains_and_shares_play():
     ]
     models = [m._replace(share=s) for m, s in zip(models, (0.5, 0.2, 0.3), strict=True)]
     row, column = np.divmod(np.arange(24), 4)
-    pairs = Pairs(row, column, np.zeros(24, dtype=np.int8))
+    pairs = Cells(row, column, np.zeros(24, dtype=np.int8))
     there = recommend.OnGpu([with_cold_start(model) for model in models], "cuda")
     truth = probabilities(models, pairs)
     np.testing.assert_allclose(there.probabilities(pairs), truth, atol=1e-9)

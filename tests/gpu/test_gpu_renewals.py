@@ -13,7 +13,7 @@ import torch
 from test_regress import setting
 
 import ordinalrbm as orbm
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import staged
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.gpu import half_sweep
@@ -21,7 +21,6 @@ from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.gaussian_backends import Cpu, Cuda
-from ordinalrbm.matrix.predict import Pairs
 
 
 def assert_close(found, truth, tolerance=1e-5):
@@ -118,10 +117,10 @@ def test_three_epochs(both_after_three_epochs):
 def test_held_out_ratings_are_as_likely(both_after_three_epochs):
     """Also of strangers, who are at −1."""
     (cores, gpu), (truth, there) = both_after_three_epochs
-    pairs = Pairs(
+    pairs = Cells(
         np.array([0, 3, -1, 5, -1]), np.array([0, 2, 4, -1, -1]), np.array([4, 1, 2, 3, 0])
     )
-    for some in (pairs, Pairs(*(part[:2] for part in pairs))):
+    for some in (pairs, Cells(*(part[:2] for part in pairs))):
         one, other = (m.likelihood(p, (2, 2), some) for m, p in ((gpu, there), (cores, truth)))
         assert one == pytest.approx(other, abs=1e-5)
 

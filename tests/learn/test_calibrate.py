@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import calibration
 from ordinalrbm.matrix.calibration import _Judge, calibrated
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, parts_of, probabilities
+from ordinalrbm.matrix.predict import parts_of, probabilities
 
 N_ROWS, N_COLUMNS, SCALES = 120, 80, (5, 3, 2)
 FACTORS = ("continuous", "binary")
@@ -55,7 +55,7 @@ def rated(model, n=MANY, *, seed=2, cold=False):
     rng = np.random.default_rng(seed)
     lowest = -1 if cold else 0
     row, column = rng.integers(lowest, N_ROWS, n), rng.integers(lowest, N_COLUMNS, n)
-    pairs = Pairs(row, column, np.zeros(n, dtype=np.int8))
+    pairs = Cells(row, column, np.zeros(n, dtype=np.int8))
     below = probabilities([model], pairs).cumsum(axis=1)
     level = (rng.random((n, 1)) > below[:, :-1]).sum(axis=1)
     return pairs._replace(level=level.astype(np.int8))
@@ -212,7 +212,7 @@ def test_a_few_ratings_change_little():
 
 def test_no_rating_changes_nothing():
     model = random_model("continuous")
-    nothing = Pairs(*(np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.int8)))
+    nothing = Cells(*(np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.int8)))
     assert calibrated([model], counted(), nothing) == [model]
 
 

@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 from small_matrices import assert_same_models, halves, simulated, small
 
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.matrix import binary_learner, mixed
-from ordinalrbm.matrix.predict import Pairs, log_probability
+from ordinalrbm.matrix.predict import log_probability
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def test_both_parts_are_what_they_are_alone(ratings):
 def test_shares_are_the_most_likely_ones(ratings):
     train, rest = halves(ratings)
     model = small(factors="mixed").fit(train, rest)
-    pairs = Pairs(
+    pairs = Cells(
         model.users_.lookup(rest["user"].to_list()),
         model.items_.lookup(rest["item"].to_list()),
         rest["rating"].to_numpy() - 1,

@@ -11,10 +11,11 @@ from small_matrices import (
     some_answers,
 )
 
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.model import MatrixModel, column_side, row_side
-from ordinalrbm.matrix.predict import Pairs, probabilities
+from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.vector import model as vector
 from ordinalrbm.vector.likelihood import exact_posterior
 
@@ -152,8 +153,8 @@ def test_transposing_and_swapping_the_roles_changes_nothing():
     row, column = np.divmod(np.arange(15), 3)
     level = np.zeros(15, dtype=np.int8)
     np.testing.assert_allclose(
-        probabilities([model], Pairs(row, column, level)),
-        probabilities([other], Pairs(column, row, level)),
+        probabilities([model], Cells(row, column, level)),
+        probabilities([other], Cells(column, row, level)),
         atol=1e-7,
     )
 

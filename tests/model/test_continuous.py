@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import half_sweep
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.half_sweep import gaps_of, moments, rotate
@@ -22,7 +22,7 @@ from ordinalrbm.matrix.gaussian import (
     start,
     to_matrix,
 )
-from ordinalrbm.matrix.predict import Pairs, log_probability, parts_of
+from ordinalrbm.matrix.predict import log_probability, parts_of
 
 SCALES = (5, 2, 7, 3)
 
@@ -245,7 +245,7 @@ def learnt(truth, levels):
 
 def held_out(levels):
     row, column = np.nonzero(levels[1] >= 0)
-    return Pairs(row, column, levels[1][row, column].astype(np.int8))
+    return Cells(row, column, levels[1][row, column].astype(np.int8))
 
 
 def test_held_out_answers_are_nearly_as_likely_as_under_the_truth(truth, levels, learnt):
@@ -396,7 +396,7 @@ def test_factors_that_the_ratings_cannot_tell_are_zero():
     parties = random_parties(5, seed=7)
     few, many = to_matrix(parties, 3, 2), to_matrix(parties, 8, 6)
     row, column = np.divmod(np.arange(30 * 16), 16)
-    pairs = Pairs(row, column, np.zeros(row.size, dtype=np.int8))
+    pairs = Cells(row, column, np.zeros(row.size, dtype=np.int8))
     for one, other in zip(parts_of(few, pairs), parts_of(many, pairs), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     assert (many.by_rows.n_factors, many.by_columns.n_factors) == (8, 6)
@@ -423,7 +423,7 @@ def test_the_matrix_model_has_the_same_cells(n_row_factors):
     row, column = np.divmod(np.arange(30 * 16), 16)
     for level in range(max(SCALES)):
         fits = level < model.n_levels[column]
-        pairs = Pairs(row[fits], column[fits], np.full(fits.sum(), level, np.int8))
+        pairs = Cells(row[fits], column[fits], np.full(fits.sum(), level, np.int8))
         parts = parts_of(model, pairs)
         at = pairs.row, pairs.column
         means = parts.base + parts.by_rows + parts.by_columns
@@ -487,7 +487,7 @@ def all_log_probabilities(parties, dense):
     row, column = np.nonzero(np.asarray(dense) >= 0)
     level = np.asarray(dense)[row, column].astype(np.int8)
     return log_probability(
-        [to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], Pairs(row, column, level)
+        [to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], Cells(row, column, level)
     )
 
 
@@ -516,7 +516,7 @@ def test_scales_of_one_level_say_nothing():
     with_dull = np.hstack([dense, np.zeros((20, 1), dtype=int)])
     parties = after_epochs(with_dull, [3, 3, 3, 3, 1])
     row = np.arange(20)
-    dull = Pairs(row, np.full(20, 4), np.zeros(20, dtype=np.int8))
+    dull = Cells(row, np.full(20, 4), np.zeros(20, dtype=np.int8))
     np.testing.assert_allclose(
         log_probability([to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], dull),
         0.0,

@@ -219,7 +219,7 @@ def test_scores_of_ratings_are_those_of_evaluate():
     learnt = ratings().iloc[::2]
     whole = (learnt["rating"].value_counts().reindex([1, 2, 3, 4]) + 0.5).to_numpy()
     usual = []
-    for item in given.item:
+    for item in given.column:
         own = learnt[learnt["item"] == rater().items_.labels[item]]["rating"].value_counts()
         counts = own.reindex([1, 2, 3, 4], fill_value=0).to_numpy() + 3 * whole / whole.sum()
         usual.append(counts / counts.sum())

@@ -19,10 +19,9 @@ import pandas as pd
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.ids import Ids, mapped, read_text
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import (
     COLUMNS,
-    Encoded,
     Ratings,
     Triples,
     Values,
@@ -139,17 +138,17 @@ def _whole(known: Ratings, group: Group, all_gather: Callable[[np.ndarray], np.n
     return replace(known, observations=Observations(row_start, column, level, own.n_levels))
 
 
-def encode_shared(known: Ratings, table_of: Callable[[], Any], group: Group) -> Encoded:
+def encode_shared(known: Ratings, table_of: Callable[[], Any], group: Group) -> Cells:
     """Read further ratings, of which every process brings some; all have all of them then.
 
     As `ordinalrbm.data.ratings.encode` does; unknown ids are -1.
     """
     table = _own_table(table_of, group)
     part = group.together(lambda: encode_triples(known, table))
-    user, item, level = map(group.all_gather, (part.user, part.item, part.level))
-    both = (user >= 0) & (item >= 0)
-    _refuse_repeated(known, user[both], item[both], level[both])
-    return Encoded(user, item, level, part.new_users, part.new_items)
+    cells = Cells(*map(group.all_gather, part))
+    both = (cells.row >= 0) & (cells.column >= 0)
+    _refuse_repeated(known, *(part[both] for part in cells))
+    return cells
 
 
 def _own_table(table_of: Callable[[], Any], group: Group) -> Triples:

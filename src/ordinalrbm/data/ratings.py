@@ -24,7 +24,7 @@ import scipy.sparse as sp
 
 from ordinalrbm.data.columns import as_column, blocks, factorise, shown, warn_of_padding
 from ordinalrbm.data.ids import Ids, find, number_ids
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
     MAX_LEVELS,
@@ -131,31 +131,6 @@ class Ratings:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
-    """Further ratings on the ids and scales of a `Ratings`; made by `encode`.
-
-    Attributes
-    ----------
-    user, item : array of int32
-        Positions, in the order of the data. Unknown ids are -1; or, with ``extend=True``, they
-        are numbered on: the number of known ids plus the position on `new_users`, `new_items`.
-    level : array of int8 or int16
-        Level of each rating; -1 for an unknown item when every known item has its own scale.
-    new_users, new_items : Ids
-        The unknown ids.
-    """
-
-    user: np.ndarray
-    item: np.ndarray
-    level: np.ndarray
-    new_users: Ids
-    new_items: Ids
-
-    def __len__(self) -> int:
-        return len(self.level)
-
-
 def read_ratings(
     data: Any,
     *,
@@ -226,10 +201,8 @@ def read_ratings(
     return Ratings(observations, users, items, scales, common)
 
 
-def encode(
-    ratings: Ratings, data: Any, *, columns: Sequence[str] = COLUMNS, extend: bool = False
-) -> Encoded:
-    """Read further ratings (validation, test, new users or items) on known ids and scales.
+def encode(ratings: Ratings, data: Any, *, columns: Sequence[str] = COLUMNS) -> Cells:
+    """Read further ratings (validation, test) on known ids and scales.
 
     Parameters
     ----------
@@ -237,29 +210,37 @@ def encode(
         What was read first.
     data, columns
         As in `read_ratings`; there may be no rating at all.
-    extend : bool, default=False
-        Whether unknown ids are numbered on after the known ones instead of being -1.
 
     Returns
     -------
-    Encoded
+    Cells
+        In the order of the data. Unknown users and items have position -1; the level of an unknown
+        item is -1 when every known item has a scale of its own.
 
     Examples
     --------
     >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
     >>> more = encode(known, (["v", "w"], [10, 20], [2, 1]))
-    >>> more.user.tolist(), more.item.tolist(), more.level.tolist()
+    >>> more.row.tolist(), more.column.tolist(), more.level.tolist()
     ([1, -1], [0, 1], [1, 0])
-    >>> more.new_users.labels.tolist()
-    ['w']
     """
-    return encode_triples(ratings, as_triples(data, columns), extend)
+    return encode_triples(ratings, as_triples(data, columns))
 
 
-def encode_triples(ratings: Ratings, table: Triples, extend: bool = False) -> Encoded:
+def encode_triples(ratings: Ratings, table: Triples) -> Cells:
     """What `encode` does, once it has found the three columns."""
+    (user, item, level), _, _ = _numbered_on(ratings, table)
+    user[user >= ratings.n_users] = -1
+    item[item >= ratings.n_items] = -1
+    return Cells(user, item, level)
+
+
+def _numbered_on(ratings: Ratings, table: Triples) -> tuple[Cells, Ids, Ids]:
+    """Ratings with unknown ids numbered on after the known ones, and the new users and items."""
     if not len(table):
-        return _nothing(ratings)
+        none = np.empty(0, dtype=np.int32)
+        new_users, new_items = (Ids(ids.labels[:0]) for ids in (ratings.users, ratings.items))
+        return Cells(none, none, none.astype(np.int8)), new_users, new_items
     user, new_users = find(table.user, ratings.users, "user", table.place)
     item, new_items = find(table.item, ratings.items, "item", table.place)
     _refuse_repeated_pairs(table, user, item)
@@ -268,10 +249,7 @@ def encode_triples(ratings: Ratings, table: Triples, extend: bool = False) -> En
     if table.is_sparse:  # where a level of -1 may be a stored zero
         user, item, level = _without_gaps(user, item, level)
         _warn_of_zeros(len(table) - len(level))
-    if not extend:
-        user[user >= ratings.n_users] = -1
-        item[item >= ratings.n_items] = -1
-    return Encoded(user, item, level, new_users, new_items)
+    return Cells(user, item, level), new_users, new_items
 
 
 # ---- reading containers -----------------------------------------------------------------------
@@ -695,7 +673,97 @@ def _refuse_repeated_pairs(table: Triples, user: np.ndarray, item: np.ndarray) -
     )
 
 
-def _nothing(ratings: Ratings) -> Encoded:
-    none = np.empty(0, dtype=np.int32)
-    levels = np.empty(0, dtype=ratings.observations.level.dtype)
-    return Encoded(none, none, levels, Ids(ratings.users.labels[:0]), Ids(ratings.items.labels[:0]))
+# ---- new users and items -----------------------------------------------------------------------
+
+
+def extend(known: Ratings, data: Any) -> Ratings:
+    """All ratings, known and new, with the new users and items after the known ones.
+
+    Examples
+    --------
+    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
+    >>> extend(known, (["a", "v"], [10, 15], [2, 1])).to_frame()
+      user  item  rating
+    0    u    10       1
+    1    v    20       2
+    2    v    15       1
+    3    a    10       2
+    """
+    new, new_users, new_items = _numbered_on(known, as_triples(data, COLUMNS))
+    _check_new(known, new, new_items)
+    old = known.observations
+    n_users = known.n_users + len(new_users)
+    added = [_scale_for_new(known)] * len(new_items)
+    scales = known.scales if isinstance(known.scales, Scale) else (*known.scales, *added)
+    n_levels = np.append(old.n_levels, [scale.n_levels for scale in added]).astype(np.int32)
+    new_part = Observations.from_triples(*new, n_users, n_levels.size, n_levels)
+    users = _joined(known.users, new_users)
+    items = _joined(known.items, new_items)
+    return Ratings(_merged(old, new_part), users, items, scales, known.default_scale)
+
+
+def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
+    if not new.level.size:
+        raise DataError("There is no rating to fold in; give at least one.")
+    both = (new.row < known.n_users) & (new.column < known.n_items)
+    if both.any():
+        place = int(both.argmax())
+        user, item = known.users.labels[new.row[place]], known.items.labels[new.column[place]]
+        raise DataError(
+            f"Rating {place} (counted from 0) is of item {shown(item)} by user {shown(user)}, both "
+            "known; fold_in() is for new users and new items: leave it out, or fit() again."
+        )
+    if new.level.min() < 0:
+        item = new_items.labels[new.column[int(new.level.argmin())] - known.n_items]
+        raise DataError(
+            f"The item {shown(item)} is new, and every known item has a scale of its own, so that "
+            "its ratings cannot be read; fit() again with item_scales."
+        )
+    _check_length(known, new_items)
+
+
+def _check_length(known: Ratings, new_items: Ids) -> None:
+    """Refuse new items on a scale longer than all known: of its last levels nothing is learnt."""
+    if isinstance(known.scales, Scale) or not len(new_items):
+        return
+    common = known.default_scale
+    longest = max(scale.n_levels for scale in known.scales)
+    if common is not None and common.n_levels > longest:
+        raise DataError(
+            f"The item {shown(new_items.labels[0])} is new and on the common scale "
+            f"{shorten(common.labels)}, of which nothing has been learnt because no known item has "
+            f"more than {longest} levels; fit() again with its ratings."
+        )
+
+
+def _scale_for_new(known: Ratings) -> Any:
+    return known.scales if isinstance(known.scales, Scale) else known.default_scale
+
+
+def _joined(known: Ids, new: Ids) -> Ids:
+    return Ids(np.concatenate([known.labels, new.labels])) if len(new) else known
+
+
+def _merged(old: Observations, new: Observations) -> Observations:
+    """The ratings of both; a user's new ratings, all of new items, follow the old ones."""
+    n_new = np.diff(new.row_start)
+    n_old = np.zeros_like(n_new)
+    n_old[: old.n_rows] = np.diff(old.row_start)
+    row_start = np.concatenate([[0], np.cumsum(n_old + n_new)])
+    if not n_new[: old.n_rows].any():  # nothing moves
+        column = np.concatenate([old.column, new.column])
+        return Observations(row_start, column, np.concatenate([old.level, new.level]), new.n_levels)
+    # Old ratings move up by the new ones of the users before theirs, and keep their order.
+    before = row_start[:-1] + n_old
+    place = np.repeat(before - new.row_start[:-1], n_new) + np.arange(new.n_entries)
+    is_old = np.ones(row_start[-1], dtype=bool)
+    is_old[place] = False
+    column = np.empty(is_old.size, dtype=np.int32)
+    level = np.empty(is_old.size, dtype=np.promote_types(old.level.dtype, new.level.dtype))
+    for target, first, second in (
+        (column, old.column, new.column),
+        (level, old.level, new.level),
+    ):
+        target[is_old] = first
+        target[place] = second
+    return Observations(row_start, column, level, new.n_levels)

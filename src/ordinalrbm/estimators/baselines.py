@@ -15,8 +15,8 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings, encode, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
@@ -25,9 +25,8 @@ from ordinalrbm.estimators.validation import check_baseline_parameters, check_ch
 from ordinalrbm.matrix import binary_learner, prepare
 from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
 from ordinalrbm.matrix.baselines.factors import Effects
-from ordinalrbm.matrix.baselines.learning import Cells, Record
+from ordinalrbm.matrix.baselines.learning import Record
 from ordinalrbm.matrix.baselines.ordinal_mf import Widths
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -214,7 +213,7 @@ class _Baseline(BaseEstimator):
     def _catalogue(self) -> Catalogue:
         return Catalogue(self.users_, self.items_, self.scales_, self.default_scale_)
 
-    def _distribution(self, pairs: Pairs) -> np.ndarray:
+    def _distribution(self, pairs: Cells) -> np.ndarray:
         columns = _columns_of(self._catalogue, pairs.column)
         with threads(self.n_jobs):
             found = self._core.predict_proba(self.model_, pairs.row, columns)
@@ -223,7 +222,7 @@ class _Baseline(BaseEstimator):
         found = np.where(exists, np.maximum(found, learning.SMALLEST_PROBABILITY), 0.0)
         return found / found.sum(axis=1, keepdims=True)
 
-    def _ratings(self, pairs: Pairs, rule: Rule) -> np.ndarray:
+    def _ratings(self, pairs: Cells, rule: Rule) -> np.ndarray:
         return self._catalogue.ratings(self._distribution(pairs), pairs.column, rule)
 
 
@@ -339,7 +338,7 @@ class GaussianMF(_Baseline):
         ascending = (np.diff(scale.values) > 0).all()
         return (scale.values if ascending else np.arange(1.0, scale.n_levels + 1.0),)
 
-    def _ratings(self, pairs: Pairs, rule: Rule) -> np.ndarray:
+    def _ratings(self, pairs: Cells, rule: Rule) -> np.ndarray:
         if rule != "mean":
             return super()._ratings(pairs, rule)
         with threads(self.n_jobs):
@@ -589,7 +588,7 @@ class MultinomialRBM(_Baseline):
 
 
 def _task(
-    known: Ratings, catalogue: Catalogue, given: Encoded | None, fraction: float, seed: int
+    known: Ratings, catalogue: Catalogue, given: Cells | None, fraction: float, seed: int
 ) -> tuple[Observations, Cells | None]:
     """Ratings to learn from, and those that are held out: the given ones, or a fraction."""
     table = known.observations
@@ -597,14 +596,12 @@ def _task(
     if not isinstance(known.scales, Scale):
         table = _with_unrated_item(table, catalogue.cold_start_scale().n_levels)
     if given is not None:
-        columns = _columns_of(catalogue, given.item)
-        asked = Pairs(given.user, columns, given.level)
+        asked = given._replace(column=_columns_of(catalogue, given.column))
         useful = prepare.can_be_judged(asked, table.n_levels, int(table.n_levels.max()))
         return table, Cells(*(part[useful] for part in asked))
     if fraction == 0:
         return table, None
-    table, pairs = prepare.hold_out(table, fraction, np.random.default_rng(seed))
-    return table, Cells(*pairs)
+    return prepare.hold_out(table, fraction, np.random.default_rng(seed))
 
 
 def _with_unrated_item(table: Observations, n_levels: int) -> Observations:

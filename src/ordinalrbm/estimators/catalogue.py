@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.ids import Ids
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import Stored, columns_kept
 from ordinalrbm.vector.predict import Rule, point
@@ -75,7 +75,7 @@ class Catalogue(NamedTuple):
         ids = self.users if what == "user" else self.items
         return ids.lookup(as_list(labels), what)
 
-    def pairs(self, users: Any, items: Any) -> Pairs:
+    def pairs(self, users: Any, items: Any) -> Cells:
         """Positions of users and items, pair by pair; a single id stands for all."""
         row, column = self.lookup(users, "user"), self.lookup(items, "item")
         if is_single(users):
@@ -87,7 +87,7 @@ class Catalogue(NamedTuple):
                 f"There are {row.size} users and {column.size} items; give as many of each, pair "
                 "by pair, or a single id."
             )
-        return Pairs(row, column, np.zeros(row.size, dtype=np.int8))
+        return Cells(row, column, np.zeros(row.size, dtype=np.int8))
 
     def ratings(self, distribution: np.ndarray, columns: np.ndarray, rule: Rule) -> np.ndarray:
         """One rating per distribution over the levels of an item: a number, or labels."""

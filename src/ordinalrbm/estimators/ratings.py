@@ -12,9 +12,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.exchange import at_first
-from ordinalrbm.data.later import extended
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Encoded, Ratings
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings, extend
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import torch_device, working_on_named
@@ -34,7 +33,7 @@ from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_
 from ordinalrbm.matrix.fold_in import ColdStartPrior
 from ordinalrbm.matrix.gpu.resident import Resident
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Pairs, probabilities, with_cold_start
+from ordinalrbm.matrix.predict import probabilities, with_cold_start
 from ordinalrbm.matrix.prepare import TrainingData, cold_start_on, learn, prepare, restore_order
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
@@ -336,9 +335,9 @@ class MatrixCumulativeRBM(BaseEstimator):
         same: dict[str, Any] = {name: getattr(self, name) for name in names}
         return MatrixSettings(**own, **same)
 
-    def _identity(self, known: Ratings, given: Encoded | None, seed: int) -> Identity:
+    def _identity(self, known: Ratings, given: Cells | None, seed: int) -> Identity:
         scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
-        held_out = () if given is None else (given.user, given.item, given.level)
+        held_out = () if given is None else tuple(given)
         return identity_of(self, seed, known.observations, scales, ("validation ratings", held_out))
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: FittedMatrix) -> None:
@@ -515,7 +514,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         [1, 5]
         """
         check_is_fitted(self, "models_")
-        ratings = extended(self.ratings_, new_ratings)
+        ratings = extend(self.ratings_, new_ratings)
         wider = copy.copy(self)
         where: Any = folding.CORES
         if self._is_on_gpu():
@@ -656,7 +655,7 @@ class MatrixCumulativeRBM(BaseEstimator):
     def _catalogue(self) -> Catalogue:
         return Catalogue(self.users_, self.items_, self.scales_, self.ratings_.default_scale)
 
-    def _distribution(self, pairs: Pairs) -> np.ndarray:
+    def _distribution(self, pairs: Cells) -> np.ndarray:
         width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
         if not pairs.row.size:
             return np.zeros((0, width))

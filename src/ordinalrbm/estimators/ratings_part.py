@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from ordinalrbm.data.exchange import encode_shared, everywhere, read_shared
-from ordinalrbm.data.ratings import Encoded, Ratings, encode, read_ratings
+from ordinalrbm.data.observations import Cells
+from ordinalrbm.data.ratings import Ratings, encode, read_ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
@@ -118,7 +119,7 @@ def read(
     return (known, group) if may_be_shared else (everywhere(known, group), ALONE)
 
 
-def read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Encoded | None:
+def read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
     """Validation ratings that were given to a fit; all processes have all of them."""
     if isinstance(among, Group) and not among.agree(type(ratings).__name__):
         raise _different_validation()
@@ -130,7 +131,7 @@ def read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Encod
             return encode_shared(known, ratings.table, group)
         return encode(known, ratings.table())
     given = among.together(lambda: encode(known, ratings))
-    if isinstance(among, Group) and not among.agree(digest(given.user, given.item, given.level)):
+    if isinstance(among, Group) and not among.agree(digest(*given)):
         raise _different_validation()
     return given
 

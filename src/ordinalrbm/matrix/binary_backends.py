@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.sharded import (
     difference_over_ranks,
@@ -26,7 +26,6 @@ from ordinalrbm.matrix.adagrad import ascend
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
 from ordinalrbm.matrix.gaussian_backends import refuse_different_ratings, some_pairs
 from ordinalrbm.matrix.model import Half, MatrixModel, answers_only, column_side, row_side
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import LazyState
 
@@ -140,7 +139,7 @@ class Backend(Protocol):
     def extremes(self, half: Half) -> Half:
         """Arrays with the same least and largest number each, for the host to look at."""
 
-    def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
+    def log_probability(self, model: MatrixModel, pairs: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels, on the host."""
 
 
@@ -231,7 +230,7 @@ class Cpu:
         """The same."""
         return half
 
-    def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
+    def log_probability(self, model: MatrixModel, pairs: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels."""
         return cells.log_probability([model], pairs)
 
@@ -392,7 +391,7 @@ class Cuda:
         nothing = np.zeros(0)
         return Half(*(next(pairs) if part.numel() else nothing for part in half))
 
-    def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
+    def log_probability(self, model: MatrixModel, pairs: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels, computed there."""
         from ordinalrbm.matrix.gpu.predict import log_probability
 
@@ -545,7 +544,7 @@ class Distributed:
         found = self.group.all_gather(np.array([bounds]))
         return Half(*np.moveaxis(found, 1, 0))
 
-    def log_probability(self, model: MatrixModel, pairs: Pairs) -> np.ndarray:
+    def log_probability(self, model: MatrixModel, pairs: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels, each by the rank that has the row.
 
         Strangers are like the average of all, whom rank 0 brings together to judge theirs.

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.binary_backends import (
     Backend,
@@ -28,7 +28,6 @@ from ordinalrbm.matrix.binary_priors import Priors, starting_priors
 from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.fold_in import OfWeights
 from ordinalrbm.matrix.model import Half, MatrixModel, start
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.training.checkpoint import (
     NO_CHECKPOINTS,
@@ -117,7 +116,7 @@ class FittedMatrix(NamedTuple):
 
 def fit(
     observations: Observations,
-    validation: Pairs | None,
+    validation: Cells | None,
     settings: MatrixSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> FittedMatrix:
@@ -156,7 +155,7 @@ class _Learner:
         self,
         model: MatrixModel,
         observations: Observations,
-        validation: Pairs | None,
+        validation: Cells | None,
         settings: MatrixSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
@@ -283,12 +282,12 @@ def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:
     return found
 
 
-def some_of(observations: Observations) -> Pairs:
+def some_of(observations: Observations) -> Cells:
     """Ratings that tell whether learning diverges: the first, in random order by now."""
     n_rows = int(np.searchsorted(observations.row_start, _WATCHED)) or 1
     some = observations.take_rows(np.arange(min(n_rows, observations.n_rows)))
     row = np.repeat(np.arange(some.n_rows), np.diff(some.row_start))
-    return Pairs(row, some.column, some.level)
+    return Cells(row, some.column, some.level)
 
 
 def _begun(model: MatrixModel, halves: list[Half], settings: MatrixSettings) -> Learnt:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from ordinalrbm.data.observations import Counted
+from ordinalrbm.data.observations import Cells, Counted
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Pairs, Parts, parts_of
+from ordinalrbm.matrix.predict import Parts, parts_of
 
 # More validation ratings do not change a few numbers.
 _ENOUGH = 50_000
@@ -73,13 +73,13 @@ class _Judge(NamedTuple):
 
 
 def calibrated(
-    models: Sequence[MatrixModel], observations: Counted, validation: Pairs
+    models: Sequence[MatrixModel], observations: Counted, validation: Cells
 ) -> list[MatrixModel]:
     """The models with gains, spread and biases that suit the validation ratings.
 
     They are judged by the last one, whose rows and columns are those of the observations.
     """
-    some = Pairs(*(part[:_ENOUGH] for part in validation))
+    some = Cells(*(part[:_ENOUGH] for part in validation))
     if some.row.size == 0:
         return list(models)
     row, column = _log_counts(observations)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.gaussian_state import Prior
 from ordinalrbm.matrix.gaussian import facing
 from ordinalrbm.matrix.infer_rows import placed
 from ordinalrbm.matrix.model import Half, MatrixModel, row_side
-from ordinalrbm.matrix.predict import Pairs, probabilities
+from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
 _SMALLEST_SQUARE = 1e-12
@@ -108,7 +108,7 @@ def _expected_without(
         side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
         gibbs.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
     place = np.arange(lacking.size)
-    cells = Pairs(place, np.full(lacking.size, column), np.zeros(lacking.size, dtype=np.int8))
+    cells = Cells(place, np.full(lacking.size, column), np.zeros(lacking.size, dtype=np.int8))
     return probabilities([these], cells)[:, : worth.size] @ worth
 
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations, SharedRows
+from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.sharded import Columns, Rows
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.gaussian import Data, GaussianState, View, on_cpu, to_matrix
-from ordinalrbm.matrix.predict import Pairs, log_probability
+from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import digest
 
@@ -47,7 +47,7 @@ class Backend(Protocol):
     def clone(self, parties: GaussianState) -> GaussianState:
         """Copies that stay with the machine."""
 
-    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Cells) -> float:
         """Mean log probability of held-out ratings, with so many factors of rows and columns."""
 
 
@@ -74,7 +74,7 @@ class Cpu:
 
     part_to_device, own_part = to_device, to_host
 
-    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Cells) -> float:
         """Mean log probability of held-out ratings."""
         model = to_matrix(parties, *in_use)
         return float(log_probability([model], held_out).mean())
@@ -137,7 +137,7 @@ class Cuda:
 
     part_to_device, own_part = to_device, to_host
 
-    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Cells) -> float:
         """Mean log probability of held-out ratings, computed there."""
         from ordinalrbm.matrix.gpu.predict import mean_log_probability
 
@@ -212,7 +212,7 @@ class Distributed:
         """Copies of what is here."""
         return self.own.clone(parties)
 
-    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Pairs) -> float:
+    def likelihood(self, parties: GaussianState, in_use: tuple[int, int], held_out: Cells) -> float:
         """Mean log probability of held-out ratings, each by the rank that has its row.
 
         Strangers are like the average of all, whom rank 0 brings together to judge theirs.
@@ -242,13 +242,13 @@ def refuse_different_ratings(group: process_group.Group, observations: Observati
         )
 
 
-def some_pairs(pairs: Pairs, chosen: np.ndarray) -> Pairs:
+def some_pairs(pairs: Cells, chosen: np.ndarray) -> Cells:
     """Those of the cells that are chosen."""
-    return Pairs(*(part[chosen] for part in pairs))
+    return Cells(*(part[chosen] for part in pairs))
 
 
 def _sum_of_log(
-    backend: Backend, parties: GaussianState, in_use: tuple[int, int], pairs: Pairs
+    backend: Backend, parties: GaussianState, in_use: tuple[int, int], pairs: Cells
 ) -> float:
     return backend.likelihood(parties, in_use, pairs) * pairs.row.size
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ordinalrbm.data.observations import Observations, SharedRows
+from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.binary_learner import (
@@ -32,7 +32,6 @@ from ordinalrbm.matrix.gaussian import (
 )
 from ordinalrbm.matrix.gaussian_backends import backend_for
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import (
     NO_CHECKPOINTS,
@@ -73,7 +72,7 @@ class _Learner:
     def __init__(
         self,
         observations: Observations | SharedRows,
-        validation: Pairs | None,
+        validation: Cells | None,
         settings: MatrixSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
@@ -213,7 +212,7 @@ def _unflatten_precision(name: str, state: State, like: np.ndarray) -> np.ndarra
 
 def fit(
     observations: Observations | SharedRows,
-    validation: Pairs | None,
+    validation: Cells | None,
     settings: MatrixSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> FittedMatrix:

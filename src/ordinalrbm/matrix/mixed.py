@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import binary_learner, gaussian_learner
 from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Pairs, log_probability
+from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import NothingLearntError
 
@@ -38,7 +38,7 @@ class Record(NamedTuple):
 
 def fit(
     observations: Observations,
-    validation: Pairs | None,
+    validation: Cells | None,
     settings: MatrixSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> FittedMatrix:
@@ -69,7 +69,7 @@ def fit(
 
 
 def _shares(
-    binary: list[MatrixModel], degrees: list[MatrixModel], validation: Pairs | None
+    binary: list[MatrixModel], degrees: list[MatrixModel], validation: Cells | None
 ) -> tuple[float, float]:
     """Most likely shares of both: each rating is divided between those who expected it."""
     share = 0.5

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import normal, thresholds
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.runtime.jit import compiled, inlined
@@ -16,15 +17,7 @@ from ordinalrbm.vector.predict import SMALLEST_PROBABILITY
 _FAR = 1e5  # standard deviations
 
 
-class Pairs(NamedTuple):
-    """Cells of a matrix and, where it is known, their level; a position of −1 is unknown."""
-
-    row: np.ndarray
-    column: np.ndarray
-    level: np.ndarray
-
-
-def probabilities(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
+def probabilities(models: Sequence[MatrixModel], pairs: Cells) -> np.ndarray:
     """(cells, L): distribution over the levels, the mean of the models by their shares."""
     width = models[0].by_rows.cutpoints.shape[1] + 1
     total = np.zeros((pairs.row.size, width))
@@ -50,7 +43,7 @@ class Parts(NamedTuple):
     deviation: np.ndarray
 
 
-def parts_of(model: MatrixModel, pairs: Pairs) -> Parts:
+def parts_of(model: MatrixModel, pairs: Cells) -> Parts:
     """Take the predictions of cells apart."""
     known = model if all_known(pairs) else with_cold_start(model)
     parts = Parts(*np.empty((len(Parts._fields), pairs.row.size)))
@@ -59,7 +52,7 @@ def parts_of(model: MatrixModel, pairs: Pairs) -> Parts:
     return parts
 
 
-def log_probability(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
+def log_probability(models: Sequence[MatrixModel], pairs: Cells) -> np.ndarray:
     """(cells,) log probability of the true level."""
     chosen = np.take_along_axis(
         probabilities(models, pairs), pairs.level[:, None].astype(np.intp), axis=1
@@ -67,7 +60,7 @@ def log_probability(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
     return np.log(np.maximum(chosen[:, 0], SMALLEST_PROBABILITY))
 
 
-def all_known(pairs: Pairs) -> bool:
+def all_known(pairs: Cells) -> bool:
     """Whether no row and no column is a stranger's."""
     return pairs.row.min(initial=0) >= 0 and pairs.column.min(initial=0) >= 0
 

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.data.observations import Observations, SharedRows
-from ordinalrbm.data.ratings import Encoded, Ratings
+from ordinalrbm.data.observations import Cells, Observations, SharedRows
+from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.matrix import binary_learner, gaussian_learner, mixed
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, with_cold_start
+from ordinalrbm.matrix.predict import with_cold_start
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 
@@ -38,14 +38,14 @@ class TrainingData(NamedTuple):
     """
 
     observations: Observations | SharedRows
-    validation: Pairs | None
+    validation: Cells | None
     user_place: np.ndarray
     item_place: np.ndarray
     n_levels: np.ndarray
 
 
 def prepare(
-    known: Ratings, given: Encoded | None, fraction: float, seed: int,
+    known: Ratings, given: Cells | None, fraction: float, seed: int,
     among: Alone | Group = ALONE,
 ) -> TrainingData:  # fmt: skip
     """What to learn; held-out ratings are those given, or a fraction of the known ones.
@@ -60,10 +60,8 @@ def prepare(
     if n_levels.min() < 2:  # a scale of one level says nothing
         tell_of_one_level(observations, among)
         observations = observations.select(n_levels[observations.column] > 1)
-    held_out: Pairs | None = None
-    if given is not None:
-        held_out = Pairs(given.user, given.item, given.level)
-    elif fraction > 0:
+    held_out = given
+    if given is None and fraction > 0:
         observations, held_out = hold_out(observations, fraction, rng, among)
     user_counts, item_counts = map(
         among.summed, (observations.row_counts, observations.column_counts)
@@ -96,20 +94,20 @@ def tell_of_one_level(observations: Observations, among: Alone | Group = ALONE) 
 
 
 def _watched(
-    held_out: Pairs, user_place: np.ndarray, item_place: np.ndarray, n_levels: np.ndarray
-) -> Pairs | None:
+    held_out: Cells, user_place: np.ndarray, item_place: np.ndarray, n_levels: np.ndarray
+) -> Cells | None:
     """Held-out ratings where the learner finds them, without those that it cannot judge."""
     useful = can_be_judged(held_out, n_levels, n_levels[item_place >= 0].max(initial=1))
     if not useful.any():
         return None
-    return Pairs(
+    return Cells(
         _moved(user_place, held_out.row[useful]),
         _moved(item_place, held_out.column[useful]),
         held_out.level[useful],
     )
 
 
-def can_be_judged(held_out: Pairs, n_levels: np.ndarray, longest: int) -> np.ndarray:
+def can_be_judged(held_out: Cells, n_levels: np.ndarray, longest: int) -> np.ndarray:
     """Which validation ratings a model can be judged by; a warning counts the others.
 
     Not by those of unknown items that have no scale, or one with more levels than were learnt, nor
@@ -133,7 +131,7 @@ def hold_out(
     fraction: float,
     rng: np.random.Generator,
     among: Alone | Group = ALONE,
-) -> tuple[Observations, Pairs]:
+) -> tuple[Observations, Cells]:
     """Take some ratings out at random, but from nobody all.
 
     ``rng`` is a new one. What is taken out is known to all processes, in the order of the rows.
@@ -153,10 +151,10 @@ def hold_out(
         chosen = np.where((taken < counts)[of_chosen], chosen, -1)
     kept = chosen >= 0
     chosen, row = chosen[kept], row[kept]
-    pairs = Pairs(row, observations.column[chosen], observations.level[chosen])
+    pairs = Cells(row, observations.column[chosen], observations.level[chosen])
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
-    return observations.select(mask), Pairs(*map(among.all_gather, pairs))
+    return observations.select(mask), Cells(*map(among.all_gather, pairs))
 
 
 def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:

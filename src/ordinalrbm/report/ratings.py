@@ -12,7 +12,8 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
-from ordinalrbm.data.ratings import Encoded, Ratings, encode
+from ordinalrbm.data.observations import Cells
+from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
@@ -185,7 +186,7 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
     if n_given > _MOST_SCORED:
         usable = np.sort(np.random.default_rng(0).choice(usable, _MOST_SCORED, replace=False))
     user, item = test["user"].to_numpy()[usable], test["item"].to_numpy()[usable]
-    column, level = given.item[usable], given.level[usable].astype(np.intp)
+    column, level = given.column[usable], given.level[usable].astype(np.intp)
     predicted = model.predict_proba(user, item)
     usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
     values = _values(known)
@@ -195,7 +196,7 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
     return ScoreSection(
         len(usable),
         n_given,
-        int(((given.user[usable] < 0) | (column < 0)).sum()),
+        int(((given.row[usable] < 0) | (column < 0)).sum()),
         int(learnt.sum()),
         own,
         others,
@@ -206,12 +207,12 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
     )
 
 
-def _learnt(known: Ratings, given: Encoded) -> np.ndarray:
+def _learnt(known: Ratings, given: Cells) -> np.ndarray:
     """Which of some ratings are of pairs that the model has learnt from."""
     seen = known.observations
     rows = np.repeat(np.arange(seen.n_rows, dtype=np.int64), np.diff(seen.row_start))
-    pairs = given.user.astype(np.int64) * known.n_items + given.item
-    both_known = (given.user >= 0) & (given.item >= 0)
+    pairs = given.row.astype(np.int64) * known.n_items + given.column
+    both_known = (given.row >= 0) & (given.column >= 0)
     return both_known & np.isin(pairs, rows * known.n_items + seen.column)
 
 

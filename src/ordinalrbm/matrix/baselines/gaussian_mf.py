@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 from scipy.special import ndtr
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix.baselines.factors import (
     Effects,
     Posterior,
@@ -27,7 +27,7 @@ from ordinalrbm.matrix.baselines.factors import (
     views,
     with_unknown,
 )
-from ordinalrbm.matrix.baselines.learning import Cells, Record, index_of, learn
+from ordinalrbm.matrix.baselines.learning import Record, index_of, learn
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Precision of a factor's prior: where learning begins, and where it is fixed. Weak at the start,

@@ -11,20 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
+from ordinalrbm.data.observations import Cells
+
 Model = TypeVar("Model")
 # A probability is never quite zero: one cell that a model thought impossible must not turn the
 # mean log probability of all others into minus infinity.
 SMALLEST_PROBABILITY = 1e-12
 # A rise of the mean log probability that is worth waiting for.
 _WORTHWHILE = 1e-4
-
-
-class Cells(NamedTuple):
-    """Cells of the table and their levels; a row or column of -1 is one that nobody has seen."""
-
-    rows: np.ndarray
-    columns: np.ndarray
-    levels: np.ndarray
 
 
 class Record(NamedTuple):
@@ -108,10 +102,10 @@ def log_probability(
     cells: Cells | None,
 ) -> float:
     """Mean log probability of the levels of some cells; NaN when there are none."""
-    if cells is None or cells.levels.size == 0:
+    if cells is None or cells.level.size == 0:
         return float("nan")
-    distribution = predict_proba(model, cells.rows, cells.columns)
-    chosen = distribution[np.arange(cells.levels.size), cells.levels]
+    distribution = predict_proba(model, cells.row, cells.column)
+    chosen = distribution[np.arange(cells.level.size), cells.level]
     value = float(np.log(np.maximum(chosen, SMALLEST_PROBABILITY)).mean())
     if np.isnan(value):
         raise FloatingPointError("probabilities that are no numbers")

@@ -21,11 +21,11 @@ import numpy as np
 from numba import prange
 from scipy.special import expit
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import normal, normal32
 from ordinalrbm.engine.philox import split_seed
 from ordinalrbm.engine.sums import dot
-from ordinalrbm.matrix.baselines.learning import Cells, Record, index_of, learn
+from ordinalrbm.matrix.baselines.learning import Record, index_of, learn
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 

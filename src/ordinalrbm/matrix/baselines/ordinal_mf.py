@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from numba import prange
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import normal, thresholds
 from ordinalrbm.matrix.baselines.factors import (
     SMALLEST_PRECISION,
@@ -43,7 +43,7 @@ from ordinalrbm.matrix.baselines.factors import (
     views,
     with_unknown,
 )
-from ordinalrbm.matrix.baselines.learning import Cells, Record, index_of, learn
+from ordinalrbm.matrix.baselines.learning import Record, index_of, learn
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.engine.gpu.cells import Factored
@@ -16,7 +17,7 @@ from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.matrix.gaussian import GaussianState, dealt
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs, all_known
+from ordinalrbm.matrix.predict import all_known
 from ordinalrbm.vector.predict import SMALLEST_PROBABILITY
 
 # Cells whose rows and columns are gathered at a time.
@@ -26,7 +27,7 @@ _TABLES = ("weights", "factors", "weights_variance", "factors_variance")
 
 
 def mean_log_probability(
-    parties: GaussianState, n_row_factors: int, n_column_factors: int, pairs: Pairs
+    parties: GaussianState, n_row_factors: int, n_column_factors: int, pairs: Cells
 ) -> float:
     """Mean log probability of the true levels; a position of −1 is a stranger."""
     rows, columns = _with_cold_start(parties, n_row_factors, n_column_factors)
@@ -153,7 +154,7 @@ def without_padding(half: Half) -> Half:
     return half._replace(**{name: getattr(half, name)[:, :n_factors] for name in _TABLES})
 
 
-def log_probability(models: Sequence[MatrixModel], pairs: Pairs) -> np.ndarray:
+def log_probability(models: Sequence[MatrixModel], pairs: Cells) -> np.ndarray:
     """(cells,) log probability of the true level: :func:`ordinalrbm.matrix.predict.log_probability`.
 
     The models are on a device; a position of −1 is a stranger.

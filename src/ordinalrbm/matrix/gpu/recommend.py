@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.matrix.gpu.predict import distributions
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.matrix.recommend import Best, ladder_of, ranked
 
 # Bytes of what is computed together.
@@ -81,7 +80,7 @@ class OnGpu:
 
     # ---- single cells -------------------------------------------------------------------------
 
-    def probabilities(self, pairs: Pairs) -> np.ndarray:
+    def probabilities(self, pairs: Cells) -> np.ndarray:
         """(cells, L): distribution over the levels, as :func:`pairs.probabilities` has it."""
         width = self.models[0].by_rows.cutpoints.shape[1] + 1
         found = np.empty((pairs.row.size, width))
