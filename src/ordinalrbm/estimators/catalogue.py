@@ -15,10 +15,10 @@ import pandas as pd
 from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.points import Rule, point
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import Stored, columns_kept
-from ordinalrbm.vector.predict import Rule, point
 
 RULES: tuple[str, ...] = get_args(Rule)
 Estimator = TypeVar("Estimator")
