@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data import tables
 from ordinalrbm.data.scales import Label, Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.points import point
 from ordinalrbm.vector import predict
 from ordinalrbm.vector.model import VectorModel
 
@@ -286,7 +287,7 @@ def _answers(model: VectorModel, states: np.ndarray, scales: list[Scale]) -> _An
     expected, top = np.empty((2, *cube.shape[:2]))
     for i, scale in enumerate(scales):
         distribution = cube[:, i, : scale.n_levels]
-        expected[:, i] = predict.point(distribution, "mean", _values(scale))
+        expected[:, i] = point(distribution, "mean", _values(scale))
         top[:, i] = distribution[:, _first_top(scale) :].sum(axis=1)
     return _Answers(expected, top)
 

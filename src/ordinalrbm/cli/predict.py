@@ -93,7 +93,7 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     import pandas as pd
 
     from ordinalrbm.cli.inputs import respondents, survey_for
-    from ordinalrbm.vector.predict import point
+    from ordinalrbm.evaluate.points import point
 
     survey = survey_for(model, path, data).survey
     assert survey is not None, "a model of surveys reads surveys"

@@ -29,9 +29,9 @@ from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.evaluate.points import log_of_level, point
 from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.storage.atomic import atomic_write
-from ordinalrbm.vector import predict
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
 
 if TYPE_CHECKING:
@@ -207,12 +207,12 @@ def score(distribution: np.ndarray, level: np.ndarray) -> Scores:
     >>> score(np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5]]), np.array([0, 0]))
     Scores(absolute_error=0.5, accuracy=0.5, log_likelihood=-1.0397...)
     """
-    median = predict.point(distribution, "median")
-    mode = predict.point(distribution, "mode")
+    median = point(distribution, "median")
+    mode = point(distribution, "mode")
     return Scores(
         float(np.abs(median - level).mean()),
         float((mode == level).mean()),
-        float(predict.log_of_level(distribution, level).mean()),
+        float(log_of_level(distribution, level).mean()),
     )
 
 

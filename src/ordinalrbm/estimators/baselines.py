@@ -22,6 +22,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import RULES, Catalogue, restored, written
 from ordinalrbm.estimators.validation import check_baseline_parameters, check_choice
+from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import binary_learner, prepare
 from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
 from ordinalrbm.matrix.baselines.factors import Effects
@@ -38,7 +39,6 @@ from ordinalrbm.training.loop import (
 )
 from ordinalrbm.training.schedule import Schedule
 from ordinalrbm.vector.monitor import usual_rating
-from ordinalrbm.vector.predict import Rule
 
 
 class _Baseline(BaseEstimator):

@@ -16,9 +16,9 @@ from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.points import Rule, point
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import Stored, columns_kept
-from ordinalrbm.vector.predict import Rule, point
 
 RULES: tuple[str, ...] = get_args(Rule)
 Estimator = TypeVar("Estimator")

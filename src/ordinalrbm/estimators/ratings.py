@@ -26,6 +26,7 @@ from ordinalrbm.estimators.validation import (
     check_matrix_parameters,
     check_whole,
 )
+from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import fold_in as folding
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
@@ -40,7 +41,6 @@ from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints, Identity, identity_of
-from ordinalrbm.vector.predict import Rule
 
 _HALVES = ("by_rows", "by_columns")
 _SEEN = ("row_start", "column", "level")

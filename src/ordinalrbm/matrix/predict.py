@@ -10,9 +10,9 @@ from numba import prange
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import normal, thresholds
+from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.runtime.jit import compiled, inlined
-from ordinalrbm.vector.predict import SMALLEST_PROBABILITY
 
 _FAR = 1e5  # standard deviations
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.evaluate.points import log_of_level
 from ordinalrbm.vector.model import Unanswered, VectorModel, level_counts, of_answers, side
 from ordinalrbm.vector.posterior import draws, mean_field
-from ordinalrbm.vector.predict import Cells, log_of_level, mixed, probabilities
+from ordinalrbm.vector.predict import Cells, mixed, probabilities
 
 # So many rows are watched at most: enough for a standard error of about 0.005 nats.
 _WATCHED_ROWS = 4000

@@ -1,9 +1,9 @@
-"""P(v_j | v): from expected or sampled factors to distributions over levels, and to points."""
+"""P(v_j | v): from expected or sampled factors to distributions over levels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,6 @@ from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.posterior import Posterior, State
 from ordinalrbm.vector.spread import utility_spread
 
-Rule = Literal["mean", "mode", "median"]
-# A probability is never quite zero: one answer that the model thought impossible must not turn the
-# mean log probability of a million others into minus infinity.
-SMALLEST_PROBABILITY = 1e-12
 # The distribution of a less probable style is not widened: that is slow, and hardly seen.
 _WORTH_WIDENING = 0.05
 
@@ -106,12 +102,6 @@ def prior(model: VectorModel, factors: np.ndarray, cells: Cells) -> np.ndarray:
     return total
 
 
-def log_of_level(distribution: np.ndarray, level: np.ndarray) -> np.ndarray:
-    """Log probability that each row of a distribution gives to a level."""
-    chosen = np.take_along_axis(distribution, level.astype(np.intp)[:, None], axis=1)[:, 0]
-    return np.log(np.maximum(chosen, SMALLEST_PROBABILITY))
-
-
 def parameters_only(model: VectorModel) -> Side:
     """A Side without answers, for kernels that need only parameters."""
     no_index, no_number = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
@@ -121,24 +111,3 @@ def parameters_only(model: VectorModel) -> Side:
         no_number, no_number, np.zeros((0, 0), dtype=np.float32), model.weights, model.bias,
         model.thresholds, model.factor_bias, model.units,
     )  # fmt: skip
-
-
-def point(distribution: np.ndarray, rule: Rule, values: np.ndarray | None = None) -> np.ndarray:
-    """One prediction per distribution: a level for "mode" and "median", a number for "mean".
-
-    The mean minimises squared error, the median absolute error, the mode the number of misses.
-
-    Examples
-    --------
-    >>> p = np.array([[0.4, 0.25, 0.35]])
-    >>> point(p, "mode").item(), point(p, "median").item(), round(point(p, "mean").item(), 2)
-    (0, 1, 0.95)
-    """
-    if rule == "mode":
-        return distribution.argmax(axis=-1)
-    if rule == "median":
-        return np.minimum(
-            (np.cumsum(distribution, axis=-1) < 0.5).sum(axis=-1), distribution.shape[-1] - 1
-        )
-    levels = np.arange(distribution.shape[-1]) if values is None else values
-    return distribution @ levels

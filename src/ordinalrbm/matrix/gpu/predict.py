@@ -15,10 +15,10 @@ from ordinalrbm.engine.gpu import cells
 from ordinalrbm.engine.gpu.cells import Factored
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix.gaussian import GaussianState, dealt
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.predict import all_known
-from ordinalrbm.vector.predict import SMALLEST_PROBABILITY
 
 # Cells whose rows and columns are gathered at a time.
 _TOGETHER = 2**16
