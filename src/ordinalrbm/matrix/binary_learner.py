@@ -8,30 +8,25 @@ are :func:`_pass`, called with the roles swapped.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
-from ordinalrbm.matrix.binary_backends import (
-    Backend,
-    Chains,
-    Learnt,
-    Process,
-    Sampling,
-    backend_for,
-)
+from ordinalrbm.matrix.backends import Backend, backend_for
 from ordinalrbm.matrix.binary_priors import Priors, starting_priors
+from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling
 from ordinalrbm.matrix.calibration import calibrated
-from ordinalrbm.matrix.fold_in import OfWeights
+from ordinalrbm.matrix.cold_start import Precisions
+from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, start
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.training.checkpoint import (
     NO_CHECKPOINTS,
     Checkpoints,
+    LazyState,
     State,
     began,
     counter,
@@ -47,11 +42,9 @@ from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.vector.chains import FreePhase
 from ordinalrbm.vector.monitor import usual_rating
 
-Factors = Literal["continuous", "binary", "mixed"]
-
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
-# So many of the ratings that are learnt from tell whether learning diverges.
+# So many of the ratings that are state_ from tell whether learning diverges.
 _WATCHED = 10_000
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
@@ -61,12 +54,11 @@ _UPDATES, _FEWEST_EPOCHS, _MOST_EPOCHS = 300, 15, 60
 
 
 @dataclass(frozen=True)
-class MatrixSettings:
+class BinarySettings:
     """What the learner may be told; see :class:`ordinalrbm.MatrixCumulativeRBM` for each."""
 
     n_row_factors: int
     n_column_factors: int
-    factors: Factors
     n_epochs: int | None
     batch_size: int
     learning_rate: float
@@ -93,55 +85,30 @@ class Record(NamedTuple):
     seconds: float
 
 
-PriorsOfHalves = tuple[OfWeights | None, OfWeights | None]
-
-
-class FittedMatrix(NamedTuple):
-    """Models to average over (the best epoch's, or several of the last), and how learning went.
-
-    ``priors`` are, for each model, those of both halves, None for one that has nothing to learn.
-    """
-
-    models: list[MatrixModel]
-    best_epoch: int
-    history: Sequence[NamedTuple]
-    interrupted: bool
-    priors: list[PriorsOfHalves]
-
-    @property
-    def history_columns(self) -> list[str]:
-        """Names of what the history holds."""
-        return list(self.history[0]._fields if self.history else Record._fields)
-
-
 def fit(
     observations: Observations,
     validation: Cells | None,
-    settings: MatrixSettings,
+    settings: BinarySettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> FittedMatrix:
+) -> Fitted:
     """Learn a model; rows and columns must already be in random order."""
     model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
     learner = _Learner(model, observations, validation, settings)
-    writer = checkpoints.of("binary")
     n_epochs = _n_epochs(observations.n_rows, settings)
-    interrupted = learn(learner, writer, n_epochs, verbose=settings.verbose, watched="validation")
+    interrupted = learn(
+        learner, checkpoints.of("binary"), n_epochs, verbose=settings.verbose,
+        watched="validation",
+    )  # fmt: skip
     found = [
-        OfWeights(prior.weights, prior.bias, prior.cutpoints) for prior in learner.learnt.priors
+        Precisions(prior.weights, prior.bias, prior.cutpoints) for prior in learner.binary.priors
     ]
-    by_rows, by_columns = [*found, None][:2]
+    of_columns, of_rows = [*found, None][:2]
     models = evenly_shared(learner.models())
-    priors = [(by_rows, by_columns)] * len(models)
     best_epoch = learner.schedule.best_epoch
-    return FittedMatrix(models, best_epoch, learner.history, interrupted, priors)
+    return Fitted(models, best_epoch, learner.history, interrupted, (of_columns, of_rows))
 
 
-def evenly_shared(models: Sequence[MatrixModel]) -> list[MatrixModel]:
-    """The models, each with the same part in their predictions."""
-    return [model._replace(share=1.0 / len(models)) for model in models]
-
-
-def _n_epochs(n_rows: int, settings: MatrixSettings) -> int:
+def _n_epochs(n_rows: int, settings: BinarySettings) -> int:
     if settings.n_epochs is not None:
         return settings.n_epochs
     n_batches = -(-n_rows // settings.batch_size)
@@ -156,15 +123,15 @@ class _Learner:
         model: MatrixModel,
         observations: Observations,
         validation: Cells | None,
-        settings: MatrixSettings,
+        settings: BinarySettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = some_of(observations)
         self.usual = usual_rating(observations, self.watched.level)
-        self.backend = backend_for(settings.device, settings.batch_size)
+        self.backend = backend_for(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
-        self.processes = self.backend.processes(observations, len(halves))
-        self.learnt = self.backend.to_device(_begun(model, halves, settings))
+        self.processes = self.backend.processes(observations, len(halves), settings.batch_size)
+        self.binary = self.backend.to_device(_begun(model, halves, settings))
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
@@ -188,42 +155,52 @@ class _Learner:
         """Both passes over the data, then a look at the validation ratings."""
         epoch, rate = len(self.history) + 1, self.schedule.rate()
         for process in self.processes:
-            _pass(self.backend, process, self.learnt, epoch, rate, self.settings)
-            half = self.backend.extremes(self.learnt.half(process))
+            _pass(self.backend, process, self.binary, epoch, rate, self.settings)
+            half = self.backend.extremes(self.binary.half(process))
             refuse_divergence(half.weights, half, half.cutpoints)
-            self.learnt.priors[process.number] = self._priors(process)
-        model = self.learnt.model
+            self.binary.priors[process.number] = self._priors(process)
+        model = self.binary.model
         refuse_nonsense(self.backend.log_probability(model, self.watched), self.usual)
         value = np.nan
         if self.validation is not None:
             value = float(self.backend.log_probability(model, self.validation).mean())
-        decay = [priors.weights for priors in self.learnt.priors]
+        decay = [priors.weights for priors in self.binary.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
         if self.schedule.after(value) or self.settings.n_averaged > 1:
             self.kept = [*self.kept, self.backend.clone(model)][-self.settings.n_averaged :]
 
     def _priors(self, process: Process) -> Priors:
-        found = self.backend.priors(process, self.learnt)
+        found = self.backend.priors(process, self.binary)
         if self.settings.weight_decay is None:
             return found
-        return found._replace(weights=self.learnt.priors[process.number].weights)
+        return found._replace(weights=self.binary.priors[process.number].weights)
 
     def state(self) -> State:
-        """All that is needed to go on from here."""
-        told = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
-        return self.backend.state(
-            lambda learnt, kept: {**self._named(learnt, kept), **told}, self.learnt, self.kept
-        )
+        """All that is needed to go on from here.
 
-    def _named(self, learnt: Learnt, kept: list[MatrixModel]) -> dict[str, np.ndarray]:
-        """All that moves, and what was kept of it, on the host: copies by name."""
+        It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
+        large: what is on a device is copied there now, and comes to the host then. Several
+        processes bring it together at once, since later not all of them may ask.
+        """
+        # Kept models are replaced by others, never changed.
+        now, kept = self.backend.clone(self.binary), list(self.kept)
+        others = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
+
+        def named() -> dict[str, np.ndarray]:
+            models = [self.backend.to_host(model) for model in kept]
+            return {**self._named(self.backend.to_host(now), models), **others}
+
+        return LazyState(named) if self.backend.group is None else named()
+
+    def _named(self, binary: BinaryState, kept: list[MatrixModel]) -> dict[str, np.ndarray]:
+        """All that moves, and what was kept of it, on the host: by name."""
         state = {
-            **flatten("model", learnt.model),
-            **flatten("priors", learnt.priors),
+            **flatten("model", binary.model),
+            **flatten("priors", binary.priors),
             **flatten("kept", kept),
         }
-        for number, chains in enumerate(learnt.chains):
+        for number, chains in enumerate(binary.chains):
             state |= flatten(f"sums.{number}", chains.sums)
             state[f"clamped.{number}"] = packed(chains.clamped)
             if self.settings.free_phase != "contrastive":  # else they start anew at every update
@@ -237,18 +214,18 @@ class _Learner:
         values = (line.validation for line in history)
         self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
         n_kept = min(len(history), self.settings.n_averaged)
-        there = self.backend.to_host(self.learnt)
-        kept = [unflatten_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
-        learnt = Learnt(
-            unflatten_model("model", state, there.model),
+        there = self.backend.to_host(self.binary)
+        kept = [_unflatten_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
+        binary = BinaryState(
+            _unflatten_model("model", state, there.model),
             [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
             [
                 _unflatten_priors(f"priors.{k}", state, prior)
                 for k, prior in enumerate(there.priors)
             ],
         )
-        self.learnt = self.backend.to_device(learnt)
-        self.kept = [self.backend.model_to_device(model) for model in kept]
+        self.binary = self.backend.to_device(binary)
+        self.kept = [self.backend.to_device(model) for model in kept]
         self.history, self.started = history, began(history)
 
     def _unflatten_chains(self, number: int, state: State, like: Chains) -> Chains:
@@ -260,7 +237,7 @@ class _Learner:
         return Chains(clamped, free, sums)
 
     def _kept(self) -> list[MatrixModel]:
-        return [self.backend.model_to_host(model) for model in self.kept]
+        return [self.backend.to_host(model) for model in self.kept]
 
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""
@@ -269,7 +246,7 @@ class _Learner:
         return calibrated(self._kept(), self.observations, self.validation)
 
 
-def unflatten_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
+def _unflatten_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
     """A model of a learner's state, which must be such as a model file may hold."""
     MatrixModel.from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
     return unflatten(name, state, like)
@@ -290,22 +267,22 @@ def some_of(observations: Observations) -> Cells:
     return Cells(row, some.column, some.level)
 
 
-def _begun(model: MatrixModel, halves: list[Half], settings: MatrixSettings) -> Learnt:
+def _begun(model: MatrixModel, halves: list[Half], settings: BinarySettings) -> BinaryState:
     """Where learning starts: random chains, and sums and priors that know nothing."""
     rng = np.random.default_rng(settings.seed)
     chains = []
     for half in halves:
         clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
-        sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half[:5]))
+        sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half))
         sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
         chains.append(Chains(clamped, clamped.copy(), sums))
     priors = [starting_priors(half, settings.weight_decay) for half in halves]
-    return Learnt(model, chains, priors)
+    return BinaryState(model, chains, priors)
 
 
 def _pass(
-    backend: Backend, process: Process, learnt: Learnt, epoch: int, rate: float,
-    settings: MatrixSettings,
+    backend: Backend, process: Process, state: BinaryState, epoch: int, rate: float,
+    settings: BinarySettings,
 ) -> None:  # fmt: skip
     """One process over all its rows, in batches of neighbours taken in random order."""
     starts = np.arange(0, process.n_rows, settings.batch_size)
@@ -313,9 +290,9 @@ def _pass(
     # The two processes of an epoch draw from different counters.
     sweep = 2 * epoch + process.number
     how = Sampling(settings.free_phase == "contrastive", settings.memory)
-    side = backend.side(process, learnt.model)
+    side = backend.side(process, state)
     for first in starts[order].tolist():
         stop = min(first + settings.batch_size, process.n_rows)
         batch = Batch(first, stop, settings.seed, sweep, settings.gibbs_steps)
-        clamped, free = backend.phases(process, side, learnt, batch, how)
-        backend.ascend(process, learnt, clamped, free, rate)
+        clamped, free = backend.phases(process, side, state, batch, how)
+        backend.ascend(process, state, clamped, free, rate)

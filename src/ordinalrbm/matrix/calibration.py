@@ -8,16 +8,19 @@ are most likely values under priors that want no change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ordinalrbm.data.observations import Cells, Counted
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Parts, parts_of
+from ordinalrbm.matrix.predict import Model, Utilities, bounds, utilities
 
+AnyModel = TypeVar("AnyModel", MatrixModel, GaussianModel)
 # More validation ratings do not change a few numbers.
 _ENOUGH = 50_000
 # Drawn towards no change as if by so many ratings: with few of them, nothing is changed much.
@@ -37,16 +40,17 @@ _GAINS, _SPREAD, _SHIFTS = [0, 1], [2], [3, 4]
 class _Judge(NamedTuple):
     """What is known of the validation ratings: their parts, and how active rows and columns are."""
 
-    parts: Parts
+    utilities: Utilities
+    bounds: tuple[np.ndarray, np.ndarray]
     activity: np.ndarray  # (2, ratings): of the row, of the column
 
     def loss(self, found: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean negative log probability, with the priors, and its slope."""
-        parts, gains = self.parts, np.exp(found)
+        parts, gains = self.utilities, np.exp(found)
         mean = parts.base + gains[0] * parts.by_rows + gains[1] * parts.by_columns
         mean += found[_SHIFTS] @ self.activity
         deviation = gains[2] * parts.deviation
-        low, high = (parts.low - mean) / deviation, (parts.high - mean) / deviation
+        low, high = ((bound - mean) / deviation for bound in self.bounds)
         at_low, at_high = edge_densities(low, high)
         by_mean = (at_low - at_high) / deviation
         by_spread = at_low * _finite(low) - at_high * _finite(high)
@@ -73,8 +77,8 @@ class _Judge(NamedTuple):
 
 
 def calibrated(
-    models: Sequence[MatrixModel], observations: Counted, validation: Cells
-) -> list[MatrixModel]:
+    models: Sequence[AnyModel], observations: Counted, validation: Cells
+) -> list[AnyModel]:
     """The models with gains, spread and biases that suit the validation ratings.
 
     They are judged by the last one, whose rows and columns are those of the observations.
@@ -84,8 +88,8 @@ def calibrated(
         return list(models)
     row, column = _log_counts(observations)
     # An unknown row or column, −1, finds the zero at the end.
-    of_pairs = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
-    judge = _Judge(parts_of(models[-1], some), np.stack(of_pairs))
+    of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
+    judge = _Judge(utilities(models[-1], some), bounds(models[-1], some), np.stack(of_cells))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = _found(judge, models[-1])
     if not np.isfinite(found).all():  # of a model that rules out what is the case
@@ -93,14 +97,14 @@ def calibrated(
     return [_changed(model, found, row, column) for model in models]
 
 
-def _found(judge: _Judge, model: MatrixModel) -> np.ndarray:
-    # Where rows have nothing of their own but factors, it stays like that.
-    shifts = _SHIFTS if model.by_columns.n_factors else _SHIFTS[1:]
-    if not model.is_continuous:
+def _found(judge: _Judge, model: Model) -> np.ndarray:
+    if not isinstance(model, GaussianModel):
+        # Where rows have nothing of their own but factors, it stays like that.
+        shifts = _SHIFTS if model.by_columns.n_factors else _SHIFTS[1:]
         return judge.best([*_GAINS, *_SPREAD, *shifts])[1]
-    # Continuous factors know how far to believe themselves, and nearly always how wide to be.
-    loss, found = judge.best(shifts)
-    wide_loss, wide = judge.best([*_SPREAD, *shifts])
+    # Gaussian factors know how far to believe themselves, and nearly always how wide to be.
+    loss, found = judge.best(_SHIFTS)
+    wide_loss, wide = judge.best([*_SPREAD, *_SHIFTS])
     return wide if loss - wide_loss > _WORTH_WIDENING else found
 
 
@@ -111,16 +115,27 @@ def _log_counts(observations: Counted) -> list[np.ndarray]:
     return [np.clip(log - log.mean(), -_MOST_ACTIVE, _MOST_ACTIVE) for log in logs]
 
 
-def _changed(
-    model: MatrixModel, found: np.ndarray, row: np.ndarray, column: np.ndarray
-) -> MatrixModel:
+def _changed(model: Any, found: np.ndarray, row: np.ndarray, column: np.ndarray) -> Any:
     by_row, by_column = found[_SHIFTS]
+    of_rows, of_columns = (by_row * row).astype(np.float32), (by_column * column).astype(np.float32)
+    if isinstance(model, GaussianModel):
+        return model._replace(
+            rows=_shifted(model.rows, of_rows),
+            columns=_shifted(model.columns, of_columns),
+            spread=float(np.exp(found[_SPREAD[0]])),
+        )
     own, other = model.by_rows, model.by_columns
     return model._replace(
-        by_rows=own._replace(bias=own.bias + (by_column * column).astype(np.float32)),
-        by_columns=other._replace(bias=other.bias + (by_row * row).astype(np.float32)),
+        by_rows=own._replace(bias=own.bias + of_columns),
+        by_columns=other._replace(bias=other.bias + of_rows),
         gains=np.exp(found[[*_GAINS, *_SPREAD]]),
     )
+
+
+def _shifted(posterior: FactorPosterior, by: np.ndarray) -> FactorPosterior:
+    mean = posterior.mean.copy()
+    mean[:, 0] += by
+    return posterior._replace(mean=mean)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:

@@ -9,14 +9,15 @@ import pandas as pd
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import gibbs
-from ordinalrbm.engine.gaussian_state import Prior
-from ordinalrbm.matrix.gaussian import facing
-from ordinalrbm.matrix.infer_rows import placed
-from ordinalrbm.matrix.model import Half, MatrixModel, row_side
-from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.infer_rows import infer_rows
+from ordinalrbm.matrix.model import MatrixModel, row_side
+from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.matrix.predict import Model, probabilities
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
-_SMALLEST_SQUARE = 1e-12
 # One rating more or less is a small difference: both must be found exactly.
 _SETTLED = 2e-4
 _MOST_ENTRIES = 1 << 22  # answers of copies of a row held at a time
@@ -35,8 +36,8 @@ class Explanation:
         rating would be lower without it (negative: higher).
     factors : DataFrame
         The factors with the largest contribution to the mean utility, whose standard deviation is
-        one: of whom ("user" or "item"), which, its value (a probability if factors are binary),
-        and the contribution.
+        one: which, its value (a probability if factors are binary), and the contribution. Where
+        users and items both have factors of their own, also of whom ("user" or "item").
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Explanation:
 
 
 def rating_effects(
-    model: MatrixModel,
+    model: Model,
     row: int,
     column: int,
     columns: np.ndarray,
@@ -82,17 +83,15 @@ def rating_effects(
     lacking = np.arange(-1, columns.size)
     expected = np.concatenate(
         [
-            _expected_without(
-                model, row, column, columns, levels, worth, lacking[start : start + at_a_time]
-            )
-            for start in range(0, lacking.size, at_a_time)
+            _expected_without(model, row, column, columns, levels, worth, some)
+            for some in np.split(lacking, range(at_a_time, lacking.size, at_a_time))
         ]
     )
     return float(expected[0]), expected[0] - expected[1:]
 
 
 def _expected_without(
-    model: MatrixModel,
+    model: Model,
     row: int,
     column: int,
     columns: np.ndarray,
@@ -101,38 +100,52 @@ def _expected_without(
     lacking: np.ndarray,
 ) -> np.ndarray:
     copies = _copies(columns, levels, lacking, model.n_levels)
-    these = _repeated(model, row, lacking.size)
-    if model.is_continuous:
-        these = _placed(model, these, copies)
+    if isinstance(model, MultinomialModel):
+        these: Model = model._replace(factors=model.infer_rows(copies))
+    elif isinstance(model, GaussianModel):
+        these = _inferred_gaussian(model, row, copies)
     else:
-        side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
-        gibbs.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+        these = _inferred_binary(model, row, copies)
     place = np.arange(lacking.size)
     cells = Cells(place, np.full(lacking.size, column), np.zeros(lacking.size, dtype=np.int8))
     return probabilities([these], cells)[:, : worth.size] @ worth
 
 
-def _placed(model: MatrixModel, these: MatrixModel, copies: Observations) -> MatrixModel:
-    """The copies with factors and weights inferred anew; biases and widths stay."""
-    own, n_factors = model.by_columns, model.by_rows.n_factors
-    square = np.mean(own.weights**2 + own.weights_variance, axis=0)
-    square = np.maximum(square, _SMALLEST_SQUARE)  # some are not in use
-    precision = np.concatenate([[np.inf], np.ones(n_factors), 1.0 / square]).astype(np.float32)
+def _inferred_gaussian(model: GaussianModel, row: int, copies: Observations) -> GaussianModel:
+    """A model of the copies, with factors inferred anew; the row's bias and gaps stay."""
+    own = FactorPosterior(*(_repeated(part, row, copies.n_rows) for part in model.rows))
+    precision = model.row_prior.precision.copy()
+    precision[0] = np.inf
     stay = np.full(own.cutpoints.shape[1], np.inf)
     # Biases stay, but not at zero: they go over to the columns that the copies see.
-    bias = these.by_columns.bias[0]
-    columns = facing(model.by_rows._replace(bias=model.by_rows.bias + bias), own, model.n_levels)
-    most = np.full(copies.n_rows, own.cutpoints.shape[1] + 1, dtype=np.int32)
-    prior = Prior(precision, these.by_columns.cutpoints, stay)
-    found = placed(copies, columns, prior, most, _SETTLED)
-    # Copies, so that kernels see rows as they know them.
-    factors, weights = (part.copy() for part in np.split(found.mean[:, 1:], [n_factors], axis=1))
-    doubts = (part.copy() for part in np.split(found.variance[:, 1:], [n_factors], axis=1))
-    factors_variance, weights_variance = doubts
-    return these._replace(
-        by_rows=these.by_rows._replace(factors=factors, factors_variance=factors_variance),
-        by_columns=these.by_columns._replace(weights=weights, weights_variance=weights_variance),
+    seen = model.columns._replace(mean=model.columns.mean.copy())
+    seen.mean[:, 0] += own.mean[0, 0]
+    found = infer_rows(
+        copies, seen, Prior(precision, own.cutpoints, stay), own.n_levels, _SETTLED, CPU,
+        values=model.values, is_point=model.is_point,
+    )  # fmt: skip
+    found.mean[:, 0], found.variance[:, 0] = own.mean[:, 0], own.variance[:, 0]
+    return model._replace(rows=found)
+
+
+def _inferred_binary(model: MatrixModel, row: int, copies: Observations) -> MatrixModel:
+    times, other = copies.n_rows, model.by_columns
+    factors = np.full((times, model.by_rows.n_factors), 0.5, dtype=np.float32)
+    these = model._replace(
+        by_rows=model.by_rows._replace(factors=factors),
+        by_columns=other._replace(
+            weights=_repeated(other.weights, row, times),
+            bias=_repeated(other.bias, row, times),
+            cutpoints=_repeated(other.cutpoints, row, times),
+        ),
     )
+    side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
+    gibbs.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+    return these
+
+
+def _repeated(array: np.ndarray, row: int, times: int) -> np.ndarray:
+    return np.repeat(array[row : row + 1], times, axis=0)
 
 
 def _copies(
@@ -145,44 +158,45 @@ def _copies(
     return Observations(row_start, columns[answer], levels[answer], n_levels)
 
 
-def _repeated(model: MatrixModel, row: int, times: int) -> MatrixModel:
-    """The model with this row alone, so many times; its factors unknown."""
-
-    def again(array: np.ndarray) -> np.ndarray:
-        return np.repeat(array[row : row + 1], times, axis=0)
-
-    other = model.by_columns
-    factors = np.full((times, model.by_rows.n_factors), 0.5, dtype=np.float32)
-    repeated = other._replace(
-        weights=again(other.weights), bias=again(other.bias), cutpoints=again(other.cutpoints)
-    )
-    if model.is_continuous:
-        repeated = repeated._replace(bias_variance=again(other.bias_variance))
-    return model._replace(by_rows=model.by_rows._replace(factors=factors), by_columns=repeated)
-
-
-def factor_contributions(model: MatrixModel, row: int, column: int, n: int) -> pd.DataFrame:
+def factor_contributions(model: Model, row: int, column: int, n: int) -> pd.DataFrame:
     """The n factors that move a cell's utility most, compared to average factors."""
-    table = pd.concat(
-        [
-            _contributions(model.by_rows, row, column, model.gains[0], "user"),
-            _contributions(model.by_columns, column, row, model.gains[1], "item"),
-        ],
-        ignore_index=True,
-    )
-    first = np.argsort(-table["contribution"].abs().to_numpy(), kind="stable")[:n]
-    return table.iloc[first].reset_index(drop=True)
+    if isinstance(model, MultinomialModel):
+        table = _multinomial_contributions(model, row, column)
+    elif isinstance(model, GaussianModel):
+        factors, weights = model.rows.mean[:, 1:], model.columns.mean[column, 1:]
+        table = _contributions(factors, row, weights)
+    else:
+        first, second = model.by_rows, model.by_columns
+        of_user = _contributions(first.factors, row, model.gains[0] * first.weights[column])
+        of_item = _contributions(second.factors, column, model.gains[1] * second.weights[row])
+        parts = [of_user.assign(of="user"), of_item.assign(of="item")]
+        table = pd.concat(parts, ignore_index=True)[["of", *of_user.columns]]
+    order = np.argsort(-table["contribution"].abs().to_numpy(), kind="stable")[:n]
+    return table.iloc[order].reset_index(drop=True)
 
 
-def _contributions(half: Half, row: int, column: int, gain: float, of: str) -> pd.DataFrame:
-    """Of the row's factors, through the column's weights."""
-    factors = half.factors[row].astype(np.float64)
-    usual = half.factors.mean(axis=0, dtype=np.float64)
+def _contributions(factors: np.ndarray, row: int, weights: np.ndarray) -> pd.DataFrame:
+    """What the row's factors add through these weights."""
+    own = factors[row].astype(np.float64)
+    usual = factors.mean(axis=0, dtype=np.float64)
     return pd.DataFrame(
         {
-            "of": of,
-            "factor": np.arange(half.n_factors),
-            "value": factors,
-            "contribution": gain * half.weights[column] * (factors - usual),
+            "factor": np.arange(own.size),
+            "value": own,
+            "contribution": weights * (own - usual),
         }
     )
+
+
+def _multinomial_contributions(model: MultinomialModel, row: int, column: int) -> pd.DataFrame:
+    """What each factor adds to the expected level, the others as they are."""
+    own, usual = model.factors[row], model.factors.mean(axis=0)
+    each = np.where(np.eye(own.size, dtype=bool), usual, own)
+    these = model._replace(factors=np.vstack([own, each]).astype(np.float32))
+    cells = Cells(
+        np.arange(own.size + 1), np.full(own.size + 1, column), np.zeros(own.size + 1, np.int8)
+    )
+    distribution = probabilities([these], cells)
+    expected = distribution @ np.arange(distribution.shape[1])
+    added = expected[0] - expected[1:]
+    return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": added})

@@ -22,6 +22,7 @@ that it has variance one here, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,12 +93,17 @@ class GaussianState(NamedTuple):
         """Number of factors."""
         return self.rows.mean.shape[1] - 1
 
+    def with_rows(self, change: Callable[[Any], Any]) -> GaussianState:
+        """Every array changed that has a line per row."""
+        prior = self.row_prior._replace(cutpoints=change(self.row_prior.cutpoints))
+        return self._replace(rows=FactorPosterior(*map(change, self.rows)), row_prior=prior)
+
 
 # ---- where learning begins --------------------------------------------------------------------
 
 
 def start(
-    observations: Counted, n_factors: int, seed: int, precisions: Precisions = Precisions()
+    observations: Counted, n_factors: int, seed: int, precisions: Precisions
 ) -> GaussianState:
     """Before learning: marginal thresholds, random factors of the columns, none of the rows."""
     rng = np.random.default_rng(seed)
@@ -120,7 +126,7 @@ def start_with_values(
     values: np.ndarray,
     n_factors: int,
     seed: int,
-    precisions: Precisions = Precisions(),
+    precisions: Precisions,
 ) -> GaussianState:
     """The same where levels stand for values, which ascend; gaps stay half-way between them."""
     seen = values[observations.level]
@@ -326,7 +332,9 @@ def _with_common_cutpoints(data: Data, state: GaussianState) -> GaussianState:
     for n_levels in data.scales:
         bias, cutpoints = of_columns.shares(columns, n_levels).means()
         of_columns.shift(columns, -bias, -_first(bias, cutpoints), n_levels)
-        of_columns.draw_towards(column_prior, columns, cutpoints - _first(bias, cutpoints), n_levels)
+        of_columns.draw_towards(
+            column_prior, columns, cutpoints - _first(bias, cutpoints), n_levels
+        )
     return state
 
 
@@ -362,9 +370,7 @@ def _rescaled(posterior: FactorPosterior, times: float) -> FactorPosterior:
         cutpoints[:, 0] *= times
         cutpoints[:, 1:] += np.log(times)
     return _with_cutpoints(
-        posterior._replace(
-            mean=posterior.mean * of_mean, variance=posterior.variance * of_mean**2
-        ),
+        posterior._replace(mean=posterior.mean * of_mean, variance=posterior.variance * of_mean**2),
         cutpoints,
     )
 
@@ -377,7 +383,9 @@ def _rescaled_prior(prior: Prior, times: float) -> Prior:
 
 def _centred_values(state: GaussianState) -> GaussianState:
     """Move into values and thresholds what all biases share."""
-    bias = float(sum(side.mean[:, 0].mean() for side in (state.rows, state.columns) if len(side.mean)))
+    bias = float(
+        sum(side.mean[:, 0].mean() for side in (state.rows, state.columns) if len(side.mean))
+    )
     for side in (state.rows, state.columns):
         if len(side.mean):
             side.mean[:, 0] -= side.mean[:, 0].mean()

@@ -1,38 +1,31 @@
-"""Learning the matrix model with continuous factors: epochs until there is no more to gain."""
+"""Learning Gaussian factors: epochs until there is no more to gain."""
 
 from __future__ import annotations
 
-import re
 import time
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
+from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.binary_learner import (
-    FittedMatrix,
-    MatrixSettings,
-    PriorsOfHalves,
-    evenly_shared,
-    unflatten_model,
-)
+from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibrated
-from ordinalrbm.matrix.fold_in import OfWeights
+from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.gaussian import (
     GaussianState,
-    dealt,
+    Precisions,
     epoch,
-    gaps_of,
-    size_of_factors,
     start,
-    to_matrix,
+    start_with_values,
+    tellable_factors,
 )
-from ordinalrbm.matrix.gaussian_backends import backend_for
-from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.storage.reader import wrong
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.training.checkpoint import (
     NO_CHECKPOINTS,
     Checkpoints,
@@ -44,16 +37,32 @@ from ordinalrbm.training.checkpoint import (
     unflatten_history,
 )
 from ordinalrbm.training.loop import learn
+from ordinalrbm.training.schedule import EarlyStopping
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
-# Epochs in a row without one.
-_PATIENCE = 2
-# Epochs at most, if nobody says how many.
-_MOST_EPOCHS = 30
-
 # In a checkpoint.
 _SMALLEST_PRECISION = 1e-30
+
+
+@dataclass(frozen=True)
+class GaussianSettings:
+    """What the learner may be told; see :class:`ordinalrbm.OrdinalMF` for each.
+
+    ``values`` are those of the levels, for Gaussian factorisation.
+    """
+
+    n_factors: int
+    precisions: Precisions
+    is_point: bool
+    n_epochs: int
+    patience: int
+    n_averaged: int
+    calibrate: bool
+    seed: int
+    device: str
+    verbose: bool
+    values: np.ndarray = NO_VALUES
 
 
 class Record(NamedTuple):
@@ -62,6 +71,25 @@ class Record(NamedTuple):
     epoch: int
     validation: float
     seconds: float
+
+
+def fit(
+    observations: Observations | SharedRows,
+    validation: Cells | None,
+    settings: GaussianSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> Fitted:
+    """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
+    learner = _Learner(observations, validation, settings)
+    # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
+    # for a while after each, in the way of the kernels' own.
+    with threadpool_limits(limits=1, user_api="blas"):
+        interrupted = learn(
+            learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
+            watched="validation",
+        )  # fmt: skip
+    models = evenly_shared(learner.models())
+    return Fitted(models, learner.stopping.best_epoch, learner.history, interrupted)
 
 
 class _Learner:
@@ -73,21 +101,16 @@ class _Learner:
         self,
         observations: Observations | SharedRows,
         validation: Cells | None,
-        settings: MatrixSettings,
+        settings: GaussianSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.backend = backend_for(settings.device)
-        self.n_factors = settings.n_row_factors, settings.n_column_factors
-        parties = start(observations, sum(self.n_factors), self.n_factors[1] > 0, settings.seed)
-        # Factors that cannot be told are left out while they are of no use to anybody.
-        n_told = parties.rows.mean.shape[1] - 1
-        self.data = self.backend.data(observations, n_told)
-        self.parties = self.backend.to_device(parties)
-        of_rows, of_columns = dealt(n_told, *self.n_factors)
-        self.in_use = of_rows.size, of_columns.size
-        self.best, self.best_epoch, self.best_value = self.parties, 0, -np.inf
-        self.last: list[MatrixModel] = []
-        self.goal, self.waited = -np.inf, 0
+        state = _start(observations, settings)
+        self.data = self.backend.data(observations, state.n_factors)
+        self.gaussian = self.backend.to_device(state)
+        self.best = self.gaussian
+        self.last: list[GaussianModel] = []
+        self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         self.history: list[Record] = []
         self.started = time.perf_counter()
 
@@ -97,41 +120,33 @@ class _Learner:
 
         Ctrl-C finds the processes of a group in different places, where none helps another.
         """
-        return self.best_epoch > 0 and self.backend.group is None
+        return self.stopping.best_epoch > 0 and self.backend.group is None
 
     def goes_on(self) -> bool:
         """Whether another epoch is allowed, and worth its time."""
-        patience = min(_PATIENCE, self.settings.patience)
-        return len(self.history) < _n_epochs(self.settings) and self.waited < patience
+        return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
 
     def epoch(self) -> None:
         """Rows, columns, and a look at the validation ratings."""
         number, averaged = len(self.history) + 1, self.settings.n_averaged
-        self.parties = epoch(self.data, self.parties, number)
+        self.gaussian = epoch(self.data, self.gaussian, number, self.settings.is_point)
         value = np.nan
         if self.validation is not None:
-            value = self.backend.likelihood(self.parties, self.in_use, self.validation)
+            model = GaussianModel.of_state(self.gaussian)
+            value = float(self.backend.log_probability(model, self.validation).mean())
         if averaged > 1:
-            self.last = [*self.last, self._matrix(self.parties)][-averaged:]
+            model = GaussianModel.of_state(self.backend.to_host(self.backend.clone(self.gaussian)))
+            self.last = [*self.last, model][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
-        if self._take_note(number, value):
+        if self.stopping.after(value):
             # A copy: an interruption comes in the middle of an epoch, when nothing is in order.
-            self.best = self.backend.clone(self.parties)
-
-    def _take_note(self, number: int, value: float) -> bool:
-        """What decides when to stop; returns whether this epoch is the best so far."""
-        is_best = not value <= self.best_value
-        if is_best:
-            self.best_epoch, self.best_value = number, value
-        self.waited = self.waited + 1 if value < self.goal else 0
-        self.goal = self.goal if value < self.goal else value + _WORTHWHILE
-        return is_best
+            self.best = self.backend.clone(self.gaussian)
 
     def state(self) -> State:
-        """All that is needed to go on from here, with the rows of this process only."""
+        """All that is needed to go on from here."""
         return {
-            **flatten("parties", self.backend.own_part(self.parties)),
-            **flatten("best", self.backend.own_part(self.best)),
+            **flatten("gaussian", self.backend.to_host(self.gaussian)),
+            **flatten("best", self.backend.to_host(self.best)),
             **flatten("last", self.last),
             **flatten_history(self.history),
         }
@@ -139,37 +154,38 @@ class _Learner:
     def restore(self, state: State) -> None:
         """Go on from there."""
         # Before anything can fail in one process, while others wait for its rows.
-        like = [self._matrix(self.parties)] if self.settings.n_averaged > 1 else []
+        like = self.backend.to_host(self.gaussian)
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
-        here = self.backend.own_part(self.parties)
-        self.parties, self.best = (
-            self.backend.part_to_device(_unflatten_state(name, state, here))
-            for name in ("parties", "best")
+        self.gaussian, self.best = (
+            self.backend.to_device(_unflatten_state(name, state, like))
+            for name in ("gaussian", "best")
         )
-        n_last = min(len(history), self.settings.n_averaged)
-        self.last = [
-            unflatten_model(f"last.{k}", state, one) for one in like for k in range(n_last)
-        ]
-        self.best_epoch, self.best_value, self.goal, self.waited = 0, -np.inf, -np.inf, 0
-        for line in history:
-            self._take_note(line.epoch, line.validation)
+        n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
+        self.last = [_unflatten_model(f"last.{k}", state, like) for k in range(n_last)]
+        self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, began(history)
 
-    def _matrix(self, parties: GaussianState) -> MatrixModel:
-        return to_matrix(self.backend.to_host(parties), *self.n_factors)
-
-    def models(self) -> list[MatrixModel]:
-        """The models to average over, calibrated."""
-        models = self.last or [self._matrix(self.best)]
+    def models(self) -> list[GaussianModel]:
+        """The models to average over, with what suits the validation ratings."""
+        best = GaussianModel.of_state(self.backend.to_host(self.best))
+        models = self.last if self.settings.n_averaged > 1 else [best]
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
 
 
-def _is_by_rows(name: str) -> bool:
-    """Whether an array of a state has a line for each row."""
-    return re.fullmatch(r"(parties|best)\.(rows\.\w+|row_prior\.cutpoints)", name) is not None
+def _start(observations: Observations | SharedRows, settings: GaussianSettings) -> GaussianState:
+    n_factors, seed, precisions = settings.n_factors, settings.seed, settings.precisions
+    if not settings.is_point:
+        n_factors = min(n_factors, tellable_factors(observations))
+    if settings.values.size:
+        assert isinstance(observations, Observations), "levels with values are of one process"
+        return start_with_values(observations, settings.values, n_factors, seed, precisions)
+    return start(observations, n_factors, seed, precisions)
+
+
+# ---- states in checkpoints --------------------------------------------------------------------
 
 
 def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianState:
@@ -178,20 +194,23 @@ def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianSt
         _unflatten_posterior(f"{name}.columns", state, like.columns),
         _unflatten_prior(f"{name}.row_prior", state, like.row_prior),
         _unflatten_prior(f"{name}.column_prior", state, like.column_prior),
+        unflatten(f"{name}.values", state, like.values),
+        float(unflatten(f"{name}.unit", state, like.unit)),
     )
 
 
 def _unflatten_posterior(name: str, state: State, like: FactorPosterior) -> FactorPosterior:
-    posterior = FactorPosterior(
+    most = LARGEST_CUTPOINT
+    found = FactorPosterior(
         unflatten(f"{name}.mean", state, like.mean),
         unflatten(f"{name}.variance", state, like.variance, low=0.0),
-        unflatten(f"{name}.cutpoints", state, like.cutpoints, high=LARGEST_CUTPOINT),
-        unflatten(f"{name}.gaps", state, like.gaps, high=np.exp(LARGEST_CUTPOINT)),
+        unflatten(f"{name}.cutpoints", state, like.cutpoints, high=most),
+        unflatten(f"{name}.gaps", state, like.gaps, high=np.exp(most)),
         unflatten(f"{name}.n_levels", state, like.n_levels),
     )
-    if not np.allclose(posterior.gaps, gaps_of(posterior.cutpoints)):
-        raise wrong(f"{name}.gaps", "is not that of the steps")
-    return posterior
+    if not np.allclose(found.gaps, gaps_of(found.cutpoints)):
+        raise wrong(f"{name}.gaps", "is not that of the cutpoints")
+    return found
 
 
 def _unflatten_prior(name: str, state: State, like: Prior) -> Prior:
@@ -210,49 +229,8 @@ def _unflatten_precision(name: str, state: State, like: np.ndarray) -> np.ndarra
     return precision
 
 
-def fit(
-    observations: Observations | SharedRows,
-    validation: Cells | None,
-    settings: MatrixSettings,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> FittedMatrix:
-    """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
-    learner = _Learner(observations, validation, settings)
-    writer = checkpoints.of("continuous", observations.n_rows, _is_by_rows)
-    # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
-    # for a while after each, in the way of the kernels' own.
-    with threadpool_limits(limits=1, user_api="blas"):
-        interrupted = learn(
-            learner, writer, _n_epochs(settings), verbose=settings.verbose, watched="validation"
-        )
-    models = evenly_shared(learner.models())
-    best = learner.backend.to_host(learner.best)
-    priors = [_priors(best, *learner.n_factors)] * len(models)
-    return FittedMatrix(models, learner.best_epoch, learner.history, interrupted, priors)
-
-
-def _n_epochs(settings: MatrixSettings) -> int:
-    return _MOST_EPOCHS if settings.n_epochs is None else settings.n_epochs
-
-
-def _priors(parties: GaussianState, n_row_factors: int, n_column_factors: int) -> PriorsOfHalves:
-    """Priors of what columns and rows weigh factors with, for those who come later."""
-    rows, columns, row_prior, column_prior = parties
-    of_rows, of_columns = dealt(rows.mean.shape[1] - 1, n_row_factors, n_column_factors)
-    return (
-        _prior_of_weights(column_prior, rows, 1 + of_rows, n_row_factors),
-        _prior_of_weights(row_prior, columns, 1 + of_columns, n_column_factors),
-    )
-
-
-def _prior_of_weights(
-    prior: Prior, acting: FactorPosterior, chosen: np.ndarray, n_factors: int
-) -> OfWeights:
-    precision = np.full(n_factors, np.inf)  # factors that are not in use stay so
-    precision[: chosen.size] = prior.precision[chosen] / size_of_factors(acting, chosen) ** 2
-    gaps = (
-        float(prior.cutpoints_precision[1:].mean())
-        if prior.cutpoints_precision.size > 1
-        else np.inf
-    )
-    return OfWeights(precision, float(prior.precision[0]), gaps)
+def _unflatten_model(name: str, state: State, like: GaussianState) -> GaussianModel:
+    """A model, which must be such as a model file may hold."""
+    model = GaussianModel.of_state(like)
+    GaussianModel.from_stored(Stored(state, {}).under(f"{name}."), model.n_rows, model.n_levels)
+    return unflatten(name, state, model)

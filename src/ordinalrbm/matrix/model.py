@@ -12,14 +12,14 @@ other way round. Both processes are the same computation on the other view of th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.side import Array, Side
-from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import Stored
 
 # Two levels of a threshold table are no levels, see :mod:`ordinalrbm.engine.thresholds`.
@@ -35,11 +35,9 @@ class Half(NamedTuple):
     ----------
     weights : (C, K) float32, w (or ω)
     bias : (C,) float32, α (or β)
-    cutpoints : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log widths
+    cutpoints : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log gaps
     factor_bias : (K,) float32, γ (or ξ)
     factors : (R, K) float32, ĥ (or ĝ): expected factors of the rows
-    weights_variance, bias_variance, factors_variance : float32, as large as what they belong to
-        What is not known of it. Without rows where nothing is said, as with binary factors.
     """
 
     weights: Array
@@ -47,36 +45,29 @@ class Half(NamedTuple):
     cutpoints: Array
     factor_bias: Array
     factors: Array
-    weights_variance: Array = np.zeros((0, 0), dtype=np.float32)
-    bias_variance: Array = np.zeros(0, dtype=np.float32)
-    factors_variance: Array = np.zeros((0, 0), dtype=np.float32)
 
     @property
     def n_factors(self) -> int:
         """Number of binary factors of a row."""
         return self.weights.shape[1]
 
+    def with_columns(self, change: Callable[[Any], Any]) -> Half:
+        """Every array changed that has a line per column."""
+        return self._replace(
+            weights=change(self.weights), bias=change(self.bias), cutpoints=change(self.cutpoints)
+        )
+
     @classmethod
     def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
-        """The process of a file; of its variances all are there, or none."""
+        """The process of a file."""
         weights = stored.parameter("weights", np.float32, (n_columns, None))
-        n_factors = weights.shape[1]
-        known = stored.array("bias_variance", np.float32, (None,), low=0.0)
-        shapes = [(n_columns, n_factors), (n_columns,), (n_rows, n_factors)]
+        n_factors, most = weights.shape[1], thresholds.LARGEST_CUTPOINT
         return cls(
             weights,
             stored.parameter("bias", np.float32, (n_columns,)),
-            stored.parameter(
-                "cutpoints", np.float64, (n_columns, width), high=thresholds.LARGEST_CUTPOINT
-            ),
+            stored.parameter("cutpoints", np.float64, (n_columns, width), high=most),
             stored.parameter("factor_bias", np.float32, (n_factors,)),
             stored.parameter("factors", np.float32, (n_rows, n_factors)),
-            *(
-                stored.parameter(
-                    name, np.float32, shape if known.size else (0,) * len(shape), low=0.0
-                )
-                for name, shape in zip(cls._fields[-3:], shapes, strict=True)
-            ),
         )
 
 
@@ -98,9 +89,19 @@ class MatrixModel(NamedTuple):
     share: float = 1.0
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether factors are continuous, with what is known of them, or binary."""
-        return self.by_rows.bias_variance.size > 0
+    def most_levels(self) -> int:
+        """Levels of the longest scale."""
+        return self.column_cutpoints.shape[1] + 1
+
+    @property
+    def row_cutpoints(self) -> Array:
+        """(rows, L − 1) κ."""
+        return self.by_columns.cutpoints
+
+    @property
+    def column_cutpoints(self) -> Array:
+        """(columns, L − 1) τ."""
+        return self.by_rows.cutpoints
 
     @property
     def n_rows(self) -> int:
@@ -118,17 +119,22 @@ class MatrixModel(NamedTuple):
         n_columns, width = n_levels.size, thresholds.n_cutpoints(n_levels)
         by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
-        if (by_rows.bias_variance.size > 0) != (by_columns.bias_variance.size > 0):
-            raise DataError("only one half of it has continuous factors")
         gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
         share = stored.array("share", np.float64, (1,), 0.0, 1.0)
         return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 
-    def copy(self) -> MatrixModel:
-        """A model with arrays of its own."""
-        by_rows, by_columns = (Half(*map(np.array, half)) for half in self[:2])
-        n_levels, gains = np.array(self.n_levels), np.array(self.gains)
-        return MatrixModel(by_rows, by_columns, n_levels, gains, self.share)
+    def with_rows(self, change: Callable[[Any], Any]) -> MatrixModel:
+        """Every array changed that has a line per row."""
+        by_rows = self.by_rows._replace(factors=change(self.by_rows.factors))
+        return self._replace(by_rows=by_rows, by_columns=self.by_columns.with_columns(change))
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What a file holds of it, by name."""
+        arrays = {"gains": self.gains, "share": np.array([self.share])}
+        for name in ("by_rows", "by_columns"):
+            half = getattr(self, name)._asdict()
+            arrays |= {f"{name}.{part}": array for part, array in half.items()}
+        return arrays
 
 
 def start(

@@ -1,4 +1,8 @@
-"""P(v_di) of single cells of a matrix, also where the row or the column is unknown."""
+"""P(v_di) of single cells of a matrix, also where the row or the column is unknown.
+
+Every ordinal model says how a cell's utility is distributed: a mean, and a standard deviation that may hold
+what is not known of the mean. What follows from that and the cutpoints is the same for both.
+"""
 
 from __future__ import annotations
 
@@ -11,189 +15,179 @@ from numba import prange
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import normal, thresholds
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
+from ordinalrbm.matrix.cold_start import with_cold_start
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
+from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.runtime.jit import compiled, inlined
 
+UtilityModel = MatrixModel | GaussianModel
+Model = UtilityModel | MultinomialModel
 _FAR = 1e5  # standard deviations
 
 
-def probabilities(models: Sequence[MatrixModel], pairs: Cells) -> np.ndarray:
-    """(cells, L): distribution over the levels, the mean of the models by their shares."""
-    width = models[0].by_rows.cutpoints.shape[1] + 1
-    total = np.zeros((pairs.row.size, width))
-    for model in models:
-        known = model if all_known(pairs) else with_cold_start(model)
-        _add_pairs(*known, pairs.row, pairs.column, total)
-    total /= total.sum(axis=1, keepdims=True)
-    return total
+class Utilities(NamedTuple):
+    """Utilities of cells, taken apart: one number each.
 
-
-class Parts(NamedTuple):
-    """What predictions of cells are made of, one number each.
-
-    Ends of the true level; the mean with factors in their middle, and what w·(ĥ − middle) and
-    ω·(ĝ − middle) add to it; the standard deviation of a utility without the gains.
+    The mean with factors in their middle, and what factors of rows and of columns add to it, where
+    gains apart may be given to them; the standard deviation without a gain.
     """
 
-    low: np.ndarray
-    high: np.ndarray
     base: np.ndarray
     by_rows: np.ndarray
     by_columns: np.ndarray
     deviation: np.ndarray
 
 
-def parts_of(model: MatrixModel, pairs: Cells) -> Parts:
-    """Take the predictions of cells apart."""
-    known = model if all_known(pairs) else with_cold_start(model)
-    parts = Parts(*np.empty((len(Parts._fields), pairs.row.size)))
-    by_rows, by_columns, n_levels = known[:3]
-    _take_apart(by_rows, by_columns, n_levels, pairs.row, pairs.column, pairs.level, parts)
-    return parts
+def probabilities(models: Sequence[Model], cells: Cells) -> np.ndarray:
+    """(cells, L): distribution over the levels, the mean of the models by their shares."""
+    total = np.zeros((cells.row.size, models[0].most_levels))
+    for model in models:
+        known: Any = model if all_known(cells) else with_cold_start(model)
+        if isinstance(known, MultinomialModel):
+            known.add_distributions(cells, total)
+            continue
+        mean, deviation = _moments(known, cells)
+        _add_distributions(
+            mean, deviation, known.row_cutpoints, known.column_cutpoints, known.n_levels,
+            float(known.share), cells.row, cells.column, total,
+        )  # fmt: skip
+    total /= total.sum(axis=1, keepdims=True)
+    return total
 
 
-def log_probability(models: Sequence[MatrixModel], pairs: Cells) -> np.ndarray:
+def log_probability(models: Sequence[Model], cells: Cells) -> np.ndarray:
     """(cells,) log probability of the true level."""
     chosen = np.take_along_axis(
-        probabilities(models, pairs), pairs.level[:, None].astype(np.intp), axis=1
+        probabilities(models, cells), cells.level[:, None].astype(np.intp), axis=1
     )
     return np.log(np.maximum(chosen[:, 0], SMALLEST_PROBABILITY))
 
 
-def all_known(pairs: Cells) -> bool:
-    """Whether no row and no column is a stranger's."""
-    return pairs.row.min(initial=0) >= 0 and pairs.column.min(initial=0) >= 0
+def expected_utility(model: UtilityModel, cells: Cells) -> np.ndarray:
+    """(cells,) mean utility."""
+    return _moments(model if all_known(cells) else with_cold_start(model), cells)[0]
 
 
-def with_cold_start(model: MatrixModel) -> MatrixModel:
-    """The model with one more row and one more column, at position −1, of which nothing is known.
-
-    A stranger has the parameters of the average and factors as likely as for anyone.
-    """
-    by_rows, by_columns = model.by_rows, model.by_columns
-    longest = model.n_levels.argmax()
-    return model._replace(
-        by_rows=_with_one_more(by_rows, _usual_cutpoints(model)),
-        by_columns=_with_one_more(by_columns, by_columns.cutpoints.mean(axis=0)),
-        n_levels=np.append(model.n_levels, model.n_levels[longest]).astype(model.n_levels.dtype),
-    )
+def all_known(cells: Cells) -> bool:
+    """Whether no row and no column is unknown."""
+    return cells.row.min(initial=0) >= 0 and cells.column.min(initial=0) >= 0
 
 
-def _usual_cutpoints(model: MatrixModel) -> np.ndarray:
-    longest = model.n_levels == model.n_levels.max()
-    return model.by_rows.cutpoints[longest].mean(axis=0)
+def utilities(model: UtilityModel, cells: Cells) -> Utilities:
+    """Take the utilities of cells apart."""
+    known = model if all_known(cells) else with_cold_start(model)
+    found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
+    if isinstance(known, GaussianModel):
+        _set_gaussian(known.rows, known.columns, cells.row, cells.column, found)
+    else:
+        _set_binary(known.by_rows, known.by_columns, cells.row, cells.column, found)
+    return found
 
 
-def _with_one_more(half: Any, cutpoints: np.ndarray) -> Any:
-    usual = half.factors.mean(axis=0, keepdims=True)
-    # The average column acts on average factors; its own weights are unknown, so none.
-    mean = np.mean(half.bias + half.weights @ usual[0]) if half.bias.size else 0.0
-    half = _with_one_more_doubt(half, usual, mean)
-    return half._replace(
-        weights=np.vstack([half.weights, np.zeros((1, half.weights.shape[1]), np.float32)]),
-        bias=np.append(half.bias, np.float32(mean)).astype(np.float32),
-        cutpoints=np.vstack([half.cutpoints, cutpoints[None]]),
-        factors=np.vstack([half.factors, usual]).astype(np.float32),
-    )
+def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bound of the true level of each cell."""
+    known = model if all_known(cells) else with_cold_start(model)
+    low, high = np.empty((2, cells.row.size))
+    _set_bounds(known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high)
+    return low, high
 
 
-def _with_one_more_doubt(half: Any, factors: np.ndarray, bias: float) -> Any:
-    """A stranger may be as far from the usual as anybody is."""
-    if not half.bias_variance.size:
-        return half
+def _moments(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the utility of each cell."""
+    found = utilities(model, cells)
+    if isinstance(model, GaussianModel):
+        return found.base, model.spread * found.deviation
+    mean = np.empty(cells.row.size)
+    _add_gains(found, model.gains, mean)
+    return mean, np.full(cells.row.size, model.gains[2])
 
-    def one_more(variance: np.ndarray, away: np.ndarray) -> np.ndarray:
-        most = np.mean(variance + away**2, axis=0, keepdims=True)
-        return np.concatenate([variance, most]).astype(np.float32)
 
-    return half._replace(
-        weights_variance=one_more(half.weights_variance, half.weights),
-        bias_variance=one_more(half.bias_variance, half.bias - bias),
-        factors_variance=one_more(half.factors_variance, half.factors - factors),
-    )
+# ---- kernels ----------------------------------------------------------------------------------
 
 
 @compiled(parallel=True)
-def _add_pairs(
-    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, share: Any, row: Any, column: Any,
+def _add_distributions(
+    mean: Any, deviation: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, share: Any,
+    row: Any, column: Any, total: Any,
+) -> None:  # fmt: skip
+    for cell in prange(row.size):
+        d, i = row[cell], column[cell]
+        _add_distribution(
+            mean[cell], deviation[cell], row_cutpoints[d], column_cutpoints[i], n_levels[i], share,
+            total[cell],
+        )  # fmt: skip
+
+
+@inlined
+def _add_distribution(
+    mean: Any, deviation: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, share: Any,
     total: Any,
 ) -> None:  # fmt: skip
-    for pair in prange(row.size):
-        _add_pair(by_rows, by_columns, n_levels, gains, share, row[pair], column[pair], total[pair])
-
-
-@inlined
-def _add_pair(
-    by_rows: Any, by_columns: Any, n_levels: Any, gains: Any, share: Any, d: Any, i: Any, total: Any
-) -> None:
-    base, first, second = _means(by_rows, by_columns, d, i)
-    mean = base + gains[0] * first + gains[1] * second
-    deviation = gains[2] * _deviation(by_rows, by_columns, d, i)
-    end = by_rows.cutpoints[i, 0] - mean
+    # A row has no first threshold of its own: its bias is.
+    bound = column_cutpoints[0] - mean
     low = -np.inf
-    for level in range(n_levels[i]):
-        # An end may be anywhere, but nothing of the mass is this far out.
-        far = min(max(end / deviation, -_FAR), _FAR)
-        high = np.inf if level == n_levels[i] - 1 else far
+    for level in range(n_levels):
+        # A bound may be anywhere, but nothing of the mass is this far out.
+        far = min(max(bound / deviation, -_FAR), _FAR)
+        high = np.inf if level == n_levels - 1 else far
         total[level] += share * normal.mass(low, high)
         low = high
-        if level + 1 < by_rows.cutpoints.shape[1]:
-            end += thresholds.gap(by_rows.cutpoints[i], by_columns.cutpoints[d], level + 1)
+        if level + 1 < column_cutpoints.size:
+            bound += thresholds.gap(column_cutpoints, row_cutpoints, level + 1)
 
 
 @compiled(parallel=True)
-def _take_apart(
-    by_rows: Any, by_columns: Any, n_levels: Any, row: Any, column: Any, level: Any, parts: Any
-) -> None:
-    for pair in prange(row.size):
-        _take_one_apart(
-            by_rows, by_columns, n_levels, row[pair], column[pair], level[pair], parts, pair
-        )
+def _set_bounds(
+    row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, row: Any, column: Any, level: Any,
+    low: Any, high: Any,
+) -> None:  # fmt: skip
+    for cell in prange(row.size):
+        d, i = row[cell], column[cell]
+        low[cell], upper = thresholds.bounds(column_cutpoints[i], row_cutpoints[d], level[cell])
+        high[cell] = np.inf if level[cell] == n_levels[i] - 1 else upper
+
+
+@compiled(parallel=True)
+def _set_gaussian(rows: Any, columns: Any, row: Any, column: Any, found: Any) -> None:
+    for cell in prange(row.size):
+        _set_gaussian_cell(rows, columns, row[cell], column[cell], found, cell)
 
 
 @inlined
-def _take_one_apart(
-    by_rows: Any, by_columns: Any, n_levels: Any, d: Any, i: Any, level: Any, parts: Any, pair: Any
-) -> None:
-    low, high = thresholds.bounds(by_rows.cutpoints[i], by_columns.cutpoints[d], level)
-    parts.low[pair] = low
-    parts.high[pair] = np.inf if level == n_levels[i] - 1 else high
-    base, first, second = _means(by_rows, by_columns, d, i)
-    parts.base[pair], parts.by_rows[pair], parts.by_columns[pair] = base, first, second
-    parts.deviation[pair] = _deviation(by_rows, by_columns, d, i)
+def _set_gaussian_cell(rows: Any, columns: Any, d: Any, i: Any, found: Any, cell: Any) -> None:
+    p, q, of_p, of_q = rows.mean[d], columns.mean[i], rows.variance[d], columns.variance[i]
+    mean = np.float64(p[0]) + np.float64(q[0])
+    variance = 1.0 + np.float64(of_p[0]) + np.float64(of_q[0])
+    for k in range(1, p.size):
+        mean += np.float64(p[k]) * np.float64(q[k])
+        variance += of_p[k] * (q[k] * q[k] + of_q[k]) + p[k] * p[k] * of_q[k]
+    found.base[cell], found.deviation[cell] = mean, np.sqrt(variance)
+
+
+@compiled(parallel=True)
+def _set_binary(by_rows: Any, by_columns: Any, row: Any, column: Any, found: Any) -> None:
+    for cell in prange(row.size):
+        _set_binary_cell(by_rows, by_columns, row[cell], column[cell], found, cell)
 
 
 @inlined
-def _means(by_rows: Any, by_columns: Any, d: Any, i: Any) -> Any:
-    """The mean with factors in their middle, and what they add to it."""
+def _set_binary_cell(by_rows: Any, by_columns: Any, d: Any, i: Any, found: Any, cell: Any) -> None:
     base = np.float64(by_rows.bias[i]) + np.float64(by_columns.bias[d])
-    middle = 0.0 if by_rows.bias_variance.size else 0.5
     first, second = 0.0, 0.0
     for k in range(by_rows.factor_bias.size):
-        base += middle * by_rows.weights[i, k]
-        first += by_rows.weights[i, k] * (by_rows.factors[d, k] - middle)
+        base += 0.5 * by_rows.weights[i, k]
+        first += by_rows.weights[i, k] * (by_rows.factors[d, k] - 0.5)
     for k in range(by_columns.factor_bias.size):
-        base += middle * by_columns.weights[d, k]
-        second += by_columns.weights[d, k] * (by_columns.factors[i, k] - middle)
-    return base, first, second
+        base += 0.5 * by_columns.weights[d, k]
+        second += by_columns.weights[d, k] * (by_columns.factors[i, k] - 0.5)
+    found.base[cell], found.by_rows[cell], found.by_columns[cell] = base, first, second
+    found.deviation[cell] = 1.0
 
 
-@inlined
-def _deviation(by_rows: Any, by_columns: Any, d: Any, i: Any) -> Any:
-    """Standard deviation of a utility, with what is not known of its mean."""
-    if not by_rows.bias_variance.size:
-        return 1.0
-    variance = np.float64(by_rows.bias_variance[i]) + np.float64(by_columns.bias_variance[d])
-    return np.sqrt(1.0 + variance + _uncertain(by_rows, i, d) + _uncertain(by_columns, d, i))
-
-
-@inlined
-def _uncertain(half: Any, column: Any, row: Any) -> Any:
-    """Variance of the product of a column's weights and a row's factors."""
-    weights, weights_variance = half.weights[column], half.weights_variance[column]
-    factors, factors_variance = half.factors[row], half.factors_variance[row]
-    total = 0.0
-    for k in range(half.factor_bias.size):
-        total += weights_variance[k] * (factors[k] * factors[k] + factors_variance[k])
-        total += weights[k] * weights[k] * factors_variance[k]
-    return total
+@compiled(parallel=True)
+def _add_gains(found: Any, gains: Any, mean: Any) -> None:
+    for cell in prange(mean.size):
+        mean[cell] = (
+            found.base[cell] + gains[0] * found.by_rows[cell] + gains[1] * found.by_columns[cell]
+        )

@@ -19,7 +19,9 @@ from numba import prange
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import normal32, thresholds
-from ordinalrbm.matrix.model import MatrixModel
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.matrix.predict import Model, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 
 _BATCH_BYTES = 64 * 2**20
@@ -54,7 +56,7 @@ class Ladder(NamedTuple):
 
 
 def best_items(
-    models: Sequence[MatrixModel],
+    models: Sequence[Model],
     rows: np.ndarray,
     n: int,
     worth: np.ndarray,
@@ -64,7 +66,7 @@ def best_items(
 
     Parameters
     ----------
-    models : models to average over; they may have a stranger as last row and column
+    models : models to average over; their last row and column may be unknown ones
     rows : positions of rows; −1 is the last one
     n : how many
     worth : (columns, L) what each level counts; says how many columns are to choose from
@@ -82,14 +84,19 @@ def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Bes
 
 
 def _batches(
-    models: Sequence[MatrixModel],
+    models: Sequence[Model],
     seen: Observations | None,
     rows: np.ndarray,
     n: int,
     worth: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """On the cores of this machine."""
-    ladders = [ladder_of(model.by_rows.cutpoints, model.n_levels, worth) for model in models]
+    ladders = [
+        None
+        if isinstance(model, MultinomialModel)
+        else ladder_of(model.column_cutpoints, model.n_levels, worth)
+        for model in models
+    ]
     size = max(1, _BATCH_BYTES // (4 * 4 * worth.shape[0]))
     for start in range(0, rows.size, size):
         batch = rows[start : start + size]
@@ -134,66 +141,65 @@ def ladder_of(cutpoints: np.ndarray, n_levels: np.ndarray, worth: np.ndarray) ->
 
 
 def _scores(
-    models: Sequence[MatrixModel], ladders: list[Ladder], rows: np.ndarray, worth: np.ndarray
+    models: Sequence[Model], ladders: list[Any], rows: np.ndarray, worth: np.ndarray
 ) -> np.ndarray:
     """(rows, columns) expected worth, averaged over the models."""
     n_columns = worth.shape[0]
     scores = np.empty((rows.size, n_columns), dtype=np.float32)
     scores[:] = worth[:, 0]
     for model, ladder in zip(models, ladders, strict=True):
+        if isinstance(model, MultinomialModel):
+            model.add_worth(rows, worth, scores)
+            continue
         mean = _mean_above_first(model, ladder, rows, n_columns)
         per_deviation = _inverse_deviation(model, rows, n_columns)
         mean *= per_deviation
-        gaps = np.exp(model.by_columns.cutpoints[rows]).astype(np.float32)
+        gaps = np.exp(model.row_cutpoints[rows]).astype(np.float32)
         _add_worth(mean, per_deviation, gaps, ladder, np.float32(model.share), scores)
     return scores
 
 
 def _mean_above_first(
-    model: MatrixModel, ladder: Ladder, rows: np.ndarray, n_columns: int
+    model: UtilityModel, ladder: Ladder, rows: np.ndarray, n_columns: int
 ) -> np.ndarray:
     """(rows, columns) mean utility above the lowest threshold."""
-    own, other = model.by_rows, model.by_columns
+    if isinstance(model, GaussianModel):
+        own, other = model.rows.mean[rows], model.columns.mean[:n_columns]
+        mean = own[:, 1:] @ other[:, 1:].T
+        mean += other[:, 0] - ladder.first
+        mean += own[:, :1]
+        return mean
     by_rows, by_columns, _ = np.asarray(model.gains, dtype=np.float32)
-    middle = np.float32(0.0 if model.is_continuous else 0.5)
-    mean = (middle + by_rows * (own.factors[rows] - middle)) @ own.weights[:n_columns].T
-    mean += other.weights[rows] @ (middle + by_columns * (other.factors[:n_columns] - middle)).T
-    mean += own.bias[:n_columns] - ladder.first
-    mean += other.bias[rows, None]
+    middle = np.float32(0.5)
+    h, w = model.by_rows.factors[rows], model.by_rows.weights[:n_columns]
+    g, omega = model.by_columns.factors[:n_columns], model.by_columns.weights[rows]
+    mean = (middle + by_rows * (h - middle)) @ w.T
+    mean += omega @ (middle + by_columns * (g - middle)).T
+    mean += model.by_rows.bias[:n_columns] - ladder.first
+    mean += model.by_columns.bias[rows, None]
     return mean
 
 
-def _inverse_deviation(model: MatrixModel, rows: np.ndarray, n_columns: int) -> np.ndarray:
+def _inverse_deviation(model: UtilityModel, rows: np.ndarray, n_columns: int) -> np.ndarray:
     """One over the standard deviation of a utility; (rows, columns), or (rows, 1) where all agree.
 
     With what is not known of a mean, if anything is said about that.
     """
-    spread = np.float32(model.gains[2])
-    if not model.is_continuous:
-        return np.full((rows.size, 1), np.float32(1.0) / spread)
-    own, other = model.by_rows, model.by_columns
-    variance = _product_variance(
-        (own.factors[rows], own.factors_variance[rows]),
-        (own.weights[:n_columns], own.weights_variance[:n_columns]),
+    if not isinstance(model, GaussianModel):
+        return np.full((rows.size, 1), np.float32(1.0) / np.float32(model.gains[2]))
+    own, other = (
+        (part[rows] for part in model.rows[:2]),
+        (part[:n_columns] for part in model.columns[:2]),
     )
-    variance += _product_variance(
-        (other.weights[rows], other.weights_variance[rows]),
-        (other.factors[:n_columns], other.factors_variance[:n_columns]),
-    )
-    variance += own.bias_variance[:n_columns]
-    variance += other.bias_variance[rows, None]
+    (p, p_variance), (q, q_variance) = own, other
+    variance = p_variance[:, 1:] @ (q * q + q_variance)[:, 1:].T
+    variance += (p * p)[:, 1:] @ q_variance[:, 1:].T
+    variance += q_variance[:, 0]
+    variance += p_variance[:, :1]
     variance += np.float32(1.0)
     np.sqrt(variance, out=variance)
-    variance *= spread
+    variance *= np.float32(model.spread)
     return np.divide(np.float32(1.0), variance, out=variance)
-
-
-def _product_variance(
-    first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray]
-) -> np.ndarray:
-    """Of scalar products, from mean and variance of both; (rows of first, rows of second)."""
-    (a, a_variance), (b, b_variance) = first, second
-    return a_variance @ (b * b + b_variance).T + (a * a) @ b_variance.T
 
 
 @compiled(parallel=True)

@@ -10,6 +10,50 @@ import numpy as np
 _SMALLER, MOST_OFTEN = 0.1, 6
 
 
+class EarlyStopping:
+    """Remembers the best epoch, and says when waiting for a better one is no longer worth it.
+
+    Examples
+    --------
+    >>> stopping = EarlyStopping(patience=2)
+    >>> [stopping.after(value) for value in (-1.2, -1.1, -1.15, -1.11)], stopping.is_over
+    ([True, True, False, False], True)
+    """
+
+    best_epoch: int
+    best_value: float
+
+    def __init__(self, patience: int, worthwhile: float = 0.0) -> None:
+        self.patience, self.worthwhile = patience, worthwhile
+        self.replay(())
+
+    def after(self, value: float) -> bool:
+        """Take note of an epoch; returns whether it is the best so far.
+
+        ``value`` is its log probability of what is held out. With nothing held out it is NaN, and
+        the last epoch is the best.
+        """
+        self.done += 1
+        is_best = not value <= self.best_value
+        if is_best:
+            self.best_epoch, self.best_value = self.done, value
+        self.waited = self.waited + 1 if value < self.goal else 0
+        self.goal = self.goal if value < self.goal else value + self.worthwhile
+        return is_best
+
+    @property
+    def is_over(self) -> bool:
+        """Whether so many epochs in a row have not been worth their time."""
+        return self.waited >= self.patience
+
+    def replay(self, values: Iterable[float]) -> None:
+        """Begin anew, and take note of epochs with these values."""
+        self.done, self.waited = 0, 0
+        self.best_epoch, self.best_value, self.goal = 0, -np.inf, -np.inf
+        for value in values:
+            self.after(value)
+
+
 class Schedule:
     """Full rate until held-out answers are no longer predicted better, then a fall to zero.
 

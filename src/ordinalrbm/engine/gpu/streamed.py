@@ -21,6 +21,7 @@ from ordinalrbm.engine.gpu import half_sweep as resident
 from ordinalrbm.engine.gpu.half_sweep import (
     array,
     broadcast,
+    cutpoint_squares,
     draw_towards,
     library,
     moments,
@@ -28,7 +29,6 @@ from ordinalrbm.engine.gpu.half_sweep import (
     rotate,
     shares,
     shift,
-    cutpoint_squares,
 )
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
 
@@ -36,7 +36,9 @@ __all__ = [
     "apply",
     "array",
     "broadcast",
+    "cutpoint_squares",
     "draw_towards",
+    "gap_sums",
     "gather",
     "half_sweep",
     "library",
@@ -46,9 +48,7 @@ __all__ = [
     "rotate",
     "shares",
     "shift",
-    "cutpoint_squares",
     "streamed",
-    "gap_sums",
 ]  # fmt: skip
 
 # Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums

@@ -1,0 +1,387 @@
+"""Where matrix models are learnt: on this machine's cores, on a GPU, or by several processes.
+
+A backend holds ratings and what moves in its own form. What an epoch does is the same on all:
+:mod:`ordinalrbm.matrix.gaussian` and :mod:`ordinalrbm.matrix.binary_learner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from ordinalrbm.data.observations import Cells, Observations, SharedRows
+from ordinalrbm.engine import gibbs, half_sweep, thresholds
+from ordinalrbm.engine.sharded import (
+    Columns,
+    Rows,
+    difference_over_ranks,
+    positions_by_columns,
+    rows_of_rank,
+    sums_over_ranks,
+)
+from ordinalrbm.engine.side import AddUp, Array, Batch, Side, Statistics
+from ordinalrbm.errors import DataError
+from ordinalrbm.matrix import binary_fold_in
+from ordinalrbm.matrix.adagrad import ascend
+from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
+from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, views
+from ordinalrbm.matrix.gaussian import Data, on_cpu
+from ordinalrbm.matrix.model import Half, column_side, row_side
+from ordinalrbm.matrix.predict import Model, log_probability
+from ordinalrbm.runtime import process_group
+from ordinalrbm.training.checkpoint import digest
+
+Tree = TypeVar("Tree")
+
+
+class Backend(Protocol):
+    """What learners ask for. Trees are named tuples and lists of arrays."""
+
+    @property
+    def group(self) -> process_group.Group | None:
+        """The processes that learn together, if there are others."""
+
+    def to_device(self, tree: Tree) -> Tree:
+        """The backend's form of what the host has; may be the same arrays."""
+
+    def to_host(self, tree: Tree) -> Tree:
+        """All of it as arrays of the host; may be the same arrays."""
+
+    def clone(self, tree: Tree) -> Tree:
+        """A copy that stays with the backend."""
+
+    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
+        """(cells,) log probability of the true levels, on the host."""
+
+    def data(self, observations: Any, n_factors: int) -> Data:
+        """Ratings for Gaussian factors, so many of which rows and columns will have."""
+
+    def processes(
+        self, observations: Observations, n_processes: int, batch_size: int
+    ) -> list[Process]:
+        """Ratings for binary factors: for the process of the rows and perhaps the columns'."""
+
+    def side(self, process: Process, state: BinaryState) -> Any:
+        """What kernels see in a pass: offsets by the other process, which rests meanwhile."""
+
+    def phases(
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
+    ) -> tuple[Statistics, Statistics]:
+        """Sample a batch of rows, clamped and free; moves its chains and expected factors."""
+
+    def ascend(
+        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
+        rate: float,
+    ) -> None:  # fmt: skip
+        """Move the parameters of the columns that the batch has touched, in place."""
+
+    def priors(self, process: Process, state: BinaryState) -> Priors:
+        """Priors that fit the parameters at the end of a pass."""
+
+    def extremes(self, half: Half) -> Half:
+        """Arrays with the same least and largest number each, for the host to look at."""
+
+
+def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
+    """A tree with every array changed; numbers stay."""
+    if isinstance(tree, list):
+        return [mapped(change, part) for part in tree]
+    if isinstance(tree, tuple):
+        return type(tree)(*(mapped(change, part) for part in tree))
+    return change(tree) if hasattr(tree, "shape") else tree
+
+
+class _Answers(NamedTuple):
+    """Ratings of a process on the cores, and room for an offset per rating, which both share."""
+
+    observations: Observations
+    offset: np.ndarray
+
+
+class Cpu:
+    """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
+
+    group = None
+    half_sweep = staticmethod(half_sweep.half_sweep)
+    infer_binary_rows = staticmethod(binary_fold_in.infer_rows)
+
+    def working(self) -> AbstractContextManager:
+        return nullcontext()
+
+    def to_device(self, tree: Tree) -> Tree:
+        return tree
+
+    def to_host(self, tree: Tree) -> Tree:
+        return tree
+
+    def clone(self, tree: Tree) -> Tree:
+        return mapped(np.array, tree)
+
+    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
+        return log_probability([model], cells)
+
+    def answers(self, observations: Observations) -> Observations:
+        """Answers as half-sweeps take them."""
+        return observations
+
+    def data(self, observations: Observations, n_factors: int) -> Data:
+        return on_cpu(observations)
+
+    def processes(
+        self, observations: Observations, n_processes: int, batch_size: int
+    ) -> list[Process]:
+        offset = np.empty(observations.n_entries, dtype=np.float32)
+        return [
+            Process.over(number, view, _Answers(view, offset))
+            for number, view in enumerate(views(observations, n_processes))
+        ]
+
+    def side(self, process: Process, state: BinaryState) -> Side:
+        """Offsets are written over those of the other process."""
+        make = column_side if process.number else row_side
+        return make(state.model, *process.answers)
+
+    def numbered(self, side: Side, row_number: Array, position: Array) -> Side:
+        """The side with the numbers that its draws have among those of all processes."""
+        return side._replace(row_number=row_number, position=position)
+
+    def phases(
+        self, process: Process, side: Side, state: BinaryState, batch: Batch, how: Sampling,
+        all_reduce: AddUp | None = None,
+    ) -> tuple[Statistics, Statistics]:  # fmt: skip
+        """Both phases of a batch of rows, whose other answers may be with other processes."""
+        half, chains = state.half(process), state.chains[process.number]
+        side = side._replace(thresholds=thresholds.table(half.cutpoints, process.n_levels))
+        clamped = gibbs.clamped_phase(
+            side, chains.clamped, batch, half.factors, how.memory, all_reduce
+        )
+        if how.is_contrastive:
+            rows = slice(batch.start, batch.stop)
+            chains.free[rows] = chains.clamped[rows]
+        return clamped, gibbs.free_phase(side, chains.free, batch, all_reduce)
+
+    def ascend(
+        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
+        rate: float,
+    ) -> None:  # fmt: skip
+        half, chains = state.half(process), state.chains[process.number]
+        priors = state.priors[process.number]
+        ascend(half, chains.sums, clamped, free, process.n_answers, priors, rate)
+
+    def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
+        """Priors that fit the parameters, of which others may have the rest."""
+        priors, half = state.priors[process.number], state.half(process)
+        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
+
+    def extremes(self, half: Half) -> Half:
+        return half
+
+
+CPU = Cpu()
+
+
+class Distributed:
+    """The processes of a torch process group, each with some of the rows and with all columns.
+
+    What is learnt is what one process learns, to float rounding, and every rank has all of it when
+    it comes to the host. Of Gaussian factors a rank has a run of rows. Of binary ones it has a part
+    of every batch of rows, and chains are those of one process, because draws are named by numbers
+    that all ranks agree in.
+
+    Parameters
+    ----------
+    group : the processes
+    own : the backend that each of them works with
+    """
+
+    def __init__(self, group: process_group.Group, own: Any) -> None:
+        self.group, self.own = group, own
+        self.rows, self.order = (np.zeros(0, dtype=np.int32) for _ in range(2))
+        self.numbers: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def to_device(self, tree: Any) -> Any:
+        """The rows of this rank, and all columns."""
+        return self.own.to_device(tree.with_rows(lambda part: part[self.rows]))
+
+    def to_host(self, tree: Any) -> Any:
+        """The rows of all ranks; all must ask for them."""
+        return self.own.to_host(tree).with_rows(self._whole)
+
+    def clone(self, tree: Tree) -> Tree:
+        return self.own.clone(tree)
+
+    def _whole(self, part: np.ndarray) -> np.ndarray:
+        found = np.empty((self.order.size, *part.shape[1:]), dtype=part.dtype)
+        if found.size:
+            found[self.order] = self.group.all_gather(part)
+        return found
+
+    def _share(self, shares: list[np.ndarray]) -> np.ndarray:
+        """Take note of which rows are whose; returns those of this rank."""
+        self.rows, self.order = shares[self.group.rank], np.concatenate(shares)
+        return self.rows
+
+    def log_probability(self, model: Any, cells: Cells) -> np.ndarray:
+        """Each by the rank that has the row.
+
+        Unknown rows are like the average of all, whom rank 0 brings together to judge theirs.
+        """
+        found = np.zeros(cells.row.size)
+        unknown = (cells.row < 0) | (cells.column < 0)
+        if unknown.any():
+            whole = self.to_host(model)
+            if self.group.rank == 0:
+                found[unknown] = CPU.log_probability(whole, _some(cells, unknown))
+        position = np.full(self.order.size + 1, -1)  # the last is that of unknown rows
+        position[self.rows] = np.arange(self.rows.size)
+        here = ~unknown & (position[cells.row] >= 0)
+        if here.any():
+            mine = _some(cells, here)
+            mine = mine._replace(row=position[mine.row])
+            found[here] = self.own.log_probability(model, mine)
+        self.group.all_reduce(found)
+        return found
+
+    # ---- Gaussian factors ---------------------------------------------------------------------
+
+    def data(self, observations: Observations | SharedRows, n_factors: int) -> Data:
+        """The ratings of this rank's rows, of all ratings or of its part of them."""
+        group, n_rows = self.group, observations.n_rows
+        everyone = np.arange(n_rows)
+        mine = self._share([everyone[group._share_of(k, n_rows)] for k in range(group.size)])
+        if isinstance(observations, SharedRows):
+            own = observations.own
+        else:
+            refuse_different_ratings(group, observations)
+            # Rows come in random order, so that equally many have about equally many ratings.
+            own = observations.take_rows(mine)
+        data = self.own.data(own, n_factors)
+        return Data(
+            data.rows._replace(engine=Rows(data.rows.engine, group)),
+            data.columns._replace(engine=Columns(data.columns.engine, group)),
+            data.scales,
+        )
+
+    # ---- binary factors -----------------------------------------------------------------------
+
+    def processes(
+        self, observations: Observations, n_processes: int, batch_size: int
+    ) -> list[Process]:
+        """Of all ratings, those of this rank's rows; what is counted of columns is that of all."""
+        group = self.group
+        refuse_different_ratings(group, observations)
+        rows = self._share(
+            [
+                rows_of_rank(observations.n_rows, batch_size, rank, group.size)
+                for rank in range(group.size)
+            ]
+        )
+        mine = observations.take_rows(rows)
+        position = positions_by_columns(observations.row_start, observations.column, rows)
+        self.numbers = [(rows, _NO_NUMBERS), (_NO_NUMBERS, position[mine.column_view.entry])]
+        found = self.own.processes(mine, n_processes, batch_size)
+        found[0] = found[0]._replace(n_rows=observations.n_rows)
+        group.all_reduce(found[0].n_answers)
+        # Those of a rank without rows have no scale, and every rank must ask for the same sums.
+        longest = observations.n_levels.max(initial=1)
+        return [*found[:1], *(each._replace(scales=np.array([longest])) for each in found[1:])]
+
+    def side(self, process: Process, state: BinaryState) -> Any:
+        return self.own.numbered(self.own.side(process, state), *self.numbers[process.number])
+
+    def phases(
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
+    ) -> tuple[Statistics, Statistics]:
+        """Both phases of a batch; of the rows' process, summed over all ranks.
+
+        The columns' process has statistics of rows, which are where these are.
+        """
+        if process.number:
+            return self.own.phases(process, side, state, batch, how, self.group.all_reduce)
+        start, stop = np.searchsorted(self.rows, (batch.start, batch.stop)).tolist()
+        batch = batch._replace(start=start, stop=stop)
+        found = self.own.phases(process, side, state, batch, how)
+        return difference_over_ranks(self.group, *found)
+
+    def ascend(
+        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
+        rate: float,
+    ) -> None:  # fmt: skip
+        self.own.ascend(process, state, clamped, free, rate)
+
+    def priors(self, process: Process, state: BinaryState) -> Priors:
+        """Priors that fit the parameters; all ranks then have the columns of rank 0.
+
+        On machines of one kind they have these anyway. On others they may be rounded differently,
+        and would drift apart.
+        """
+        half, chains = state.half(process), state.chains[process.number]
+        if process.number == 0:
+            moved = [*half[:4], *chains.sums[:4]]
+        else:
+            moved = [half.factors, half.factor_bias, chains.sums.factor_bias, *chains[:2]]
+        for kind in sorted({str(part.dtype) for part in moved}):  # the same order on all ranks
+            self.group.broadcast(*(part for part in moved if str(part.dtype) == kind))
+        return self.own.priors(process, state, self._total if process.number else all_here)
+
+    def _total(self, *sums: Any) -> tuple[Any, ...]:
+        """Sums over the rows of all ranks; numbers on the host, arrays where they are."""
+        here = [part.cpu() if hasattr(part, "cpu") else part for part in sums]
+        found = sums_over_ranks(self.group, *here)
+        return tuple(
+            part.new_tensor(value) if hasattr(part, "cpu") and np.ndim(value) else value
+            for part, value in zip(sums, found, strict=True)
+        )
+
+    def extremes(self, half: Half) -> Half:
+        """The least and largest number of each array on each rank."""
+        bounds = [
+            (part.min(initial=0.0), part.max(initial=0.0)) for part in self.own.extremes(half)
+        ]
+        found = self.group.all_gather(np.array([bounds]))
+        return Half(*np.moveaxis(found, 1, 0))
+
+
+_NO_NUMBERS = np.zeros(0, dtype=np.int32)
+
+
+def _some(cells: Cells, chosen: np.ndarray) -> Cells:
+    return Cells(*(part[chosen] for part in cells))
+
+
+def refuse_different_ratings(group: process_group.Group, observations: Observations) -> None:
+    """Refuse to learn together if not all processes have the same ratings."""
+    seen = observations
+    if not group.agree(digest(seen.row_start, seen.column, seen.level, seen.n_levels)):
+        raise DataError(
+            "The processes of this run were given different ratings; give all of them the same "
+            "file or table, and each takes its part; or give each its own as a RatingsPart."
+        )
+
+
+def backend_for(device: str) -> Backend:
+    """The backend that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
+
+    In a process group of torch with others, each of its processes has such a backend, and all
+    learn together. "cuda" is then the GPU that torch has been told to use.
+    """
+    group = process_group.current()
+    if group is not None and device == "cuda":
+        device = group.own_gpu()
+    own = single_backend(device)
+    return own if group is None else Distributed(group, own)
+
+
+def single_backend(device: str) -> Any:
+    """The backend of one process."""
+    if device == "cpu":
+        return CPU
+    from ordinalrbm.engine.gpu.device import torch_device
+
+    torch_device(device)  # which says what is missing, before anything is imported
+    from ordinalrbm.matrix.gpu.backend import Cuda
+
+    return Cuda(device)

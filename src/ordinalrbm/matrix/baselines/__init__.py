@@ -1,1 +1,0 @@
-"""The models of the paper's comparison: Gaussian and ordinal factorisation, multinomial RBM."""

@@ -1,0 +1,90 @@
+"""What stays and what moves while binary factors are learnt, whoever computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.side import Array
+from ordinalrbm.matrix.binary_priors import Priors
+from ordinalrbm.matrix.model import Half, MatrixModel
+
+
+class Process(NamedTuple):
+    """One of the two processes: its view of the ratings, which stays.
+
+    Attributes
+    ----------
+    number : 0 for the process of the rows, 1 for that of the columns, which has the roles swapped
+    answers : the ratings in the backend's form, rows and columns as this process has them
+    n_rows : of all ratings; batches are runs of these
+    n_answers, n_levels : of each column
+    scales : the different numbers of levels, on the host
+    """
+
+    number: int
+    answers: Any
+    n_rows: int
+    n_answers: Array
+    n_levels: Array
+    scales: np.ndarray
+
+    @classmethod
+    def over(cls, number: int, view: Observations, answers: Any) -> Process:
+        """A process over a view of the ratings, counts on the host."""
+        scales = np.unique(view.n_levels)
+        return cls(number, answers, view.n_rows, view.column_counts, view.n_levels, scales)
+
+
+def views(observations: Observations, n_processes: int) -> list[Observations]:
+    """Ratings as the processes see them: as they are, and transposed if there are two."""
+    if n_processes == 1:
+        return [observations]
+    _ = observations.column_view  # needed anyway, and then shared by the transposed
+    return [observations, observations.transpose()]
+
+
+class Chains(NamedTuple):
+    """What a process carries from batch to batch: its chains, and AdaGrad's sums of squares."""
+
+    clamped: Array
+    free: Array
+    sums: Half
+
+
+class BinaryState(NamedTuple):
+    """All that moves while learning: the model, and the chains and priors of each process."""
+
+    model: MatrixModel
+    chains: list[Chains]
+    priors: list[Priors]
+
+    def half(self, process: Process) -> Half:
+        """The parameters that a process moves."""
+        return self.model.by_columns if process.number else self.model.by_rows
+
+    def with_rows(self, change: Callable[[Any], Any]) -> BinaryState:
+        """Every array changed that has a line per row."""
+        (by_rows, *by_columns), (prior, *column_priors) = self.chains, self.priors
+        by_rows = by_rows._replace(clamped=change(by_rows.clamped), free=change(by_rows.free))
+        return BinaryState(
+            self.model.with_rows(change),
+            [by_rows, *(each._replace(sums=each.sums.with_columns(change)) for each in by_columns)],
+            [
+                prior,
+                *(
+                    each._replace(common_cutpoints=change(each.common_cutpoints))
+                    for each in column_priors
+                ),
+            ],
+        )
+
+
+class Sampling(NamedTuple):
+    """How chains are run: where free ones begin, and how much of the factors' mean is kept."""
+
+    is_contrastive: bool
+    memory: float

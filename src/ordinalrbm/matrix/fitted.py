@@ -1,0 +1,27 @@
+"""What learners of matrices give back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ordinalrbm.matrix.cold_start import Precisions
+
+
+class Fitted(NamedTuple):
+    """Models to average over (the best epoch's, or several of the last), and how learning went.
+
+    ``precisions`` are those of the priors of columns and of rows of binary factors, None for what
+    has nothing to learn; models with Gaussian factors hold theirs.
+    """
+
+    models: list[Any]
+    best_epoch: int
+    history: Sequence[Any]
+    interrupted: bool
+    precisions: tuple[Precisions | None, Precisions | None] = (None, None)
+
+
+def evenly_shared(models: Sequence[Any]) -> list[Any]:
+    """The models, each with the same part in their predictions."""
+    return [model._replace(share=1.0 / len(models)) for model in models]

@@ -1,0 +1,208 @@
+"""The backend of a GPU: tensors, and Triton kernels. Nothing waits for it inside a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.engine import memory
+from ordinalrbm.engine.gaussian_state import Prior
+from ordinalrbm.engine.gpu import ascent, gibbs, half_sweep, streamed, thresholds
+from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
+from ordinalrbm.engine.gpu.half_sweep import tensor
+from ordinalrbm.engine.gpu.pieces import answers_on
+from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.engine.side import AddUp, Batch, Statistics
+from ordinalrbm.matrix.backends import mapped
+from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
+from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
+from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
+from ordinalrbm.matrix.cold_start import ColdStartPrior
+from ordinalrbm.matrix.gaussian import Data, View
+from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
+from ordinalrbm.matrix.gpu.predict import log_probability
+from ordinalrbm.matrix.gpu.recommend import TURN
+from ordinalrbm.matrix.model import Half, answers_only
+from ordinalrbm.matrix.predict import Model
+
+# Parts of a Half that have a number per factor in each row.
+_TABLES = ("weights", "factors")
+
+
+class Cuda:
+    """A GPU.
+
+    Parameters
+    ----------
+    device : its name
+    budget : bytes of its memory that ratings may use, by default what is free
+    """
+
+    group = None
+
+    def __init__(self, device: str, budget: int | None = None) -> None:
+        self.device, self.budget = torch_device(device), budget
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Several threads take turns."""
+        with TURN, working_on(self.device):
+            yield
+
+    def to_device(self, tree: Any) -> Any:
+        """Copies as tensors; what has a number per factor is in tables, padded with zeros.
+
+        Precisions and values stay with the host, whose eigenvectors they go with.
+        """
+        if isinstance(tree, Half):
+            there = Half(*(tensor(part, self.device) for part in tree))
+            return there._replace(**{name: padded(getattr(there, name)) for name in _TABLES})
+        if isinstance(tree, Chains):
+            clamped, free = (gibbs.factors_on(part, self.device).clone() for part in tree[:2])
+            return Chains(clamped, free, self.to_device(tree.sums))
+        if isinstance(tree, Prior):
+            return tree._replace(cutpoints=tensor(tree.cutpoints, self.device))
+        if isinstance(tree, tuple | list):
+            parts = [self.to_device(part) for part in tree]
+            fields = getattr(tree, "_fields", ())
+            kept = {name: tree[k] for k, name in enumerate(fields) if name in _ON_HOST}
+            return type(tree)(*parts)._replace(**kept) if fields else parts  # type: ignore[attr-defined]
+        return tensor(tree, self.device) if isinstance(tree, np.ndarray) else tree
+
+    def to_host(self, tree: Any) -> Any:
+        """All of it as arrays, without padding."""
+        if isinstance(tree, Half):
+            return mapped(_array, without_padding(tree))
+        if isinstance(tree, Chains):
+            n_factors = tree.sums.factor_bias.numel()
+            clamped, free = (_array(part[:, :n_factors]) for part in tree[:2])
+            return Chains(clamped, free, self.to_host(tree.sums))
+        if isinstance(tree, tuple):
+            return type(tree)(*map(self.to_host, tree))
+        if isinstance(tree, list):
+            return [self.to_host(part) for part in tree]
+        return _array(tree) if isinstance(tree, torch.Tensor) else tree
+
+    def clone(self, tree: Any) -> Any:
+        return mapped(lambda part: part.clone() if isinstance(part, torch.Tensor) else part, tree)
+
+    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
+        return log_probability([model], cells)
+
+    # ---- Gaussian factors ---------------------------------------------------------------------
+
+    half_sweep = staticmethod(half_sweep.half_sweep)
+
+    def answers(self, observations: Observations) -> Any:
+        """Answers as half-sweeps take them."""
+        return answers_on(observations, self.device)
+
+    def data(self, observations: Observations, n_factors: int) -> Data:
+        """Both views on the device, or streamed to it if they do not fit."""
+        both = observations, observations.transpose()
+        size = memory.size_of(observations, n_factors)
+        need = memory.on_gpu(size, observations.level.itemsize)
+        usable = self._usable()
+        blocks = None if usable is None else streamed.planned(both, need, size, usable)
+        if blocks is None:
+            rows, columns = (View(answers_on(view, self.device), half_sweep) for view in both)
+        else:
+            parts = streamed.streamed(both, blocks, self.device)
+            rows, columns = (View(answers, streamed) for answers in parts)
+        return Data(rows, columns, np.unique(observations.n_levels))
+
+    def _usable(self) -> int | None:
+        if self.budget is not None:
+            return self.budget
+        free = free_memory(self.device)
+        return None if free is None else memory.usable_on_gpu(free)
+
+    # ---- binary factors -----------------------------------------------------------------------
+
+    def processes(
+        self, observations: Observations, n_processes: int, batch_size: int
+    ) -> list[Process]:
+        found = []
+        for number, view in enumerate(views(observations, n_processes)):
+            process = Process.over(number, view, gibbs.side_on(answers_only(view), self.device))
+            n_answers = tensor(process.n_answers, self.device).double()
+            n_levels = tensor(process.n_levels, self.device)
+            found.append(process._replace(n_answers=n_answers, n_levels=n_levels))
+        return found
+
+    def side(self, process: Process, state: BinaryState) -> Any:
+        """Offsets and the rows' gaps are computed there; thresholds come with each batch."""
+        own, other, n_levels = state.model.by_rows, state.model.by_columns, None
+        if process.number:
+            own, other, n_levels = other, own, state.model.n_levels
+        return process.answers.with_parameters(
+            offset=gibbs.offsets(process.answers, other.weights, other.bias, other.factors),
+            row_gaps=thresholds.gaps(other.cutpoints, n_levels),
+            weights=own.weights,
+            bias=own.bias,
+            factor_bias=own.factor_bias,
+        )
+
+    def numbered(self, side: Any, row_number: np.ndarray, position: np.ndarray) -> Any:
+        """The side with the numbers that its draws have among those of all processes."""
+        return side.with_parameters(
+            row_number=tensor(row_number, self.device), position=tensor(position, self.device)
+        )
+
+    def phases(
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
+        all_reduce: AddUp | None = None,
+    ) -> tuple[Statistics, Statistics]:  # fmt: skip
+        """Both phases of a batch of rows, whose other answers may be with other processes."""
+        half, chains = state.half(process), state.chains[process.number]
+        table = thresholds.table(half.cutpoints, process.n_levels)
+        return gibbs.both_phases(
+            side.with_parameters(thresholds=table), chains.clamped, chains.free, batch,
+            half.factors, how.memory, how.is_contrastive, all_reduce,
+        )  # fmt: skip
+
+    def ascend(
+        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
+        rate: float,
+    ) -> None:  # fmt: skip
+        half, chains = state.half(process), state.chains[process.number]
+        priors = state.priors[process.number]
+        ascent.ascend(half, chains.sums, clamped, free, process.n_answers, priors, rate)
+
+    def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
+        """Priors that fit the parameters; the host waits for a few numbers."""
+        priors, half = state.priors[process.number], without_padding(state.half(process))
+        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
+
+    def extremes(self, half: Half) -> Half:
+        """Two numbers of each part that has any, in one transfer."""
+        found = [torch.stack(torch.aminmax(part)).double() for part in half if part.numel()]
+        pairs = iter(torch.stack(found).cpu().numpy())
+        nothing = np.zeros(0)
+        return Half(*(next(pairs) if part.numel() else nothing for part in half))
+
+    def infer_binary_rows(
+        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+    ) -> None:
+        """Fill in new rows."""
+        with self.working():
+            infer_binary_rows(self.device, rows, columns, new, usual)
+
+
+# Fields that stay with the host.
+_ON_HOST = ("precision", "cutpoints_precision", "values")
+
+
+def without_padding(half: Half) -> Half:
+    """The same tensors, as wide as there are factors."""
+    n_factors = half.factor_bias.numel()
+    return half._replace(**{name: getattr(half, name)[:, :n_factors] for name in _TABLES})
+
+
+def _array(part: torch.Tensor) -> np.ndarray:
+    return part.contiguous().cpu().numpy()

@@ -1,0 +1,217 @@
+"""The multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007).
+
+Every answer is a softmax unit that knows nothing of the order of its levels; every row has K
+binary factors h and only the columns it has answered:
+
+    log Ψ(v, h) = Σ_i ( b_{i,v_i} + w_{i,v_i} · (h − ½) ) + γ · h
+
+Counting factors from their middle makes b the bias at an undecided h. It is the same model as with
+h in the product, and easier to learn: a weight then turns the preference of a row without shifting
+that of all.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from scipy.special import expit
+
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.engine import normal32
+from ordinalrbm.engine.sums import dot
+from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.storage.reader import Stored
+
+f32 = np.float32
+_ZERO, _HALF = f32(0.0), f32(0.5)
+# Nothing on an item's scale is impossible, however sure a model may be.
+_SMALLEST = 1e-12
+
+
+class MultinomialModel(NamedTuple):
+    """Parameters, and the factors of the rows that were learnt from.
+
+    Attributes
+    ----------
+    weights : (N, L, K) float32, w
+    bias : (N, L) float32, b
+    factor_bias : (K,) float32, γ
+    n_levels : (N,) int32; levels beyond a column's own have zero weights and are never predicted
+    factors : (D, K) float32, P(h = 1 | v) of each row
+    share : the model's part in what several of them predict together
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    factor_bias: np.ndarray
+    n_levels: np.ndarray
+    factors: np.ndarray
+    share: float = 1.0
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MultinomialModel:
+        """The model of a file whose columns are on scales of so many levels."""
+        n_columns, most = n_levels.size, int(n_levels.max())
+        weights = stored.parameter("weights", f32, (n_columns, most, None))
+        n_factors = weights.shape[2]
+        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        return cls(
+            weights=weights,
+            bias=stored.parameter("bias", f32, (n_columns, most)),
+            factor_bias=stored.parameter("factor_bias", f32, (n_factors,)),
+            n_levels=n_levels,
+            factors=stored.parameter("factors", f32, (n_rows, n_factors)),
+            share=float(share[0]),
+        )
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What a file holds of it, by name."""
+        arrays = self._asdict() | {"share": np.array([self.share])}
+        del arrays["n_levels"]
+        return arrays
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.factors)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return len(self.bias)
+
+    @property
+    def most_levels(self) -> int:
+        """Levels of the longest scale."""
+        return self.bias.shape[1]
+
+    def with_cold_start(self) -> MultinomialModel:
+        """With one more row that has said nothing, and one more column, on the longest scale."""
+        longest = self.most_levels
+        weights, bias = self.typical_column(longest)
+        return self._replace(
+            weights=np.concatenate([self.weights, weights[None]]),
+            bias=np.concatenate([self.bias, bias[None]]),
+            n_levels=np.append(self.n_levels, longest).astype(self.n_levels.dtype),
+            factors=np.vstack([self.factors, expit(self.factor_bias)]),
+        )
+
+    def typical_column(self, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and biases of a column that nobody has seen: the mean of those on its scale."""
+        alike = self.n_levels == n_levels
+        return self.weights[alike].mean(axis=0), self.bias[alike].mean(axis=0)
+
+    def infer_rows(self, observations: Observations) -> np.ndarray:
+        """(rows, K): P(h = 1 | v) of rows with these answers."""
+        parameters = Parameters(self.weights, self.bias, self.factor_bias)
+        return expected_factors(parameters, observations)
+
+    def add_distributions(self, cells: Cells, total: np.ndarray) -> None:
+        """Add P(v) of some known cells, times the model's share."""
+        found = np.zeros((cells.row.size, self.most_levels), dtype=f32)
+        row, column = (part.astype(np.int32) for part in cells[:2])
+        _predict(row, column, self.factors, self.weights, self.bias, self.n_levels, found)
+        shares = found / found.sum(axis=1, keepdims=True, dtype=np.float64)
+        exists = np.arange(found.shape[1]) < self.n_levels[cells.column, None]
+        total[:, : found.shape[1]] += self.share * np.where(
+            exists, np.maximum(shares, _SMALLEST), 0.0
+        )
+
+    def add_worth(self, rows: np.ndarray, worth: np.ndarray, scores: np.ndarray) -> None:
+        """Add the expected worth of every column for some rows, times the model's share."""
+        n = worth.shape[0]
+        _add_worth(
+            self.factors[rows], self.weights[:n], self.bias[:n], self.n_levels[:n],
+            worth.astype(f32), f32(self.share), scores,
+        )  # fmt: skip
+
+
+class Parameters(NamedTuple):
+    """What is learnt; also the shape of a gradient and of Adam's moments."""
+
+    weights: np.ndarray
+    bias: np.ndarray
+    factor_bias: np.ndarray
+
+
+def expected_factors(parameters: Parameters, observations: Observations) -> np.ndarray:
+    """P(h = 1 | v) of every row."""
+    factors = np.empty((observations.n_rows, parameters.factor_bias.size), dtype=f32)
+    _expect_factors(
+        observations.row_start, observations.column, observations.level, parameters, factors
+    )
+    return factors
+
+
+@compiled(parallel=True)
+def _expect_factors(row_start: Any, column: Any, level: Any, parameters: Any, factors: Any) -> None:
+    for row in prange(factors.shape[0]):
+        entries = slice(row_start[row], row_start[row + 1])
+        factor_probabilities(parameters, column[entries], level[entries], factors[row])
+
+
+@inlined
+def factor_probabilities(parameters: Any, column: Any, level: Any, probability: Any) -> None:
+    """Fill in P(h = 1 | v) of a row with these answers."""
+    for k in range(probability.size):
+        probability[k] = parameters.factor_bias[k]
+    for e in range(column.size):
+        weights = parameters.weights[column[e], level[e]]
+        for k in range(probability.size):
+            probability[k] += weights[k]
+    for k in range(probability.size):
+        probability[k] = normal32.logistic(probability[k])
+
+
+@inlined
+def level_weights(weights: Any, bias: Any, centred: Any, n_levels: Any, weight: Any) -> Any:
+    """Weight of each level in a column's softmax, the largest being one; returns their sum."""
+    highest = f32(-np.inf)
+    for level in range(n_levels):
+        weight[level] = bias[level] + dot(weights[level], centred)
+        highest = max(highest, weight[level])
+    total = _ZERO
+    for level in range(n_levels):
+        weight[level], _ = normal32.exp_and_fall(weight[level] - highest)
+        total += weight[level]
+    return total
+
+
+@compiled(parallel=True)
+def _predict(
+    rows: Any, columns: Any, factors: Any, weights: Any, bias: Any, n_levels: Any, result: Any
+) -> None:
+    for cell in prange(rows.size):
+        _predict_cell(rows[cell], columns[cell], factors, weights, bias, n_levels, result[cell])
+
+
+@inlined
+def _predict_cell(
+    row: Any, column: Any, factors: Any, weights: Any, bias: Any, n_levels: Any, result: Any
+) -> None:
+    centred = factors[row] - _HALF
+    level_weights(weights[column], bias[column], centred, n_levels[column], result)
+
+
+@compiled(parallel=True)
+def _add_worth(
+    factors: Any, weights: Any, bias: Any, n_levels: Any, worth: Any, share: Any, scores: Any
+) -> None:
+    for row in prange(scores.shape[0]):
+        _add_worth_row(factors[row], weights, bias, n_levels, worth, share, scores[row])
+
+
+@inlined
+def _add_worth_row(
+    factors: Any, weights: Any, bias: Any, n_levels: Any, worth: Any, share: Any, scores: Any
+) -> None:
+    centred = factors - _HALF
+    weight = np.empty(worth.shape[1], dtype=np.float32)
+    for i in range(scores.size):
+        total = level_weights(weights[i], bias[i], centred, n_levels[i], weight)
+        expected = _ZERO
+        for level in range(n_levels[i]):
+            expected += weight[level] * (worth[i, level] - worth[i, 0])
+        scores[i] += share * expected / total

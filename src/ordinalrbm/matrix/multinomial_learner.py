@@ -1,0 +1,453 @@
+"""Learning the multinomial RBM, by contrastive divergence on the shared loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numba import prange
+
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.engine import normal
+from ordinalrbm.engine.philox import split_seed
+from ordinalrbm.engine.side import Batch
+from ordinalrbm.matrix.binary_learner import some_of
+from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.gaussian_learner import Record
+from ordinalrbm.matrix.multinomial import (
+    MultinomialModel,
+    Parameters,
+    expected_factors,
+    factor_probabilities,
+    level_weights,
+)
+from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.training.checkpoint import (
+    NO_CHECKPOINTS,
+    Checkpoints,
+    LazyState,
+    State,
+    began,
+    counter,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
+)
+from ordinalrbm.training.loop import learn, refuse_divergence, refuse_nonsense
+from ordinalrbm.training.schedule import MOST_OFTEN, EarlyStopping, Schedule
+from ordinalrbm.vector.monitor import usual_rating
+
+f32 = np.float32
+_HALF, _ONE = f32(0.5), f32(1.0)
+# What a random word is for, in the last counter word's low byte.
+_ANSWERS, _FACTORS = 1, 2
+# A column's marginals are learnt from its own answers and so many of the whole table.
+_PSEUDO_ANSWERS = 5.0
+_FIRST_WEIGHT = 0.01
+_FIRST_DECAY, _SECOND_DECAY, _EPSILON = 0.9, 0.999, 1e-8
+# A rise of the mean log probability that is worth waiting for.
+_WORTHWHILE = 1e-4
+
+
+@dataclass(frozen=True)
+class MultinomialSettings:
+    """What the learner may be told; see :class:`ordinalrbm.MultinomialRBM` for each."""
+
+    n_factors: int
+    learning_rate: float
+    batch_size: int
+    epochs_per_step: int
+    weight_decay: float
+    bias_decay: float
+    averaged_epochs: int
+    n_epochs: int
+    patience: int
+    seed: int
+    verbose: bool
+
+
+class Table(NamedTuple):
+    """The answers in both views, as kernels want them."""
+
+    row_start: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+    column_start: np.ndarray
+    entry_row: np.ndarray
+    entry: np.ndarray
+    n_levels: np.ndarray
+
+    @classmethod
+    def of(cls, observations: Observations) -> Table:
+        """Both views of a table."""
+        view = observations.column_view
+        return cls(
+            observations.row_start, observations.column, observations.level,
+            view.column_start, view.row, view.entry, observations.n_levels,
+        )  # fmt: skip
+
+
+class _Moving(NamedTuple):
+    """All that moves: parameters, Adam's moments, and the average of the last epochs."""
+
+    parameters: Parameters
+    first: Parameters
+    second: Parameters
+    average: Parameters
+
+
+def fit(
+    observations: Observations,
+    validation: Cells | None,
+    settings: MultinomialSettings,
+    checkpoints: Checkpoints = NO_CHECKPOINTS,
+) -> Fitted:
+    """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
+    learner = _Learner(observations, validation, settings)
+    interrupted = learn(
+        learner, checkpoints.of("multinomial"), settings.n_epochs, verbose=settings.verbose,
+        watched="validation",
+    )  # fmt: skip
+    best_epoch = learner.stopping.best_epoch
+    return Fitted([learner.model(learner.best)], best_epoch, learner.history, interrupted)
+
+
+class _Learner:
+    """State of learning."""
+
+    def __init__(
+        self, observations: Observations, validation: Cells | None, settings: MultinomialSettings
+    ) -> None:
+        self.observations, self.validation, self.settings = observations, validation, settings
+        self.watched = some_of(observations)
+        self.usual = usual_rating(observations, self.watched.level)
+        rng = np.random.default_rng(settings.seed)
+        # Batches are neighbours, so that neighbours must have nothing in common.
+        self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
+        parameters, self.usual_bias = _initial(observations, settings, rng)
+        nothing = (_zeros_like(parameters) for _ in range(3))
+        self.moving = _Moving(parameters, *nothing)
+        self.best = parameters
+        self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
+        # Only for what it does when learning diverges: the rate does not fall by itself.
+        self.schedule = Schedule(
+            settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience, fall=1.0
+        )
+        self.history: list[Record] = []
+        self.started = time.perf_counter()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether an epoch has ended."""
+        return self.stopping.best_epoch > 0
+
+    def goes_on(self) -> bool:
+        """Whether another epoch is allowed, and worth its time."""
+        return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
+
+    def epoch(self) -> None:
+        """One pass over the rows, and a look at the validation ratings."""
+        number = len(self.history) + 1
+        self._pass(number)
+        model = self.model(self.moving.average)
+        refuse_divergence(model.weights, (model.bias, model.factor_bias))
+        refuse_nonsense(log_probability([model], self.watched), self.usual)
+        value = np.nan
+        if self.validation is not None:
+            value = float(log_probability([model], self.validation).mean())
+        self.history.append(Record(number, value, time.perf_counter() - self.started))
+        if self.stopping.after(value):
+            self.best = Parameters(*map(np.array, self.moving.average))
+
+    def _pass(self, epoch: int) -> None:
+        n_rows, settings = self.observations.n_rows, self.settings
+        parameters, first, second, average = self.moving
+        n_updates = (epoch - 1) * -(-n_rows // settings.batch_size)
+        for batch in _batches(n_rows, epoch, settings):
+            uphill = gradient(self.table, parameters, batch)
+            share = (batch.stop - batch.start) / n_rows
+            _add_prior(uphill, parameters, self.usual_bias, self.table.n_levels, share, settings)
+            n_updates += 1
+            _ascend(parameters, uphill, (first, second), n_updates, self.schedule.learning_rate)
+        newest = 1.0 / min(epoch, settings.averaged_epochs)
+        for mean, now in zip(average, parameters, strict=True):
+            mean += f32(newest) * (now - mean)
+
+    def model(self, average: Parameters) -> MultinomialModel:
+        """The model of these parameters, in arrays of its own."""
+        kept = Parameters(*(np.array(part) for part in average))
+        _fill_unseen(kept, self.observations)
+        factors = expected_factors(kept, self.observations)
+        return MultinomialModel(*kept, n_levels=self.observations.n_levels, factors=factors)
+
+    def state(self) -> State:
+        """All that is needed to go on from here."""
+        moving = flatten("moving", self.moving)
+        best = self.best
+        others = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
+        return LazyState(lambda: {**moving, **flatten("best", best), **others})
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        unwatched = ("validation",) if self.validation is None else ()
+        history = unflatten_history(state, Record, unwatched=unwatched)
+        self.moving = unflatten("moving", state, self.moving)
+        self.best = unflatten("best", state, self.best)
+        self.stopping.replay(line.validation for line in history)
+        self.schedule.replay((), counter("n_slowed", state, MOST_OFTEN))
+        self.history, self.started = history, began(history)
+
+
+def _fill_unseen(parameters: Parameters, observations: Observations) -> None:
+    """Columns without any answer become like the others on their scale."""
+    seen, n_levels = observations.column_counts > 0, observations.n_levels
+    for scale in np.unique(n_levels):
+        alike = n_levels == scale
+        if (alike & seen).any():
+            for part in (parameters.weights, parameters.bias):
+                part[alike & ~seen] = part[alike & seen].mean(axis=0)
+
+
+def _batches(n_rows: int, epoch: int, settings: MultinomialSettings) -> Iterator[Batch]:
+    starts = np.arange(0, n_rows, settings.batch_size)
+    gibbs_steps = 1 + ((epoch - 1) // settings.epochs_per_step if settings.epochs_per_step else 0)
+    for start in np.random.default_rng([settings.seed, epoch]).permutation(starts):
+        stop = min(int(start) + settings.batch_size, n_rows)
+        yield Batch(int(start), stop, settings.seed, epoch, gibbs_steps)
+
+
+def _initial(
+    observations: Observations, settings: MultinomialSettings, rng: np.random.Generator
+) -> tuple[Parameters, np.ndarray]:
+    """Small random weights and the columns' marginals; also the marginals of the whole table."""
+    n_levels, level = observations.n_levels, observations.level.astype(np.intp)
+    width = int(n_levels.max(initial=1))
+    exists = np.arange(width) < n_levels[:, None]
+    counts = np.zeros((observations.n_columns, width))
+    np.add.at(counts, (observations.column, level), 1.0)
+    usual = np.zeros_like(counts)
+    for scale in np.unique(n_levels):
+        total = counts[n_levels == scale, :scale].sum(axis=0) + 0.5
+        usual[n_levels == scale, :scale] = total / total.sum()
+    own = counts + _PSEUDO_ANSWERS * usual
+    own /= own.sum(axis=1, keepdims=True)
+    weights = rng.standard_normal((*counts.shape, settings.n_factors), dtype=f32)
+    weights *= f32(_FIRST_WEIGHT) * exists[:, :, None]
+    factor_bias = np.zeros(settings.n_factors, dtype=f32)
+    return Parameters(weights, _centred_logs(own, exists), factor_bias), _centred_logs(
+        usual, exists
+    )
+
+
+def _centred_logs(shares: np.ndarray, exists: np.ndarray) -> np.ndarray:
+    """Logarithms with mean zero over the levels that exist, and zero elsewhere."""
+    logs = np.log(np.where(exists, shares, 1.0))
+    logs -= logs.sum(axis=1, keepdims=True) / exists.sum(axis=1, keepdims=True)
+    return np.where(exists, logs, 0.0).astype(f32)
+
+
+def _zeros_like(parameters: Parameters) -> Parameters:
+    return Parameters(*(np.zeros_like(part) for part in parameters))
+
+
+# ---- updates ----------------------------------------------------------------------------------
+
+
+def _add_prior(
+    uphill: Parameters, parameters: Parameters, usual_bias: np.ndarray, n_levels: np.ndarray,
+    share: float, settings: MultinomialSettings,
+) -> None:  # fmt: skip
+    """Add the gradient of the log prior, by the batch's share of the rows.
+
+    What the weights of a column have in common cancels in its own softmax: it tells what having
+    answered at all says about the row, and is left free.
+    """
+    # Levels that a column does not have hold zeros.
+    common = parameters.weights.sum(axis=1) / n_levels[:, None].astype(f32)
+    _pull_to_common(uphill.weights, parameters.weights, common, n_levels,
+                    f32(share * settings.weight_decay))  # fmt: skip
+    uphill.bias[...] -= f32(share * settings.bias_decay) * (parameters.bias - usual_bias)
+
+
+@compiled(parallel=True)
+def _pull_to_common(gradient: Any, weights: Any, common: Any, n_levels: Any, strength: Any) -> None:
+    for i in prange(n_levels.size):
+        for level in range(n_levels[i]):
+            for k in range(common.shape[1]):
+                gradient[i, level, k] -= strength * (weights[i, level, k] - common[i, k])
+
+
+def _ascend(
+    parameters: Parameters, uphill: Parameters, moments: tuple[Parameters, Parameters],
+    n_updates: int, rate: float,
+) -> None:  # fmt: skip
+    """One step of Adam, in place; ``n_updates`` counts from one."""
+    scale = f32(rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates))
+    for part, slope, first, second in zip(parameters, uphill, *moments, strict=True):
+        _adam(part.reshape(-1), slope.reshape(-1), first.reshape(-1), second.reshape(-1), scale)
+
+
+@compiled(parallel=True)
+def _adam(parameter: Any, gradient: Any, first: Any, second: Any, scale: Any) -> None:
+    for j in prange(parameter.size):
+        g = gradient[j]
+        first[j] += f32(1.0 - _FIRST_DECAY) * (g - first[j])
+        second[j] += f32(1.0 - _SECOND_DECAY) * (g * g - second[j])
+        parameter[j] += scale * first[j] / (np.sqrt(second[j]) + f32(_EPSILON))
+
+
+class _Phases(NamedTuple):
+    """What the row pass tells the column pass."""
+
+    data_factors: np.ndarray
+    fantasy_factors: np.ndarray
+    fantasy_level: np.ndarray
+
+
+class _Scratch(NamedTuple):
+    """Working memory of the threads, one line each."""
+
+    probability: np.ndarray
+    drawn: np.ndarray
+    logit: np.ndarray
+    uniform: np.ndarray
+
+
+# ---- contrastive divergence -------------------------------------------------------------------
+# Row pass, then column pass. Every row and every column belongs to one thread and is summed in its
+# own order, so that results do not depend on the number of threads. The bodies of the parallel
+# loops are functions of their own: Numba removes stores into members of a tuple as dead code. (Its
+# counters are unsigned in one of two passes, and a body would be compiled for each.)
+
+
+def gradient(table: Table, parameters: Parameters, batch: Batch) -> Parameters:
+    """Expectations given the answers minus those after some Gibbs steps, summed over a batch."""
+    n_rows, n_factors = batch.stop - batch.start, parameters.factor_bias.size
+    n_entries = int(table.row_start[batch.stop] - table.row_start[batch.start])
+    phases = _Phases(
+        data_factors=np.empty((n_rows, n_factors), dtype=f32),
+        fantasy_factors=np.empty((n_rows, n_factors), dtype=f32),
+        fantasy_level=np.empty(n_entries, dtype=table.level.dtype),
+    )
+    key0, key1 = split_seed(batch.seed)
+    _row_pass(
+        table, parameters, batch.start, batch.stop, key0, key1, np.uint64(batch.sweep),
+        batch.gibbs_steps, _scratch(table, parameters, batch), phases,
+    )  # fmt: skip
+    result = _zeros_like(parameters)
+    _column_pass(table, batch.start, batch.stop, phases, result)
+    result.factor_bias[...] = (phases.data_factors - phases.fantasy_factors).sum(axis=0)
+    return result
+
+
+def _scratch(table: Table, parameters: Parameters, batch: Batch) -> _Scratch:
+    threads, n_factors = numba.get_num_threads(), parameters.factor_bias.size
+    longest = int(np.diff(table.row_start[batch.start : batch.stop + 1]).max(initial=0))
+    return _Scratch(
+        probability=np.empty((threads, n_factors), dtype=f32),
+        drawn=np.empty((threads, n_factors), dtype=f32),
+        logit=np.empty((threads, parameters.bias.shape[1]), dtype=f32),
+        uniform=np.empty((threads, max(longest, n_factors) + 4)),
+    )
+
+
+@compiled(parallel=True)
+def _row_pass(
+    table: Any, parameters: Any, start: Any, stop: Any, key0: Any, key1: Any, sweep: Any,
+    gibbs_steps: Any, scratch: Any, phases: Any,
+) -> None:  # fmt: skip
+    for row in prange(start, stop):
+        _sweep_row(
+            table, parameters, start, np.int64(row), key0, key1, sweep, gibbs_steps, scratch, phases
+        )
+
+
+@inlined
+def _sweep_row(
+    table: Any, parameters: Any, start: Any, row: Any, key0: Any, key1: Any, sweep: Any,
+    gibbs_steps: Any, scratch: Any, phases: Any,
+) -> None:  # fmt: skip
+    thread = numba.get_thread_id()
+    probability, drawn = scratch.probability[thread], scratch.drawn[thread]
+    logit, uniform = scratch.logit[thread], scratch.uniform[thread]
+    first = table.row_start[row]
+    n = table.row_start[row + 1] - first
+    here = first - table.row_start[start]
+    column, answer = table.column[first : first + n], table.level[first : first + n]
+    fantasy = phases.fantasy_level[here : here + n]
+    factor_probabilities(parameters, column, answer, probability)
+    for k in range(drawn.size):
+        phases.data_factors[row - start, k] = probability[k]
+    for step in range(gibbs_steps):
+        _fill_uniforms(uniform, drawn.size, row, sweep, _FACTORS | (step << 8), key0, key1)
+        for k in range(drawn.size):
+            drawn[k] = _HALF if uniform[k] < probability[k] else -_HALF
+        _fill_uniforms(uniform, n, row, sweep, _ANSWERS | (step << 8), key0, key1)
+        for e in range(n):
+            i = column[e]
+            total = level_weights(parameters.weights[i], parameters.bias[i], drawn,
+                                   table.n_levels[i], logit)  # fmt: skip
+            fantasy[e] = _level_at(logit, table.n_levels[i], f32(uniform[e]) * total)
+        factor_probabilities(parameters, column, fantasy, probability)
+    for k in range(drawn.size):
+        phases.fantasy_factors[row - start, k] = probability[k]
+
+
+@inlined
+def _fill_uniforms(
+    out: Any, n: Any, row: Any, sweep: Any, stream: Any, key0: Any, key1: Any
+) -> None:
+    """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
+    for block in range((n + 3) // 4):
+        words = normal.philox(
+            np.uint64(row), np.uint64(block), sweep, np.uint64(stream), key0, key1
+        )
+        out[4 * block] = normal.uniform(words[0])
+        out[4 * block + 1] = normal.uniform(words[1])
+        out[4 * block + 2] = normal.uniform(words[2])
+        out[4 * block + 3] = normal.uniform(words[3])
+
+
+@inlined
+def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
+    """The level at which the running sum of the weights passes a share of it."""
+    level = 0
+    while level < n_levels - 1 and share >= weight[level]:
+        share -= weight[level]
+        level += 1
+    return level
+
+
+@compiled(parallel=True)
+def _column_pass(table: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
+    for i in prange(table.n_levels.size):
+        _sum_column(table, np.int64(i), start, stop, phases, result.weights[i], result.bias[i])
+
+
+@inlined
+def _sum_column(
+    table: Any, i: Any, start: Any, stop: Any, phases: Any, weights: Any, bias: Any
+) -> None:
+    """Sum the batch's answers of one column, in the order of the rows."""
+    end = table.column_start[i + 1]
+    first_of_batch = table.row_start[start]
+    place = table.column_start[i] + np.searchsorted(
+        table.entry_row[table.column_start[i] : end], start
+    )
+    while place < end and table.entry_row[place] < stop:
+        row = table.entry_row[place] - start
+        answer = table.level[table.entry[place]]
+        fantasy = phases.fantasy_level[table.entry[place] - first_of_batch]
+        bias[answer] += _ONE
+        bias[fantasy] -= _ONE
+        for k in range(weights.shape[1]):
+            weights[answer, k] += phases.data_factors[row, k] - _HALF
+        for k in range(weights.shape[1]):
+            weights[fantasy, k] -= phases.fantasy_factors[row, k] - _HALF
+        place += 1
