@@ -109,6 +109,30 @@ def test_transpose(dense):
         assert np.array_equal(getattr(twice, part), getattr(obs, part))
 
 
+@steady
+@given(tables, st.data())
+def test_reorder(dense, data):
+    obs = Observations.from_dense(dense, N_LEVELS)
+    rows, columns = (
+        np.array(data.draw(st.permutations(range(n)))[: data.draw(st.integers(0, n))], dtype=int)
+        for n in dense.shape
+    )
+    chosen, found = dense[rows][:, columns], obs.reorder(rows, columns)
+    check_row_view(found, chosen)
+    check_row_view(found.transpose(), chosen.T)
+    assert found.transpose() is found.transpose()
+    check_column_view(found, chosen)
+    assert found.column_view.row is found.transpose().column
+
+
+def test_reorder_takes_scales_along():
+    dense, obs = example()
+    found = obs.reorder(np.array([3, 0]), np.array([1, 0]))
+    assert found.n_levels.tolist() == [5, 2]
+    assert found.transpose().n_levels.tolist() == [5, 5]
+    assert found.to_dense().tolist() == dense[[3, 0]][:, [1, 0]].tolist()
+
+
 def test_transpose_of_unequal_scales_takes_the_largest():
     dense, obs = example()
     assert obs.transpose().n_levels.tolist() == [5] * 4

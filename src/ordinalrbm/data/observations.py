@@ -83,6 +83,7 @@ class Observations:
     level: np.ndarray
     n_levels: np.ndarray
     _column_view: ColumnView | None = field(default=None, init=False, repr=False)
+    _transposed: Observations | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         bounds = (self.row_start[0], self.row_start[-1])
@@ -133,10 +134,19 @@ class Observations:
     def column_view(self) -> ColumnView:
         """The answers by columns; built on first use, then kept."""
         if self._column_view is None:
-            view = _by_columns(self.row_start, self.column, self.n_columns)
-            object.__setattr__(self, "_column_view", view)
+            object.__setattr__(self, "_column_view", self._by_columns())
         assert self._column_view is not None
         return self._column_view
+
+    def _by_columns(self) -> ColumnView:
+        if self._transposed is not None:  # whose arrays need not be there twice
+            column_start, row = self._transposed.row_start, self._transposed.column
+        else:
+            column_start = _starts(self.column_counts)
+            row = np.empty(self.n_entries, dtype=np.int32)
+        entry = np.empty(self.n_entries, dtype=_entry_type(self.n_entries))
+        _fill_column_view(self.row_start, self.column, column_start[:-1].copy(), row, entry)
+        return ColumnView(column_start, row, entry)
 
     def row(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Columns and levels of row d's answers."""
@@ -183,12 +193,39 @@ class Observations:
         A row has no scale of its own, so in the result every ``n_levels`` is the largest of this
         one's; with one scale for all columns, nothing is lost.
         """
-        # Where the view is not there yet, its larger part is soon forgotten again.
-        view = self._column_view or _by_columns(self.row_start, self.column, self.n_columns)
-        level = np.empty_like(self.level)
-        _gather(self.level, view.entry, level)
-        n_levels = np.full(self.n_rows, self.n_levels.max(initial=1), dtype=np.int32)
-        return Observations(view.column_start, view.row, level, n_levels)
+        if self._transposed is not None:
+            return self._transposed
+        rows, columns = np.arange(self.n_rows), np.arange(self.n_columns)
+        arrays = _rearranged(rows, self.row_start, self.column, self.level, columns, columns.size)
+        return Observations(*arrays, _alike(self.n_levels, self.n_rows))
+
+    def reorder(self, rows: np.ndarray, columns: np.ndarray) -> Observations:
+        """Only these rows and these columns, in this order.
+
+        The transposed matrix, which is made on the way, is kept for `transpose`.
+
+        Parameters
+        ----------
+        rows, columns : arrays of int
+            Positions, each at most once.
+
+        Examples
+        --------
+        >>> obs = Observations.from_dense([[0, -1, 2], [-1, -1, 1]], n_levels=3)
+        >>> obs.reorder(np.array([1, 0]), np.array([2, 0])).to_dense().tolist()
+        [[1, -1], [2, 0]]
+        """
+        position = np.full(self.n_columns, -1)
+        position[columns] = np.arange(columns.size)
+        n_levels = self.n_levels[columns]
+        by_columns = _rearranged(
+            rows, self.row_start, self.column, self.level, position, columns.size
+        )
+        by_rows = _rearranged(np.arange(columns.size), *by_columns, np.arange(rows.size), rows.size)
+        found = Observations(*by_rows, n_levels)
+        transposed = Observations(*by_columns, _alike(n_levels, rows.size))
+        object.__setattr__(found, "_transposed", transposed)
+        return found
 
     @classmethod
     def from_dense(cls, levels: Any, n_levels: Any) -> Observations:
@@ -285,13 +322,13 @@ class Observations:
         levels = _integers(levels, "The levels")
         _check_triples(rows, columns, levels, n_levels)
         levels = levels.astype(_level_type(n_levels), copy=False)
-        # Sorting by counting, columns first and then stably by rows, in two linear passes.
-        order = np.empty(len(rows), dtype=_entry_type(len(rows)))
-        _sort_by(columns, _starts(_counts(columns, n_columns)), order)
-        row_start = _starts(_counts(rows, n_rows))
-        column = np.empty(len(rows), dtype=np.int32)
-        level = np.empty(len(rows), dtype=levels.dtype)
-        _place_by_row(order, rows, columns, levels, row_start[:-1].copy(), column, level)
+        # Sorting by counting, by columns first and then stably by rows, in two linear passes.
+        column_start = _starts(_counts(columns, n_columns))
+        row, level = np.empty_like(rows), np.empty_like(levels)
+        _fill_by_column(rows, columns, levels, column_start[:-1].copy(), row, level)
+        row_start, column, level = _rearranged(
+            np.arange(n_columns), column_start, row, level, np.arange(n_rows), n_rows
+        )
         _refuse_duplicates(row_start, column)
         return cls(row_start, column, level, n_levels)
 
@@ -505,12 +542,31 @@ def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
     return counts
 
 
-def _by_columns(row_start: np.ndarray, column: np.ndarray, n_columns: int) -> ColumnView:
-    column_start = _starts(_counts(column, n_columns))
-    row = np.empty(len(column), dtype=np.int32)
-    entry = np.empty(len(column), dtype=_entry_type(len(column)))
-    _fill_column_view(row_start, column, column_start[:-1].copy(), row, entry)
-    return ColumnView(column_start, row, entry)
+def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
+    """Numbers of levels of rows that have become columns."""
+    return np.full(n_rows, n_levels.max(initial=1), dtype=np.int32)
+
+
+def _rearranged(
+    rows: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    position: np.ndarray,
+    n_columns: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows in this order and columns at these positions (-1: left out), as a transposed matrix.
+
+    Its column_start, row and level; rows ascend within a column.
+    """
+    counts = np.zeros(n_columns, dtype=np.int64)
+    _count_rearranged(rows, row_start, column, position, counts)
+    column_start = _starts(counts)
+    new_row = np.empty(column_start[-1], dtype=np.int32)
+    new_level = np.empty(column_start[-1], dtype=level.dtype)
+    cursor = column_start[:-1].copy()
+    _fill_rearranged(rows, row_start, column, level, position, cursor, new_row, new_level)
+    return column_start, new_row, new_level
 
 
 @compiled()
@@ -554,10 +610,37 @@ def _fill_column_view(
 
 
 @compiled()
-def _gather(values: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
-    # NumPy's take would first copy the index to 64 bits.
-    for e in range(len(index)):
-        out[e] = values[index[e]]
+def _count_rearranged(
+    rows: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    position: np.ndarray,
+    counts: np.ndarray,
+) -> None:
+    for d in rows:
+        for e in range(row_start[d], row_start[d + 1]):
+            if position[column[e]] >= 0:
+                counts[position[column[e]]] += 1
+
+
+@compiled()
+def _fill_rearranged(
+    rows: np.ndarray,
+    row_start: np.ndarray,
+    column: np.ndarray,
+    level: np.ndarray,
+    position: np.ndarray,
+    cursor: np.ndarray,
+    new_row: np.ndarray,
+    new_level: np.ndarray,
+) -> None:
+    for new, d in enumerate(rows):
+        for e in range(row_start[d], row_start[d + 1]):
+            i = position[column[e]]
+            if i >= 0:
+                new_row[cursor[i]] = new
+                new_level[cursor[i]] = level[e]
+                cursor[i] += 1
 
 
 @compiled()
@@ -585,27 +668,19 @@ def _count_kept(row_start: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> No
 
 
 @compiled()
-def _sort_by(keys: np.ndarray, starts: np.ndarray, order: np.ndarray) -> None:
-    for e in range(len(keys)):
-        order[starts[keys[e]]] = e
-        starts[keys[e]] += 1
-
-
-@compiled()
-def _place_by_row(
-    order: np.ndarray,
+def _fill_by_column(
     rows: np.ndarray,
     columns: np.ndarray,
     levels: np.ndarray,
     cursor: np.ndarray,
-    column: np.ndarray,
+    row: np.ndarray,
     level: np.ndarray,
 ) -> None:
-    for e in order:
-        slot = cursor[rows[e]]
-        column[slot] = columns[e]
+    for e in range(len(rows)):
+        slot = cursor[columns[e]]
+        row[slot] = rows[e]
         level[slot] = levels[e]
-        cursor[rows[e]] = slot + 1
+        cursor[columns[e]] = slot + 1
 
 
 @compiled()

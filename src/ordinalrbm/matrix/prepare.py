@@ -76,7 +76,7 @@ def prepare(
         by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
         arranged = SharedRows(own, user_counts[users], item_counts[items], by_level)
     else:
-        arranged = _arranged(observations, users, items)
+        arranged = observations.reorder(users, items)
     return TrainingData(arranged, held_out, user_place, item_place, n_levels)
 
 
@@ -186,12 +186,6 @@ def _places(order: np.ndarray, n: int) -> np.ndarray:
 
 def _moved(place: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return np.append(place, -1)[positions]  # an unknown position, −1, finds the last
-
-
-def _arranged(observations: Observations, users: np.ndarray, items: np.ndarray) -> Observations:
-    """These rows and columns in this order; transposing sorts columns within a row."""
-    turned = observations.take_rows(users).transpose().take_rows(items).transpose()
-    return Observations(turned.row_start, turned.column, turned.level, observations.n_levels[items])
 
 
 def _exchanged(
