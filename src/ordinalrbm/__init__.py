@@ -15,8 +15,10 @@ from ordinalrbm.errors import DataError
 if TYPE_CHECKING:
     from ordinalrbm import data, evaluate, files, plots, report, words
     from ordinalrbm.data import datasets
-    from ordinalrbm.estimators.baselines import GaussianMF, MultinomialRBM, OrdinalMF
-    from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+    from ordinalrbm.estimators.ensemble import RatingEnsemble
+    from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
+    from ordinalrbm.estimators.multinomial import MultinomialRBM
+    from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
     from ordinalrbm.estimators.ratings_part import RatingsPart
     from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.storage.model_file import load
@@ -29,6 +31,7 @@ __all__ = [
     "MatrixCumulativeRBM",
     "MultinomialRBM",
     "OrdinalMF",
+    "RatingEnsemble",
     "RatingsPart",
     "data",
     "datasets",
@@ -44,10 +47,11 @@ __all__ = [
 # seconds to import, and the command line should not wait for what it does not use.
 _HOMES = {
     "CumulativeRBM": "estimators.survey",
-    "GaussianMF": "estimators.baselines",
-    "MatrixCumulativeRBM": "estimators.ratings",
-    "MultinomialRBM": "estimators.baselines",
-    "OrdinalMF": "estimators.baselines",
+    "GaussianMF": "estimators.ordinal_mf",
+    "MatrixCumulativeRBM": "estimators.matrix",
+    "MultinomialRBM": "estimators.multinomial",
+    "OrdinalMF": "estimators.ordinal_mf",
+    "RatingEnsemble": "estimators.ensemble",
     "RatingsPart": "estimators.ratings_part",
     "load": "storage.model_file",
 }

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from ordinalrbm.matrix.cold_start import Precisions
 
 
+_NO_HISTORY = ("epoch", "validation", "seconds")
+
+
 class Fitted(NamedTuple):
     """Models to average over (the best epoch's, or several of the last), and how learning went.
 
@@ -20,6 +23,11 @@ class Fitted(NamedTuple):
     history: Sequence[Any]
     interrupted: bool
     precisions: tuple[Precisions | None, Precisions | None] = (None, None)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of what the history holds."""
+        return list(self.history[0]._fields if self.history else _NO_HISTORY)
 
 
 def evenly_shared(models: Sequence[Any]) -> list[Any]:

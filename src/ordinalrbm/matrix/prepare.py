@@ -8,27 +8,16 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
-from ordinalrbm.matrix import binary_learner, gaussian_learner, mixed
-from ordinalrbm.matrix import model as matrix
-from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
-from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import with_cold_start
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
-from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000
-_LEARNERS: dict[str, Any] = {
-    "continuous": gaussian_learner,
-    "binary": binary_learner,
-    "mixed": mixed,
-}
 
 
 class TrainingData(NamedTuple):
@@ -203,75 +192,3 @@ def _exchanged(
         own_row, own_column, own_level, mine.stop - mine.start, items.size,
         observations.n_levels[items],
     )  # fmt: skip
-
-
-def learn(
-    data: TrainingData, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
-) -> FittedMatrix:
-    """Learn it, if there is anything to learn."""
-    if data.observations.n_entries:
-        learner = _LEARNERS[settings.factors]
-        return learner.fit(data.observations, data.validation, settings, checkpoints)
-    nothing = Observations.from_triples([], [], [], 0, 0, [])
-    blank = matrix.start(nothing, settings.n_row_factors, settings.n_column_factors, settings.seed)
-    return FittedMatrix([blank], 0, [], False, [(None, None)])
-
-
-def restore_order(model: MatrixModel, data: TrainingData) -> MatrixModel:
-    """The model's arrays in the order of the ids; who was not learnt is a stranger."""
-    users, items = data.user_place, data.item_place
-    known = with_cold_start(model) if model.n_rows else _blank_cold_start(model)
-    width = max(int(data.n_levels.max()), 2) - 1
-    by_rows = _taken(known.by_rows, items, users, width)
-    _usual_cutpoints(by_rows.cutpoints, data.n_levels, items >= 0)
-    by_columns = _taken(known.by_columns, users, items, width)
-    return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=data.n_levels)
-
-
-def _blank_cold_start(model: MatrixModel) -> MatrixModel:
-    """A stranger where nobody is known."""
-
-    def one(half: Half) -> Half:
-        n_factors, width = half.weights.shape[1], half.cutpoints.shape[1]
-        return Half(
-            np.zeros((1, n_factors), np.float32), np.zeros(1, np.float32), np.zeros((1, width)),
-            half.factor_bias, np.full((1, n_factors), 0.5, np.float32),
-        )  # fmt: skip
-
-    return model._replace(by_rows=one(model.by_rows), by_columns=one(model.by_columns))
-
-
-def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
-    cutpoints = half.cutpoints[columns]
-    missing = np.zeros((cutpoints.shape[0], width - cutpoints.shape[1]))
-    taken = half._replace(
-        weights=half.weights[columns],
-        bias=half.bias[columns],
-        cutpoints=np.hstack([cutpoints, missing]),
-        factors=half.factors[rows],
-    )
-    if not half.bias_variance.size:
-        return taken
-    return taken._replace(
-        weights_variance=half.weights_variance[columns],
-        bias_variance=half.bias_variance[columns],
-        factors_variance=half.factors_variance[rows],
-    )
-
-
-def _usual_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.ndarray) -> None:
-    """Give those that were not learnt the usual thresholds of their scale; in place."""
-    for levels in np.unique(n_levels[~learnt]):
-        same = n_levels == levels
-        if (same & learnt).any():
-            cutpoints[same & ~learnt] = cutpoints[same & learnt].mean(axis=0)
-
-
-def cold_start_on(model: MatrixModel, n_levels: int) -> MatrixModel:
-    """Put the last column, a stranger, on a scale of so many levels."""
-    levels, cutpoints = model.n_levels.copy(), model.by_rows.cutpoints.copy()
-    levels[-1] = n_levels
-    learnt = np.ones(levels.size, dtype=bool)
-    learnt[-1] = False
-    _usual_cutpoints(cutpoints, levels, learnt)
-    return model._replace(by_rows=model.by_rows._replace(cutpoints=cutpoints), n_levels=levels)

@@ -1,0 +1,266 @@
+"""Several models of ratings together: the mean of their distributions."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ordinalrbm.data.catalogue import Catalogue
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.catalogue import plain_parameters
+from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.prepare import TrainingData, prepare
+from ordinalrbm.runtime.threads import seed_from
+from ordinalrbm.storage.model_file import estimator_class
+from ordinalrbm.storage.reader import Stored
+from ordinalrbm.training.checkpoint import Checkpoints
+from ordinalrbm.training.divergence import NothingLearntError
+
+# Shares are drawn towards equal ones as if by so many ratings that speak for each model.
+_PRIOR_RATINGS = 50.0
+# Each round brings them closer to the best; they need no more than two digits.
+_ROUNDS = 50
+
+
+class RatingEnsemble(RatingModel):
+    """Several models of ratings together: predictions are the mean of their distributions.
+
+    A taste may be a matter of degree or of kind. Models that are about as good and err in different
+    places are better together. Shares are those under which the held-out ratings are most likely.
+
+    Parameters
+    ----------
+    models : list of models of ratings
+        Each is learnt from the same ratings, with the same ratings held out; those given here stay
+        as they are. Whose ``random_state`` is None gets the seed of the ensemble.
+    device : {"cpu", "cuda", "cuda:0", ...}, default="cpu"
+        Where to predict, and where models learn that have this parameter.
+    verbose : bool, default=False
+        Whether to show a progress bar for each model.
+    scale, item_scales, validation_fraction, random_state, n_jobs
+        See :class:`RatingModel`, also for attributes that all models have. Those of the models
+        are not looked at.
+
+    Attributes
+    ----------
+    estimators_ : list
+        The models that were learnt.
+    shares_ : array
+        The share of each in the predictions.
+    history_ : DataFrame
+        That of all models, one below the other; ``model`` counts them from 0.
+
+    Examples
+    --------
+    >>> import numpy as np, ordinalrbm as orbm
+    >>> users, items = np.divmod(np.arange(60), 6)
+    >>> ratings = (users, items, 1 + (users + items) % 3)
+    >>> kinds = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2)
+    >>> degrees = orbm.OrdinalMF(2, n_epochs=2)
+    >>> both = orbm.RatingEnsemble([kinds, degrees], random_state=0).fit(ratings)
+    >>> both.predict_proba(4, [1, 2, 99]).shape, round(float(both.shares_.sum()), 6)
+    ((3, 3), 1.0)
+    """
+
+    _kind = "ensemble"
+    models: Any
+
+    def __init__(
+        self,
+        models: Any = (),
+        *,
+        scale: Any = None,
+        item_scales: Any = None,
+        validation_fraction: float = 0.05,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self._set_parameters(locals())
+
+    # ---- learning -------------------------------------------------------------------------------
+
+    def _read_scales(self, catalogue: Catalogue) -> None:
+        self._members = [self._member(model) for model in self._given_models()]
+        for member in self._members:
+            member._read_scales(catalogue)
+
+    def _given_models(self) -> list[RatingModel]:
+        given = self.models if isinstance(self.models, list | tuple) else [self.models]
+        if not given or not all(isinstance(model, RatingModel) for model in given):
+            raise DataError(
+                "The 'models' parameter must be a list of models of ratings, for example "
+                f"[MatrixCumulativeRBM(), OrdinalMF()]. Got {self.models!r:.80} instead."
+            )
+        return list(given)
+
+    def _member(self, model: RatingModel) -> RatingModel:
+        member = clone(model)
+        own = member.get_params(deep=False)
+        passed = {"verbose": self.verbose, "n_jobs": self.n_jobs, "device": self.device}
+        passed |= {"scale": self.scale, "item_scales": self.item_scales}
+        return member.set_params(**{name: passed[name] for name in passed if name in own})
+
+    def _check_memory(self, ratings: Observations) -> None:
+        for member in self._members:
+            member._check_memory(ratings)
+
+    def _prepare(self, known: Ratings, given: Cells | None, seed: int, among: Any) -> Any:
+        """Ratings in random order and in that of the ids, as far as members want them."""
+        return {
+            shuffle: prepare(known, given, self.validation_fraction, seed, among, shuffle=shuffle)
+            for shuffle in sorted({member._shuffles for member in self._members}, reverse=True)
+        }
+
+    def _learn(self, data: Any, seed: int, checkpoints: Checkpoints) -> Fitted:
+        """Learn one model after the other; Ctrl-C ends learning and gives what there is."""
+        found: list[tuple[RatingModel, TrainingData, Fitted]] = []
+        interrupted = False
+        for number, member in enumerate(self._members):
+            own_data, own_seed = data[member._shuffles], seed
+            if member.random_state is not None:
+                own_seed = seed_from(member.random_state)
+            try:
+                fitted = member._learn(own_data, own_seed, _Part(checkpoints, number))  # type: ignore[arg-type]
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                interrupted = True
+                break
+            except NothingLearntError as error:
+                if number == len(self._members) - 1 and not found:
+                    raise
+                warnings.warn(
+                    f"{type(member).__name__} is left out of the ensemble: {error}",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+                continue
+            found.append((member, own_data, fitted))
+            interrupted = fitted.interrupted
+            if interrupted:
+                break
+        self.shares_ = _shares(found)
+        self._found = found
+        lines = [line for _, _, fitted in found for line in fitted.history]
+        return Fitted([], found[0][2].best_epoch, lines, interrupted)
+
+    def _keep(self, known: Ratings, data: Any, fitted: Fitted) -> None:
+        histories = []
+        for number, (member, own_data, own) in enumerate(self._found):
+            member._keep(known, own_data, own._replace(interrupted=False))
+            histories.append(member.history_.assign(model=number))
+        self.estimators_ = [member for member, _, _ in self._found]
+        del self._found, self._members
+        self._collect()
+        super()._keep(known, data, fitted)
+        columns = ["epoch", "validation", "model", "seconds"]
+        self.history_ = pd.concat(histories, ignore_index=True)[columns]
+
+    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
+        """They have been collected."""
+
+    def _collect(self) -> None:
+        """The models of all estimators, with their shares."""
+        self.models_ = [
+            model._replace(share=float(share) * model.share)
+            for estimator, share in zip(self.estimators_, self.shares_, strict=True)
+            for model in estimator.models_
+        ]
+
+    # ---- new users and items --------------------------------------------------------------------
+
+    def fold_in(self, new_ratings: Any) -> Self:
+        """A model that also knows new users and new items, without learning anew.
+
+        See :meth:`RatingModel.fold_in`.
+        """
+        wider = copy.copy(self)
+        wider.estimators_ = [estimator.fold_in(new_ratings) for estimator in self.estimators_]
+        wider._collect()
+        wider._set_ratings(wider.estimators_[0].ratings_)
+        return wider
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def _model_arrays(self) -> dict[str, np.ndarray]:
+        arrays = {"shares": self.shares_}
+        for number, estimator in enumerate(self.estimators_):
+            own = estimator._model_arrays()
+            arrays |= {f"{number}.{name}": array for name, array in own.items()}
+        return arrays
+
+    def _header(self) -> dict[str, Any]:
+        return {
+            "members": [
+                {
+                    "kind": estimator._kind,
+                    "parameters": plain_parameters(estimator, self._catalogue),
+                    "n_models": len(estimator.models_),
+                    "best_epoch": int(estimator.best_epoch_),
+                }
+                for estimator in self.estimators_
+            ]
+        }
+
+    def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
+        members = stored.entry("members", list)
+        self.shares_ = stored.array("shares", np.float64, (len(members),), 0.0, 1.0)
+        self.estimators_ = []
+        for number, described in enumerate(members):
+            own = stored.member(described, f"{number}.")
+            kind = estimator_class(own.entry("kind", str))
+            if not issubclass(kind, RatingModel) or kind is RatingEnsemble:
+                raise DataError(f"its header has {kind.__name__} as a part of an ensemble")
+            estimator = own.estimator(kind)
+            estimator.about_, estimator.best_epoch_ = {}, own.whole("best_epoch", 0)
+            of_member = self.history_[self.history_["model"] == number]
+            estimator.history_ = of_member.drop(columns="model").reset_index(drop=True)
+            estimator.n_iter_ = len(estimator.history_)
+            estimator._read_models(own, n_users, n_levels)
+            self.estimators_.append(estimator)
+        self.models = [clone(estimator) for estimator in self.estimators_]
+        self._collect()
+
+    def _set_ratings(self, known: Ratings) -> None:
+        super()._set_ratings(known)
+        for estimator in self.estimators_:
+            estimator._set_ratings(known)
+
+
+class _Part(NamedTuple):
+    """Checkpoints of one of the models: the last one of the first says that it is done."""
+
+    whole: Checkpoints
+    number: int
+
+    def of(self, name: str) -> Any:
+        return self.whole.of(f"{self.number}-{name}")
+
+
+def _shares(found: list[tuple[RatingModel, TrainingData, Fitted]]) -> np.ndarray:
+    """Most likely shares: each rating is divided between the models that expected it."""
+    n = len(found)
+    shares = np.full(n, 1.0 / n)
+    if n == 1 or any(data.validation is None for _, data, _ in found):
+        return shares
+    logs = np.array(
+        [log_probability(fitted.models, data.validation) for _, data, fitted in found]  # type: ignore[arg-type]
+    )
+    likelihood = np.exp(logs - logs.max(axis=0))
+    for _ in range(_ROUNDS):
+        credit = shares[:, None] * likelihood
+        credit /= credit.sum(axis=0)
+        shares = (credit.sum(axis=1) + _PRIOR_RATINGS) / (logs.shape[1] + n * _PRIOR_RATINGS)
+    return shares

@@ -1,0 +1,112 @@
+"""The multinomial RBM as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.matrix import multinomial_learner
+from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.matrix.multinomial_learner import MultinomialSettings
+from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.training.checkpoint import Checkpoints
+
+
+class MultinomialRBM(RatingModel):
+    """Multinomial restricted Boltzmann machine (Salakhutdinov, Mnih and Hinton 2007).
+
+    Every rating is a softmax unit that knows nothing of the order of its labels, and every user has
+    binary factors; learnt by contrastive divergence. New users can be folded in, new items not.
+
+    Parameters
+    ----------
+    n_factors : int, default=50
+        Number of binary factors of a user.
+    learning_rate : float, default=0.002
+        Size of the steps (Adam).
+    batch_size : int, default=200
+        Users per update.
+    epochs_per_step : int, default=10
+        Contrastive divergence starts with one Gibbs step and takes one more after every so many
+        epochs; 0 keeps it at one.
+    weight_decay, bias_decay : float, default=8 and 2.5
+        Precisions of the Gaussian priors: of how the weights of an item's labels differ from each
+        other, and of how its biases differ from those of all items.
+    averaged_epochs : int, default=10
+        The model is an average over about so many of the last epochs, which takes out the noise of
+        sampling.
+    n_epochs : int, default=150
+        Passes over the ratings at most.
+    patience : int, default=6
+        Learning ends after so many epochs in a row of little gain for the held-out ratings.
+    scale, item_scales, validation_fraction, random_state, n_jobs, verbose
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Attributes
+    ----------
+    user_factors_ : (users, K) array
+        Probability of each user's factors.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> ratings = pd.DataFrame({
+    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
+    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
+    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
+    ... })
+    >>> model = orbm.MultinomialRBM(2, n_epochs=3, random_state=0).fit(ratings)
+    >>> model.predict_proba("ann", ["cake", "coffee"]).shape
+    (2, 5)
+    """
+
+    _kind, _model_type, _shuffles = "multinomial_rbm", MultinomialModel, False
+    n_factors: int
+
+    def __init__(
+        self,
+        n_factors: int = 50,
+        *,
+        learning_rate: float = 0.002,
+        batch_size: int = 200,
+        epochs_per_step: int = 10,
+        weight_decay: float = 8.0,
+        bias_decay: float = 2.5,
+        averaged_epochs: int = 10,
+        scale: Any = None,
+        item_scales: Any = None,
+        n_epochs: int = 150,
+        patience: int = 6,
+        validation_fraction: float = 0.05,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
+        assert isinstance(data.observations, Observations), "learnt by one process"
+        names = set(MultinomialSettings.__dataclass_fields__) - {"seed"}
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings = MultinomialSettings(seed=seed, **given)
+        return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
+
+    def _set_ratings(self, known: Any) -> None:
+        super()._set_ratings(known)
+        self.user_factors_ = self.model_.factors
+
+    def _fold_in(self, ratings: Observations) -> list[MultinomialModel]:
+        model = self.model_
+        if ratings.n_columns > model.n_columns:
+            raise DataError(
+                "MultinomialRBM cannot fold in new items, only new users; leave their ratings out, "
+                "or fit anew with them."
+            )
+        new = ratings.take_rows(np.arange(model.n_rows, ratings.n_rows))
+        factors = np.vstack([model.factors, model.infer_rows(new)])
+        return [model._replace(factors=factors)]

@@ -1,0 +1,261 @@
+"""Matrix factorisation with Gaussian factors: ordinal, and of ratings taken as numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm.data.catalogue import Catalogue
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.scales import shorten
+from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.evaluate.points import Rule
+from ordinalrbm.matrix import gaussian_learner
+from ordinalrbm.matrix.cold_start import blank_gaussian
+from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.fold_in import fold_in_gaussian
+from ordinalrbm.matrix.gaussian import Precisions
+from ordinalrbm.matrix.gaussian_learner import GaussianSettings
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.predict import expected_utility
+from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.runtime.threads import threads
+from ordinalrbm.training.checkpoint import Checkpoints
+
+
+class _FactorModel(RatingModel):
+    """What both factorisations share."""
+
+    _model_type = GaussianModel
+    n_factors: int
+    posterior: str
+    bias_precision: float
+    factor_precision: float | None
+    n_epochs: int | None
+    patience: int
+    n_averaged: int = 1
+    calibrate: bool = False
+
+    def _set_ratings(self, known: Any) -> None:
+        super()._set_ratings(known)
+        rows, columns = self.model_.rows, self.model_.columns
+        self.user_biases_, self.item_biases_ = rows.mean[:, 0], columns.mean[:, 0]
+        self.user_factors_, self.item_factors_ = (
+            np.pad(side.mean[:, 1:], ((0, 0), (0, self.n_factors - self.model_.n_factors)))
+            for side in (rows, columns)
+        )
+
+    def _fold_in(self, ratings: Observations) -> list[GaussianModel]:
+        backend = self._backend()
+        return [fold_in_gaussian(model, ratings, backend) for model in self.models_]
+
+    def _fitted(
+        self, data: TrainingData, seed: int, checkpoints: Checkpoints, n_epochs: int,
+        precisions: Precisions, values: np.ndarray = NO_VALUES,
+    ) -> Fitted:  # fmt: skip
+        if not data.observations.n_entries:
+            return Fitted([blank_gaussian(self.n_factors)], 0, [], False)
+        is_point = self.posterior == "point"
+        settings = GaussianSettings(
+            n_factors=self.n_factors,
+            precisions=precisions,
+            is_point=is_point,
+            n_epochs=n_epochs if self.n_epochs is None else self.n_epochs,
+            patience=self.patience,
+            n_averaged=self.n_averaged,
+            calibrate=bool(self.calibrate) and not is_point,
+            seed=seed,
+            device=self.device,
+            verbose=bool(self.verbose),
+            values=values,
+        )
+        return gaussian_learner.fit(data.observations, data.validation, settings, checkpoints)
+
+
+class OrdinalMF(_FactorModel):
+    """Ordinal matrix factorisation with a Gaussian posterior.
+
+    A rating says between which two thresholds a hidden utility lies, Gaussian around b_user +
+    b_item + p_user · q_item; the gaps between thresholds belong to user and item together. It is
+    the matrix model of the paper with many binary units per factor, whose limit is Gaussian. What
+    is left to know about each user and item is carried into every prediction, the strengths of all
+    priors are learnt, and there is no learning rate.
+
+    Parameters
+    ----------
+    n_factors : int, default=50
+        Number of factors, the length of p and q. Of more than the ratings can tell, only so many
+        are learnt, and the others are zero.
+    posterior : {"variational", "point"}, default="variational"
+        What is kept of each bias and factor: a mean and a variance, by a mean-field method; or only
+        the best value, with priors that stay as they are, as in Koren and Sill's OrdRec (2011)
+        without neighbours, the baseline of the paper.
+    bias_precision, factor_precision, gap_precision : float, default=5, None and 20
+        Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
+        "point", where learning begins for "variational". None means 20 for the factors of "point",
+        else 1.
+    n_epochs : int or None, default=None
+        Passes over the ratings at most; each passes over the users and over the items. None means
+        30, or 60 for "point"; most fits stop by themselves after 10 to 25.
+    patience : int, default=2
+        Learning ends after so many epochs in a row of little gain for the held-out ratings.
+    n_averaged : int, default=1
+        Over how many of the last epochs predictions are averaged; 1 keeps the best epoch alone.
+    calibrate : bool, default=True
+        Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
+        much milder or stricter ratings are with the number of ratings of a user and an item, and
+        how wide distributions are. The points of "point" stay as they are.
+    scale, item_scales, validation_fraction, random_state, n_jobs, device, verbose
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Attributes
+    ----------
+    user_factors_ : (users, F) array
+    item_factors_ : (items, F) array
+        Expected factors. ``user_biases_[u] + item_biases_[i] + user_factors_[u] @
+        item_factors_[i]`` is the expected utility of a rating.
+    user_biases_, item_biases_ : arrays
+        Expected biases.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> ratings = pd.DataFrame({
+    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
+    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
+    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
+    ... })
+    >>> model = orbm.OrdinalMF(2, n_epochs=3, random_state=0).fit(ratings)
+    >>> model.predict_proba("ann", ["cake", "coffee"]).shape
+    (2, 5)
+    >>> sorted(model.recommend("di", n=2)["item"])
+    ['milk', 'tea']
+    """
+
+    _kind, _may_be_shared = "ordinal_mf", True
+    gap_precision: float
+
+    def __init__(
+        self,
+        n_factors: int = 50,
+        *,
+        posterior: str = "variational",
+        bias_precision: float = 5.0,
+        factor_precision: float | None = None,
+        gap_precision: float = 20.0,
+        scale: Any = None,
+        item_scales: Any = None,
+        n_epochs: int | None = None,
+        patience: int = 2,
+        n_averaged: int = 1,
+        calibrate: bool = True,
+        validation_fraction: float = 0.05,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
+        is_point = self.posterior == "point"
+        factors = self.factor_precision or (20.0 if is_point else 1.0)
+        precisions = Precisions(self.bias_precision, factors, self.gap_precision)
+        return self._fitted(data, seed, checkpoints, 60 if is_point else 30, precisions)
+
+
+class GaussianMF(_FactorModel):
+    """Gaussian matrix factorisation (Salakhutdinov and Mnih 2007).
+
+    A rating is a number, Gaussian around mean + b_user + b_item + p_user · q_item, with Gaussian
+    priors on biases and factors. Labels that are text or do not ascend count as 1..L.
+
+    A distribution over labels comes from that Gaussian by rounding: a label has the mass between
+    the mid-points to its neighbours, the lowest and the highest all that is beyond theirs. Mode and
+    median are those of this distribution. The mean is the Gaussian's own, kept within the scale: it
+    has a smaller error than the mean after rounding.
+
+    Parameters
+    ----------
+    n_factors : int, default=50
+        Number of factors, the length of p and q.
+    posterior : {"variational", "point"}, default="variational"
+        What is kept of each bias and factor: a mean and a variance, or only the best value as in
+        the original. With variances the strengths of the priors are learnt, one per factor.
+    bias_precision, factor_precision : float, default=5 and None
+        Of the priors, where ratings have variance one: fixed for "point", where learning begins
+        for "variational". None means 40 for the factors of "point", else 1.
+    item_scales : dict of item to labels, optional
+        Here for the sake of the other models: this one needs the same scale for all items.
+    n_epochs : int, default=40
+        Passes over the ratings at most.
+    patience : int, default=3
+        Learning ends after so many epochs in a row of little gain for the held-out ratings.
+    scale, validation_fraction, random_state, n_jobs, verbose
+        See :class:`RatingModel`, also for attributes that all models have.
+
+    Attributes
+    ----------
+    user_factors_, item_factors_, user_biases_, item_biases_ : arrays
+        As in :class:`OrdinalMF`; the unit is the standard deviation of a rating around its mean.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> ratings = pd.DataFrame({
+    ...     "user": ["ann", "ann", "bob", "bob", "cy", "cy", "cy", "di"],
+    ...     "item": ["tea", "milk", "tea", "cake", "milk", "cake", "tea", "cake"],
+    ...     "rating": [5, 1, 4, 2, 3, 5, 1, 4],
+    ... })
+    >>> model = orbm.GaussianMF(2, n_epochs=3, random_state=0).fit(ratings)
+    >>> model.predict_proba("ann", ["cake", "coffee"]).shape
+    (2, 5)
+    """
+
+    _kind = "gaussian_mf"
+
+    def __init__(
+        self,
+        n_factors: int = 50,
+        *,
+        posterior: str = "variational",
+        bias_precision: float = 5.0,
+        factor_precision: float | None = None,
+        scale: Any = None,
+        item_scales: Any = None,
+        n_epochs: int = 40,
+        patience: int = 3,
+        validation_fraction: float = 0.05,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self._set_parameters(locals())
+
+    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
+        factors = self.factor_precision or (40.0 if self.posterior == "point" else 1.0)
+        precisions = Precisions(self.bias_precision, factors)
+        return self._fitted(data, seed, checkpoints, 40, precisions, self._values)
+
+    def _read_scales(self, catalogue: Catalogue) -> None:
+        """Take the value of each level, which the Gaussian is about."""
+        scales, _ = catalogue.distinct()
+        if len(scales) > 1:
+            raise DataError(
+                "GaussianMF treats ratings as numbers and needs one scale for all items, but "
+                f"there are {shorten(scales[0].labels)} and {shorten(scales[1].labels)}; leave "
+                "item_scales out, or use OrdinalMF or MatrixCumulativeRBM."
+            )
+        values = scales[0].values
+        ascending = (np.diff(values) > 0).all()
+        self._values = values if ascending else np.arange(1.0, values.size + 1.0)
+
+    def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
+        values, labels = self.model_.values, self._catalogue.cold_start_scale().values
+        if rule != "mean" or not values.size:
+            return super()._point(cells, rule)
+        with threads(self.n_jobs):
+            return np.interp(expected_utility(self.model_, cells), values, labels)
