@@ -21,7 +21,12 @@ from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import ratings_part
 from ordinalrbm.estimators.catalogue import RULES, restored, written
-from ordinalrbm.estimators.validation import check_choice, check_device, check_parameters, check_whole
+from ordinalrbm.estimators.validation import (
+    check_choice,
+    check_device,
+    check_parameters,
+    check_whole,
+)
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.backends import single_backend

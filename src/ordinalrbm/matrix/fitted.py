@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from ordinalrbm.matrix.cold_start import Precisions
 
-
 _NO_HISTORY = ("epoch", "validation", "seconds")
 
 

@@ -1,7 +1,7 @@
-"""New rows and columns of a matrix model on a GPU: what :mod:`ordinalrbm.matrix.fold_in` asks for.
+"""New rows with binary factors on a GPU: :mod:`ordinalrbm.matrix.binary_fold_in` there.
 
-Continuous factors need the half-sweep only. With binary ones the turns are those of the cores, for
-all rows of a block together; a row that has settled stays as it is while others go on.
+The turns are those of the cores, for all rows of a block together; a row that has settled stays as
+it is while others go on.
 """
 
 from __future__ import annotations
@@ -13,91 +13,73 @@ import torch
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gpu import gibbs, half_sweep, probit
-from ordinalrbm.engine.gpu.device import torch_device, working_on
+from ordinalrbm.engine.gpu import gibbs, probit
 from ordinalrbm.engine.gpu.gibbs import DeviceSide
-from ordinalrbm.engine.gpu.pieces import SIZE, answers_on, row_blocks
+from ordinalrbm.engine.gpu.half_sweep import tensor
+from ordinalrbm.engine.gpu.pieces import SIZE, row_blocks
 from ordinalrbm.engine.gpu.tables import padded, products, sums
 from ordinalrbm.engine.side import Side
-from ordinalrbm.matrix.fold_in import (
+from ordinalrbm.matrix.binary_fold_in import (
     LARGEST_STEP,
     LEAST_INFORMATION,
     MEAN_FIELD_STEPS,
     MOST_TURNS,
     NEW_CURVATURES,
     SETTLED,
-    ColdStartPrior,
     Facing,
     NewRows,
 )
-from ordinalrbm.matrix.gpu.recommend import TURN
+from ordinalrbm.matrix.cold_start import ColdStartPrior
 
 # Bytes of the rows' systems that are solved together.
 _SYSTEMS_BYTES = 2**29
 
 
-class OnGpu:
-    """Where new rows are placed: on a device."""
-
-    def __init__(self, device: str) -> None:
-        self.device = torch_device(device)
-
-    def answers(self, observations: Observations) -> Any:
-        """Answers on the device."""
-        return answers_on(observations, self.device)
-
-    def array(self, values: np.ndarray) -> torch.Tensor:
-        """A copy on the device."""
-        return half_sweep.tensor(values, self.device)
-
-    def to_host(self, values: torch.Tensor) -> np.ndarray:
-        """An array of NumPy's again."""
-        return values.cpu().numpy()
-
-    def half_sweep(self, *given: Any) -> Any:
-        """The half-sweep of continuous factors."""
-        with TURN:
-            return half_sweep.half_sweep(*given)
-
-    def take_turns(
-        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
-    ) -> None:
-        """Fill in new rows with binary factors."""
-        with TURN, working_on(self.device):
-            placing = _Placing(self, columns, usual)
-            pieces = -(-np.diff(rows.row_start) // SIZE)
-            # Sums of every piece and row in float32, and what is solved in float64.
-            cost = placing.design.shape[1] ** 2 * (4.0 * pieces + 36.0)
-            for block in row_blocks(cost, _SYSTEMS_BYTES):
-                some = rows.take_rows(np.arange(block.start, block.stop))
-                placing.fill_in(some, NewRows(*(part[block] for part in new)))
+def infer_binary_rows(
+    device: torch.device,
+    rows: Observations,
+    columns: Facing,
+    new: NewRows,
+    usual: ColdStartPrior,
+) -> None:
+    """Fill in new rows with binary factors."""
+    found = _Rows(device, columns, usual)
+    pieces = -(-np.diff(rows.row_start) // SIZE)
+    # Sums of every piece and row in float32, and what is solved in float64.
+    cost = found.design.shape[1] ** 2 * (4.0 * pieces + 36.0)
+    for block in row_blocks(cost, _SYSTEMS_BYTES):
+        some = rows.take_rows(np.arange(block.start, block.stop))
+        found.fill_in(some, NewRows(*(part[block] for part in new)))
 
 
 class _Own(NamedTuple):
-    """What belongs to rows: ω and the bias of one that meets usual factors, and steps."""
+    """What belongs to rows: ω and the bias of one that meets usual factors, and cutpoints."""
 
     weights: torch.Tensor  # (rows, S + 1), float64
     cutpoints: torch.Tensor  # (rows, M), float64
 
 
-class _Placing:
+class _Rows:
     """Columns on the device, and what is usual among rows."""
 
-    def __init__(self, where: OnGpu, columns: Facing, usual: ColdStartPrior) -> None:
-        self.where, self.columns, self.usual = where, columns, usual
+    def __init__(self, device: torch.device, columns: Facing, usual: ColdStartPrior) -> None:
+        self.device, self.columns, self.usual = device, columns, usual
         centred = columns.factors - usual.factors
         centred = np.hstack([centred, np.ones((len(centred), 1))]).astype(np.float32)
-        self.design = padded(where.array(centred))
-        self.column_gaps = where.array(np.exp(columns.cutpoints))
-        self.precision = where.array(np.append(usual.weights_precision, usual.bias_precision))
-        self.middle = where.array(np.append(np.zeros(usual.factors.size), usual.bias))
+        self.design = padded(self._there(centred))
+        self.column_gaps = self._there(np.exp(columns.cutpoints))
+        self.precision = self._there(np.append(usual.weights_precision, usual.bias_precision))
+        self.middle = self._there(np.append(np.zeros(usual.factors.size), usual.bias))
         self.learns = usual.bias_precision[0] < np.inf
 
+    def _there(self, values: np.ndarray) -> torch.Tensor:
+        return tensor(values, self.device)
+
     def fill_in(self, rows: Observations, new: NewRows) -> None:
-        """Place some rows."""
-        common = self.where.array(self.usual.cutpoints[new.n_levels])
-        on = gibbs.side_on(self._side(rows), self.where.device)
-        beyond = self.where.array(thresholds.unused(new.n_levels, common.shape[1]))
+        """Fill in some rows."""
+        common = self._there(self.usual.cutpoints[new.n_levels])
+        on = gibbs.side_on(self._side(rows), self.device)
+        beyond = self._there(thresholds.unused(new.n_levels, common.shape[1]))
         factors, own = self._found(on, common, beyond)
         answered = np.diff(rows.row_start) > 0
         weights = own.weights.cpu().numpy()[answered]
@@ -121,8 +103,8 @@ class _Placing:
     def _found(
         self, on: DeviceSide, common: torch.Tensor, beyond: torch.Tensor
     ) -> tuple[torch.Tensor, _Own]:
-        """Factors and parameters of rows, in turns; see :mod:`ordinalrbm.matrix.fold_in`."""
-        n_rows, device = len(common), self.where.device
+        """Factors and parameters of rows, in turns; see :mod:`ordinalrbm.matrix.binary_fold_in`."""
+        n_rows, device = len(common), self.device
         factors = torch.full((n_rows, on.n_factors), 0.5, device=device)
         own = _Own(self.middle.expand(n_rows, -1).clone(), common.clone())
         by_own, before = self._by_own(on, own), None
@@ -139,8 +121,8 @@ class _Placing:
                 step = self._newton_step(on, pull, own, lower)
                 own = own._replace(weights=own.weights + torch.where(goes_on, step, 0.0))
                 by_own = self._by_own(on, own)
-                # Widths and bias speak of the same thing: one after the other.
-                step = self._width_step(on, by_factors + by_own, own, common)
+                # Gaps and bias speak of the same thing: one after the other.
+                step = self._gap_step(on, by_factors + by_own, own, common)
                 own = own._replace(cutpoints=own.cutpoints + torch.where(goes_on, step, 0.0))
             mean = by_factors + by_own
             if before is not None:
@@ -168,10 +150,10 @@ class _Placing:
         slope = slope.double() - self.precision * (own.weights - self.middle)
         return torch.cholesky_solve(slope[:, :, None], lower)[:, :, 0]
 
-    def _width_step(
+    def _gap_step(
         self, on: DeviceSide, mean: torch.Tensor, own: _Own, common: torch.Tensor
     ) -> torch.Tensor:
-        """One damped step for the logarithms of the widths; the first threshold stays."""
+        """One damped step for the logarithms of the gaps; the first threshold stays."""
         precision = float(self.usual.cutpoints_precision[0])
         slope, curvature = probit.gap_sums(on, mean, self.column_gaps, torch.exp(own.cutpoints))
         slope = slope - precision * (own.cutpoints - common)
@@ -188,7 +170,7 @@ def _mean_field(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
 
 
 def _gaps(cutpoints: torch.Tensor, beyond: torch.Tensor) -> torch.Tensor:
-    """What rows make of each width, as a Side has it; beyond their last level there is no end."""
+    """What rows make of each gap, as a Side has it; beyond their last level there is no bound."""
     gaps = torch.exp(cutpoints)
     gaps[:, 0] = cutpoints[:, 0]
     gaps = torch.where(beyond, torch.inf, gaps)

@@ -1,24 +1,29 @@
 """Predictions and recommendations on a GPU, from models that stay there between calls.
 
-The arithmetic is that of :mod:`ordinalrbm.matrix.predict` and :mod:`ordinalrbm.matrix.recommend`, in
-blocks of cells or of rows: memory does not grow with how much is asked for.
+The arithmetic is that of :mod:`ordinalrbm.matrix.predict` and
+:mod:`ordinalrbm.matrix.recommend`, in blocks of cells or of rows: memory does not grow with how much
+is asked for.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.gpu import cells
+from ordinalrbm.engine.gpu import cells as kernels
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.errors import DataError
+from ordinalrbm.matrix.backends import mapped
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.predict import distributions
-from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.matrix.predict import UtilityModel
 from ordinalrbm.matrix.recommend import Best, ladder_of, ranked
 
 # Bytes of what is computed together.
@@ -31,26 +36,31 @@ _BYTES_PER_SCORE = 4 + 4 + 4 + 8
 TURN = threading.Lock()
 
 
-class _Model(NamedTuple):
-    """A matrix model on a device; what is small is with the host, too."""
+def kept_on_device(
+    owner: Any,
+    models: Sequence[Any],
+    device: str,
+    with_unknown: Callable[[], Sequence[Any]],
+) -> OnGpu:
+    """An estimator's models on a device, where they stay until it has others.
 
-    by_rows: Half
-    by_columns: Half
-    n_levels: torch.Tensor
-    gains: torch.Tensor
-    share: torch.Tensor
-    is_continuous: bool
-    host_gains: tuple[float, float, float]
-    host_share: float
+    ``with_unknown`` gives them with an unknown row and column at the end.
+    """
+    with _KEEPING:
+        kept = owner.__dict__.get("_on_device")
+        key = (device, *map(id, models))
+        if kept is None or kept[0] != key:
+            owner.__dict__.pop("_on_device", None)  # its memory first
+            # With the models themselves, so that no other one gets the number of one of them.
+            kept = owner.__dict__["_on_device"] = (key, list(models), OnGpu(with_unknown(), device))
+        return kept[2]
 
-    @property
-    def middle(self) -> float:
-        """Of a factor."""
-        return 0.0 if self.is_continuous else 0.5
+
+_KEEPING = threading.Lock()
 
 
 class OnGpu:
-    """Models on a device, each with a stranger as its last row and column.
+    """Models on a device, each with an unknown row and column as its last.
 
     Parameters
     ----------
@@ -58,37 +68,30 @@ class OnGpu:
     device : its name
     """
 
-    def __init__(self, models: Sequence[MatrixModel], device: str) -> None:
+    def __init__(self, models: Sequence[Any], device: str) -> None:
         self.device = torch_device(device)
+        if any(isinstance(model, MultinomialModel) for model in models):
+            raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
         with TURN, working_on(self.device):
-            self.models = [self._placed(model) for model in models]
+            self.models: list[UtilityModel] = [mapped(self._there, model) for model in models]
         self._seen: tuple[Observations, torch.Tensor, torch.Tensor] | None = None
 
-    def _placed(self, model: MatrixModel) -> _Model:
-        by_rows, by_columns = (Half(*map(self._tensor, half)) for half in model[:2])
-        first, second, spread = (float(gain) for gain in model.gains)
-        return _Model(
-            by_rows, by_columns, self._tensor(model.n_levels),
-            self._tensor(np.array([first, second, spread])), self._tensor(np.array([model.share])),
-            model.is_continuous, (first, second, spread), float(model.share),
-        )  # fmt: skip
-
-    def _tensor(self, array: np.ndarray) -> torch.Tensor:
+    def _there(self, array: np.ndarray) -> torch.Tensor:
         # Only read, also where NumPy would not let anybody write.
         array = np.require(array, requirements=("C", "W"))
         return torch.from_numpy(array).to(self.device)
 
     # ---- single cells -------------------------------------------------------------------------
 
-    def probabilities(self, pairs: Cells) -> np.ndarray:
-        """(cells, L): distribution over the levels, as :func:`pairs.probabilities` has it."""
-        width = self.models[0].by_rows.cutpoints.shape[1] + 1
-        found = np.empty((pairs.row.size, width))
+    def probabilities(self, cells: Cells) -> np.ndarray:
+        """(cells, L): distribution over the levels."""
+        width = self.models[0].most_levels
+        found = np.empty((cells.row.size, width))
         size = max(1, _CELLS_BYTES // (8 * (width + 6)))
-        for start in range(0, pairs.row.size, size):
+        for start in range(0, cells.row.size, size):
             some = slice(start, start + size)
             with TURN, working_on(self.device):
-                row, column = (self._tensor(part[some].astype(np.int64)) for part in pairs[:2])
+                row, column = (self._there(part[some].astype(np.int64)) for part in cells[:2])
                 torch.from_numpy(found[some]).copy_(distributions(self.models, row, column, width))
         return found
 
@@ -109,9 +112,9 @@ class OnGpu:
             for start in range(0, rows.size, size):
                 with TURN, working_on(self.device):
                     batch = rows[start : start + size].astype(np.int64)
-                    # A stranger, at −1, is the last.
-                    batch = np.where(batch < 0, batch + len(self.models[0].by_columns.bias), batch)
-                    item, score = ranking.best(self._tensor(batch), n, there)
+                    # An unknown one, at −1, is the last.
+                    batch = np.where(batch < 0, batch + len(self.models[0].row_cutpoints), batch)
+                    item, score = ranking.best(self._there(batch), n, there)
                     found = item.cpu().numpy(), score.cpu().numpy()
                 yield found
 
@@ -123,7 +126,7 @@ class OnGpu:
             return ()
         if self._seen is None or self._seen[0] is not seen:
             self._seen = None  # its memory first
-            self._seen = seen, self._tensor(seen.row_start), self._tensor(seen.column)
+            self._seen = seen, self._there(seen.row_start), self._there(seen.column)
         return self._seen[1:]
 
 
@@ -131,17 +134,19 @@ class _Ranking:
     """Columns made ready to be ranked, by every model."""
 
     def __init__(self, there: OnGpu, worth: np.ndarray) -> None:
-        tensor = there._tensor
+        tensor = there._there
         self.lowest = tensor(worth[:, 0].astype(np.float32))
-        self.parts: list[tuple[_Model, cells.Worth, Any, Any]] = []
+        self.parts: list[tuple[UtilityModel, kernels.Worth, Any, Any]] = []
         for model in there.models:
-            cutpoints: Any = model.by_rows.cutpoints
-            ladder = ladder_of(cutpoints.cpu().numpy(), model.n_levels.cpu().numpy(), worth)
+            cutpoints, n_levels = (
+                part.cpu().numpy() for part in (model.column_cutpoints, model.n_levels)
+            )
+            ladder = ladder_of(cutpoints, n_levels, worth)
             for_mean = _columns_for_mean(model, len(worth), tensor(ladder.first))
             for_variance = None
-            if model.is_continuous:
+            if isinstance(model, GaussianModel):
                 for_variance = _columns_for_variance(model, len(worth))
-            passing = cells.Worth(tensor(ladder.width), tensor(ladder.gain))
+            passing = kernels.Worth(tensor(ladder.width), tensor(ladder.gain))
             self.parts.append((model, passing, for_mean, for_variance))
 
     def best(
@@ -152,51 +157,60 @@ class _Ranking:
         for model, worth, for_mean, for_variance in self.parts:
             mean = _rows_for_mean(model, rows) @ for_mean.T
             variance = None
-            if model.is_continuous:
+            spread = None
+            if isinstance(model, GaussianModel):
                 variance = _rows_for_variance(model, rows) @ for_variance.T
-            gaps = torch.exp(model.by_columns.cutpoints[rows, : len(worth.gain)]).float()
+                spread = model.spread
+            gaps = torch.exp(model.row_cutpoints[rows, : len(worth.gain)]).float()
             gaps[:, :1] = 0.0
-            spread = model.host_gains[2]
-            cells.add_worth(mean, variance, spread, gaps, worth, model.host_share, scores)
+            spread = float(model.gains[2]) if spread is None else spread
+            kernels.add_worth(mean, variance, spread, gaps, worth, model.share, scores)
         if seen:
-            cells.leave_out(scores, rows, *seen)
-        return cells.best(scores, n)
+            kernels.leave_out(scores, rows, *seen)
+        return kernels.best(scores, n)
 
 
 # Means above the lowest threshold are products of two tables, and so are variances: here is what
 # rows and columns put into them, in the same order.
 
 
-def _rows_for_mean(model: _Model, rows: torch.Tensor) -> torch.Tensor:
-    factors, other = model.by_rows.factors[rows], model.by_columns
-    acting = model.middle + model.host_gains[0] * (factors - model.middle)
-    bias = other.bias[rows, None]
-    return padded(torch.cat([acting, other.weights[rows], bias, torch.ones_like(bias)], dim=1))
-
-
-def _columns_for_mean(model: _Model, n: int, first: torch.Tensor) -> torch.Tensor:
-    factors, own = model.by_columns.factors[:n], model.by_rows
-    acting = model.middle + model.host_gains[1] * (factors - model.middle)
-    bias = (own.bias[:n] - first)[:, None]
-    return padded(torch.cat([own.weights[:n], acting, torch.ones_like(bias), bias], dim=1))
-
-
-def _rows_for_variance(model: _Model, rows: torch.Tensor) -> torch.Tensor:
-    own, other = model.by_rows, model.by_columns
-    bias = 1.0 + other.bias_variance[rows, None]
-    parts = [
-        own.factors_variance[rows], own.factors[rows] ** 2, other.weights_variance[rows],
-        other.weights[rows] ** 2, bias, torch.ones_like(bias),
-    ]  # fmt: skip
+def _rows_for_mean(model: UtilityModel, rows: torch.Tensor) -> torch.Tensor:
+    if isinstance(model, GaussianModel):
+        mean = model.rows.mean[rows]
+        parts = [mean[:, 1:], mean[:, :1], torch.ones_like(mean[:, :1])]
+    else:
+        other = model.by_columns
+        bias = other.bias[rows, None]
+        acting = _with_gain(model.by_rows.factors[rows], model.gains[0])
+        parts = [acting, other.weights[rows], bias, torch.ones_like(bias)]
     return padded(torch.cat(parts, dim=1))
 
 
-def _columns_for_variance(model: _Model, n: int) -> torch.Tensor:
-    own, other = model.by_rows, model.by_columns
-    of_weights, of_factors = own.weights_variance[:n], other.factors_variance[:n]
-    bias = own.bias_variance[:n, None]
-    parts = [
-        own.weights[:n] ** 2 + of_weights, of_weights, other.factors[:n] ** 2 + of_factors,
-        of_factors, torch.ones_like(bias), bias,
-    ]  # fmt: skip
+def _columns_for_mean(model: UtilityModel, n: int, first: torch.Tensor) -> torch.Tensor:
+    if isinstance(model, GaussianModel):
+        mean = model.columns.mean[:n]
+        parts = [mean[:, 1:], torch.ones_like(mean[:, :1]), mean[:, :1] - first[:, None]]
+    else:
+        own = model.by_rows
+        bias = (own.bias[:n] - first)[:, None]
+        acting = _with_gain(model.by_columns.factors[:n], model.gains[1])
+        parts = [own.weights[:n], acting, torch.ones_like(bias), bias]
     return padded(torch.cat(parts, dim=1))
+
+
+def _with_gain(factors: torch.Tensor, gain: Any) -> torch.Tensor:
+    return 0.5 + gain.float() * (factors - 0.5)
+
+
+def _rows_for_variance(model: GaussianModel, rows: torch.Tensor) -> torch.Tensor:
+    mean, variance = model.rows.mean[rows], model.rows.variance[rows]
+    bias = 1.0 + variance[:, :1]
+    parts = [variance[:, 1:], mean[:, 1:] ** 2, bias, torch.ones_like(bias)]
+    return padded(torch.cat(parts, dim=1))
+
+
+def _columns_for_variance(model: GaussianModel, n: int) -> torch.Tensor:
+    mean, variance = model.columns.mean[:n], model.columns.variance[:n]
+    bias = variance[:, :1]
+    squares = mean[:, 1:] ** 2 + variance[:, 1:]
+    return padded(torch.cat([squares, variance[:, 1:], torch.ones_like(bias), bias], dim=1))
