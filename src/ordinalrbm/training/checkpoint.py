@@ -37,8 +37,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, check_place
-from ordinalrbm.storage.locking import NAME as LOCK
-from ordinalrbm.storage.locking import Lock
+from ordinalrbm.storage.atomic import LOCK, lock_folder
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import LARGEST_PARAMETER, Stored, wrong
 
@@ -661,7 +660,7 @@ def _prepare(folder: Path) -> Lock:
     except (OSError, DataError) as error:
         raise _unusable(folder, error) from error
     try:
-        lock = Lock(folder, "fit")
+        lock = lock_folder(folder, "fit")
         for left_over in folder.glob(LEFT_OVER):  # of nobody, now that the folder is ours
             left_over.unlink()
     except OSError as error:
