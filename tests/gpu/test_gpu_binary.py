@@ -25,7 +25,7 @@ from ordinalrbm.matrix.binary_learner import MatrixSettings
 from ordinalrbm.matrix.gpu import predict
 from ordinalrbm.matrix.model import Half, start
 from ordinalrbm.matrix.predict import Pairs
-from ordinalrbm.training.loop import DivergenceError, refuse_divergence
+from ordinalrbm.training.divergence import DivergenceError, refuse_divergence
 
 TOLERANCE = 3e-5
 # A position of −1 is a stranger's.

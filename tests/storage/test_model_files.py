@@ -131,7 +131,7 @@ def test_the_order_of_arrays_does_not_matter(tmp_path):
 def test_how_a_file_begins():
     content = file_of("vector").read_bytes()
     front, _ = parts(content)
-    assert list(front)[0] == "__metadata__"
+    assert next(iter(front)) == "__metadata__"
     assert list(front["__metadata__"]) == ["ordinalrbm"]
     header = json.loads(front["__metadata__"]["ordinalrbm"])
     assert list(header)[:4] == ["checksum", "format", "version", "release"]

@@ -160,7 +160,8 @@ DANGEROUS = {
     "more levels than thresholds": (
         "mixed", change_array("n_levels", lambda a: a + 90), "levels than their scales"),
     "fewer thresholds than levels": (
-        "continuous", change_array("0.by_rows.cutpoints", lambda a: a[:, :2].copy()), "by_rows.cutpoints"),
+        "continuous", change_array("0.by_rows.cutpoints", lambda a: a[:, :2].copy()),
+        "by_rows.cutpoints"),
     "more factors than weights": (
         "continuous", change_array("0.by_rows.factor_bias", lambda a: np.zeros(99, a.dtype)),
         "factor_bias"),
@@ -182,7 +183,8 @@ DANGEROUS = {
     "not a number": (
         "vector", change_array("weights", lambda a: put(a, (0, 0), np.nan)), "'weights' has numb"),
     "infinite thresholds": (
-        "vector", change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)), "'cutpoints' has numbers"),
+        "vector", change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)),
+        "'cutpoints' has numbers"),
     "users twice": (
         "binary", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
     "ids that overlap": (

@@ -31,14 +31,14 @@ from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
-from ordinalrbm.training.loop import (
+from ordinalrbm.training.divergence import (
     DivergenceError,
     refuse_divergence,
     refuse_nonsense,
     tell_of_divergence,
+    usual_rating,
 )
 from ordinalrbm.training.schedule import Schedule
-from ordinalrbm.vector.monitor import usual_rating
 from ordinalrbm.vector.predict import Rule
 
 

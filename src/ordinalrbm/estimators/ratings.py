@@ -40,7 +40,8 @@ from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
-from ordinalrbm.training.checkpoint import Checkpoints, Identity, identity_of
+from ordinalrbm.training.checkpoint import Checkpoints
+from ordinalrbm.training.identity import Identity, identity_of
 from ordinalrbm.vector.predict import Rule
 
 _HALVES = ("by_rows", "by_columns")
@@ -308,10 +309,12 @@ class MatrixCumulativeRBM(BaseEstimator):
         given = ratings_part.read_validation(known, validation, among)
         among.together(lambda: self._check_memory(known.observations))
         seed = seed_from(self.random_state, known=checkpoints.seed)
-        seed = seed if group is None else group.broadcast_number(seed)
+        seed = seed if group is None else group.broadcast_object(lambda: seed)
         if checkpoints.are_kept:
             whole = at_first(known, among)
-            checkpoints.belong_to(among.by_first(lambda: self._identity(whole, given, seed)))
+            checkpoints.belong_to(
+                among.broadcast_object(lambda: self._identity(whole, given, seed))
+            )
             del whole  # until it is kept
         with threads(self.n_jobs), working_on_named(self.device):
             data = prepare(known, given, self.validation_fraction, seed, among)

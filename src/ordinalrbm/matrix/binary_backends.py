@@ -28,7 +28,7 @@ from ordinalrbm.matrix.gaussian_backends import refuse_different_ratings, some_p
 from ordinalrbm.matrix.model import Half, MatrixModel, answers_only, column_side, row_side
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.checkpoint import LazyState
+from ordinalrbm.training.state import LazyState
 
 
 class Process(NamedTuple):

@@ -30,9 +30,11 @@ from ordinalrbm.matrix.fold_in import OfWeights
 from ordinalrbm.matrix.model import Half, MatrixModel, start
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.reader import Stored, wrong
-from ordinalrbm.training.checkpoint import (
-    NO_CHECKPOINTS,
-    Checkpoints,
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
+from ordinalrbm.training.loop import learn
+from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
+from ordinalrbm.training.state import (
     State,
     began,
     counter,
@@ -43,10 +45,7 @@ from ordinalrbm.training.checkpoint import (
     unflatten_history,
     unpack_into,
 )
-from ordinalrbm.training.loop import learn, refuse_divergence, refuse_nonsense
-from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.vector.chains import FreePhase
-from ordinalrbm.vector.monitor import usual_rating
 
 Factors = Literal["continuous", "binary", "mixed"]
 

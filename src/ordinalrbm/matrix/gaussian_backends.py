@@ -19,7 +19,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.gaussian import Data, GaussianState, View, on_cpu, to_matrix
 from ordinalrbm.matrix.predict import Pairs, log_probability
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.checkpoint import digest
+from ordinalrbm.training.identity import digest
 
 
 class Backend(Protocol):

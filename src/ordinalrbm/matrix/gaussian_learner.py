@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import NamedTuple
 
@@ -34,9 +33,9 @@ from ordinalrbm.matrix.gaussian_backends import backend_for
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import Pairs
 from ordinalrbm.storage.reader import wrong
-from ordinalrbm.training.checkpoint import (
-    NO_CHECKPOINTS,
-    Checkpoints,
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.loop import learn
+from ordinalrbm.training.state import (
     State,
     began,
     flatten,
@@ -44,7 +43,6 @@ from ordinalrbm.training.checkpoint import (
     unflatten,
     unflatten_history,
 )
-from ordinalrbm.training.loop import learn
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
@@ -129,10 +127,10 @@ class _Learner:
         return is_best
 
     def state(self) -> State:
-        """All that is needed to go on from here, with the rows of this process only."""
+        """All that is needed to go on from here; all processes must ask for it."""
         return {
-            **flatten("parties", self.backend.own_part(self.parties)),
-            **flatten("best", self.backend.own_part(self.best)),
+            **flatten("parties", self.backend.to_host(self.parties)),
+            **flatten("best", self.backend.to_host(self.best)),
             **flatten("last", self.last),
             **flatten_history(self.history),
         }
@@ -140,12 +138,12 @@ class _Learner:
     def restore(self, state: State) -> None:
         """Go on from there."""
         # Before anything can fail in one process, while others wait for its rows.
-        like = [self._matrix(self.parties)] if self.settings.n_averaged > 1 else []
+        here = self.backend.to_host(self.parties)
+        like = [to_matrix(here, *self.n_factors)] if self.settings.n_averaged > 1 else []
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
-        here = self.backend.own_part(self.parties)
         self.parties, self.best = (
-            self.backend.part_to_device(_unflatten_state(name, state, here))
+            self.backend.to_device(_unflatten_state(name, state, here))
             for name in ("parties", "best")
         )
         n_last = min(len(history), self.settings.n_averaged)
@@ -168,11 +166,6 @@ class _Learner:
         return calibrated(models, self.observations, self.validation)
 
 
-def _is_by_rows(name: str) -> bool:
-    """Whether an array of a state has a line for each row."""
-    return re.fullmatch(r"(parties|best)\.(rows\.\w+|row_prior\.cutpoints)", name) is not None
-
-
 def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianState:
     return GaussianState(
         _unflatten_posterior(f"{name}.rows", state, like.rows),
@@ -191,7 +184,7 @@ def _unflatten_posterior(name: str, state: State, like: FactorPosterior) -> Fact
         unflatten(f"{name}.n_levels", state, like.n_levels),
     )
     if not np.allclose(posterior.gaps, gaps_of(posterior.cutpoints)):
-        raise wrong(f"{name}.gaps", "is not that of the steps")
+        raise wrong(f"{name}.gaps", "is not that of the cutpoints")
     return posterior
 
 
@@ -219,7 +212,7 @@ def fit(
 ) -> FittedMatrix:
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
-    writer = checkpoints.of("continuous", observations.n_rows, _is_by_rows)
+    writer = checkpoints.of("continuous")
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):

@@ -19,7 +19,7 @@ from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import Pairs, log_probability
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.loop import NothingLearntError
+from ordinalrbm.training.divergence import NothingLearntError
 
 # Shares are drawn towards equal ones as if by so many ratings that speak for each side.
 _PRIOR_RATINGS = 50.0
