@@ -248,7 +248,9 @@ def test_how_often(every, seconds, epochs):
     assert interval(every) == (seconds, epochs)
 
 
-@pytest.mark.parametrize("every", ["often", "5 years", "-5 min", "nat", "1.5", 0, -1, 1.5, True, None, "", "min"])
+@pytest.mark.parametrize(
+    "every", ["often", "5 years", "-5 min", "nat", "1.5", 0, -1, 1.5, True, None, "", "min"]
+)
 def test_how_often_makes_sense(every):
     with pytest.raises(DataError, match="'every' parameter must be"):
         interval(every)

@@ -56,9 +56,9 @@ def assert_is_a_sentence(text):
 def outcome(elsewhere, kind, seed, home, *change):
     """What was said, and the answers of the model if there is one; within memory."""
     try:
-        words, memory, answers = elsewhere.submit(
-            attempt, kind, seed, home, *change
-        ).result(timeout=120)
+        words, memory, answers = elsewhere.submit(attempt, kind, seed, home, *change).result(
+            timeout=120
+        )
     except BrokenProcessPool:
         pytest.fail(f"checkpoint {seed} of {kind} ended the process")
     except Exception as error:
@@ -144,7 +144,11 @@ DANGEROUS = {
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
     "variance below zero": ("continuous", put("parties.rows.variance", 0, -1), "rows.variance"),
     "gaps of other cutpoints": ("continuous", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
-    "cutpoints beyond numbers": ("continuous", put("last.1.by_columns.cutpoints", 0, 41), "cutpoints"),
+    "cutpoints beyond numbers": (
+        "continuous",
+        put("last.1.by_columns.cutpoints", 0, 41),
+        "cutpoints",
+    ),
     "no precision": ("continuous", put("parties.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
     "an epoch below zero": ("continuous", put("history.epoch", 0, -1), "count the epochs"),
