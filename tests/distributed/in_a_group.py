@@ -119,17 +119,16 @@ def whole_fit(folder: Path) -> dict[str, Any]:
 
 def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     """Three epochs, with a checkpoint after each in a folder that all runs share."""
-    cutpoints = folder.parent / "cutpoints"
     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0)
-    model.fit(ratings(), checkpoint=cutpoints, every=1)
+    model.fit(ratings(), checkpoint=folder.parent / "kept", every=1)
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
 
 
 def killed_after(epochs: int) -> Any:
-    """In place of ``Trail.after``: what a learner has come to is written, and then it ends."""
+    """For ``CheckpointWriter.after``: the state is written as usual, and then learning ends."""
     after = CheckpointWriter.after
 
-    def killed(writer: Any, learner: Any, state: Any) -> None:
+    def killed(writer: Any, learner: Any, state: Any = None) -> None:
         after(writer, learner, state)
         if len(learner.history) == epochs:
             raise RuntimeError("killed")
@@ -256,7 +255,7 @@ def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     model = orbm.MatrixCumulativeRBM(
         2, 2, factors="binary", n_epochs=4, batch_size=16, free_phase="persistent", random_state=0
     )
-    model.fit(ratings(), checkpoint=folder.parent / "cutpoints", every=1)
+    model.fit(ratings(), checkpoint=folder.parent / "kept", every=1)
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
 
 

@@ -136,7 +136,7 @@ def all_works(run: Path) -> dict[str, Any]:
         if process_group.current() is None or process_group.current().rank == 0:
             model.save(run / f"{name}.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
-    found["going on"] = about(fitted(top / "text", checkpoint=top / "cutpoints"))
+    found["going on"] = about(fitted(top / "text", checkpoint=top / "kept"))
     found["everywhere"] = everywhere()
     found["scales"] = scales_of_items()
     found["errors"] = errors(process_group.current())

@@ -10,7 +10,7 @@ from ordinalrbm.training.checkpoint import CheckpointWriter
 def kill_after_three_epochs():
     after = CheckpointWriter.after
 
-    def killed(writer, learner, state):
+    def killed(writer, learner, state=None):
         after(writer, learner, state)
         if len(learner.history) == 3:
             os.kill(os.getpid(), signal.SIGKILL)

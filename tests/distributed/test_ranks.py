@@ -71,7 +71,7 @@ def assert_ended_like(found, truth):
 
 
 def names(folder):
-    return sorted(path.name for path in (folder / "cutpoints").glob("*.checkpoint"))
+    return sorted(path.name for path in (folder / "kept").glob("*.checkpoint"))
 
 
 def test_two_processes_go_on_from_a_checkpoint_of_one(of_one, tmp_path):
@@ -83,20 +83,17 @@ def test_two_processes_go_on_from_a_checkpoint_of_one(of_one, tmp_path):
 
 
 def test_others_go_on_from_a_checkpoint_of_two_processes(of_one, tmp_path):
-    """One process, after a part of the newest was lost, and three."""
+    """One process, after the newest was lost, and three."""
     found_by("stopped_after_two_epochs", 2, tmp_path)
-    assert names(tmp_path) == [
-        f"continuous-00000{epoch}-{number}of2.checkpoint" for epoch in (1, 2) for number in (1, 2)
-    ]
-    spoilt = tmp_path / "spoilt"
-    shutil.copytree(tmp_path / "cutpoints", spoilt / "cutpoints")
-    (spoilt / "cutpoints" / "continuous-000002-2of2.checkpoint").unlink()
-    with pytest.warns(UserWarning, match="part 2 of 2 is missing.*goes on from 'continuous-000001"):
-        assert_ended_like(fit_with_checkpoints(spoilt / "none"), of_one)
+    assert names(tmp_path) == [f"continuous-00000{epoch}.checkpoint" for epoch in (1, 2)]
+    older = tmp_path / "older"
+    shutil.copytree(tmp_path / "kept", older / "kept")
+    (older / "kept" / "continuous-000002.checkpoint").unlink()
+    assert_ended_like(fit_with_checkpoints(older / "none"), of_one)
     found = found_by("fit_with_checkpoints", 3, tmp_path)
     assert_ended_like(found[0], of_one)
     assert_same_bits([each["model"].by_rows for each in found])
-    assert names(tmp_path)[-3:] == [f"continuous-000003-{n}of3.checkpoint" for n in (1, 2, 3)]
+    assert names(tmp_path) == [f"continuous-00000{epoch}.checkpoint" for epoch in (2, 3)]
 
 
 def test_processes_with_different_ratings_are_refused(tmp_path):

@@ -102,7 +102,7 @@ def test_a_single_process_is_no_group(told, monkeypatch):
 def test_a_run_of_which_one_process_is_killed_ends_with_the_same_model(folder):
     """By then the first two epochs at least are in a checkpoint, and learning has not ended."""
     fit = [*FIT[2:], "--epochs", "6"]
-    kept = ["--checkpoint", "cutpoints", "--every", "1", "--resume"]
+    kept = ["--checkpoint", "kept", "--every", "1", "--resume"]
     unharmed = torchrun("-m", "ordinalrbm", *fit, "--out", "whole.orbm", cwd=folder)
     assert unharmed.returncode == 0, unharmed.stderr
     assert orbm.load(folder / "whole.orbm").n_iter_ > 3

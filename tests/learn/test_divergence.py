@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
-from ordinalrbm.training.loop import DivergenceError, refuse_divergence, refuse_nonsense
+from ordinalrbm.training.divergence import DivergenceError, refuse_divergence, refuse_nonsense
 from ordinalrbm.vector import learner as learning
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.training.schedule import Schedule
+from ordinalrbm.training.schedule import EarlyStopping, Schedule
 
 
 def run(values, *, n_epochs, patience=3, fall=0.4):
@@ -51,3 +51,31 @@ def test_with_nothing_held_out_the_last_epoch_is_the_best():
     assert rates.size == 10
     assert best == list(range(1, 11))
     assert schedule.best_epoch == 10
+
+
+# Early stopping
+
+
+def test_early_stopping_waits_for_what_is_worth_an_epoch():
+    stopping = EarlyStopping(patience=2, worthwhile=0.1)
+    found = [(stopping.after(value), stopping.is_over) for value in (-2, -1, -0.95, -1.5, -0.9)]
+    # The third is the best so far, and not worth its epoch; nor is the fourth.
+    assert found == [(True, False), (True, False), (True, False), (False, True), (True, False)]
+    assert (stopping.best_epoch, stopping.best_value) == (5, -0.9)
+
+
+def test_early_stopping_with_nothing_held_out():
+    stopping = EarlyStopping(patience=1, worthwhile=0.1)
+    assert all(stopping.after(np.nan) for _ in range(5))
+    assert stopping.best_epoch == 5
+    assert not stopping.is_over
+
+
+def test_early_stopping_goes_on_where_it_was():
+    values = np.random.default_rng(0).normal(size=30)
+    for n in range(30):
+        stopping, again = (EarlyStopping(patience=3, worthwhile=0.5) for _ in range(2))
+        for value in values[:n]:
+            stopping.after(value)
+        again.replay(values[:n])
+        assert vars(again) == vars(stopping)

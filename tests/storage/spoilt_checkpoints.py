@@ -4,7 +4,6 @@
 """
 
 import shutil
-import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +43,7 @@ def stopped_after(n_epochs):
     """Crash when so many epochs have ended, the checkpoint of the last one written."""
     ordinary, done = CheckpointWriter.after, []
 
-    def and_stop(self, learner, state):
+    def and_stop(self, learner, state=None):
         ordinary(self, learner, state)
         done.append(1)
         if len(done) == n_epochs:
@@ -87,7 +86,7 @@ def kept(kind, stop, home):
 
 
 def attempt(kind, seed, home, change=None):
-    """Spoil a checkpoint and go on from it; what was said, CPU seconds, MB, answers of the model.
+    """Spoil a checkpoint and go on from it; what was said, MB, answers of the model.
 
     Even seeds damage a file, odd ones write what only a look at its contents can refuse, and
     ``change(source, target)`` whatever it likes.
@@ -113,13 +112,13 @@ def attempt(kind, seed, home, change=None):
 
 def going_on(kind, folder):
     """What is said and done when a fit goes on from this folder."""
-    before, begun, model, words = peak(), time.process_time(), None, []
+    before, model, words = peak(), None, []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             model = fitted(kind, folder)
         except orbm.DataError as error:
             words.append(str(error))
-    seconds, memory = time.process_time() - begun, peak() - before
+    memory = peak() - before
     words += [str(each.message) for each in caught]
-    return words, seconds, memory, None if model is None else said(model)
+    return words, memory, None if model is None else said(model)

@@ -1,6 +1,9 @@
 """Tiny models of every kind, and ways to change their files with and without valid checksums."""
 
 import json
+import tempfile
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import ordinalrbm as orbm
 from ordinalrbm.storage import container, model_file
 
 FILES = Path(__file__).parent / "files"
+VERSION = f"{container.MAJOR}.{container.MINOR}"
 
 
 def answers():
@@ -56,6 +60,21 @@ MAKERS = {
 }  # fmt: skip
 
 
+@cache
+def _made_here():
+    return tempfile.TemporaryDirectory(prefix="ordinalrbm-models-")
+
+
+@cache
+def file_of(kind):
+    """The stored file of a kind, or one that is made now as long as none of this version is."""
+    path = FILES / f"{kind}-{VERSION}.orbm"
+    if not path.exists():
+        path = Path(_made_here().name) / path.name
+        MAKERS[kind]().save(path)
+    return path
+
+
 def said(model):
     """All that a model says when asked this and that, as arrays."""
     if isinstance(model, orbm.CumulativeRBM):
@@ -63,9 +82,9 @@ def said(model):
         rows = rows if hasattr(model, "feature_names_in_") else rows.to_numpy()
         return [model.transform(rows), *model.predict_proba(rows), model.sample(5, random_state=0)]
     users, items = model.users_.labels, model.items_.labels
-    strangers = ["nobody"] if model.users_.is_text else [-7]
+    unknown = ["nobody"] if model.users_.is_text else [-7]
     asked = [*items, *(["nothing"] if model.items_.is_text else [-7])]
-    found = [model.predict_proba(user, asked) for user in [*users, *strangers]]
+    found = [model.predict_proba(user, asked) for user in [*users, *unknown]]
     found += [np.asarray(model.predict(users[0], asked, rule=rule)) for rule in ("mean", "mode")]
     if isinstance(model, orbm.MatrixCumulativeRBM):
         found.append(model.recommend("all", n=3)["score"].to_numpy())
@@ -106,6 +125,7 @@ def same(one, other):
 def rewritten(source, target, change):
     """The file with arrays and header changed by ``change(arrays, header)``, checksums valid."""
     arrays, header = model_file.read(source)
+    del header["checksum"]
     change(arrays, header)
     model_file.write(target, arrays, header)
 
@@ -115,14 +135,14 @@ def sealed(front, data):
 
     ``front`` is the parsed JSON of a file; its checksum is computed as a writer would.
     """
-
-    def written(checksum):
-        front["__metadata__"]["checksum"] = checksum
-        text = json.dumps(front, separators=(",", ":")).encode()
-        text += b" " * (-len(text) % 8)
-        return len(text).to_bytes(8, "little") + text
-
-    return written(container.digest([written("0" * 32)])) + data
+    text = front["__metadata__"]["ordinalrbm"]
+    start = text.find('"checksum": "') + len('"checksum": "')
+    front["__metadata__"]["ordinalrbm"] = text[:start] + "0" * 32 + text[start + 32 :]
+    content = json.dumps(front, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)
+    content = len(content).to_bytes(8, "little") + content
+    checksum = blake2b(content, digest_size=16).hexdigest().encode()
+    return content.replace(b"0" * 32, checksum, 1) + data
 
 
 def parts(content):

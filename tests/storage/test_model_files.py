@@ -5,38 +5,44 @@ import os
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
-from stored_models import FILES, MAKERS, parts, rewritten, said, same
+from stored_models import FILES, MAKERS, VERSION, file_of, parts, rewritten, said, same
 
 import ordinalrbm as orbm
 from ordinalrbm.storage import container, model_file
 
 every_kind = pytest.mark.parametrize("kind", MAKERS)
-every_file = pytest.mark.parametrize("path", sorted(FILES.glob("*.orbm")), ids=lambda p: p.name)
-
-
-def file_of(kind):
-    return FILES / f"{kind}-1.0.orbm"
 
 
 # ---- files of released versions -----------------------------------------------------------------
 
 
-def test_there_is_a_file_of_every_kind():
-    assert {path.name for path in FILES.glob("*-1.0.orbm")} == {f"{k}-1.0.orbm" for k in MAKERS}
+def stored(kind):
+    path = FILES / f"{kind}-{VERSION}.orbm"
+    if not path.exists():
+        pytest.skip(f"no file of this kind is stored yet: {path.name}")
+    return path
 
 
-@every_file
-def test_stored_files_load_for_ever(path):
-    model = orbm.load(path)
+@every_kind
+def test_stored_files_load_for_ever(kind):
+    model = orbm.load(stored(kind))
     assert all(np.isfinite(np.asarray(part, dtype=float)).all() for part in said(model))
     assert model.n_iter_ >= 2
 
 
-@every_file
-def test_loading_and_saving_again_gives_the_same_bytes(path, tmp_path):
+@every_kind
+def test_loading_and_saving_again_gives_the_same_bytes(kind, tmp_path):
+    path = file_of(kind)
     orbm.load(path).save(tmp_path / "again.orbm")
     assert (tmp_path / "again.orbm").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*-1.0.orbm")), ids=lambda path: path.name)
+def test_files_of_the_first_format_are_refused(path):
+    with pytest.raises(orbm.DataError) as error:
+        orbm.load(path)
+    told = f"File '{path}' has format version 1.0, and this ordinalrbm reads version 2; fit again."
+    assert str(error.value) == told
 
 
 @pytest.mark.parametrize("kind", ["vector", "gaussian_mf"])
@@ -44,16 +50,6 @@ def test_equal_models_make_equal_files(kind, tmp_path):
     for name in ("one", "two"):
         MAKERS[kind]().save(tmp_path / name)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-
-
-@every_kind
-def test_another_program_reads_the_same_arrays(kind):
-    arrays, _ = model_file.read(file_of(kind))
-    others = load_file(file_of(kind))
-    assert set(arrays) == set(others)
-    for name, array in arrays.items():
-        assert array.dtype == others[name].dtype
-        np.testing.assert_array_equal(array, others[name])
 
 
 def test_no_file_holds_a_time():
@@ -68,7 +64,7 @@ def test_no_file_holds_a_time():
 @every_kind
 def test_a_newer_minor_version_loads(kind, tmp_path):
     def newer(arrays, header):
-        header.update(version="1.7", release="9.1", mood="new")
+        header.update(version="2.7", release="9.1", mood="new")
         header["parameters"]["colour"] = "red"
         arrays["new.array"] = np.zeros((2, 2))
 
@@ -76,7 +72,7 @@ def test_a_newer_minor_version_loads(kind, tmp_path):
     assert same(orbm.load(tmp_path / "m.orbm"), orbm.load(file_of(kind)))
 
 
-@pytest.mark.parametrize("version", ["2.0", "0.9", "10.0", 1, 1.0, "1", "1.x", "", None, [1, 0]])
+@pytest.mark.parametrize("version", ["1.0", "0.9", "10.0", 2, 2.0, "2", "2.x", "", None, [2, 0]])
 def test_another_major_version_is_refused(version, tmp_path):
     path = tmp_path / "m.orbm"
     rewritten(
@@ -84,7 +80,8 @@ def test_another_major_version_is_refused(version, tmp_path):
         path,
         lambda arrays, header: header.update(version=version, release="7.8"),
     )
-    with pytest.raises(orbm.DataError, match="reads version 1; use the release that wrote it, ord"):
+    remedy = "use the release that wrote it, ordinalrbm 7.8, or fit" if version == "10.0" else "fit"
+    with pytest.raises(orbm.DataError, match=f"reads version 2; {remedy} again"):
         orbm.load(path)
 
 
@@ -133,10 +130,11 @@ def test_the_order_of_arrays_does_not_matter(tmp_path):
 
 def test_how_a_file_begins():
     content = file_of("vector").read_bytes()
-    assert content[8:].startswith(model_file.MAGIC)
     front, _ = parts(content)
+    assert next(iter(front)) == "__metadata__"
+    assert list(front["__metadata__"]) == ["ordinalrbm"]
     header = json.loads(front["__metadata__"]["ordinalrbm"])
-    assert list(header)[:3] == ["format", "version", "release"]
+    assert list(header)[:4] == ["checksum", "format", "version", "release"]
 
 
 def test_what_is_a_model(tmp_path):

@@ -15,7 +15,7 @@ from stored_models import parts, rewritten
 
 LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 N_EACH = 2000 if LONG else 60
-MOST_SECONDS, MOST_MEMORY = 2.0, 200.0
+MOST_MEMORY = 200.0  # MB
 
 every_kind = pytest.mark.parametrize("kind", MODELS)
 
@@ -54,37 +54,36 @@ def assert_is_a_sentence(text):
 
 
 def outcome(elsewhere, kind, seed, home, *change):
-    """What was said, and the answers of the model if there is one; in time, and in memory."""
+    """What was said, and the answers of the model if there is one; within memory."""
     try:
-        words, seconds, memory, answers = elsewhere.submit(
-            attempt, kind, seed, home, *change
-        ).result(timeout=120)
+        words, memory, answers = elsewhere.submit(attempt, kind, seed, home, *change).result(
+            timeout=120
+        )
     except BrokenProcessPool:
         pytest.fail(f"checkpoint {seed} of {kind} ended the process")
     except Exception as error:
         raise AssertionError(f"checkpoint {seed} of {kind}") from error
     for text in words:
         assert_is_a_sentence(text)
-    assert seconds < MOST_SECONDS, seed
     assert memory < MOST_MEMORY, seed
     assert words or answers
-    return words, seconds, memory, answers
+    return words, memory, answers
 
 
 @every_kind
 def test_spoilt_checkpoints(kind, elsewhere, home):
     """Damage is noticed and changes nothing; of what is hostile no nonsense is learnt."""
     expected = elsewhere.submit(truth, kind).result()
-    n_refused, slowest, most = 0, 0.0, 0.0
+    n_refused, most = 0, 0.0
     for seed in range(N_EACH):
-        words, seconds, memory, answers = outcome(elsewhere, kind, seed, home)
-        slowest, most = max(slowest, seconds), max(most, memory)
+        words, memory, answers = outcome(elsewhere, kind, seed, home)
+        most = max(most, memory)
         if seed % 2 == 0:
             assert answers is not None and same(answers, expected), seed
         n_refused += bool(words)
         for part in answers or ():
             assert np.isfinite(np.asarray(part, dtype=float)).all(), seed
-    print(f"{kind}: {N_EACH} spoilt, {n_refused} noticed, {slowest:.2f} s, {most:.0f} MB at most")
+    print(f"{kind}: {N_EACH} spoilt, {n_refused} noticed, {most:.0f} MB at most")
     assert n_refused > N_EACH / 2
 
 
@@ -144,8 +143,12 @@ DANGEROUS = {
     "squares below zero": ("vector", put("moments.second.bias", 0, -1), "moments.second"),
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
     "variance below zero": ("continuous", put("parties.rows.variance", 0, -1), "rows.variance"),
-    "widths of other steps": ("continuous", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
-    "widths beyond numbers": ("continuous", put("last.1.by_columns.cutpoints", 0, 41), "cutpoints"),
+    "gaps of other cutpoints": ("continuous", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
+    "cutpoints beyond numbers": (
+        "continuous",
+        put("last.1.by_columns.cutpoints", 0, 41),
+        "cutpoints",
+    ),
     "no precision": ("continuous", put("parties.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
     "an epoch below zero": ("continuous", put("history.epoch", 0, -1), "count the epochs"),
@@ -155,7 +158,7 @@ DANGEROUS = {
 
 
 @pytest.mark.parametrize("size", [-800.0, -20.0, 20.0, 40.0])
-def test_strange_widths_predict_something(size, home, tmp_path):
+def test_strange_cutpoints_predict_something(size, home, tmp_path):
     (source,) = kept("continuous", 3, home).glob("*.checkpoint")
 
     def change(arrays, header):

@@ -11,7 +11,7 @@ from ordinalrbm.data.ratings import Ratings, encode, read_ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
-from ordinalrbm.training.checkpoint import digest
+from ordinalrbm.training.identity import digest
 
 if TYPE_CHECKING:
     from ordinalrbm.files.parquet_parts import ParquetRatings

@@ -32,7 +32,8 @@ from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import Stored, columns_kept
-from ordinalrbm.training.checkpoint import Checkpoints, Identity, identity_of
+from ordinalrbm.training.checkpoint import Checkpoints
+from ordinalrbm.training.identity import Identity, identity_of
 from ordinalrbm.vector import diagnostics, likelihood, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling

@@ -32,7 +32,7 @@ from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import Model, log_probability
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.checkpoint import digest
+from ordinalrbm.training.identity import digest
 
 Tree = TypeVar("Tree")
 

@@ -26,16 +26,8 @@ from ordinalrbm.matrix.gaussian import (
 )
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.storage.reader import Stored, wrong
-from ordinalrbm.training.checkpoint import (
-    NO_CHECKPOINTS,
-    Checkpoints,
-    State,
-    began,
-    flatten,
-    flatten_history,
-    unflatten,
-    unflatten_history,
-)
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.state import State, began, flatten, flatten_history, unflatten, unflatten_history
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import EarlyStopping
 

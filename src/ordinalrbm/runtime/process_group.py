@@ -28,13 +28,17 @@ class Alone:
         """Which of n things are this rank's."""
         return slice(0, n)
 
-    def broadcast_number(self, number: int) -> int:
-        """The number that rank 0 has."""
-        return number
+    def broadcast_object(self, work: Callable[[], Found]) -> Found:
+        """What rank 0 finds."""
+        return work()
 
     def all_gather_object(self, what: Any) -> list[Any]:
         """What each rank says."""
         return [what]
+
+    def agree(self, what: Any) -> bool:
+        """Whether all ranks say the same."""
+        return True
 
     def before(self, n: int) -> int:
         """How many things the ranks before this one have, when this one has n."""
@@ -59,10 +63,6 @@ class Alone:
     def complete(self, *parts: Any) -> None:
         """Have every line from the rank whose it is."""
 
-    def by_first(self, work: Callable[[], Found]) -> Found:
-        """What rank 0 finds."""
-        return work()
-
 
 ALONE = Alone()
 
@@ -80,7 +80,7 @@ class Group:
         self.device = "cuda" if "nccl" in self.dist.get_backend() else "cpu"
 
     def own_gpu(self) -> str:
-        """The GPU that torch has been told to use in this process, by ``torch.cuda.set_device``."""
+        """The GPU that torch uses in this process, by ``torch.cuda.set_device``."""
         there = self.torch.cuda.is_available()
         return f"cuda:{self.torch.cuda.current_device()}" if there else "cuda"
 
@@ -159,12 +159,6 @@ class Group:
         found = np.array(numbers, dtype=np.float64)
         self.all_reduce(found)
         return found
-
-    def broadcast_number(self, number: int) -> int:
-        """The number that rank 0 has."""
-        found = np.array([number], dtype=np.int64)
-        self.broadcast(found)
-        return int(found[0])
 
     def summed(self, part: np.ndarray) -> np.ndarray:
         """The sum of an array over the ranks, as a new one."""
@@ -261,9 +255,9 @@ class Group:
             self.device
         )
 
-    def agree(self, text: Any) -> bool:
+    def agree(self, what: Any) -> bool:
         """Whether all ranks say the same."""
-        return len(set(self.all_gather_object(text))) == 1
+        return len(set(self.all_gather_object(what))) == 1
 
     def all_gather_object(self, what: Any) -> list[Any]:
         """What each rank says: anything small."""
@@ -291,7 +285,7 @@ class Group:
         is_type_error, text = first
         raise (DataTypeError if is_type_error else DataError)(text) from error
 
-    def by_first(self, work: Callable[[], Found]) -> Found:
+    def broadcast_object(self, work: Callable[[], Found]) -> Found:
         """What rank 0 finds, which alone does the work; anything small."""
         found: list[Any] = [work() if self.rank == 0 else None]
         with _lost_in_one_sentence():

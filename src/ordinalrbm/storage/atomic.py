@@ -1,4 +1,8 @@
-"""Files that are there whole or not at all: written beside their place first, then moved."""
+"""Files that are there whole or not at all, and folders that one process at a time writes to.
+
+A file is written beside its place first, then moved. The system takes a lock back when the process
+that holds it dies.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ordinalrbm.errors import DataError, DiskError
 
 # What files are called that a process has left behind that was killed in writing.
 _UNFINISHED = ".ordinalrbm-"
 LEFT_OVER = f"{_UNFINISHED}*"
+# The file in a folder that the lock is on; it is empty, and stays.
+LOCK = ".lock"
+# What a file system says that knows no locks.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 # Trouble of the disk, whatever one writes to it: full, over quota, over a limit, broken.
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
@@ -31,7 +40,7 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     Examples
     --------
     >>> folder = Path(tempfile.mkdtemp())
-    >>> with written_whole(folder / "note.txt") as file:
+    >>> with atomic_write(folder / "note.txt") as file:
     ...     _ = file.write_text("done")
     >>> [(file.name, file.read_text()) for file in folder.iterdir()]
     [('note.txt', 'done')]
@@ -100,3 +109,39 @@ def _settle_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def lock_folder(folder: Path, what: str) -> Any:
+    """Hold a folder until ``release()`` of what comes back, or the end of the process.
+
+    A folder on a file system that knows no locks is not held.
+
+    Raises
+    ------
+    DataError
+        When somebody else holds it.
+
+    Examples
+    --------
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> lock = lock_folder(folder, "model")
+    >>> lock_folder(folder, "model")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ordinalrbm.errors.DataError: Another model is written to folder '...
+    >>> lock.release()
+    >>> lock_folder(folder, "model").release()
+    """
+    from filelock import FileLock, Timeout  # few commands need it
+
+    lock = FileLock(folder / LOCK, timeout=0, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise DataError(
+            f"Another {what} is written to folder '{folder}'; wait for its end, or give another "
+            "folder."
+        ) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return lock

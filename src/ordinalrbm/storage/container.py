@@ -1,25 +1,36 @@
-"""The container of model files: the safetensors format, written and read with care.
+"""The container of our files: safetensors, with a version and a checksum over every bit.
 
-Eight bytes say how long the JSON is that follows; it has the type, the shape and the place of every
-array, and a few texts; then come the arrays, without gaps. Nothing in it can be executed, and other
+safetensors checks that the types, shapes and places of all arrays agree with one another and with
+the size of the file before any memory is taken. Nothing in such a file can be executed, and other
 programs can read it.
 
-We write it ourselves so that equal models make equal bytes and no second copy of a model is made in
-memory, and read it ourselves so that every number is checked before memory is taken.
+The only metadata, ``ordinalrbm``, is a JSON text. It begins with the checksum of all that stands
+before the arrays, in which that checksum itself counts as zeros, and holds one of every array.
+
+Versions are major.minor. A new minor adds what older releases can do without: they ignore it. A
+new major is refused by them. What is needed stays as it is within a major.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
+from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
+from ordinalrbm import __version__
 from ordinalrbm.errors import DataError
+
+FORMAT = "ordinalrbm"
+MAJOR, MINOR = 2, 0
 
 TYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -28,51 +39,32 @@ TYPES = {
     **{f"F{8 * size}": np.dtype(f"<f{size}") for size in (2, 4, 8)},
 }
 _NAMES = {kind: name for name, kind in TYPES.items()}
-_TEXTS = "__metadata__"
-_LENGTH = 8  # bytes of the number that a file begins with
-_ALIGNMENT = 8
+_LENGTH = 8  # bytes of the number that a file begins with: how long the JSON is
+# How every file of ours goes on, of whatever version.
+_MAGIC = b'{"__metadata__":{"ordinalrbm":"'
+_CHECKSUM = len(_MAGIC) + _LENGTH + len(rb"{\"checksum\": \"")  # where it begins
+_ZEROS = b"0" * 32
 # Parsed JSON takes up to twenty times its own length, and a file may say what it likes.
 MOST_JSON = 16 * 2**20
-_MOST_ARRAYS = 20_000
-_MOST_DIMENSIONS = 8
-_MOST_NUMBERS = 2**40  # of an array; also where a zero among its dimensions hides the others
-_BLOCK = 4 * 2**20  # what is read and summed at a time, so that it stays in the cache
+_MOST_NUMBERS = 2**40  # of an array, also where a zero among its dimensions hides the others
+_MOST_SAID = 200  # letters of what is wrong; names from a file may be of any length
 
 
 class BrokenFileError(Exception):
     """What is wrong with the bytes of a file, to be said in brackets."""
 
 
-class Place(NamedTuple):
-    """What a file says about one of its arrays; bytes are counted from the first array."""
+class DamagedFileError(BrokenFileError):
+    """A checksum differs."""
 
-    name: str
-    kind: np.dtype
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
-
-class Front(NamedTuple):
-    """What stands before the arrays: its bytes as they are, the texts, where the arrays are."""
-
-    content: bytes
-    texts: dict[str, str]
-    places: list[Place]
-
-
-def digest(parts: Iterable[Any]) -> str:
-    """Checksum of some bytes, in 32 letters."""
-    state = blake2b(digest_size=16)
-    for part in parts:
-        state.update(part)
-    return state.hexdigest()
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} is not what was written (its checksum differs)")
 
 
 # Writing
 
 
-def plain(name: str, array: Any) -> np.ndarray:
+def as_stored(name: str, array: Any) -> np.ndarray:
     """An array as a file holds it: numbers, little end first, row by row."""
     array = np.asarray(array)
     if array.dtype.newbyteorder("<") not in _NAMES:
@@ -80,157 +72,189 @@ def plain(name: str, array: Any) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def layout(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Type, shape and place of each array, in the order in which they follow each other."""
-    # Wide types first keeps every array where its type wants it; then by name, so that the order
-    # in which they were made does not matter.
-    order = sorted(arrays, key=lambda name: (-np.asarray(arrays[name]).dtype.itemsize, name))
-    places, end = {}, 0
-    for name in order:
-        array = plain(name, arrays[name])
-        places[name] = {
-            "dtype": _NAMES[array.dtype],
-            "shape": list(array.shape),
-            "data_offsets": [end, end + array.nbytes],
-        }
-        end += array.nbytes
-    return places
-
-
-def write(path: Path, front: bytes, arrays: Iterable[np.ndarray]) -> None:
-    """Write what stands before the arrays, and these one after the other."""
+def write(path: Path, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+    """Write a file; equal arrays and headers make equal bytes."""
+    # Not by safetensors' save_file, which leaves a half-written file of its own when it is killed.
+    stored = {name: as_stored(name, arrays[name]) for name in sorted(arrays)}
+    about = {
+        "checksum": _ZEROS.decode(),
+        "format": FORMAT,
+        "version": f"{MAJOR}.{MINOR}",
+        "release": __version__,
+        **header,
+        "checksums": {name: _digest(_bytes_of(array)) for name, array in stored.items()},
+    }
+    # Wide types first, so that every array begins where its type wants to.
+    order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
+    front = _front({FORMAT: json.dumps(about, allow_nan=False)}, [(n, stored[n]) for n in order])
     with path.open("wb") as file:
-        file.write(front)
-        for array in arrays:
-            file.write(as_bytes(array).data)
+        file.write(_with_checksum(front, _digest(front).encode()))
+        for name in order:
+            file.write(_bytes_of(stored[name]))
 
 
-def front_bytes(texts: dict[str, str], places: dict[str, Any]) -> bytes:
-    """Length and JSON, filled up with spaces to where an array may begin."""
-    text = json.dumps({_TEXTS: texts, **places}, separators=(",", ":"), allow_nan=False).encode(
-        "ascii"
-    )
-    text += b" " * (-len(text) % _ALIGNMENT)
-    if len(places) > _MOST_ARRAYS:
-        raise DataError(
-            f"The model has {len(places):,} arrays, more than the {_MOST_ARRAYS:,} that a file can "
-            "have; lower n_averaged."
-        )
+def _front(metadata: dict[str, str], arrays: list[tuple[str, np.ndarray]]) -> bytes:
+    """What stands before the arrays: the length of the JSON, and the JSON."""
+    said: dict[str, Any] = {"__metadata__": metadata}
+    end = 0
+    for name, array in arrays:
+        place = [end, end := end + array.nbytes]
+        said[name] = {
+            "dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": place,
+        }  # fmt: skip
+    text = json.dumps(said, separators=(",", ":")).encode("ascii")
+    text += b" " * (-len(text) % 8)
     if len(text) > MOST_JSON:
         raise DataError(
             f"The model's header has {len(text):,} bytes, more than the {MOST_JSON:,} that a file "
-            "can have; give fewer item_scales or shorter notes."
+            "can have; give fewer item_scales, shorter notes or a lower n_averaged."
         )
     return len(text).to_bytes(_LENGTH, "little") + text
 
 
-def as_bytes(array: np.ndarray) -> np.ndarray:
-    """The bytes of an array that is contiguous, without a copy."""
-    return array.reshape(-1).view(np.uint8)
+def _with_checksum(front: bytes, checksum: bytes) -> bytes:
+    return front[:_CHECKSUM] + checksum + front[_CHECKSUM + len(checksum) :]
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _digest(content: bytes | memoryview) -> str:
+    return blake2b(content, digest_size=len(_ZEROS) // 2).hexdigest()
 
 
 # Reading
 
 
-def begins_with(file: BinaryIO, text: bytes) -> bool:
-    """Whether the JSON of a file begins with these bytes; nothing else is read."""
-    file.seek(_LENGTH)
-    return file.read(len(text)) == text
+class Contents(NamedTuple):
+    """An open file: its header, and arrays that are read when they are asked for."""
+
+    header: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    file: Any
+
+    def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
+        """The arrays whose names begin so, in memory of their own, their checksums verified."""
+        return {name: self._array(name) for name in self.shapes if name.startswith(prefix)}
+
+    def _array(self, name: str) -> np.ndarray:
+        try:
+            array = self.file.get_tensor(name)
+        except (ValueError, TypeError) as error:
+            raise _senseless(name) from error
+        content = _bytes_of(array)
+        if _digest(content) != self.header["checksums"][name]:
+            raise DamagedFileError(f"its array '{name:.80}'")
+        if array.dtype == np.bool_ and np.asarray(content).max(initial=0) > 1:
+            raise _senseless(name)
+        return array
 
 
-def read_front(file: BinaryIO) -> Front:
-    """What stands before the arrays, checked against the size of the file."""
-    size = os.fstat(file.fileno()).st_size
-    file.seek(0)
-    first = file.read(_LENGTH)
-    length = int.from_bytes(first, "little")
-    if len(first) < _LENGTH or length > size - _LENGTH:
-        raise BrokenFileError("it ends too early")
-    if length > MOST_JSON:
-        raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
-    text = file.read(length)
-    parsed = parse(text)
-    texts = parsed.pop(_TEXTS, None)
-    if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
-        raise BrokenFileError("its header has no texts")
-    if len(parsed) > _MOST_ARRAYS:
-        raise BrokenFileError(f"it has more than {_MOST_ARRAYS:,} arrays")
-    places = [_place(name, said) for name, said in parsed.items()]
-    _check_order(places, size - _LENGTH - length)
-    return Front(first + text, texts, places)
+@contextmanager
+def opened(path: str | os.PathLike) -> Iterator[Contents]:
+    """A file of ours with its header verified; whatever is wrong with it is a DataError."""
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"'{target}' is a folder; give a model file.")
+    if not target.is_file():
+        raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
+    try:
+        front = _read_front(target)
+        # Not by a map, which would end the process should the file get shorter meanwhile.
+        with safe_open(target, "np", backend="pread") as file:
+            yield _contents(target, front, file)
+    except DamagedFileError as error:
+        raise DataError(
+            f"File '{target}' is damaged: {error}; take another copy of the file, or save the "
+            "model again."
+        ) from error
+    except (BrokenFileError, SafetensorError, OSError) as error:
+        reason = " ".join(str(error).split())[:_MOST_SAID]
+        raise DataError(
+            f"File '{target}' is not a model file of ordinalrbm ({reason}); "
+            "give a file written by save()."
+        ) from error
 
 
-def parse(text: str | bytes) -> dict[str, Any]:
-    """A JSON object in which no name stands twice and every number is one."""
+def is_ours(path: str | os.PathLike) -> bool:
+    """Whether a file begins like one of ours, whatever is in it."""
+    try:
+        # What is no file, such as a pipe, would let us wait for ever.
+        if not Path(path).is_file():
+            return False
+        with open(path, "rb") as file:
+            return file.read(_LENGTH + len(_MAGIC)).endswith(_MAGIC)
+    except (OSError, ValueError):
+        return False
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = dict(pairs)
-        if len(names) < len(pairs):
-            raise ValueError("a name stands twice in it")
-        return names
 
+def version(header: Mapping[str, Any]) -> tuple[int, int]:
+    """Major and minor; (-1, -1) for what is no version."""
+    said = header.get("version")
+    found = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", said) if isinstance(said, str) else None
+    return (int(found[1]), int(found[2])) if found else (-1, -1)
+
+
+def which_release(header: Mapping[str, Any]) -> str:
+    """The advice to use the release that wrote a file, with its number if there is one."""
+    release = header.get("release")
+    if isinstance(release, str) and re.fullmatch(r"[0-9][0-9A-Za-z.+-]{0,30}", release):
+        return f"use the release that wrote it, ordinalrbm {release}"
+    return "use the release that wrote it"
+
+
+def _read_front(path: Path) -> bytes:
+    if not is_ours(path):
+        raise BrokenFileError("it does not begin like one")
+    with path.open("rb") as file:
+        first = file.read(_LENGTH)
+        length = int.from_bytes(first, "little")
+        if length > MOST_JSON:
+            raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
+        return first + file.read(length)
+
+
+def _contents(path: Path, front: bytes, file: Any) -> Contents:
+    header = _parsed((file.metadata() or {}).get(FORMAT, ""))
+    if header.get("format") != FORMAT:
+        raise BrokenFileError("its header is of another format")
+    major, _ = version(header)
+    if major != MAJOR:  # before the checksum, which may then be another one
+        remedy = f"{which_release(header)}, or fit again" if major > MAJOR else "fit again"
+        raise DataError(
+            f"File '{path}' has format version {header.get('version')!s:.20}, and this ordinalrbm "
+            f"reads version {MAJOR}; {remedy}."
+        )
+    if header.get("checksum") != _digest(_with_checksum(front, _ZEROS)):
+        raise DamagedFileError("its header")
+    shapes = {name: _shape(name, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
+    sums = header.get("checksums")
+    if not isinstance(sums, dict) or set(sums) != set(shapes):
+        raise BrokenFileError("its header lacks the checksums of some arrays")
+    return Contents(header, shapes, file)
+
+
+def _shape(name: str, array: Any) -> tuple[int, ...]:
+    shape = tuple(array.get_shape())
+    # Python's integers do not overflow, whatever the file says.
+    if array.get_dtype() not in TYPES or prod(max(n, 1) for n in shape) > _MOST_NUMBERS:
+        raise _senseless(name)
+    return shape
+
+
+def _senseless(name: str) -> BrokenFileError:
+    return BrokenFileError(f"its header says nothing sensible about the array {name[:80]!r}")
+
+
+def _parsed(text: str) -> dict[str, Any]:
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} stands in it")
 
     try:
-        parsed = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
+        parsed = json.loads(text, parse_constant=refuse)
     except (ValueError, RecursionError) as error:
         raise BrokenFileError(f"its header is no JSON: {error}") from error
     if not isinstance(parsed, dict):
         raise BrokenFileError("its header is no JSON object")
     return parsed
-
-
-def _place(name: str, said: Any) -> Place:
-    wrong = BrokenFileError(f"its header says nothing sensible about the array {name[:80]!r}")
-    if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"}:
-        raise wrong
-    kind, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
-    if not (isinstance(kind, str) and kind in TYPES and _whole(shape) and _whole(offsets)):
-        raise wrong
-    if len(shape) > _MOST_DIMENSIONS or len(offsets) != 2:
-        raise wrong
-    # Python's integers do not overflow, whatever the file says.
-    n_numbers, hidden = 1, 1
-    for length in shape:
-        n_numbers, hidden = n_numbers * length, hidden * max(length, 1)
-    if hidden > _MOST_NUMBERS or offsets[1] - offsets[0] != n_numbers * TYPES[kind].itemsize:
-        raise wrong
-    return Place(name, TYPES[kind], tuple(shape), *offsets)
-
-
-def _whole(numbers: Any) -> bool:
-    return isinstance(numbers, list) and all(type(n) is int and n >= 0 for n in numbers)
-
-
-def _check_order(places: list[Place], size: int) -> None:
-    """The arrays must follow each other to the end of the file, without gap or overlap."""
-    end = 0
-    for place in sorted(places, key=lambda place: (place.start, place.stop)):
-        if place.start != end:
-            raise BrokenFileError(f"the array {place.name[:80]!r} is not where it should be")
-        end = place.stop
-    if end != size:
-        raise BrokenFileError(f"its arrays have {end:,} bytes, but there are {size:,}")
-
-
-def read_array(file: BinaryIO, front: Front, place: Place) -> tuple[np.ndarray, str]:
-    """One array, in memory of its own, and the checksum of its bytes.
-
-    What was summed is what is used, even if the file changes meanwhile; a map of the file would
-    not promise that, and would end the process when the file gets shorter.
-    """
-    content = np.empty(place.stop - place.start, dtype=np.uint8)
-    file.seek(len(front.content) + place.start)
-
-    def blocks() -> Iterable[memoryview]:
-        for start in range(0, content.size, _BLOCK):
-            block = content[start : start + _BLOCK].data
-            if file.readinto(block) != len(block):  # type: ignore[attr-defined]
-                raise BrokenFileError("it became shorter while it was read")
-            yield block
-
-    checksum = digest(blocks())
-    if place.kind == np.bool_ and content.max(initial=0) > 1:
-        raise BrokenFileError(f"the array {place.name[:80]!r} is neither true nor false somewhere")
-    return content.view(place.kind).reshape(place.shape), checksum

@@ -1,4 +1,4 @@
-"""How long to learn, and how fast."""
+"""How long to learn, and how fast: early stopping and the learning rate."""
 
 from __future__ import annotations
 
@@ -11,45 +11,68 @@ _SMALLER, MOST_OFTEN = 0.1, 6
 
 
 class EarlyStopping:
-    """Remembers the best epoch, and says when waiting for a better one is no longer worth it.
+    """Says which epoch is the best so far, and when there is no more to gain.
+
+    Parameters
+    ----------
+    patience : int
+        Learning is over after so many epochs in a row that were not worth their time.
+    worthwhile : float, default=0.0
+        An epoch is worth its time if its value is above that of the last such epoch by so much.
+
+    Attributes
+    ----------
+    n_epochs : int
+        Epochs so far.
+    best_epoch : int
+        The epoch with the largest value, counted from 1; 0 before the first.
+    best_value : float
+        Its value.
 
     Examples
     --------
-    >>> stopping = EarlyStopping(patience=2)
-    >>> [stopping.after(value) for value in (-1.2, -1.1, -1.15, -1.11)], stopping.is_over
-    ([True, True, False, False], True)
+    >>> stopping = EarlyStopping(patience=2, worthwhile=0.1)
+    >>> [stopping.after(value) for value in (-1.5, -1.2, -1.19, -1.18)]
+    [True, True, True, True]
+    >>> stopping.best_epoch, stopping.is_over
+    (4, True)
     """
 
+    n_epochs: int
     best_epoch: int
     best_value: float
+    _goal: float
+    _waited: int
 
     def __init__(self, patience: int, worthwhile: float = 0.0) -> None:
         self.patience, self.worthwhile = patience, worthwhile
         self.replay(())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether patience is at its end."""
+        return self._waited >= self.patience
+
     def after(self, value: float) -> bool:
         """Take note of an epoch; returns whether it is the best so far.
 
-        ``value`` is its log probability of what is held out. With nothing held out it is NaN, and
-        the last epoch is the best.
+        ``value`` is its log probability of what is held out. With nothing held out it is NaN: the
+        last epoch is then the best, and learning is never over.
         """
-        self.done += 1
+        self.n_epochs += 1
         is_best = not value <= self.best_value
         if is_best:
-            self.best_epoch, self.best_value = self.done, value
-        self.waited = self.waited + 1 if value < self.goal else 0
-        self.goal = self.goal if value < self.goal else value + self.worthwhile
+            self.best_epoch, self.best_value = self.n_epochs, value
+        if value < self._goal:
+            self._waited += 1
+        else:
+            self._waited, self._goal = 0, value + self.worthwhile
         return is_best
 
-    @property
-    def is_over(self) -> bool:
-        """Whether so many epochs in a row have not been worth their time."""
-        return self.waited >= self.patience
-
     def replay(self, values: Iterable[float]) -> None:
-        """Begin anew, and take note of epochs with these values."""
-        self.done, self.waited = 0, 0
-        self.best_epoch, self.best_value, self.goal = 0, -np.inf, -np.inf
+        """Start anew, with epochs of these values behind one."""
+        self.n_epochs, self.best_epoch, self.best_value = 0, 0, -np.inf
+        self._goal, self._waited = -np.inf, 0
         for value in values:
             self.after(value)
 
@@ -72,40 +95,41 @@ class Schedule:
     [0.1, 0.1, 0.1, 0.05]
     """
 
-    done: int
-    best_epoch: int
-    best_value: float
     fall_begins: int
 
     def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
         self.first_rate, self.n_epochs, self.patience = learning_rate, n_epochs, patience
         self.length = max(1, round(fall * n_epochs))
+        self.stopping = EarlyStopping(patience)
         self.replay((), 0)
+
+    @property
+    def best_epoch(self) -> int:
+        """The epoch that predicts held-out answers best; 0 before the first."""
+        return self.stopping.best_epoch
 
     def rate(self) -> float:
         """Learning rate of the next epoch; zero when learning is over."""
-        fallen = (self.done - self.fall_begins) / self.length
+        fallen = (self.stopping.n_epochs - self.fall_begins) / self.length
         share = 0.5 * (1.0 + np.cos(np.pi * min(max(fallen, 0.0), 1.0)))
         return self.learning_rate * share if fallen < 1.0 else 0.0
 
     def after(self, value: float) -> bool:
         """Take note of an epoch; returns whether it is the best so far.
 
-        ``value`` is its log probability of what is held out. With nothing held out it is NaN, and
-        the last epoch is the best.
+        See :meth:`EarlyStopping.after`. An epoch just as good as the best counts as no better.
         """
-        self.done += 1
-        if not value <= self.best_value:
-            self.best_epoch, self.best_value = self.done, value
-        if self.done - self.best_epoch >= self.patience:
-            self.fall_begins = min(self.fall_begins, self.done)
-        return self.best_epoch == self.done
+        is_best = self.stopping.after(value)
+        n_epochs = self.stopping.n_epochs
+        if n_epochs - self.best_epoch >= self.patience:
+            self.fall_begins = min(self.fall_begins, n_epochs)
+        return is_best
 
     def replay(self, values: Iterable[float], n_slowed: int) -> None:
-        """Be where one is after epochs with these values, having slowed down so often."""
+        """Start anew, with epochs of these values behind one and the rate lowered so often."""
         self.learning_rate, self.n_slowed, self.has_given_up = self.first_rate, 0, False
         self.fall_begins = self.n_epochs - self.length
-        self.done, self.best_epoch, self.best_value = 0, 0, -np.inf
+        self.stopping.replay(())
         for value in values:
             self.after(value)
         for _ in range(n_slowed):

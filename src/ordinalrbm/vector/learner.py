@@ -11,9 +11,11 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.storage.reader import Stored
-from ordinalrbm.training.checkpoint import (
-    NO_CHECKPOINTS,
-    Checkpoints,
+from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
+from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense
+from ordinalrbm.training.loop import learn
+from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
+from ordinalrbm.training.state import (
     State,
     began,
     counter,
@@ -24,8 +26,6 @@ from ordinalrbm.training.checkpoint import (
     unflatten_history,
     unpack_into,
 )
-from ordinalrbm.training.loop import learn, refuse_divergence, refuse_nonsense
-from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
 from ordinalrbm.vector.adam import Moments, ascend, zero_moments
 from ordinalrbm.vector.chains import FreePhase, gradient, start_chains
 from ordinalrbm.vector.initial import by_weight, initial_model

@@ -8,6 +8,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.evaluate.points import log_of_level
+from ordinalrbm.training.divergence import spread_of, usual
 from ordinalrbm.vector.model import Unanswered, VectorModel, level_counts, of_answers, side
 from ordinalrbm.vector.posterior import draws, mean_field
 from ordinalrbm.vector.predict import Cells, mixed, probabilities
@@ -19,8 +20,6 @@ _DRAWS = 50
 _CLEARLY = 2.0
 # Share of the answers that are seen by learning and hidden from the watcher, if none is held out.
 _SEEN = 0.05
-# Every question has so many answers more, evenly over its levels: some have few of their own.
-_EVEN_ANSWERS = 5.0
 
 
 class Watched(NamedTuple):
@@ -76,14 +75,6 @@ class Monitor(NamedTuple):
         return log_of_level(probabilities(model, chain, cells), cells.level)
 
 
-def spread_of(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
-    """Mean, standard deviation, and of how many equal ones the weights make the mean."""
-    mean = float(np.average(values, weights=weight))
-    deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weight)))
-    total = weight.sum(dtype=np.float64)
-    return mean, deviation, float(total**2 / np.square(weight, dtype=np.float64).sum())
-
-
 def set_aside(
     observations: Observations, fraction: float, seed: int, row_weight: np.ndarray | None = None
 ) -> tuple[Observations, Monitor | None]:
@@ -119,21 +110,3 @@ def _watched(
 ) -> Watched:
     part = observations.select(chosen)
     return Watched(Cells(part.row_start, part.column, part.level), of_answers(part, row_weight))
-
-
-def usual(
-    counts: np.ndarray, n_levels: np.ndarray, column: np.ndarray, level: np.ndarray
-) -> np.ndarray:
-    """Log probability of answers by how often each was given to that question.
-
-    What a model must not be worse than, which starts there.
-    """
-    alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
-    return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))
-
-
-def usual_rating(learnt: Observations, level: np.ndarray) -> np.ndarray:
-    """The same of a model that starts with all items alike: by how often each level was given."""
-    counts = np.bincount(learnt.level, minlength=int(learnt.n_levels.max()))
-    nowhere = np.zeros(level.size, dtype=np.intp)
-    return usual(counts[None], np.array([counts.size]), nowhere, level)

@@ -12,13 +12,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from stored_models import MAKERS
-
-from ordinalrbm.storage import model_file
+from stored_models import FILES, MAKERS, VERSION
 
 if __name__ == "__main__":
     for kind, make in MAKERS.items():
-        path = Path(__file__).parent / f"{kind}-{model_file.MAJOR}.{model_file.MINOR}.orbm"
+        path = FILES / f"{kind}-{VERSION}.orbm"
         if not path.exists():
             make().save(path)
             print(path, path.stat().st_size)

@@ -1,0 +1,93 @@
+"""Whose a checkpoint is: the settings of a fit, and digests of its data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm import __version__
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.storage.model_file import plain_number
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a fit the same fit: its settings, and what its data hold.
+
+    ``counts`` are sizes of the data and ``digests`` hashes of their parts; the names of both are
+    words for a sentence.
+    """
+
+    estimator: str
+    settings: dict[str, Any]
+    counts: dict[str, int] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    release: str = __version__
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return json.loads(json.dumps(vars(self)))
+
+    def differences(self, stored: Mapping[str, Any]) -> list[str]:
+        """In what a stored one differs, in words; what follows from the first is not said."""
+        now = self.to_json()
+        for name in ("release", "estimator"):
+            if stored[name] != now[name]:
+                return [f"{name} {stored[name]:.40} (now {now[name]})"]
+        for names in ("settings", "counts"):
+            there, here = stored[names], now[names]
+            unequal = [name for name in here if there.get(name) != here[name]]
+            if unequal:
+                return [_difference(name, there.get(name), here[name]) for name in unequal]
+        return [
+            name for name in now["digests"] if stored["digests"].get(name) != self.digests[name]
+        ]
+
+
+# Parameters that change nothing about what is learnt; those of scales are in a digest, and instead
+# of the random state there is the seed.
+_NOT_LEARNING = {
+    "random_state", "n_jobs", "verbose", "inference", "n_draws", "scales", "scale", "item_scales",
+}  # fmt: skip
+
+
+def identity_of(
+    estimator: Any, seed: int, observations: Observations, scales: Iterable[Scale],
+    further: tuple[str, Iterable[np.ndarray]],
+) -> Identity:  # fmt: skip
+    """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
+    given = estimator.get_params(deep=False).items()
+    settings = {name: plain_number(value) for name, value in given if name not in _NOT_LEARNING}
+    seen, (name, arrays) = observations, further
+    return Identity(
+        type(estimator).__name__,
+        {**settings, "seed": seed},
+        {"rows": seen.n_rows, "columns": seen.n_columns, "answers": seen.n_entries},
+        {
+            "scales": digest([scale.to_json() for scale in scales]),
+            "answers": digest(seen.row_start, seen.column, seen.level, seen.n_levels),
+            name: digest(*arrays),
+        },
+    )
+
+
+def _difference(name: str, there: Any, here: Any) -> str:
+    return "random_state" if name == "seed" else f"{name} {there!r:.80} (now {here!r})"
+
+
+def digest(*parts: Any) -> str:
+    """A hash of arrays, and of what JSON can hold."""
+    found = blake2b(digest_size=32)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.dtype.str}{part.shape}".encode())
+            found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
+        else:
+            found.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
+    return found.hexdigest()
