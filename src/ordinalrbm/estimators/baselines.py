@@ -15,12 +15,13 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, encode, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.catalogue import RULES, Catalogue, restored, written
+from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
 from ordinalrbm.estimators.validation import check_baseline_parameters, check_choice
 from ordinalrbm.matrix import binary_learner, prepare
 from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
@@ -77,7 +78,7 @@ class _Baseline(BaseEstimator):
         check_baseline_parameters(self)
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
-        catalogue = Catalogue(known.users, known.items, known.scales, known.default_scale)
+        catalogue = known.catalogue
         memory.check_ratings(self._kind, known.observations, self.n_factors)
         seed = seed_from(self.random_state)
         with threads(self.n_jobs):
@@ -114,7 +115,7 @@ class _Baseline(BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "model_")
-        return self._distribution(self._catalogue.pairs(users, items))
+        return self._distribution(self._catalogue.cells(users, items))
 
     def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
         """One predicted rating per pair.
@@ -138,7 +139,7 @@ class _Baseline(BaseEstimator):
         """
         check_is_fitted(self, "model_")
         check_choice("rule", rule, RULES)
-        return self._ratings(self._catalogue.pairs(users, items), rule)
+        return self._ratings(self._catalogue.cells(users, items), rule)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`.
@@ -197,7 +198,9 @@ class _Baseline(BaseEstimator):
 
     def _keep(self, model: Any, catalogue: Catalogue) -> None:
         self.model_ = model
-        self.users_, self.items_, self.scales_, self.default_scale_ = catalogue
+        self._catalogue = catalogue
+        self.users_, self.items_ = catalogue.users, catalogue.items
+        self.scales_, self.default_scale_ = catalogue.scales, catalogue.default_scale
 
     def _keep_history(self, history: list[Record]) -> None:
         self.history_ = pd.DataFrame(history, columns=Record._fields)
@@ -209,10 +212,6 @@ class _Baseline(BaseEstimator):
         if _cut_short(history, self.n_epochs, self.patience):
             tell_of_interruption(self.n_iter_, self.best_epoch_)
 
-    @property
-    def _catalogue(self) -> Catalogue:
-        return Catalogue(self.users_, self.items_, self.scales_, self.default_scale_)
-
     def _distribution(self, pairs: Cells) -> np.ndarray:
         columns = _columns_of(self._catalogue, pairs.column)
         with threads(self.n_jobs):
@@ -223,7 +222,7 @@ class _Baseline(BaseEstimator):
         return found / found.sum(axis=1, keepdims=True)
 
     def _ratings(self, pairs: Cells, rule: Rule) -> np.ndarray:
-        return self._catalogue.ratings(self._distribution(pairs), pairs.column, rule)
+        return predicted_ratings(self._catalogue, self._distribution(pairs), pairs.column, rule)
 
 
 class GaussianMF(_Baseline):
@@ -328,7 +327,7 @@ class GaussianMF(_Baseline):
     def _more_to_fit(self, catalogue: Catalogue) -> tuple[np.ndarray]:
         """The values of the levels, which the Gaussian is about."""
         scale = catalogue.cold_start_scale()
-        for other in catalogue.item_scales():
+        for other in catalogue.distinct()[0]:
             if other != scale:
                 raise DataError(
                     "GaussianMF treats ratings as numbers and needs one scale for all items, but "

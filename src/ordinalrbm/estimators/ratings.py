@@ -11,6 +11,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.exchange import at_first
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, extend
@@ -19,7 +20,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import torch_device, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import ratings_part
-from ordinalrbm.estimators.catalogue import RULES, Catalogue, as_list, restored, written
+from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_device,
@@ -388,7 +389,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "models_")
-        return self._distribution(self._catalogue.pairs(users, items))
+        return self._distribution(self.ratings_.cells(users, items))
 
     def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
         """One predicted rating per pair.
@@ -412,8 +413,8 @@ class MatrixCumulativeRBM(BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, RULES)
-        pairs = self._catalogue.pairs(users, items)
-        return self._catalogue.ratings(self._distribution(pairs), pairs.column, rule)
+        cells = self.ratings_.cells(users, items)
+        return predicted_ratings(self.ratings_, self._distribution(cells), cells.column, rule)
 
     def recommend(
         self,
@@ -456,7 +457,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         check_whole("n", n, 1)
         check_choice("score", score, ("mean", "top"))
         everyone = isinstance(users, str) and users == "all"
-        rows = np.arange(len(self.users_)) if everyone else self._catalogue.lookup(users, "user")
+        rows = np.arange(len(self.users_)) if everyone else self.ratings_.lookup(users, "user")
         labels = self.users_.labels if everyone else as_list(users)
         seen = self.ratings_.observations if exclude_seen else None
         worth = self._worth(score)
@@ -477,7 +478,7 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _worth(self, score: str) -> np.ndarray:
         """(items, L): what each level of an item counts."""
-        scales, of_item = self._catalogue.distinct()
+        scales, of_item = self.ratings_.distinct()
         common = isinstance(self.scales_, Scale)
         worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
         for k, scale in enumerate(scales):
@@ -588,7 +589,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
 
     def _known(self, label: Any, what: str) -> int:
-        position = self._catalogue.lookup([label], what)[0]
+        position = self.ratings_.lookup([label], what)[0]
         if position < 0:
             raise DataError(
                 f"The {what} {label!r} is not known, so there is nothing to explain; give one of "
@@ -619,7 +620,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_matrix_parameters(self)
-        arrays, header = written(self, self._catalogue)
+        arrays, header = written(self, self.ratings_)
         arrays |= {f"seen.{part}": getattr(self.ratings_.observations, part) for part in _SEEN}
         for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
             arrays |= _model_arrays(number, model, usual)
@@ -646,17 +647,13 @@ class MatrixCumulativeRBM(BaseEstimator):
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:
             raise DataError("the shares of its models do not add up to one")
         seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
-        estimator._set_ratings(Ratings(seen, *catalogue))
+        estimator._set_ratings(Ratings.of(catalogue, seen))
         return estimator
 
     # Inside
 
-    @property
-    def _catalogue(self) -> Catalogue:
-        return Catalogue(self.users_, self.items_, self.scales_, self.ratings_.default_scale)
-
     def _distribution(self, pairs: Cells) -> np.ndarray:
-        width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
+        width = max(scale.n_levels for scale in self.ratings_.distinct()[0])
         if not pairs.row.size:
             return np.zeros((0, width))
         cold = min(pairs.row.min(), pairs.column.min()) < 0
@@ -685,7 +682,7 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _open_models(self) -> list[MatrixModel]:
         """The models with a stranger at the end of users and items, on the scale of strangers."""
-        n_levels = self._catalogue.cold_start_scale().n_levels
+        n_levels = self.ratings_.cold_start_scale().n_levels
         return [cold_start_on(with_cold_start(model), n_levels) for model in self.models_]
 
 
