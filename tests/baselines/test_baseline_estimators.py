@@ -76,7 +76,7 @@ def test_predictions_are_those_of_the_core(kind, parts, fitted):
     assert_same_bits(model.model_, expected)
     assert [record.validation for record in history] == model.history_["validation"].tolist()
     users, items = test["user"], test["item"]
-    rows, columns = known.user_positions(users), known.item_positions(items)
+    rows, columns = known.lookup(users, "user"), known.lookup(items, "item")
     found = model.predict_proba(users, items)
     by_core_alone = CORES[kind].predict_proba(expected, rows, columns)
     np.testing.assert_allclose(found, by_core_alone, rtol=1e-6, atol=1e-11)

@@ -70,8 +70,8 @@ def test_every_container_is_read_alike(form):
     assert ratings.observations.to_dense().tolist() == DENSE
     assert ratings.observations.level.dtype == np.int8
     assert (ratings.n_users, ratings.n_items, ratings.n_ratings) == (3, 4, 6)
-    assert ratings.user_positions(["w", "x", "u"]).tolist() == [2, -1, 0]
-    assert ratings.item_positions(np.array([30, 31])).tolist() == [3, -1]
+    assert ratings.lookup(["w", "x", "u"], "user").tolist() == [2, -1, 0]
+    assert ratings.lookup(np.array([30, 31]), "item").tolist() == [3, -1]
     more = encode(ratings, FORMS[form])
     assert more.row.tolist() == [1, 0, 2, 0, 1, 0]
     assert more.column.tolist() == [3, 0, 0, 3, 1, 2]
@@ -190,7 +190,7 @@ def test_blocks_are_joined(monkeypatch, spread):
         for (d, i), level in cells_of.items():
             assert dense[d, i] == level + (own is not None and item_list[i] == items[0])
         assert (dense >= 0).sum() == 200
-        assert ratings.user_positions(users[:50]).tolist() == [
+        assert ratings.lookup(users[:50], "user").tolist() == [
             user_list.index(u) for u in users[:50]
         ]
     with pytest.raises(DataError, match=r"Row 150 .* rating 9\.0"):
@@ -483,13 +483,13 @@ def test_ids_of_another_kind_are_not_just_unknown():
     with pytest.raises(
         DataError, match=r"users known here are text, such as 'u', .* integers, such"
     ):
-        known.user_positions([1])
+        known.lookup([1], "user")
     with pytest.raises(DataError, match=r"items known here are integers, such as 10, .*; convert"):
         encode(known, (["u"], ["10"], [0.5]))
     with pytest.raises(DataError, match=r"Row 1 \(counted from 0\): the user is missing"):
-        known.user_positions(["u", None])
+        known.lookup(["u", None], "user")
     with pytest.raises(DataError, match="must be a list or an array, not 'u'"):
-        known.user_positions("u")
+        known.users.lookup("u")
 
 
 # ---- odds and ends ----------------------------------------------------------------------------
@@ -498,7 +498,7 @@ def test_ids_of_another_kind_are_not_just_unknown():
 def test_copies_and_pickles():
     ratings = read_ratings(frame())
     for other in (copy.deepcopy(ratings), pickle.loads(pickle.dumps(ratings))):
-        assert other.user_positions(["v"]).tolist() == [1]
+        assert other.lookup(["v"], "user").tolist() == [1]
         assert other.observations.to_dense().tolist() == DENSE
 
 

@@ -128,7 +128,7 @@ def assert_all_are_there(ratings: Case, said: list[str]) -> None:
     given = ratings.ratings
     columns = given if isinstance(given, tuple) else [given[name] for name in known.to_frame()]
     users, items, values = ([*column] for column in columns)
-    rows, there = known.user_positions(users), known.item_positions(items)
+    rows, there = known.lookup(users, "user"), known.lookup(items, "item")
     assert (rows >= 0).all() and (there >= 0).all()
     dense = known.observations.to_dense()
     labels = known.decode(dense[rows, there], there)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.ids import Ids, mapped, read_text
 from ordinalrbm.data.observations import Cells, Observations
@@ -26,12 +27,12 @@ from ordinalrbm.data.ratings import (
     Triples,
     Values,
     as_triples,
+    catalogue_of,
     encode_triples,
     given_scales,
     infer_scale,
     levels_of,
     no_rating,
-    one_or_many,
     read_values,
     too_many_values,
     values_seen,
@@ -93,8 +94,8 @@ def read_shared(
 
 def _own_levels(
     table_of: Callable[[], Any], group: Group, scale: Any, item_scales: Mapping[Any, Any] | None
-) -> tuple[Ratings, np.ndarray, np.ndarray, np.ndarray]:
-    """Ids and scales of all ratings, and user, item and level of those that are brought here.
+) -> tuple[Catalogue, Cells]:
+    """Ids and scales of all ratings, and the cells of those that are brought here.
 
     The table, which is the largest that there is, is forgotten when this ends.
     """
@@ -108,11 +109,8 @@ def _own_levels(
     if common is None and len(own) < len(items):
         seen = group.summed(values_seen(values, item, own).astype(np.int64)) > 0
         common = infer_scale(values, seen, zeros_count=True)
-    scales = one_or_many(common, own, len(items))
-    level = group.together(lambda: levels_of(table, values, item, scales, common))
-    n_levels = [s.n_levels for s in scales] if isinstance(scales, tuple) else scales.n_levels
-    nothing = Observations.from_triples([], [], [], len(users), len(items), n_levels)
-    return Ratings(nothing, users, items, scales, common), user, item, level
+    known = catalogue_of(users, items, common, own)
+    return known, Cells(user, item, group.together(lambda: levels_of(table, values, item, known)))
 
 
 def everywhere(known: Ratings, group: Group) -> Ratings:
@@ -138,7 +136,7 @@ def _whole(known: Ratings, group: Group, all_gather: Callable[[np.ndarray], np.n
     return replace(known, observations=Observations(row_start, column, level, own.n_levels))
 
 
-def encode_shared(known: Ratings, table_of: Callable[[], Any], group: Group) -> Cells:
+def encode_shared(known: Catalogue, table_of: Callable[[], Any], group: Group) -> Cells:
     """Read further ratings, of which every process brings some; all have all of them then.
 
     As `ordinalrbm.data.ratings.encode` does; unknown ids are -1.
@@ -147,7 +145,7 @@ def encode_shared(known: Ratings, table_of: Callable[[], Any], group: Group) -> 
     part = group.together(lambda: encode_triples(known, table))
     cells = Cells(*map(group.all_gather, part))
     both = (cells.row >= 0) & (cells.column >= 0)
-    _refuse_repeated(known, *(part[both] for part in cells))
+    _refuse_repeated(known, Cells(*(part[both] for part in cells)))
     return cells
 
 
@@ -241,29 +239,28 @@ def _joined_values(own: Values, group: Group) -> Values:
 # ---- exchange ---------------------------------------------------------------------------------
 
 
-def _with_own_users(
-    known: Ratings, user: np.ndarray, item: np.ndarray, level: np.ndarray, group: Group
-) -> Ratings:
-    """The same with all ratings of this process's users, sent by those who have them."""
+def _with_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
+    """All ratings of this process's users, sent by those who have them."""
+    user = cells.row
     counts = group.summed(np.bincount(user, minlength=known.n_users))
     before = np.cumsum(counts) - counts
     owner = before * group.size // counts.sum()
-    user, item, level = group.all_to_all(lambda block: owner[user[block]], user, item, level)
-    n_levels = known.observations.n_levels
+    own = Cells(*group.all_to_all(lambda block: owner[user[block]], *cells))
 
-    def own() -> Observations:
+    def observations() -> Observations:
         try:
             return Observations.from_triples(
-                user, item, level, known.n_users, known.n_items, n_levels
+                *own, known.n_users, known.n_items, known.level_counts()
             )
         except DataError:
-            _refuse_repeated(known, user, item, level)
+            _refuse_repeated(known, own)
             raise
 
-    return replace(known, observations=group.together(own))
+    return Ratings.of(known, group.together(observations))
 
 
-def _refuse_repeated(known: Ratings, user: np.ndarray, item: np.ndarray, level: np.ndarray) -> None:
+def _refuse_repeated(known: Catalogue, cells: Cells) -> None:
+    user, item, level = cells
     pair = user.astype(np.int64) * known.n_items + item
     repeated = pd.Series(pair).duplicated().to_numpy()
     if not repeated.any():

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import as_column, blocks, factorise, shown, warn_of_padding
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations
@@ -44,20 +45,13 @@ _NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ratings:
-    """A rating matrix; made by `read_ratings`.
+class Ratings(Catalogue):
+    """A rating matrix, with its users, items and scales; made by `read_ratings`.
 
     Attributes
     ----------
     observations : Observations
         Rows are users, columns are items, levels are positions on the scales.
-    users, items : Ids
-        The labels of the rows and of the columns.
-    scales : Scale, or tuple of Scale
-        One for all items, or one per item where they differ.
-    default_scale : Scale or None
-        What ratings of items that are not known yet are read with; None when each item has a
-        scale of its own.
 
     Examples
     --------
@@ -72,50 +66,22 @@ class Ratings:
     """
 
     observations: Observations
-    users: Ids
-    items: Ids
-    scales: Scale | tuple[Scale, ...]
-    default_scale: Scale | None
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, observations: Observations) -> Ratings:
+        """Ratings on the users, items and scales of a catalogue."""
+        known = catalogue
+        return cls(known.users, known.items, known.scales, known.default_scale, observations)
 
     @property
-    def n_users(self) -> int:
-        """Number of users, those without ratings in a sparse matrix included."""
-        return len(self.users)
-
-    @property
-    def n_items(self) -> int:
-        """Number of items, those without ratings in a sparse matrix included."""
-        return len(self.items)
+    def catalogue(self) -> Catalogue:
+        """Users, items and scales alone, for those who need not keep the ratings."""
+        return Catalogue(self.users, self.items, self.scales, self.default_scale)
 
     @property
     def n_ratings(self) -> int:
         """Number of ratings."""
         return self.observations.n_entries
-
-    def user_positions(self, labels: Any) -> np.ndarray:
-        """Rows of these users, -1 for unknown ones."""
-        return self.users.lookup(labels, "user")
-
-    def item_positions(self, labels: Any) -> np.ndarray:
-        """Columns of these items, -1 for unknown ones."""
-        return self.items.lookup(labels, "item")
-
-    def scale_of(self, item: int) -> Scale:
-        """The scale of the item at this position."""
-        return self.scales if isinstance(self.scales, Scale) else self.scales[item]
-
-    def decode(self, levels: Any, items: Any) -> np.ndarray:
-        """The ratings behind levels of items (positions); level -1 becomes missing."""
-        levels, items = np.asarray(levels), np.asarray(items)
-        if isinstance(self.scales, Scale):
-            return self.scales.decode(levels)
-        distinct, of_item = _distinct_scales(self.scales)
-        numeric = all(scale.is_numeric for scale in distinct)
-        labels = np.empty(len(levels), dtype=np.float64 if numeric else object)
-        for k, scale in enumerate(distinct):
-            chosen = of_item[items] == k
-            labels[chosen] = scale.decode(levels[chosen])
-        return labels
 
     def to_frame(self, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
         """The ratings as a table with labels, by user and then by item."""
@@ -180,33 +146,30 @@ def read_ratings(
     item, items = table.number_items()
     values = read_values(table)
     common, own = given_scales(scale, item_scales, items)
-    inferred = common is None and len(own) < len(items)
-    if inferred:
+    if common is None and len(own) < len(items):
         common = infer_scale(values, values_seen(values, item, own), not table.is_sparse)
-    scales = one_or_many(common, own, len(items))
-    level = levels_of(table, values, item, scales, common)
-    user, item, level = _without_gaps(user, item, level)
-    if not len(level):
-        raise no_rating()
-    _warn_of_zeros(len(table) - len(level))
-    n_levels = [s.n_levels for s in scales] if isinstance(scales, tuple) else scales.n_levels
+    catalogue = catalogue_of(users, items, common, own)
+    cells = Cells(user, item, levels_of(table, values, item, catalogue))
     del values
+    if cells.level.max() < 0:
+        raise no_rating()
+    cells = _without_gaps(cells)
     try:
         observations = Observations.from_triples(
-            user, item, level, len(users), len(items), n_levels
+            *cells, len(users), len(items), catalogue.level_counts()
         )
     except DataError:
-        _refuse_repeated_pairs(table, user, item)
+        _refuse_repeated_cells(table, cells.row, cells.column)
         raise
-    return Ratings(observations, users, items, scales, common)
+    return Ratings.of(catalogue, observations)
 
 
-def encode(ratings: Ratings, data: Any, *, columns: Sequence[str] = COLUMNS) -> Cells:
+def encode(known: Catalogue, data: Any, *, columns: Sequence[str] = COLUMNS) -> Cells:
     """Read further ratings (validation, test) on known ids and scales.
 
     Parameters
     ----------
-    ratings : Ratings
+    known : Catalogue or Ratings
         What was read first.
     data, columns
         As in `read_ratings`; there may be no rating at all.
@@ -224,32 +187,30 @@ def encode(ratings: Ratings, data: Any, *, columns: Sequence[str] = COLUMNS) -> 
     >>> more.row.tolist(), more.column.tolist(), more.level.tolist()
     ([1, -1], [0, 1], [1, 0])
     """
-    return encode_triples(ratings, as_triples(data, columns))
+    return encode_triples(known, as_triples(data, columns))
 
 
-def encode_triples(ratings: Ratings, table: Triples) -> Cells:
+def encode_triples(known: Catalogue, table: Triples) -> Cells:
     """What `encode` does, once it has found the three columns."""
-    (user, item, level), _, _ = _numbered_on(ratings, table)
-    user[user >= ratings.n_users] = -1
-    item[item >= ratings.n_items] = -1
-    return Cells(user, item, level)
+    cells, _, _ = _numbered_on(known, table)
+    cells.row[cells.row >= known.n_users] = -1
+    cells.column[cells.column >= known.n_items] = -1
+    return cells
 
 
-def _numbered_on(ratings: Ratings, table: Triples) -> tuple[Cells, Ids, Ids]:
+def _numbered_on(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
     """Ratings with unknown ids numbered on after the known ones, and the new users and items."""
     if not len(table):
         none = np.empty(0, dtype=np.int32)
-        new_users, new_items = (Ids(ids.labels[:0]) for ids in (ratings.users, ratings.items))
+        new_users, new_items = (Ids(ids.labels[:0]) for ids in (known.users, known.items))
         return Cells(none, none, none.astype(np.int8)), new_users, new_items
-    user, new_users = find(table.user, ratings.users, "user", table.place)
-    item, new_items = find(table.item, ratings.items, "item", table.place)
-    _refuse_repeated_pairs(table, user, item)
-    known_item = np.where(item < ratings.n_items, item, np.int32(-1)) if len(new_items) else item
-    level = levels_of(table, read_values(table), known_item, ratings.scales, ratings.default_scale)
-    if table.is_sparse:  # where a level of -1 may be a stored zero
-        user, item, level = _without_gaps(user, item, level)
-        _warn_of_zeros(len(table) - len(level))
-    return Cells(user, item, level), new_users, new_items
+    user, new_users = find(table.user, known.users, "user", table.place)
+    item, new_items = find(table.item, known.items, "item", table.place)
+    _refuse_repeated_cells(table, user, item)
+    known_item = np.where(item < known.n_items, item, np.int32(-1)) if len(new_items) else item
+    cells = Cells(user, item, levels_of(table, read_values(table), known_item, known))
+    # In a sparse matrix a level of -1 may be a stored zero.
+    return _without_gaps(cells) if table.is_sparse else cells, new_users, new_items
 
 
 # ---- reading containers -----------------------------------------------------------------------
@@ -531,36 +492,21 @@ def _number_labels(found: list[Any]) -> tuple[Label, ...]:
     return tuple(sorted({float(value) for value in found}))
 
 
-def one_or_many(
-    common: Scale | None, own: dict[int, Scale], n_items: int
-) -> Scale | tuple[Scale, ...]:
-    """One scale for all items, or one for each if some have their own."""
+def catalogue_of(users: Ids, items: Ids, common: Scale | None, own: dict[int, Scale]) -> Catalogue:
+    """Users and items with one scale for all items, or one for each if some have their own."""
     if not own:
         assert common is not None
-        return common
-    scales = tuple(own.get(j, common) for j in range(n_items))
-    return scales  # type: ignore[return-value]  # without a common scale, each has its own
-
-
-def _distinct_scales(scales: Sequence[Scale]) -> tuple[list[Scale], np.ndarray]:
-    """The different scales, and which of them each item has."""
-    known: dict[Scale, int] = {}
-    of_item = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int32)
-    return list(known), of_item
+        return Catalogue(users, items, common, common)
+    scales: Any = tuple(own.get(j, common) for j in range(len(items)))
+    return Catalogue(users, items, scales, common)
 
 
 # ---- levels -----------------------------------------------------------------------------------
 
 
-def levels_of(
-    table: Triples,
-    values: Values,
-    item: np.ndarray,
-    scales: Scale | tuple[Scale, ...],
-    default: Scale | None,
-) -> np.ndarray:
+def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue) -> np.ndarray:
     """Level of each rating; an item of -1 is unknown, a level of -1 no rating or no scale."""
-    level_of, scale_of = _level_table(values.distinct, scales, default)
+    level_of, scale_of = _level_table(values.distinct, known)
     if table.is_sparse:  # there an off-scale zero is not a rating
         zero = [value == 0 for value in values.distinct]
         level_of[:, zero] = np.maximum(level_of[:, zero], _NO_LEVEL)
@@ -570,38 +516,28 @@ def levels_of(
         level[block] = level_of[which, values.code[block]]
         if level[block].min() == _OFF_SCALE:
             row = block.start + int((level[block] == _OFF_SCALE).argmax())
-            raise _off_scale(table, row, _scale_at(scales, default, int(item[row])), scales)
+            raise _off_scale(table, row, known, int(item[row]))
     return level
 
 
-def _level_table(
-    distinct: list[Any], scales: Scale | tuple[Scale, ...], default: Scale | None
-) -> tuple[np.ndarray, np.ndarray | None]:
+def _level_table(distinct: list[Any], known: Catalogue) -> tuple[np.ndarray, np.ndarray | None]:
     """Level of each distinct rating (columns) on each scale (rows), and the row of each item."""
-    scale_of = None
-    if isinstance(scales, Scale):
-        rows = [_levels_of_values(scales, distinct)]
-        most = scales.n_levels
-    else:
-        different, scale_of = _distinct_scales(scales)
-        rows = [_levels_of_values(scale, distinct) for scale in different]
-        most = max(scale.n_levels for scale in different)
-        # One row more, so that an item of -1 finds the default, if there is one.
-        scale_of = np.append(scale_of, np.int32(len(different)))
-        nowhere = np.full(len(distinct), _NO_LEVEL, dtype=np.int16)
-        rows.append(nowhere if default is None else _levels_of_values(default, distinct))
-        most = max(most, 0 if default is None else default.n_levels)
-    width = np.int8 if most <= np.iinfo(np.int8).max else np.int16
-    return np.stack(rows).astype(width), scale_of
+    scales, scale_of = known.distinct()
+    rows = [_levels_of_values(scale, distinct) for scale in scales]
+    if isinstance(known.scales, Scale):
+        return np.stack(rows).astype(_width(scales)), None
+    # One row more, so that an item of -1 finds the default, if there is one.
+    scale_of = np.append(scale_of, len(scales))
+    if known.default_scale is None:
+        rows.append(np.full(len(distinct), _NO_LEVEL, dtype=np.int16))
+        return np.stack(rows).astype(_width(scales)), scale_of
+    rows.append(_levels_of_values(known.default_scale, distinct))
+    return np.stack(rows).astype(_width([*scales, known.default_scale])), scale_of
 
 
-def _scale_at(scales: Scale | tuple[Scale, ...], default: Scale | None, item: int) -> Scale:
-    if isinstance(scales, Scale):
-        return scales
-    if item >= 0:
-        return scales[item]
-    assert default is not None
-    return default
+def _width(scales: list[Scale]) -> type[np.signedinteger]:
+    most = max(scale.n_levels for scale in scales)
+    return np.int8 if most <= np.iinfo(np.int8).max else np.int16
 
 
 def _levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
@@ -618,41 +554,33 @@ def _level_of_value(scale: Scale, value: Any) -> int:
         return _OFF_SCALE
 
 
-def _off_scale(
-    table: Triples, row: int, scale: Scale, scales: Scale | tuple[Scale, ...]
-) -> DataError:
-    if isinstance(scales, Scale):
-        remedy = "scale=[...]"
-    else:
+def _off_scale(table: Triples, row: int, known: Catalogue, item: int) -> DataError:
+    scale, remedy = known.default_scale, "scale=[...]"
+    if not isinstance(known.scales, Scale):
+        scale = known.scales[item] if item >= 0 else known.default_scale
         remedy = f"item_scales={{{shown(table.item[row])}: [...]}}"
+    assert scale is not None
     return DataError(
         f"{table.place(row)}: the rating {shown(table.rating[row])} is not on the scale "
         f"{shorten(scale.labels)}; correct or drop it, or give the whole scale with {remedy}."
     )
 
 
-def _without_gaps(
-    user: np.ndarray, item: np.ndarray, level: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Only what has a level."""
-    if not len(level) or level.min() >= 0:
-        return user, item, level
-    kept = level >= 0
-    return user[kept], item[kept], level[kept]
-
-
-def _warn_of_zeros(n: int) -> None:
-    if not n:
-        return
+def _without_gaps(cells: Cells) -> Cells:
+    """Only what has a level; a warning counts the others, which are stored zeros."""
+    if not len(cells.level) or cells.level.min() >= 0:
+        return cells
+    kept = cells.level >= 0
     warnings.warn(
-        f"{n:,} stored zeros are taken as not rated; if they are ratings, give a scale with 0, "
-        "for example scale=[0, 1, 2, 3, 4, 5].",
+        f"{np.count_nonzero(~kept):,} stored zeros are taken as not rated; if they are ratings, "
+        "give a scale with 0, for example scale=[0, 1, 2, 3, 4, 5].",
         UserWarning,
         stacklevel=3,
     )
+    return Cells(*(part[kept] for part in cells))
 
 
-def _refuse_repeated_pairs(table: Triples, user: np.ndarray, item: np.ndarray) -> None:
+def _refuse_repeated_cells(table: Triples, user: np.ndarray, item: np.ndarray) -> None:
     pair = user.astype(np.int64) * (int(item.max()) + 1) + item
     repeated = pd.Series(pair).duplicated().to_numpy()
     if not repeated.any():
@@ -691,15 +619,15 @@ def extend(known: Ratings, data: Any) -> Ratings:
     """
     new, new_users, new_items = _numbered_on(known, as_triples(data, COLUMNS))
     _check_new(known, new, new_items)
-    old = known.observations
-    n_users = known.n_users + len(new_users)
-    added = [_scale_for_new(known)] * len(new_items)
-    scales = known.scales if isinstance(known.scales, Scale) else (*known.scales, *added)
-    n_levels = np.append(old.n_levels, [scale.n_levels for scale in added]).astype(np.int32)
-    new_part = Observations.from_triples(*new, n_users, n_levels.size, n_levels)
-    users = _joined(known.users, new_users)
-    items = _joined(known.items, new_items)
-    return Ratings(_merged(old, new_part), users, items, scales, known.default_scale)
+    old, common = known.observations, known.default_scale
+    scales = known.scales
+    if not isinstance(scales, Scale) and common is not None:
+        scales = (*scales, *([common] * len(new_items)))
+    wider = Catalogue(
+        _joined(known.users, new_users), _joined(known.items, new_items), scales, common
+    )
+    new_part = Observations.from_triples(*new, wider.n_users, wider.n_items, wider.level_counts())
+    return Ratings.of(wider, _merged(old, new_part))
 
 
 def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
@@ -734,10 +662,6 @@ def _check_length(known: Ratings, new_items: Ids) -> None:
             f"{shorten(common.labels)}, of which nothing has been learnt because no known item has "
             f"more than {longest} levels; fit() again with its ratings."
         )
-
-
-def _scale_for_new(known: Ratings) -> Any:
-    return known.scales if isinstance(known.scales, Scale) else known.default_scale
 
 
 def _joined(known: Ids, new: Ids) -> Ids:

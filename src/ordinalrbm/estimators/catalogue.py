@@ -1,19 +1,15 @@
-"""The users, items and scales that an estimator of ratings knows.
-
-Questions about ids become pairs of positions, distributions over levels become ratings, and all of
-it is written to model files and read from them.
-"""
+"""What all estimators of ratings do with their catalogue: ratings from it, and model files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from collections.abc import Callable
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.ids import Ids
-from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.points import Rule, point
@@ -24,122 +20,21 @@ RULES: tuple[str, ...] = get_args(Rule)
 Estimator = TypeVar("Estimator")
 
 
-class Catalogue(NamedTuple):
-    """Who and what is known, and on which scales; the fields are those of Ratings.
+def predicted_ratings(
+    known: Catalogue, distribution: np.ndarray, columns: np.ndarray, rule: Rule
+) -> np.ndarray:
+    """One rating per distribution over the levels of an item: a number, or labels.
 
     Examples
     --------
     >>> ids = Ids(np.array([10, 20]))
-    >>> catalogue = Catalogue(ids, ids, Scale((1, 2, 3)), Scale((1, 2, 3)))
-    >>> catalogue.pairs(20, [10, 30]).column.tolist()
-    [0, -1]
-    >>> catalogue.ratings(np.array([[0.5, 0.1, 0.4]]), np.array([0]), "median").tolist()
+    >>> known = Catalogue(ids, ids, Scale((1, 2, 3)), Scale((1, 2, 3)))
+    >>> predicted_ratings(known, np.array([[0.5, 0.1, 0.4]]), np.array([0]), "median").tolist()
     [1]
     """
-
-    users: Ids
-    items: Ids
-    scales: Scale | tuple[Scale, ...]
-    default_scale: Scale | None
-
-    def item_scales(self) -> list[Scale]:
-        """The scale of each item."""
-        one = self.scales
-        return [one] * len(self.items) if isinstance(one, Scale) else list(one)
-
-    def distinct(self) -> tuple[list[Scale], np.ndarray]:
-        """The different scales, and which of them each item is on; at once where there is one."""
-        if isinstance(self.scales, Scale):
-            return [self.scales], np.zeros(len(self.items), dtype=np.int64)
-        return _distinct(list(self.scales))
-
-    def cold_start_scale(self) -> Scale:
-        """The scale that ratings of an unknown item would be on.
-
-        Of a scale that is longer than any item's, nothing could be learnt.
-        """
-        longest = max(self.distinct()[0], key=lambda scale: scale.n_levels)
-        common = self.default_scale
-        return longest if common is None or common.n_levels > longest.n_levels else common
-
-    def level_counts(self, has_cold_start: bool = False) -> np.ndarray:
-        """(items,) number of levels of each item and, at the end, of the unknown one if wanted."""
-        distinct, of_item = self.distinct()
-        counts = np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
-        return np.append(counts, np.int32(self.cold_start_scale().n_levels))[
-            : counts.size + has_cold_start
-        ]
-
-    def lookup(self, labels: Any, what: Literal["user", "item"] | str) -> np.ndarray:
-        """Positions of a single id or of many, −1 for the unknown."""
-        ids = self.users if what == "user" else self.items
-        return ids.lookup(as_list(labels), what)
-
-    def pairs(self, users: Any, items: Any) -> Cells:
-        """Positions of users and items, pair by pair; a single id stands for all."""
-        row, column = self.lookup(users, "user"), self.lookup(items, "item")
-        if is_single(users):
-            row = np.repeat(row, column.size)
-        elif is_single(items):
-            column = np.repeat(column, row.size)
-        if row.size != column.size:
-            raise DataError(
-                f"There are {row.size} users and {column.size} items; give as many of each, pair "
-                "by pair, or a single id."
-            )
-        return Cells(row, column, np.zeros(row.size, dtype=np.int8))
-
-    def ratings(self, distribution: np.ndarray, columns: np.ndarray, rule: Rule) -> np.ndarray:
-        """One rating per distribution over the levels of an item: a number, or labels."""
-        on = self._scales_of(columns)
-        if rule == "mean":
-            return _expected(distribution, on)
-        return _labels(point(distribution, rule), on)
-
-    def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
-        """The different scales, and which of them each item is on."""
-        if isinstance(self.scales, Scale):
-            return [self.scales], np.zeros(columns.size, dtype=np.intp)
-        distinct, of_item = _distinct([*self.item_scales(), self.cold_start_scale()])
-        return distinct, of_item[columns]  # an unknown item, at −1, finds the last
-
-
-def is_single(labels: Any) -> bool:
-    """Whether this is one id rather than a list of them."""
-    return isinstance(labels, str | bytes | Set | Mapping) or not np.iterable(labels)
-
-
-def as_list(labels: Any) -> Any:
-    """A single id as a list of one."""
-    return [labels] if is_single(labels) else labels
-
-
-def _distinct(scales: list[Scale]) -> tuple[list[Scale], np.ndarray]:
-    """The different scales, and which of them each is."""
-    known: dict[Scale, int] = {}
-    which = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int64)
-    return list(known), which
-
-
-def _expected(distribution: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
-    distinct, which = on
-    expected = np.empty(which.size)
-    for k, scale in enumerate(distinct):
-        chosen = which == k
-        expected[chosen] = distribution[chosen, : scale.n_levels] @ scale.values
-    return expected
-
-
-def _labels(levels: np.ndarray, on: tuple[list[Scale], np.ndarray]) -> np.ndarray:
-    distinct, which = on
-    if len(distinct) == 1:
-        return distinct[0].decode(levels)
-    numeric = all(scale.is_numeric for scale in distinct)
-    labels = np.empty(which.size, dtype=np.float64 if numeric else object)
-    for k, scale in enumerate(distinct):
-        chosen = which == k
-        labels[chosen] = scale.decode(np.minimum(levels[chosen], scale.n_levels - 1))
-    return labels
+    if rule == "mean":
+        return known.expected(distribution, columns)
+    return known.decode(point(distribution, rule), columns)
 
 
 # Files
@@ -158,7 +53,7 @@ def written(
         arrays[f"history.{column}"] = estimator.history_[column].to_numpy()
     default = catalogue.default_scale
     header = {
-        "parameters": _plain_parameters(estimator, catalogue),
+        "parameters": plain_parameters(estimator, catalogue),
         "item_scales": _plain_item_scales(estimator, catalogue),
         "scales": [scale.to_json() for scale in distinct],
         "one_scale": isinstance(catalogue.scales, Scale),
@@ -213,14 +108,15 @@ def _read_catalogue(stored: Stored) -> Catalogue:
     )
 
 
-def _plain_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
+def plain_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
     """Parameters as JSON can hold them; a generator cannot be."""
-    plain = {name: plain_number(value) for name, value in estimator.get_params().items()}
+    plain = {name: plain_number(value) for name, value in estimator.get_params(deep=False).items()}
     seed, default = plain["random_state"], catalogue.default_scale
     plain["random_state"] = seed if isinstance(seed, int) else None
     given = estimator.scale is not None and default is not None
     plain["scale"] = default.to_json() if given and default else None
     plain["item_scales"] = None  # JSON has no dictionaries from numbers
+    plain.pop("models", None)  # those of an ensemble are described by themselves
     plain.pop("device", None)  # a model may be used on another machine than it was learnt on
     return plain
 
@@ -229,9 +125,8 @@ def _plain_item_scales(estimator: Any, catalogue: Catalogue) -> list[Any] | None
     if not estimator.item_scales:
         return None
     labels = list(estimator.item_scales)
-    scales = catalogue.item_scales()
     positions = catalogue.lookup(labels, "item")
     return [
-        [plain_number(label), scales[j].to_json()]
+        [plain_number(label), catalogue.scale_of(j).to_json()]
         for label, j in zip(labels, positions, strict=True)
     ]

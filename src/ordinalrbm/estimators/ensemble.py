@@ -17,6 +17,7 @@ from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import plain_parameters
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import check_parameters
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import TrainingData, prepare
@@ -206,7 +207,7 @@ class RatingEnsemble(RatingModel):
             "members": [
                 {
                     "kind": estimator._kind,
-                    "parameters": plain_parameters(estimator, self._catalogue),
+                    "parameters": plain_parameters(estimator, self.ratings_),
                     "n_models": len(estimator.models_),
                     "best_epoch": int(estimator.best_epoch_),
                 }
@@ -223,7 +224,7 @@ class RatingEnsemble(RatingModel):
             kind = estimator_class(own.entry("kind", str))
             if not issubclass(kind, RatingModel) or kind is RatingEnsemble:
                 raise DataError(f"its header has {kind.__name__} as a part of an ensemble")
-            estimator = own.estimator(kind)
+            estimator = own.estimator(kind, check_parameters)
             estimator.about_, estimator.best_epoch_ = {}, own.whole("best_epoch", 0)
             of_member = self.history_[self.history_["model"] == number]
             estimator.history_ = of_member.drop(columns="model").reset_index(drop=True)

@@ -254,7 +254,7 @@ class GaussianMF(_FactorModel):
         self._values = values if ascending else np.arange(1.0, values.size + 1.0)
 
     def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
-        values, labels = self.model_.values, self._catalogue.cold_start_scale().values
+        values, labels = self.model_.values, self.ratings_.cold_start_scale().values
         if rule != "mean" or not values.size:
             return super()._point(cells, rule)
         with threads(self.n_jobs):

@@ -20,7 +20,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import ratings_part
-from ordinalrbm.estimators.catalogue import RULES, restored, written
+from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_device,
@@ -206,7 +206,7 @@ class RatingModel(BaseEstimator):
                 ratings, scale=self.scale, item_scales=self.item_scales,
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
-            self._read_scales(known.catalogue)
+            self._read_scales(known)
             given = ratings_part.read_validation(known, validation, among)
             among.together(lambda: self._check_memory(known.observations))
             seed = seed_from(self.random_state, known=checkpoints.seed)
@@ -227,7 +227,7 @@ class RatingModel(BaseEstimator):
         return prepare(known, given, fraction, seed, among, shuffle=self._shuffles)
 
     def _identity(self, known: Ratings, given: Cells | None, seed: int) -> Identity:
-        scales = known.catalogue.scales
+        scales = known.scales
         distinct = [scales] if isinstance(scales, Scale) else scales
         held_out = () if given is None else tuple(given)
         return identity_of(
@@ -253,7 +253,7 @@ class RatingModel(BaseEstimator):
 
     def _set_ratings(self, known: Ratings) -> None:
         self.ratings_, self.model_ = known, self.models_[-1]
-        self.users_, self.items_, self.scales_, _ = known.catalogue
+        self.users_, self.items_, self.scales_ = known.users, known.items, known.scales
 
     # ---- predictions ----------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class RatingModel(BaseEstimator):
         [1.0, 1.0, 1.0]
         """
         check_is_fitted(self, "models_")
-        return self._distribution(self._catalogue.cells(users, items))
+        return self._distribution(self.ratings_.cells(users, items))
 
     def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
         """One predicted rating per pair.
@@ -307,10 +307,10 @@ class RatingModel(BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_choice("rule", rule, RULES)
-        return self._point(self._catalogue.cells(users, items), rule)
+        return self._point(self.ratings_.cells(users, items), rule)
 
     def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
-        return self._catalogue.ratings(self._distribution(cells), cells.column, rule)
+        return predicted_ratings(self.ratings_, self._distribution(cells), cells.column, rule)
 
     def recommend(
         self,
@@ -353,10 +353,10 @@ class RatingModel(BaseEstimator):
         check_whole("n", n, 1)
         check_choice("score", score, ("mean", "top"))
         everyone = isinstance(users, str) and users == "all"
-        rows = np.arange(len(self.users_)) if everyone else self._catalogue.lookup(users, "user")
+        rows = np.arange(len(self.users_)) if everyone else self.ratings_.lookup(users, "user")
         labels = self.users_.labels if everyone else as_list(users)
         seen = self.ratings_.observations if exclude_seen else None
-        worth = self._catalogue.worth(score)
+        worth = self._worth(score)
         if self._is_on_gpu():
             best = self._on_gpu().best_items(rows, n, worth, seen)
         else:
@@ -371,6 +371,19 @@ class RatingModel(BaseEstimator):
                 "score": best.score,
             }
         )
+
+    def _worth(self, score: str) -> np.ndarray:
+        """(items, L): what each level of an item counts."""
+        scales, of_item = self.ratings_.distinct()
+        worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
+        for k, scale in enumerate(scales):
+            values = scale.values
+            if score == "top":
+                values = np.arange(scale.n_levels) == scale.n_levels - 1
+            elif not isinstance(self.scales_, Scale):
+                values = (values - values[0]) / ((values[-1] - values[0]) or 1.0)
+            worth[k, : scale.n_levels] = values
+        return worth[of_item]
 
     # ---- new users and items --------------------------------------------------------------------
 
@@ -451,7 +464,7 @@ class RatingModel(BaseEstimator):
         items, levels = self.ratings_.observations.row(row)
         others = items != column
         items, levels = items[others], levels[others]
-        worth = self._catalogue.scale_of(column).values
+        worth = self.ratings_.scale_of(column).values
         with threads(self.n_jobs):
             found = [
                 rating_effects(model, row, column, items, levels, worth) for model in self.models_
@@ -462,7 +475,7 @@ class RatingModel(BaseEstimator):
         ratings = pd.DataFrame(
             {
                 "item": self.items_.take(items[first]),
-                "rating": self._catalogue.decode(levels[first], items[first]),
+                "rating": self.ratings_.decode(levels[first], items[first]),
                 "effect": effect[first],
             }
         )
@@ -470,7 +483,7 @@ class RatingModel(BaseEstimator):
         return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
 
     def _known(self, label: Any, what: str) -> int:
-        position = self._catalogue.lookup([label], what)[0]
+        position = self.ratings_.lookup([label], what)[0]
         if position < 0:
             raise DataError(
                 f"The {what} {label!r} is not known, so there is nothing to explain; give one of "
@@ -501,7 +514,7 @@ class RatingModel(BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_parameters(self)
-        arrays, header = written(self, self._catalogue)
+        arrays, header = written(self, self.ratings_)
         seen = self.ratings_.observations
         arrays |= {f"seen.{part}": getattr(seen, part) for part in _SEEN}
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
@@ -518,17 +531,13 @@ class RatingModel(BaseEstimator):
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:
             raise DataError("the shares of its models do not add up to one")
         seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
-        estimator._set_ratings(Ratings(seen, catalogue))
+        estimator._set_ratings(Ratings.of(catalogue, seen))
         return estimator
 
     # ---- inside ---------------------------------------------------------------------------------
 
-    @property
-    def _catalogue(self) -> Catalogue:
-        return self.ratings_.catalogue
-
     def _distribution(self, cells: Cells) -> np.ndarray:
-        width = max(scale.n_levels for scale in self._catalogue.distinct()[0])
+        width = max(scale.n_levels for scale in self.ratings_.distinct()[0])
         if not cells.row.size:
             return np.zeros((0, width))
         some_unknown = min(cells.row.min(), cells.column.min()) < 0
@@ -559,5 +568,5 @@ class RatingModel(BaseEstimator):
 
     def _open_models(self) -> list[Any]:
         """The models with an unknown user and item at the end, on the scale of unknown items."""
-        n_levels = self._catalogue.cold_start_scale().n_levels
+        n_levels = self.ratings_.cold_start_scale().n_levels
         return [cold_start_on(with_cold_start(model), n_levels) for model in self.models_]

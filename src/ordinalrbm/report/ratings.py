@@ -304,7 +304,7 @@ def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
     if user is None:
         counts = np.diff(known.observations.row_start)
         user = known.users.labels[np.argsort(counts, kind="stable")[counts.size // 2]]
-    elif known.user_positions([user])[0] < 0:
+    elif known.lookup(user, "user")[0] < 0:
         raise DataError(
             f"There is no user {user!r} to explain; choose one who has rated something."
         )
@@ -340,7 +340,7 @@ def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
 
 def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
     """What a user has rated, the best first."""
-    items, levels = known.observations.row(int(known.user_positions([user])[0]))
+    items, levels = known.observations.row(int(known.lookup(user, "user")[0]))
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
     return [
@@ -353,7 +353,7 @@ def _label(rating: Any) -> str:
 
 
 def _recommended(model: MatrixCumulativeRBM, user: Any, best: pd.DataFrame) -> Table:
-    scales = [model.ratings_.scale_of(i) for i in model.ratings_.item_positions(best["item"])]
+    scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
     shares = model.predict_proba([user] * len(best), best["item"].to_numpy())
     # A pair is told: the most likely rating, and how likely at least that one is.
     rows = []

@@ -29,10 +29,11 @@ CHECKPOINT = "checkpoint"
 # estimators in turn write files.
 _KINDS = {
     "vector": ("ordinalrbm.estimators.survey", "CumulativeRBM"),
-    "matrix": ("ordinalrbm.estimators.ratings", "MatrixCumulativeRBM"),
-    "gaussian_mf": ("ordinalrbm.estimators.baselines", "GaussianMF"),
-    "ordinal_mf": ("ordinalrbm.estimators.baselines", "OrdinalMF"),
-    "multinomial_rbm": ("ordinalrbm.estimators.baselines", "MultinomialRBM"),
+    "matrix_crbm": ("ordinalrbm.estimators.matrix", "MatrixCumulativeRBM"),
+    "ordinal_mf": ("ordinalrbm.estimators.ordinal_mf", "OrdinalMF"),
+    "gaussian_mf": ("ordinalrbm.estimators.ordinal_mf", "GaussianMF"),
+    "multinomial_rbm": ("ordinalrbm.estimators.multinomial", "MultinomialRBM"),
+    "ensemble": ("ordinalrbm.estimators.ensemble", "RatingEnsemble"),
 }
 
 
@@ -75,9 +76,16 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
 
 def _model(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
     """The estimator that these make, if they fit together."""
-    module, name = _KINDS[header["model"]]
     stored = Stored(arrays, header, is_newer=container.version(header)[1] > container.MINOR)
-    return getattr(importlib.import_module(module), name)._from_file(stored)
+    return estimator_class(header["model"])._from_file(stored)
+
+
+def estimator_class(kind: str) -> Any:
+    """The estimator behind a kind of file."""
+    if kind not in _KINDS:
+        raise DataError(f"it has a part of the unknown kind {kind!r:.80}")
+    module, name = _KINDS[kind]
+    return getattr(importlib.import_module(module), name)
 
 
 def _shortened(error: Exception) -> str:

@@ -52,6 +52,12 @@ class Stored:
             self._arrays, self._header, self._prefix + prefix, is_newer=self._is_newer
         )  # fmt: skip
 
+    def member(self, header: Any, prefix: str) -> Stored:
+        """A part of the model with a header of its own."""
+        if not isinstance(header, dict):
+            raise DataError(f"its header has {header!r:.80} as a part of the model")
+        return Stored(self._arrays, header, self._prefix + prefix, is_newer=self._is_newer)
+
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._arrays
 
