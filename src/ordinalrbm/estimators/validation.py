@@ -44,7 +44,7 @@ _BASELINE_WHOLE = {
 _BASELINE_REAL = {
     "bias_precision": True,
     "factor_precision": True,
-    "width_precision": True,
+    "gap_precision": True,
     "learning_rate": True,
     "weight_decay": False,
     "bias_decay": False,
@@ -59,6 +59,13 @@ _CHOICES = {
 
 
 def check_parameters(estimator: Any) -> None:
+    """Temporary."""
+    {"CumulativeRBM": _check_survey, "MatrixCumulativeRBM": check_matrix_parameters}.get(
+        type(estimator).__name__, check_baseline_parameters
+    )(estimator)
+
+
+def _check_survey(estimator: Any) -> None:
     """Refuse settings that make no sense, before any work is done."""
     for name, (low, high) in _WHOLE.items():
         check_whole(name, getattr(estimator, name), low, high)
@@ -75,7 +82,6 @@ def check_matrix_parameters(estimator: Any) -> None:
         check_whole(name, getattr(estimator, name), low, high)
     if estimator.n_epochs is not None:
         check_whole("n_epochs", estimator.n_epochs, 1)
-    check_choice("factors", estimator.factors, ("continuous", "binary", "mixed"))
     check_choice("free_phase", estimator.free_phase, _CHOICES["free_phase"])
     _check_real("memory", estimator.memory, 0.0, 1.0)
     if estimator.weight_decay is not None:
@@ -93,9 +99,10 @@ def check_device(device: Any) -> None:
 
 def check_baseline_parameters(estimator: Any) -> None:
     """The same for the baselines, each of which has some of these settings."""
-    given = estimator.get_params()
-    if given.get("factor_precision", 0.0) is None:  # which leaves it to the model
-        del given["factor_precision"]
+    given = estimator.get_params(deep=False)
+    for name in ("factor_precision", "n_epochs"):
+        if given.get(name, 0.0) is None:  # which leaves it to the model
+            del given[name]
     for name, (low, high) in _BASELINE_WHOLE.items():
         if name in given:
             check_whole(name, given[name], low, high)

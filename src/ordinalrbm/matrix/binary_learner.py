@@ -24,10 +24,21 @@ from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, start
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.state import LazyState, State, began, counter, flatten, flatten_history, packed, unflatten, unflatten_history, unpack_into
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
+from ordinalrbm.training.state import (
+    LazyState,
+    State,
+    began,
+    counter,
+    flatten,
+    flatten_history,
+    packed,
+    unflatten,
+    unflatten_history,
+    unpack_into,
+)
 from ordinalrbm.vector.chains import FreePhase
 
 # AdaGrad's sums begin here: an answer or two must not take a full step.

@@ -10,7 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import backend_for
@@ -27,9 +27,16 @@ from ordinalrbm.matrix.gaussian import (
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.storage.reader import Stored, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.state import State, began, flatten, flatten_history, unflatten, unflatten_history
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import EarlyStopping
+from ordinalrbm.training.state import (
+    State,
+    began,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
+)
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
@@ -54,7 +61,7 @@ class GaussianSettings:
     seed: int
     device: str
     verbose: bool
-    values: np.ndarray = NO_VALUES
+    values: np.ndarray
 
 
 class Record(NamedTuple):

@@ -28,10 +28,19 @@ from ordinalrbm.matrix.multinomial import (
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.state import LazyState, State, began, counter, flatten, flatten_history, unflatten, unflatten_history
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import MOST_OFTEN, EarlyStopping, Schedule
+from ordinalrbm.training.state import (
+    LazyState,
+    State,
+    began,
+    counter,
+    flatten,
+    flatten_history,
+    unflatten,
+    unflatten_history,
+)
 
 f32 = np.float32
 _HALF, _ONE = f32(0.5), f32(1.0)
