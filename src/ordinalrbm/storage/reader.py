@@ -1,4 +1,4 @@
-"""What a model file holds, handed out part by part and checked on the way.
+"""What a model file holds, read part by part and checked on the way.
 
 Checksums tell damage, but anybody can compute them. Kernels read arrays without looking at bounds,
 so each array must have the type, shape and range that they rely on before they see it.
@@ -48,9 +48,8 @@ class Stored:
 
     def under(self, prefix: str) -> Stored:
         """The arrays whose names go on with this."""
-        return Stored(
-            self._arrays, self._header, self._prefix + prefix, is_newer=self._is_newer
-        )  # fmt: skip
+        inside = self._prefix + prefix
+        return Stored(self._arrays, self._header, inside, is_newer=self._is_newer)
 
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._arrays
@@ -121,7 +120,7 @@ class Stored:
         return float(value)
 
     def choice(self, name: str, choices: Sequence[str]) -> Any:
-        """The same where it is a word."""
+        """One of the model's settings that is one of a few words."""
         value = self._number(name)
         if value not in list(choices):
             raise DataError(f"its header has {value!r:.40} as '{name}'")
@@ -137,9 +136,7 @@ class Stored:
         """Whatever somebody noted about the model."""
         return self.entry("about", dict) if "about" in self._header else {}
 
-    def estimator(
-        self, kind: Callable[..., Estimator], check: Callable[[Any], None]
-    ) -> Estimator:  # fmt: skip
+    def estimator(self, kind: Callable[..., Estimator], check: Callable[[Any], None]) -> Estimator:
         """An estimator with the settings in the header, which ``check`` looks at."""
         given = self.entry("parameters", dict)
         known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]
