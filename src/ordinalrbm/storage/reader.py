@@ -47,7 +47,7 @@ class Stored:
         self._is_newer = is_newer
 
     def under(self, prefix: str) -> Stored:
-        """The arrays whose names go on with this."""
+        """The arrays whose names begin so, with the same header."""
         inside = self._prefix + prefix
         return Stored(self._arrays, self._header, inside, is_newer=self._is_newer)
 
@@ -104,6 +104,10 @@ class Stored:
         if type(value) not in [type(None) if kind is None else kind for kind in kinds]:
             raise DataError(f"its header has a {type(value).__name__} as '{name}'")
         return value
+
+    def inside(self, name: str) -> Stored:
+        """The entries within one of the header."""
+        return Stored({}, self.entry(name, dict))
 
     def whole(self, name: str, low: int, high: int | None = None) -> int:
         """An entry of the header that is a whole number in a range."""
