@@ -4,7 +4,6 @@ ORDINALRBM_LONG=1 runs ten times as many.
 """
 
 import gzip
-import json
 import multiprocessing
 import os
 import re
@@ -276,16 +275,6 @@ def test_strange_json(text, inner, elsewhere, tmp_path):
     refusal, memory = elsewhere.submit(attempt, path).result(timeout=60)
     assert_is_a_sentence(refusal, path)
     assert memory < MOST_MEMORY
-
-
-def test_a_name_that_stands_twice(tmp_path):
-    content = file_of("vector").read_bytes()
-    front, data = parts(content)
-    text = json.dumps(front, separators=(",", ":"))
-    text = text[:-1] + ',"weights":' + json.dumps(front["weights"]) + "}"
-    path = tmp_path / "twice.orbm"
-    path.write_bytes(len(text).to_bytes(8, "little") + text.encode() + data)
-    assert "twice" in refused(path)
 
 
 def test_a_scale_with_a_label_twice_among_thousands(tmp_path):

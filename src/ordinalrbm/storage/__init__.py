@@ -1,1 +1,1 @@
-"""Files: bytes, checked contents, nothing half-written."""
+"""Model files: whole or not at all, every bit and every number checked."""

@@ -1,4 +1,4 @@
-"""What a model file holds, handed out part by part and checked on the way.
+"""What a model file holds, read part by part and checked on the way.
 
 Checksums tell damage, but anybody can compute them. Kernels read arrays without looking at bounds,
 so each array must have the type, shape and range that they rely on before they see it.
@@ -47,10 +47,9 @@ class Stored:
         self._is_newer = is_newer
 
     def under(self, prefix: str) -> Stored:
-        """The arrays whose names go on with this."""
-        return Stored(
-            self._arrays, self._header, self._prefix + prefix, is_newer=self._is_newer
-        )  # fmt: skip
+        """The arrays whose names begin so, with the same header."""
+        inside = self._prefix + prefix
+        return Stored(self._arrays, self._header, inside, is_newer=self._is_newer)
 
     def member(self, header: Any, prefix: str) -> Stored:
         """A part of the model with a header of its own."""
@@ -112,6 +111,10 @@ class Stored:
             raise DataError(f"its header has a {type(value).__name__} as '{name}'")
         return value
 
+    def inside(self, name: str) -> Stored:
+        """The entries within one of the header."""
+        return Stored({}, self.entry(name, dict))
+
     def whole(self, name: str, low: int, high: int | None = None) -> int:
         """An entry of the header that is a whole number in a range."""
         value = self.entry(name, int)
@@ -127,7 +130,7 @@ class Stored:
         return float(value)
 
     def choice(self, name: str, choices: Sequence[str]) -> Any:
-        """The same where it is a word."""
+        """One of the model's settings that is one of a few words."""
         value = self._number(name)
         if value not in list(choices):
             raise DataError(f"its header has {value!r:.40} as '{name}'")
@@ -143,9 +146,7 @@ class Stored:
         """Whatever somebody noted about the model."""
         return self.entry("about", dict) if "about" in self._header else {}
 
-    def estimator(
-        self, kind: Callable[..., Estimator], check: Callable[[Any], None]
-    ) -> Estimator:  # fmt: skip
+    def estimator(self, kind: Callable[..., Estimator], check: Callable[[Any], None]) -> Estimator:
         """An estimator with the settings in the header, which ``check`` looks at."""
         given = self.entry("parameters", dict)
         known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]

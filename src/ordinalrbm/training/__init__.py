@@ -1,1 +1,1 @@
-"""From answers to parameters: chains, updates, the loop."""
+"""What all learners share: the loop, early stopping, divergence, checkpoints."""

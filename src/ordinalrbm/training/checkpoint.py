@@ -25,6 +25,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_place, lock_folder
+from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.identity import Identity
 from ordinalrbm.training.state import State
 
@@ -84,23 +85,14 @@ class About(NamedTuple):
     @classmethod
     def of(cls, header: Mapping[str, Any]) -> About:
         """What stands in the header of a file, if that is how we write it."""
-        said = _expect(header, model_file.CHECKPOINT, dict)
-        identity = _expect(said, "identity", dict)
+        said = Stored({}, header).inside(model_file.CHECKPOINT)
+        identity = said.inside("identity")
         for name, kind in (("release", str), ("estimator", str), ("counts", dict)):
-            _expect(identity, name, kind)
-        _expect(identity, "digests", dict)
-        seed = _expect(_expect(identity, "settings", dict), "seed", int)
-        if not 0 <= seed < 2**31:
-            raise ValueError(f"it has {seed!r:.40} as its seed")
-        part, epoch = _expect(said, "part", str), _expect(said, "epoch", int)
-        return cls(part, epoch, _expect(said, "finished", bool), identity)
-
-
-def _expect(inside: Any, name: str, kind: type) -> Any:
-    value = inside.get(name) if isinstance(inside, Mapping) else None
-    if type(value) is not kind:
-        raise ValueError(f"it says nothing sensible as its '{name}'")
-    return value
+            identity.entry(name, kind)
+        identity.entry("digests", dict)
+        identity.inside("settings").whole("seed", 0, 2**31 - 1)
+        part, epoch = said.entry("part", str), said.whole("epoch", 0)
+        return cls(part, epoch, said.entry("finished", bool), said.entry("identity", dict))
 
 
 class _Found(NamedTuple):

@@ -70,22 +70,25 @@ def refuse_nonsense(found: np.ndarray, usual: np.ndarray, weight: np.ndarray | N
 
 
 def tell_of_divergence(schedule: Schedule, n_epochs: int, stacklevel: int = 5) -> None:
-    """Warn if learning had to go back; ``n_epochs`` have gone well, refused if there are none."""
+    """Warn if the learning rate had to be lowered.
+
+    ``n_epochs`` have gone well; NothingLearntError is raised if there are none.
+    """
     if not schedule.n_slowed:
         return
     diverged = f"Learning diverged with learning_rate={schedule.first_rate:g}"
     now = f"{schedule.learning_rate:g}"
     if not schedule.has_given_up:
-        told = f"{diverged} and went on with {now}; set learning_rate to {now} or less."
+        said = f"{diverged} and went on with {now}; set learning_rate to {now} or less."
     elif n_epochs:
-        told = (
+        said = (
             f"{diverged} and still with {now} after epoch {n_epochs}, where it has "
             "ended; the best model so far is kept, set learning_rate much lower."
         )
     else:
-        told = f"{diverged} and still with {now}; set learning_rate much lower."
-        raise NothingLearntError(told)
-    warnings.warn(told, ConvergenceWarning, stacklevel=stacklevel)
+        said = f"{diverged} and still with {now}; set learning_rate much lower."
+        raise NothingLearntError(said)
+    warnings.warn(said, ConvergenceWarning, stacklevel=stacklevel)
 
 
 def usual(
@@ -93,21 +96,21 @@ def usual(
 ) -> np.ndarray:
     """Log probability of answers by how often each was given to that question.
 
-    What a model must not be worse than, which starts there.
+    A model starts there, and must not become worse.
     """
     alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
     return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))
 
 
 def usual_rating(learnt: Observations, level: np.ndarray) -> np.ndarray:
-    """The same of a model that starts with all items alike: by how often each level was given."""
+    """Log probability of ratings by how often each level was given, to whatever item."""
     counts = np.bincount(learnt.level, minlength=int(learnt.n_levels.max()))
     nowhere = np.zeros(level.size, dtype=np.intp)
     return usual(counts[None], np.array([counts.size]), nowhere, level)
 
 
 def spread_of(values: np.ndarray, weight: np.ndarray) -> tuple[float, float, float]:
-    """Mean, standard deviation, and of how many equal ones the weights make the mean."""
+    """Weighted mean, standard deviation, and effective number of values."""
     mean = float(np.average(values, weights=weight))
     deviation = float(np.sqrt(np.average((values - mean) ** 2, weights=weight)))
     total = weight.sum(dtype=np.float64)

@@ -19,7 +19,7 @@ from ordinalrbm.training.state import State
 
 
 class Learner(Protocol):
-    """What is learnt epoch by epoch."""
+    """What the loop asks of a learner."""
 
     @property
     def history(self) -> Sequence[Any]:
