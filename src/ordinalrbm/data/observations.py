@@ -12,13 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.jit import compiled
 from ordinalrbm.storage.reader import Stored
+
+
+class Cells(NamedTuple):
+    """Cells of a matrix and, where it is known, their level; a position of -1 is unknown."""
+
+    row: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
