@@ -67,7 +67,9 @@ class FactorInWords:
         return self.text
 
 
-def factor_effects(estimator: Any, X: Any) -> pd.DataFrame:
+def factor_effects(
+    estimator: Any, X: Any = None, *, posterior: np.ndarray | None = None
+) -> pd.DataFrame:
     """How each factor changes the answer to each column, all other factors at their mean.
 
     The factor goes from off to on. With ``units_per_factor`` above 1, where nobody has all units
@@ -79,6 +81,8 @@ def factor_effects(estimator: Any, X: Any) -> pd.DataFrame:
     estimator : CumulativeRBM, fitted
     X : table
         The rows whose factors give the means and the percentiles.
+    posterior : (n, K) array, optional
+        Instead of X, what ``transform`` gives of rows that have answers.
 
     Returns
     -------
@@ -97,16 +101,17 @@ def factor_effects(estimator: Any, X: Any) -> pd.DataFrame:
     >>> bool(change[0] * change[1] < 0)  # whatever moves one column up moves the other down
     True
     """
-    return _effects(estimator, _posterior(estimator, X))
+    return _effects(estimator, _posterior(estimator, X, posterior))
 
 
 def describe_factors(
     estimator: Any,
-    X: Any,
+    X: Any = None,
     n_factors: int = 5,
     *,
     n_columns: int = 4,
     wording: Wording | None = None,
+    posterior: np.ndarray | None = None,
 ) -> list[FactorInWords]:
     """The most telling factors in words: which columns go up and down together.
 
@@ -117,7 +122,7 @@ def describe_factors(
     Parameters
     ----------
     estimator : CumulativeRBM, fitted
-    X : table
+    X, posterior
         See :func:`factor_effects`, which has all the numbers.
     n_factors : int, default=5
         How many factors to tell at most.
@@ -138,7 +143,7 @@ def describe_factors(
     >>> told[0].text.startswith("Factor 0, off to on (on for ")
     True
     """
-    posterior = _posterior(estimator, X)
+    posterior = _posterior(estimator, X, posterior)
     effects, share_on = _effects(estimator, posterior), posterior.mean(axis=0)
     wording = wording or Wording()
     scales = dict(zip(column_names(estimator), estimator.scales_, strict=True))
@@ -178,7 +183,7 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
 
 
 def level_probabilities(
-    estimator: Any, X: Any, factors: Sequence[int]
+    estimator: Any, factors: Sequence[int], X: Any = None, *, posterior: np.ndarray | None = None
 ) -> list[list[tuple[np.ndarray, np.ndarray]]]:
     """How likely each level of each column is before and after some factors change.
 
@@ -187,10 +192,10 @@ def level_probabilities(
     Parameters
     ----------
     estimator : CumulativeRBM, fitted
-    X : table
-        See :func:`factor_effects`.
     factors : sequence of int
         Which factors.
+    X, posterior
+        See :func:`factor_effects`.
 
     Returns
     -------
@@ -202,11 +207,11 @@ def level_probabilities(
     >>> import numpy as np, ordinalrbm as orbm
     >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
     >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> before, after = level_probabilities(model, X, [0])[0][1]
+    >>> before, after = level_probabilities(model, [0], X)[0][1]
     >>> before.shape, bool(abs(after.sum() - 1) < 1e-6)
     ((3,), True)
     """
-    posterior = _posterior(estimator, X)
+    posterior = _posterior(estimator, X, posterior)
     chosen, mean = list(factors), posterior.mean(axis=0)
     before, after = (
         _distributions(estimator.model_, _one_by_one(mean, value)[chosen], len(estimator.scales_))
@@ -230,14 +235,19 @@ class _Answers:
     top: np.ndarray
 
 
-def _posterior(estimator: Any, X: Any) -> np.ndarray:
+def _posterior(estimator: Any, X: Any, posterior: np.ndarray | None) -> np.ndarray:
     """Factor posteriors of the rows that have answers."""
     check_is_fitted(estimator, "model_")
-    observations = tables.encode(tables.as_table(X), estimator.scales_)
-    answered = np.diff(observations.row_start) > 0
-    if not answered.any():
+    if posterior is None:
+        table = tables.as_table(X)
+        answers = tables.Encoded(
+            tables.encode(table, estimator.scales_), estimator.scales_, table.names
+        )
+        answered = answers.observations.row_counts > 0
+        posterior = estimator.transform(answers)[answered]
+    if not len(posterior):
         raise DataError("No row of X has an answer; give the rows that the model was fitted on.")
-    return np.asarray(estimator.transform(X), dtype=np.float64)[answered]
+    return np.asarray(posterior, dtype=np.float64)
 
 
 def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:

@@ -623,15 +623,14 @@ def _float_grid(distinct: list[float]) -> tuple[float, ...]:
     for parts in range(1, most_steps + 1):
         if smallest_gap * (most_steps + 0.5) < span * parts:
             break
-        n_cutpoints = round(span / smallest_gap * parts)
-        step = span / n_cutpoints
+        n_steps = round(span / smallest_gap * parts)
+        step = span / n_steps
         tolerance = min(_GRID_TOLERANCE * np.abs(values).max(), 1e-3 * step)
         position = np.round((values - values[0]) / step).astype(int)
         if (np.abs(values[0] + position * step - values) <= tolerance).all():
             known = dict(zip(position.tolist(), distinct, strict=True))
             # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
             return tuple(
-                known.get(k, float(f"{distinct[0] + k * step:.12g}"))
-                for k in range(n_cutpoints + 1)
+                known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1)
             )
     return tuple(distinct)

@@ -492,15 +492,15 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     # What the model says by itself
 
     def sample(
-        self, n: int = 1, *, n_cutpoints: int = sampling.FREE_STEPS, random_state: Any = None
+        self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None
     ) -> Any:
         """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
         check_is_fitted(self, "model_")
         check_whole("n", n, 1)
-        check_whole("n_cutpoints", n_cutpoints, 1, 2**16)
+        check_whole("n_steps", n_steps, 1, 2**16)
         seed = seed_from(random_state)
         with threads(self.n_jobs):
-            levels = sampling.rows(self.model_, n, seed, n_cutpoints)
+            levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return tables.decode(levels, self.scales_, np.zeros(levels.shape))

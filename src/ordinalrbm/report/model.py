@@ -48,9 +48,9 @@ def model_page(model: Any, *, title: str | None = None) -> str:
         return ratings_page(model, title=title)
     names = column_names(model)
     texts = question_texts(names, None)
-    made_up = model.sample(_N_MADE_UP, random_state=0)
+    factors = model.transform(model.sample(_N_MADE_UP, random_state=0))
     wording = Wording(rows="made-up respondents")
-    told = describe_factors(model, made_up, N_FACTORS_TOLD, wording=wording)
+    told = describe_factors(model, n_factors=N_FACTORS_TOLD, wording=wording, posterior=factors)
     curves = response_curves(model, names)
     return render(
         "model.html.j2",
@@ -59,7 +59,7 @@ def model_page(model: Any, *, title: str | None = None) -> str:
         n_factors=model.model_.n_factors,
         n_made_up=_N_MADE_UP,
         learning=learning_figure(model),
-        factors=factor_sections(model, made_up, told, texts),
+        factors=factor_sections(model, factors, told, texts),
         curves=[small_chart(one) for one in curves],
         settings=settings_table(model),
         seconds=learning_seconds(model),

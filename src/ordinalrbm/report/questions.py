@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
@@ -124,11 +122,11 @@ def factor_names(effects: pd.DataFrame) -> dict[int, str]:
 
 
 def moved_questions(
-    model: CumulativeRBM, X: Any, told: list[FactorInWords], texts: dict[str, str]
+    model: CumulativeRBM, factors: np.ndarray, told: list[FactorInWords], texts: dict[str, str]
 ) -> list[list[Moved]]:
     """For each factor, the questions that it moves most, with their level probabilities."""
     names, levels = list(texts), level_names(model)
-    shares = level_probabilities(model, X, [factor.factor for factor in told])
+    shares = level_probabilities(model, [factor.factor for factor in told], posterior=factors)
     found = []
     for factor, pairs in zip(told, shares, strict=True):
         places = [names.index(name) for name in factor.effects["column"].head(_BARS_PER_FACTOR)]

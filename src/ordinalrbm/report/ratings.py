@@ -119,7 +119,7 @@ def ratings_page(
         scores=scores,
         example=example,
         map=the_map,
-        factors=_factor_bounds(known, items),
+        factors=_factor_ends(known, items),
         settings=settings_table(model),
         seconds=learning_seconds(model),
     )
@@ -436,7 +436,7 @@ def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Vari
     return [one for one in found if one is not None]
 
 
-def _factor_bounds(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
+def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
     often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
@@ -445,7 +445,7 @@ def _factor_bounds(known: Ratings, items: Items) -> list[tuple[str, list[str], l
         order = often[np.argsort(items.vectors[often, k], kind="stable")]
         number = min(_N_ENDS, len(order) // 2)
         if number:
-            bounds = (order[:number], order[::-1][:number])
-            low, high = ([str(name) for name in known.items.take(end)] for end in bounds)
+            ends = (order[:number], order[::-1][:number])
+            low, high = ([str(name) for name in known.items.take(end)] for end in ends)
             found.append((items.names[k], low, high))
     return found
