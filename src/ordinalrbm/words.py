@@ -11,8 +11,9 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import tables
-from ordinalrbm.data.scales import Label, Scale
+from ordinalrbm.data.scales import Label, Scale, label_name
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.points import point
 from ordinalrbm.vector import predict
 from ordinalrbm.vector.model import VectorModel
 
@@ -139,23 +140,23 @@ def describe_factors(
     >>> import numpy as np, pandas as pd, ordinalrbm as orbm
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "coffee": [3, 2, 1] * 40})
     >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> told = describe_factors(model, X, wording=Wording("likes {} more", "likes {} less"))
-    >>> told[0].text.startswith("Factor 0, off to on (on for ")
+    >>> described = describe_factors(model, X, wording=Wording("likes {} more", "likes {} less"))
+    >>> described[0].text.startswith("Factor 0, off to on (on for ")
     True
     """
     posterior = _posterior(estimator, X, posterior)
     effects, share_on = _effects(estimator, posterior), posterior.mean(axis=0)
     wording = wording or Wording()
     scales = dict(zip(column_names(estimator), estimator.scales_, strict=True))
-    told = []
+    described = []
     for factor in _most_telling(effects, n_factors):
         own = effects[effects["factor"] == factor]
         own = own.sort_values("strength", key=np.abs, ascending=False, kind="stable")
         own = own.reset_index(drop=True)
         opening = _opening(factor, share_on[factor], estimator.model_.units, wording)
         text = opening + _sentence(own, scales, n_columns, wording)
-        told.append(FactorInWords(factor, float(share_on[factor]), text, own))
-    return told
+        described.append(FactorInWords(factor, float(share_on[factor]), text, own))
+    return described
 
 
 def column_similarity(estimator: Any) -> pd.DataFrame:
@@ -296,7 +297,7 @@ def _answers(model: VectorModel, states: np.ndarray, scales: list[Scale]) -> _An
     expected, top = np.empty((2, *cube.shape[:2]))
     for i, scale in enumerate(scales):
         distribution = cube[:, i, : scale.n_levels]
-        expected[:, i] = predict.point(distribution, "mean", _values(scale))
+        expected[:, i] = point(distribution, "mean", _values(scale))
         top[:, i] = distribution[:, _first_top(scale) :].sum(axis=1)
     return _Answers(expected, top)
 
@@ -377,7 +378,7 @@ def _top_words(scale: Scale) -> str:
 def _label_words(label: Label) -> str:
     if isinstance(label, str):
         return f"“{label}”"
-    return str(label) if isinstance(label, bool) else f"{label:g}"
+    return str(label) if isinstance(label, bool) else label_name(label)
 
 
 # Scales

@@ -81,7 +81,7 @@ def test_what_is_encoded_on_other_scales_is_read_by_its_labels():
     wider = [Scale((0, 1, 2, 3, 4))]
     assert encode(as_table(once), wider).to_dense().tolist() == [[1], [3], [-1]]
     assert Encoded.of(once, {"q": [3, 1]}).observations.to_dense().tolist() == [[1], [0], [-1]]
-    with pytest.raises(DataError, match="row 1 .*the value 3 is not on the scale"):
+    with pytest.raises(DataError, match=r"row 1 .*the value 3 is not on the scale"):
         encode(as_table(once), [Scale((1, 2))])
 
 

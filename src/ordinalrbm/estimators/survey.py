@@ -28,6 +28,7 @@ from ordinalrbm.estimators.validation import (
     check_weights,
     check_whole,
 )
+from ordinalrbm.evaluate.points import Rule, log_of_level, point
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.model_file import plain_number
@@ -348,7 +349,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     one[rows] = cube[:, i, : one.shape[1]]
         return found
 
-    def predict(self, X: Any, rule: prediction.Rule = "median") -> Any:
+    def predict(self, X: Any, rule: Rule = "median") -> Any:
         """One prediction per cell, in the kind of table that X is.
 
         Parameters
@@ -369,7 +370,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 cube = flat.reshape(-1, n_columns, flat.shape[1])
                 for i, scale in enumerate(self.scales_):
                     own = cube[:, i, : scale.n_levels]
-                    points[rows, i] = prediction.point(own, rule, scale.values)
+                    points[rows, i] = point(own, rule, scale.values)
         return points if rule == "mean" else tables.decode(points, self.scales_, X)
 
     def impute(
@@ -418,7 +419,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with threads(self.n_jobs):
             if n_draws is None:
                 found = self._distributions(this, cells)
-                points = [prediction.point(part, rule) for _, part in found]
+                points = [point(part, rule) for _, part in found]
                 return filled(np.concatenate([np.zeros(0, dtype=np.intp), *points]))
             seed = seed_from(random_state)
             return [filled(v) for v in sampling.gaps(self.model_, this, cells, n_draws, seed)]
@@ -442,7 +443,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 shown = self._side(observations.select(~hidden))
                 for rows, found in self._distributions(shown, cells):
                     level = cells.of_rows(rows.start, rows.stop).level
-                    total += prediction.log_of_level(found, level).sum()
+                    total += log_of_level(found, level).sum()
         return float(total / observations.n_entries)
 
     def log_likelihood(

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.metrics import score
@@ -174,6 +176,16 @@ def count_levels(observations: Observations) -> np.ndarray:
     width = int(observations.n_levels.max())
     cell = observations.column.astype(np.int64) * width + observations.level
     return np.bincount(cell, minlength=observations.n_columns * width).reshape(-1, width)
+
+
+def level_values(known: Ratings) -> np.ndarray:
+    """What levels count when they are averaged: their numbers, or 1, 2, ... of text.
+
+    Where items have different scales, too, levels are counted from 1.
+    """
+    if isinstance(known.scales, Scale):
+        return known.scales.values
+    return np.arange(1.0, known.observations.n_levels.max() + 1.0)
 
 
 def marginals(observations: Observations) -> list[np.ndarray]:

@@ -10,11 +10,11 @@ import pandas as pd
 
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.evaluate.points import log_of_level, point
 
 _SUM_TOLERANCE = 1e-3  # of a distribution's sum, which is one but for rounding
 _VALUE_TOLERANCE = 1e-6  # of a value, relative to the largest: half stars may come as float32
-_LEAST_PROBABILITY = 1e-12  # so that one impossible answer does not make the mean infinite
-_ROUNDING = 1e-9  # half of ten tenths is still a half
+_ROUNDING = 1e-9  # a probability of three tenths belongs to the bin that starts there
 _N_BINS = 10
 
 
@@ -63,16 +63,14 @@ def score(probabilities: Any, truth: Any, values: Any = None) -> dict[str, float
     levels = _level_values(values, distribution.shape[1])
     answer = _positions(truth, levels, len(distribution))
     right = levels[answer]
-    mode = distribution.argmax(axis=1)
-    cumulative = np.cumsum(distribution, axis=1)
-    median = (cumulative[:, :-1] < 0.5 - _ROUNDING).sum(axis=1)
+    mode, median = point(distribution, "mode"), point(distribution, "median")
     return {
         "rmse": _root_mean_square(distribution @ levels - right),
         "mae": float(np.abs(levels[mode] - right).mean()),
         "mae_median": float(np.abs(levels[median] - right).mean()),
         "accuracy": float((mode == answer).mean()),
-        "nll": _negative_log_likelihood(distribution, answer),
-        "rps": _ranked_probability_score(cumulative, answer),
+        "nll": float(-log_of_level(distribution, answer).mean()),
+        "rps": _ranked_probability_score(distribution, answer),
         "calibration": _calibration_error(distribution, answer),
     }
 
@@ -170,18 +168,14 @@ def _root_mean_square(error: np.ndarray) -> float:
     return float(np.sqrt(np.mean(error**2)))
 
 
-def _negative_log_likelihood(distribution: np.ndarray, answer: np.ndarray) -> float:
-    probability = distribution[np.arange(len(answer)), answer]
-    return float(-np.log(np.maximum(probability, _LEAST_PROBABILITY)).mean())
-
-
-def _ranked_probability_score(cumulative: np.ndarray, answer: np.ndarray) -> float:
-    n_levels = cumulative.shape[1]
+def _ranked_probability_score(distribution: np.ndarray, answer: np.ndarray) -> float:
+    n_levels = distribution.shape[1]
     if n_levels == 1:
         return 0.0
     # The last sum is one on both sides.
+    cumulative = np.cumsum(distribution, axis=1)[:, :-1]
     reached = answer[:, None] <= np.arange(n_levels - 1)
-    return float(((cumulative[:, :-1] - reached) ** 2).sum(axis=1).mean() / (n_levels - 1))
+    return float(((cumulative - reached) ** 2).sum(axis=1).mean() / (n_levels - 1))
 
 
 def _calibration_error(distribution: np.ndarray, answer: np.ndarray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from ordinalrbm.plots.style import (
     bare,
     framed,
     ink_on,
+    panels,
     plain_text,
     shades,
     shortened,
@@ -169,13 +169,8 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
     """
     if not questions:
         raise DataError("There is no question to draw; give at least one.")
-    across = min(len(questions), _PANELS_PER_ROW)
-    down = math.ceil(len(questions) / across)
-    figure = Figure(figsize=(2.8 * across + 0.3, 2.2 * down + 0.4), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for spare in panels[len(questions) :]:
-        spare.set_visible(False)
-    for axes, question in zip(panels, questions, strict=False):
+    figure, all_axes = panels(len(questions), _PANELS_PER_ROW, 2.8, 2.2, (0.3, 0.4))
+    for axes, question in zip(all_axes, questions, strict=True):
         _curves(axes, question)
     framed(figure, title, note)
     return figure

@@ -99,7 +99,7 @@ def survey_page(
     title : str, optional
         By default the name of the survey.
     progress : callable, optional
-        Is told in words what is being done.
+        Called with words for what is being done.
     random_state : int, default=0
         Seed of the map and of what is drawn at random.
 
@@ -137,7 +137,9 @@ def survey_page(
     say("putting the factors into words")
     factors = people.factors[_some_rows(people, random_state)]
     effects = factor_effects(model, posterior=factors)
-    told = describe_factors(model, n_factors=N_FACTORS_TOLD, wording=_WORDING, posterior=factors)
+    described = describe_factors(
+        model, n_factors=N_FACTORS_TOLD, wording=_WORDING, posterior=factors
+    )
     say(f"placing {people.answered.sum():,} respondents on a map")
     names_of_factors = factor_names(effects)
     the_map = _map(survey, people, names_of_factors, _by_size(effects, "column"), random_state)
@@ -155,7 +157,7 @@ def survey_page(
         learning=learning_figure(model),
         hidden=hidden,
         map=the_map,
-        factors=factor_sections(model, factors, told, texts),
+        factors=factor_sections(model, factors, described, texts),
         curves=[small_chart(one) for one in curves],
         groups=groups,
         settings=settings_table(model),
@@ -169,7 +171,7 @@ def survey_page(
 
 
 def say_nothing(text: str) -> None:
-    """For those who do not want to be told what is being done."""
+    """For those who do not want to hear what is being done."""
 
 
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Encoded:
@@ -318,7 +320,7 @@ class Drawing:
 
 def learning_figure(model: Any) -> Drawing | None:
     """The learning curve, unless there is none."""
-    history = model.history_
+    history = getattr(model, "history_", pd.DataFrame())
     measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
     if history.empty or not history[measured].notna().any(axis=None):
         return None
@@ -328,7 +330,7 @@ def learning_figure(model: Any) -> Drawing | None:
 
 def learning_seconds(model: Any) -> float | None:
     """How long learning took; model files do not say."""
-    history = model.history_
+    history = getattr(model, "history_", pd.DataFrame())
     return float(history["seconds"].max()) if "seconds" in history and len(history) else None
 
 
@@ -512,11 +514,11 @@ class FactorSection:
 
 
 def factor_sections(
-    model: CumulativeRBM, factors: np.ndarray, told: list[FactorInWords], texts: dict[str, str]
+    model: CumulativeRBM, factors: np.ndarray, described: list[FactorInWords], texts: dict[str, str]
 ) -> list[FactorSection]:
     """The most telling factors, each with the questions that it moves most."""
     ends = ("off", "on") if model.model_.units == 1 else ("low", "high")
-    moved = moved_questions(model, factors, told, texts)
+    moved = moved_questions(model, factors, described, texts)
     return [
         FactorSection(
             one,
@@ -525,7 +527,7 @@ def factor_sections(
                 f"factor-{one.factor}",
             ),
         )
-        for one, questions in zip(told, moved, strict=True)
+        for one, questions in zip(described, moved, strict=True)
     ]
 
 
