@@ -11,7 +11,7 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data import tables
-from ordinalrbm.data.scales import Label, Scale
+from ordinalrbm.data.scales import Label, Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.points import point
 from ordinalrbm.vector import predict
@@ -68,7 +68,9 @@ class FactorInWords:
         return self.text
 
 
-def factor_effects(estimator: Any, X: Any) -> pd.DataFrame:
+def factor_effects(
+    estimator: Any, X: Any = None, *, posterior: np.ndarray | None = None
+) -> pd.DataFrame:
     """How each factor changes the answer to each column, all other factors at their mean.
 
     The factor goes from off to on. With ``units_per_factor`` above 1, where nobody has all units
@@ -80,6 +82,8 @@ def factor_effects(estimator: Any, X: Any) -> pd.DataFrame:
     estimator : CumulativeRBM, fitted
     X : table
         The rows whose factors give the means and the percentiles.
+    posterior : (n, K) array, optional
+        Instead of X, what ``transform`` gives of rows that have answers.
 
     Returns
     -------
@@ -98,16 +102,17 @@ def factor_effects(estimator: Any, X: Any) -> pd.DataFrame:
     >>> bool(change[0] * change[1] < 0)  # whatever moves one column up moves the other down
     True
     """
-    return _effects(estimator, _posterior(estimator, X))
+    return _effects(estimator, _posterior(estimator, X, posterior))
 
 
 def describe_factors(
     estimator: Any,
-    X: Any,
+    X: Any = None,
     n_factors: int = 5,
     *,
     n_columns: int = 4,
     wording: Wording | None = None,
+    posterior: np.ndarray | None = None,
 ) -> list[FactorInWords]:
     """The most telling factors in words: which columns go up and down together.
 
@@ -118,7 +123,7 @@ def describe_factors(
     Parameters
     ----------
     estimator : CumulativeRBM, fitted
-    X : table
+    X, posterior
         See :func:`factor_effects`, which has all the numbers.
     n_factors : int, default=5
         How many factors to tell at most.
@@ -135,23 +140,23 @@ def describe_factors(
     >>> import numpy as np, pandas as pd, ordinalrbm as orbm
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "coffee": [3, 2, 1] * 40})
     >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> told = describe_factors(model, X, wording=Wording("likes {} more", "likes {} less"))
-    >>> told[0].text.startswith("Factor 0, off to on (on for ")
+    >>> described = describe_factors(model, X, wording=Wording("likes {} more", "likes {} less"))
+    >>> described[0].text.startswith("Factor 0, off to on (on for ")
     True
     """
-    posterior = _posterior(estimator, X)
+    posterior = _posterior(estimator, X, posterior)
     effects, share_on = _effects(estimator, posterior), posterior.mean(axis=0)
     wording = wording or Wording()
     scales = dict(zip(column_names(estimator), estimator.scales_, strict=True))
-    told = []
+    described = []
     for factor in _most_telling(effects, n_factors):
         own = effects[effects["factor"] == factor]
         own = own.sort_values("strength", key=np.abs, ascending=False, kind="stable")
         own = own.reset_index(drop=True)
         opening = _opening(factor, share_on[factor], estimator.model_.units, wording)
         text = opening + _sentence(own, scales, n_columns, wording)
-        told.append(FactorInWords(factor, float(share_on[factor]), text, own))
-    return told
+        described.append(FactorInWords(factor, float(share_on[factor]), text, own))
+    return described
 
 
 def column_similarity(estimator: Any) -> pd.DataFrame:
@@ -179,7 +184,7 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
 
 
 def level_probabilities(
-    estimator: Any, X: Any, factors: Sequence[int]
+    estimator: Any, factors: Sequence[int], X: Any = None, *, posterior: np.ndarray | None = None
 ) -> list[list[tuple[np.ndarray, np.ndarray]]]:
     """How likely each level of each column is before and after some factors change.
 
@@ -188,10 +193,10 @@ def level_probabilities(
     Parameters
     ----------
     estimator : CumulativeRBM, fitted
-    X : table
-        See :func:`factor_effects`.
     factors : sequence of int
         Which factors.
+    X, posterior
+        See :func:`factor_effects`.
 
     Returns
     -------
@@ -203,11 +208,11 @@ def level_probabilities(
     >>> import numpy as np, ordinalrbm as orbm
     >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
     >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> before, after = level_probabilities(model, X, [0])[0][1]
+    >>> before, after = level_probabilities(model, [0], X)[0][1]
     >>> before.shape, bool(abs(after.sum() - 1) < 1e-6)
     ((3,), True)
     """
-    posterior = _posterior(estimator, X)
+    posterior = _posterior(estimator, X, posterior)
     chosen, mean = list(factors), posterior.mean(axis=0)
     before, after = (
         _distributions(estimator.model_, _one_by_one(mean, value)[chosen], len(estimator.scales_))
@@ -231,14 +236,19 @@ class _Answers:
     top: np.ndarray
 
 
-def _posterior(estimator: Any, X: Any) -> np.ndarray:
+def _posterior(estimator: Any, X: Any, posterior: np.ndarray | None) -> np.ndarray:
     """Factor posteriors of the rows that have answers."""
     check_is_fitted(estimator, "model_")
-    observations = tables.encode(tables.as_table(X), estimator.scales_)
-    answered = np.diff(observations.row_start) > 0
-    if not answered.any():
+    if posterior is None:
+        table = tables.as_table(X)
+        answers = tables.Encoded(
+            tables.encode(table, estimator.scales_), estimator.scales_, table.names
+        )
+        answered = answers.observations.row_counts > 0
+        posterior = estimator.transform(answers)[answered]
+    if not len(posterior):
         raise DataError("No row of X has an answer; give the rows that the model was fitted on.")
-    return np.asarray(estimator.transform(X), dtype=np.float64)[answered]
+    return np.asarray(posterior, dtype=np.float64)
 
 
 def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:
@@ -368,7 +378,7 @@ def _top_words(scale: Scale) -> str:
 def _label_words(label: Label) -> str:
     if isinstance(label, str):
         return f"“{label}”"
-    return str(label) if isinstance(label, bool) else f"{label:g}"
+    return str(label) if isinstance(label, bool) else label_name(label)
 
 
 # Scales

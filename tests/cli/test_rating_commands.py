@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 from program import found, succeed, succeed_here
 
 
 def test_info(files):
     about = found("info", "films.orbm", cwd=files)
-    assert about["model"] == "MatrixCumulativeRBM" and about["learnt_from"] == "ratings"
+    assert about["model"] == "OrdinalMF" and about["learnt_from"] == "ratings"
     assert (about["users"], about["items"]) == (45, 36)
     assert about["scale"] == "1 < 2 < 3 < 4 < 5"
 
@@ -61,11 +62,29 @@ def test_recommend_to_new_users(files):
 
 
 def test_ids_that_are_text_with_brackets(files):
-    fit = ["fit", "names.csv", "--model", "vector", "--out", "names.orbm", "--epochs", 2]
-    found(*fit, cwd=files)
+    fit = ["fit", "names.csv", "--model", "matrix-crbm", "--item-factors", 0, "--epochs", 2]
+    found(*fit, "--out", "names.orbm", cwd=files)
     assert found("info", "names.orbm", cwd=files)["parameters"]["n_item_factors"] == 0
     done = succeed_here("recommend", "names.orbm", "--users", "[b]Zoë 40", "-n", 2, cwd=files)
     assert done.stdout.count("[b]Zoë 40") == 2 and done.stdout.count("[/b]") == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("ordinal-mf", "OrdinalMF"),
+        ("matrix-crbm", "MatrixCumulativeRBM"),
+        ("gaussian-mf", "GaussianMF"),
+        ("multinomial-rbm", "MultinomialRBM"),
+        ("ensemble", "RatingEnsemble"),
+    ],
+)
+def test_every_model_of_ratings(files, model, name):
+    fit = ["fit", "ratings.csv", "--model", model, "--factors", 3, "--epochs", 2]
+    found(*fit, "--out", f"{model}.orbm", cwd=files)
+    assert found("info", f"{model}.orbm", cwd=files)["model"] == name
+    best = found("recommend", f"{model}.orbm", "--users", "17", "-n", 2, cwd=files)
+    assert len(best["recommendations"]) == 2
 
 
 def test_evaluate(files):

@@ -160,17 +160,3 @@ def test_report_of_a_model(files):
     assert done.stdout.startswith("The page is in p.html")
     assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")
     assert not [name for name in names_in(files) if name.startswith(".")]
-
-
-def test_survey_as_matrix(files):
-    fit = ["fit", "survey.sav", "--model", "matrix", "--epochs", 2, "--factors", 3]
-    found(*fit, "--out", "matrix.orbm", cwd=files)
-    assert found("info", "matrix.orbm", cwd=files)["items"] == 6
-    predict = ["predict", "matrix.orbm", "survey.sav", "--out", "gaps.csv"]
-    assert found(*predict, cwd=files)["lines"] == N_GAPS
-    table = pd.read_csv(files / "gaps.csv")
-    assert set(table.loc[table["item"] == "q5", "prediction"]) <= {"no", "yes"}
-    best = found("recommend", "matrix.orbm", "--users", "1001", "--seen", cwd=files)
-    assert {line["item"] for line in best["recommendations"]} == set(LEVELS)
-    scores = found("evaluate", "survey.sav", "--model", "matrix", "--epochs", 2, cwd=files)
-    assert scores["model"]["nll"] < 2

@@ -66,6 +66,8 @@ CASES: dict[str, tuple[str, str]] = {
     "zero factors": ("fit survey.sav --out m.orbm --factors 0", "'--factors'"),
     "unknown option": ("fit survey.sav --out m.orbm --fctors 3", "No such option: --fctors"),
     "unknown command": ("ft survey.sav", "No such command 'ft'"),
+    "model of a survey": ("fit survey.sav --out m.orbm --model ordinal-mf", "taken for a survey"),
+    "factors of items": ("fit ratings.csv --out m.orbm --item-factors 3", "--item-factors changes"),
     "unknown kind": ("fit survey.sav --out m.orbm --model cube", "'--model'"),
     "mean is no level": (f"impute survey.orbm survey.sav --out {OUT} --rule mean", "no level"),
     "out folder missing": ("fit survey.sav --out no/m.orbm", "Folder 'no' does not exist"),

@@ -45,7 +45,7 @@ def assert_same_predictions(found, truth):
 
 def test_two_processes_write_the_model_of_one(folder):
     """With both kinds of factors."""
-    fit = [*FIT, "--factors-kind", "mixed", "--epochs", "4"]
+    fit = [*FIT, "--model", "ensemble", "--epochs", "4"]
     plain = started(*fit, "--out", "one.orbm", cwd=folder)
     assert plain.returncode == 0, plain.stderr
     both = torchrun(*fit, "--out", "two.orbm", cwd=folder)

@@ -340,7 +340,7 @@ def test_exact_likelihood_with_too_many_factors(answers):
         (lambda m, X: m.sample(-1), "n", -1),
         (lambda m, X: m.sample(0), "n", 0),
         (lambda m, X: m.sample(2.5), "n", 2.5),
-        (lambda m, X: m.sample(2, n_cutpoints=-1), "n_cutpoints", -1),
+        (lambda m, X: m.sample(2, n_steps=-1), "n_steps", -1),
         (lambda m, X: m.log_likelihood(X, "ais", n_chains=0), "n_chains", 0),
         (lambda m, X: m.log_likelihood(X, "ais", n_chains=1), "n_chains", 1),
         (lambda m, X: m.log_likelihood(X, "ais", n_temperatures=0), "n_temperatures", 0),

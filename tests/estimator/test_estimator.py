@@ -313,7 +313,7 @@ def test_learning_raises_the_likelihood():
 def test_sample_looks_like_the_data():
     X = frame(400, missing=0.0, seed=4)
     model = small(n_epochs=30, learning_rate=0.03, weight_decay=1.0).fit(X)
-    drawn = model.sample(2000, n_cutpoints=100, random_state=0)
+    drawn = model.sample(2000, n_steps=100, random_state=0)
     assert list(drawn.columns) == NAMES
     for name in NAMES:
         assert set(drawn[name]) <= set(SCALES[name])
@@ -323,7 +323,7 @@ def test_sample_looks_like_the_data():
     correlations = [Z.corr().to_numpy()[between] for Z in (X, drawn)]
     assert correlations[1].min() > 0.12  # one trait is behind all questions
     assert np.abs(correlations[0] - correlations[1]).mean() < 0.22
-    pd.testing.assert_frame_equal(drawn, model.sample(2000, n_cutpoints=100, random_state=0))
+    pd.testing.assert_frame_equal(drawn, model.sample(2000, n_steps=100, random_state=0))
     assert (drawn.iloc[:50] != model.sample(50, random_state=1)).any(axis=None)
 
 
@@ -441,7 +441,7 @@ def share_of_low(weights, size=120, **changes):
     settings = {"n_epochs": 30, "learning_rate": 0.05, "n_factors": 2, "scales": [1, 2, 3]}
     model = small(**{**settings, **changes})
     model.fit(X, sample_weight=np.array(weights)[group])
-    return np.mean(model.sample(1500, n_cutpoints=50, random_state=0) == 1)
+    return np.mean(model.sample(1500, n_steps=50, random_state=0) == 1)
 
 
 @pytest.mark.parametrize("batch_size", [1, 16])

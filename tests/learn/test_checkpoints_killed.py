@@ -148,7 +148,7 @@ app(sys.argv[2:])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_checkpoint_of_the_program(number, ratings_file, tmp_path):
     folder = tmp_path / "kept"
-    fit = ["--checkpoint", folder, "--epochs", "6", "--factors-kind", "binary", "--resume"]
+    fit = ["--checkpoint", folder, "--epochs", "6", "--model", "matrix-crbm", "--resume"]
     given = ["fit", ratings_file, "--out", tmp_path / "a.orbm", *fit]
     run = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(int(number)), *given],

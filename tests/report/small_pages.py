@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
 
@@ -9,6 +10,9 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import LeftOut, Survey
 
@@ -37,16 +41,13 @@ def answers(n: int = 60, n_questions: int = 5, *, seed: int = 0, gaps: float = 0
 def survey(level=None, background=None, *, names=None, levels=LEVELS, title="Reading", **more):
     level = answers() if level is None else level
     names = names or [f"q{i}" for i in range(level.shape[1])]
-    columns = {
-        name: pd.Categorical.from_codes(level[:, i], levels, ordered=True)
-        for i, name in enumerate(names)
-    }
-    table = pd.DataFrame(columns)
+    observations = Observations.from_dense(level, len(levels))
+    encoded = Encoded(observations, [Scale(tuple(levels))] * len(names), list(names))
     if background is None:
-        background = pd.DataFrame(index=table.index)
+        background = pd.DataFrame(index=range(len(level)))
     schema = more.pop("schema", Schema(tuple(Column(name, "ordinal") for name in names)))
     given = {"weight": None, "ids": None, "left_out": ()} | more
-    return Survey(title, table, background, schema=schema, **given)
+    return Survey(title, encoded, background, schema=schema, **given)
 
 
 def background(n: int = 60) -> pd.DataFrame:
@@ -61,7 +62,13 @@ def background(n: int = 60) -> pd.DataFrame:
 
 def fitted(of: Survey, **settings) -> orbm.CumulativeRBM:
     settings = {"n_factors": 3, "n_epochs": 2, "random_state": 0} | settings
-    return orbm.CumulativeRBM(**settings).fit(of.answers)
+    return orbm.CumulativeRBM(**settings).fit(of.encoded)
+
+
+def with_hidden(whole: Survey, share: float = 0.1):
+    """The survey without some answers, and these."""
+    shown, held_out = orbm.evaluate.hide_answers(whole.encoded, share)
+    return replace(whole, encoded=shown), held_out
 
 
 def hostile_survey() -> Survey:

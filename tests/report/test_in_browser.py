@@ -16,6 +16,7 @@ from small_pages import (
     rater,
     ratings,
     survey,
+    with_hidden,
 )
 
 from ordinalrbm import report
@@ -97,7 +98,7 @@ def browser():
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory):
     whole = survey(background=background())
-    rest, held_out = report.hide_answers(whole, share=0.1)
+    rest, held_out = with_hidden(whole)
     path = tmp_path_factory.mktemp("pages") / "usual.html"
     path.write_text(report.survey_page(fitted(rest), whole, held_out=held_out), encoding="utf-8")
     return path

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from small_pages import answers, background, fitted, rater, ratings, survey
 from ordinalrbm import evaluate, report
 from ordinalrbm.data.ratings import encode
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.report import ratings as rating_sections
 from ordinalrbm.report.groups import group_means, grouping_variables
-from ordinalrbm.report.hidden import score_hidden
 from ordinalrbm.report.placing import among_landmarks, place
 from ordinalrbm.report.points import UNKNOWN, PointMap, variable_of
 from ordinalrbm.report.questions import response_curves
@@ -24,10 +25,10 @@ from ordinalrbm.report.questions import response_curves
 
 def test_hidden_answers_are_gone_and_known():
     whole = survey()
-    rest, held_out = report.hide_answers(whole, share=0.2, random_state=1)
+    rest, held_out = evaluate.hide_answers(whole.encoded, share=0.2, random_state=1)
     given = whole.answers.notna().to_numpy()
-    assert len(held_out) == round(0.2 * given.sum())
-    hidden = given & rest.answers.isna().to_numpy()
+    assert held_out.row.size == round(0.2 * given.sum())
+    hidden = given & rest.to_frame().isna().to_numpy()
     assert set(zip(*np.nonzero(hidden), strict=True)) == set(
         zip(held_out.row.tolist(), held_out.column.tolist(), strict=True)
     )
@@ -35,25 +36,29 @@ def test_hidden_answers_are_gone_and_known():
         assert (
             whole.answers.iloc[row, column] == whole.answers.dtypes.iloc[column].categories[level]
         )
-    assert (rest.answers.dtypes == whole.answers.dtypes).all()
+    assert (rest.to_frame().dtypes == whole.answers.dtypes).all()
+    for made in (restored(rest, held_out), restored(whole.encoded, held_out)):
+        pd.testing.assert_frame_equal(made.to_frame(), whole.answers)
+    for made in (without(rest, held_out), without(whole.encoded, held_out)):
+        pd.testing.assert_frame_equal(made.to_frame(), rest.to_frame())
 
 
 def test_a_share_must_be_one():
     with pytest.raises(DataError, match="share"):
-        report.hide_answers(survey(), share=1.5)
+        evaluate.hide_answers(survey().encoded, share=1.5)
 
 
 def test_scores_of_hidden_answers_are_those_of_evaluate():
     whole = survey()
-    rest, held_out = report.hide_answers(whole, share=0.2)
-    model = fitted(rest)
-    scores = score_hidden(model, whole.answers, held_out)
-    predicted = model.predict_proba(rest.answers)
+    rest, held_out = evaluate.hide_answers(whole.encoded, share=0.2)
+    model = fitted(replace(whole, encoded=rest))
+    scores = score_hidden(model, whole.encoded, held_out)
+    predicted = model.predict_proba(rest.to_frame())
     for i, name in enumerate(whole.answers.columns):
         own = held_out.column == i
         truth = held_out.level[own] + 1
         judged = evaluate.score(predicted[i][held_out.row[own]], truth)
-        counts = rest.answers[name].value_counts(sort=False).to_numpy() + 0.5
+        counts = rest.to_frame()[name].value_counts(sort=False).to_numpy() + 0.5
         usual = evaluate.score(np.tile(counts / counts.sum(), (own.sum(), 1)), truth)
         line = scores.by_question.loc[name]
         assert line["count"] == own.sum()
@@ -65,7 +70,7 @@ def test_scores_of_hidden_answers_are_those_of_evaluate():
     )
     truth = np.concatenate([held_out.level[held_out.column == i] + 1 for i in range(5)])
     assert scores.overall["model_nll"] == pytest.approx(evaluate.score(everything, truth)["nll"])
-    assert scores.overall["count"] == len(held_out)
+    assert scores.overall["count"] == held_out.row.size
 
 
 # Groups

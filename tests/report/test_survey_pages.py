@@ -16,6 +16,7 @@ from small_pages import (
     rater,
     ratings,
     survey,
+    with_hidden,
 )  # fmt: skip
 
 from ordinalrbm import report
@@ -39,7 +40,7 @@ def usual():
             )
         ),
     )  # fmt: skip
-    rest, held_out = report.hide_answers(whole, share=0.1)
+    rest, held_out = with_hidden(whole)
     return fitted(rest), whole, rest, held_out
 
 

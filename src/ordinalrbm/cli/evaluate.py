@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.inputs import (
+    Material,
+    check_files,
+    is_model,
+    is_of_surveys,
+    levels_of,
+    load_model,
+    ratings_for,
+    read_material,
+    refuse_unused,
+    set_device,
+    survey_for,
+    tell_material,
+)
 from ordinalrbm.cli.options import (
     LEARNING,
+    DataOrModel,
     DeviceOption,
-    EpochsOption,
-    Factors,
-    FactorsOption,
-    ItemFactorsOption,
     JsonOption,
-    KindOfFactorsOption,
-    KindOption,
     Protocol,
     QuietOption,
-    SchemaOption,
-    SeedOption,
     Settings,
-    ThreadsOption,
+    expanded,
     refuse,
 )
 from ordinalrbm.cli.output import Output, plain_table
-from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
-    from ordinalrbm.cli.inputs import Material
+    from ordinalrbm.data.observations import Cells
+    from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
 Examples:
@@ -69,24 +77,17 @@ _WHICH = {
 
 
 @app.command(epilog=_EXAMPLES)
+@expanded
 def evaluate(
     ctx: typer.Context,
-    target: Annotated[
-        Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
-    ],
+    target: DataOrModel,
+    *,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on."),
     ] = None,
-    model: KindOption = None,
-    factors: FactorsOption = None,
-    item_factors: ItemFactorsOption = None,
-    factors_kind: KindOfFactorsOption = Factors.CONTINUOUS,
-    epochs: EpochsOption = None,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = None,
+    settings: Settings,
     device: DeviceOption = "cpu",
-    schema: SchemaOption = None,
     protocol: Annotated[
         Protocol | None,
         typer.Option(
@@ -107,72 +108,57 @@ def evaluate(
     which know nobody, are scored beside the model. Given a model, it is tested on other data
     without learning.
     """
-    check_files(target, data, schema)
-    from ordinalrbm.cli.inputs import (
-        is_model,
-        load_model,
-        on_device,
-        read_material,
-        refuse_unused,
-    )
-
-    talk = Output(as_json=json, quiet=quiet)
+    check_files(target, data, settings.schema)
+    output = Output(as_json=json, quiet=quiet)
     if is_model(target):
         if data is None:
             raise DataError(f"'{target}' is a model; give what to test it on with --data.")
         refuse(ctx, (*LEARNING, "protocol", "min_ratings"), f"'{target}' has learnt already")
-        fitted = on_device(ctx, load_model(target).set_params(n_jobs=threads), target, device)
-        _test(fitted, target, data, seed, talk)
+        fitted = load_model(target).set_params(n_jobs=settings.threads)
+        set_device(ctx, fitted, target, device)
+        _test(fitted, target, data, settings.seed, output)
         return
     if data is not None:
         raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
-    material = read_material(target, model, schema)
-    refuse_unused(ctx, material, model)
-    settings = Settings(
-        factors, item_factors, factors_kind, epochs, seed, threads,
-        progress=talk.shows_progress, device=device,
-    )  # fmt: skip
-    if material.ratings is None:
-        _survey(material, settings, talk)
-    elif material.survey is not None:
-        refuse(ctx, ("protocol", "min_ratings"), f"'{target}' is a survey")
-        _survey_as_ratings(material, model, settings, talk)
+    material = read_material(target, settings.schema)
+    refuse_unused(ctx, material, settings.model)
+    settings = replace(settings, device=device, progress=output.shows_progress)
+    if material.survey is not None:
+        _survey(material, material.survey, settings, output)
     else:
-        _ratings(material, model, settings, protocol, min_ratings, talk)
+        _ratings(material, settings, protocol, min_ratings, output)
 
 
-def _survey(material: Material, settings: Settings, talk: Output) -> None:
-    from ordinalrbm.cli.inputs import tell_material
+def _survey(material: Material, survey: Survey, settings: Settings, output: Output) -> None:
     from ordinalrbm.cli.learning import learn_survey
-    from ordinalrbm.report import hide_answers
+    from ordinalrbm.evaluate.hidden import hide_answers
 
-    assert material.survey is not None, "a file is a survey or ratings"
-    tell_material(material, talk)
-    shown, held_out = hide_answers(material.survey, _SHARE, settings.seed)
-    _tell_survey(learn_survey(shown, settings), material.survey, held_out, talk)
+    tell_material(material, output)
+    shown, hidden = hide_answers(survey.encoded, _SHARE, settings.seed)
+    _tell_survey(learn_survey(replace(survey, encoded=shown), settings), survey, hidden, output)
 
 
-def _tell_survey(model: Any, survey: Any, held_out: Any, talk: Output) -> None:
-    from ordinalrbm.report.hidden import score_hidden
+def _tell_survey(model: Any, survey: Survey, hidden: Cells, output: Output) -> None:
+    from ordinalrbm.evaluate.hidden import score_hidden
 
-    if not len(held_out):
+    n_hidden = hidden.row.size
+    if not n_hidden:
         raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
-    scores = score_hidden(model, survey.answers, held_out)
+    scores = score_hidden(model, survey.encoded, hidden)
     ours, usual = ({s: float(scores.overall[f"{who}_{s}"]) for s in _OF_SURVEYS} for who in _WHO)
-    table = _comparison(_OF_SURVEYS, ours, usual, f"{len(held_out):,} hidden answers")
-    found = {"hidden": len(held_out), "model": ours, "marginal": usual}
+    table = _comparison(_OF_SURVEYS, ours, usual, f"{n_hidden:,} hidden answers")
+    found = {"hidden": n_hidden, "model": ours, "marginal": usual}
     by_question = scores.by_question.to_dict("index")
-    talk.result({**found, "by_question": by_question}, table, text=_READING)
+    output.result({**found, "by_question": by_question}, table, text=_READING)
 
 
 _WHO = ("model", "usual")
 
 
 def _ratings(
-    material: Material, kind: Any, settings: Settings, protocol: Protocol | None,
-    min_ratings: int, talk: Output,
+    material: Material, settings: Settings, protocol: Protocol | None, min_ratings: int,
+    output: Output,
 ) -> None:  # fmt: skip
-    from ordinalrbm.cli.inputs import tell_material
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.evaluate import split
 
@@ -180,48 +166,32 @@ def _ratings(
     assert ratings is not None, "a file is a survey or ratings"
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
-    _check_enough(material, min_ratings)
+    _check_enough(ratings, material.source.name, min_ratings)
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
-    tell_material(material, talk)
-    talk.say(
+    tell_material(material, output)
+    output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
         f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
         "ratings are left out."
     )
-    _tell_ratings(learn_ratings(train, kind, settings, validation=validation), test, talk)
+    _tell_ratings(learn_ratings(train, settings, validation), test, output)
 
 
-def _check_enough(material: Material, min_ratings: int) -> None:
-    assert material.ratings is not None, "a file is a survey or ratings"
-    most = int(material.ratings["user"].value_counts().max())
+def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
+    most = int(ratings["user"].value_counts().max())
     if most < min_ratings:
         remedy = "lower --min-ratings" if most >= _FEWEST else f"{_FEWEST} are needed"
         raise DataError(
-            f"No user in '{material.source.name}' has {min_ratings} ratings, the most that one has "
+            f"No user in '{name}' has {min_ratings} ratings, the most that one has "
             f"is {most}; {remedy}."
         )
 
 
-def _survey_as_ratings(material: Material, kind: Any, settings: Settings, talk: Output) -> None:
-    """Respondents have too few answers to hide ten of each: a tenth of all is hidden."""
-    from ordinalrbm.cli.inputs import tell_material
-    from ordinalrbm.cli.learning import hide_ratings, learn_ratings
-
-    assert material.ratings is not None, "a survey that is taken for ratings"
-    train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
-    if not len(test):
-        raise DataError(f"'{material.source.name}' has too few answers to hide any; give more.")
-    tell_material(material, talk)
-    model = learn_ratings(train, kind, settings, item_scales=material.item_scales)
-    _tell_ratings(model, test, talk)
-
-
-def _tell_ratings(model: Any, test: pd.DataFrame, talk: Output) -> None:
+def _tell_ratings(model: Any, test: pd.DataFrame, output: Output) -> None:
     import numpy as np
 
-    from ordinalrbm.cli.inputs import levels_of
     from ordinalrbm.evaluate import score
 
     truth, values = levels_of(model, test)
@@ -231,7 +201,7 @@ def _tell_ratings(model: Any, test: pd.DataFrame, talk: Output) -> None:
     counts = np.bincount(levels, minlength=everything.shape[1])[: everything.shape[1]] + 0.5
     usual = score(np.tile(counts / counts.sum(), (len(test), 1)), truth, values)
     table = _comparison(_SCORES, ours, usual, f"{len(test):,} hidden ratings")
-    talk.result({"hidden": len(test), "model": ours, "marginal": usual}, table, text=_READING)
+    output.result({"hidden": len(test), "model": ours, "marginal": usual}, table, text=_READING)
 
 
 def _comparison(
@@ -243,24 +213,21 @@ def _comparison(
     return table
 
 
-def _test(model: Any, path: Path, data: Path, seed: int, talk: Output) -> None:
-    from ordinalrbm.cli.inputs import as_model_of_ratings, ratings_for, survey_for
-    from ordinalrbm.estimators.survey import CumulativeRBM
-    from ordinalrbm.report import hide_answers
+def _test(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
+    from ordinalrbm.evaluate.hidden import hide_answers
 
-    if isinstance(model, CumulativeRBM):
-        survey = survey_for(model, path, data).survey
-        assert survey is not None, "a model of surveys reads surveys"
-        _warn_of_old_data(model, survey)
-        _tell_survey(model, survey, hide_answers(survey, _SHARE, seed)[1], talk)
+    if not is_of_surveys(model):
+        _tell_ratings(model, ratings_for(path, data), output)
         return
-    model = as_model_of_ratings(model, path)
-    _tell_ratings(model, ratings_for(model, path, data), talk)
+    _, survey = survey_for(model, path, data)
+    _warn_of_old_data(model, survey)
+    _tell_survey(model, survey, hide_answers(survey.encoded, _SHARE, seed)[1], output)
 
 
-def _warn_of_old_data(model: Any, survey: Any) -> None:
+def _warn_of_old_data(model: Any, survey: Survey) -> None:
     """Say so when a model is tested on what it has learnt from, as far as one can tell."""
-    if (model.about_.get("data"), model.about_.get("rows")) == (survey.name, len(survey.answers)):
+    about = (model.about_.get("data"), model.about_.get("rows"))
+    if about == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
             f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
             "new answers, or evaluate the file itself.",

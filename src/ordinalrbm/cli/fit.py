@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.inputs import check_files, read_material, refuse_unused, tell_material
 from ordinalrbm.cli.options import (
-    CheckpointOption,
     DataFile,
     DeviceOption,
-    EpochsOption,
-    EveryOption,
-    Factors,
-    FactorsOption,
-    ItemFactorsOption,
     JsonOption,
-    KindOfFactorsOption,
-    KindOption,
     QuietOption,
-    ResumeOption,
-    SchemaOption,
-    SeedOption,
     Settings,
-    ThreadsOption,
     WeightedOption,
+    expanded,
     refuse,
 )
 from ordinalrbm.cli.output import Output
-from ordinalrbm.cli.places import check_files
-from ordinalrbm.cli.torchrun import joined, own_rank, own_threads
+from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -40,27 +30,22 @@ Examples:
   ordinalrbm fit survey.sav --out survey.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
-  ordinalrbm fit ratings.csv --out films.orbm --factors-kind mixed
+  ordinalrbm fit ratings.csv --out films.orbm --model ensemble
   ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ --out films.orbm"""
 
 
 @app.command(epilog=_EXAMPLES)
+@expanded
 def fit(
     ctx: typer.Context,
     data: DataFile,
+    *,
     out: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
     ] = None,
-    model: KindOption = None,
-    factors: FactorsOption = None,
-    item_factors: ItemFactorsOption = None,
-    factors_kind: KindOfFactorsOption = Factors.CONTINUOUS,
-    epochs: EpochsOption = None,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = None,
+    settings: Settings,
     device: DeviceOption = "cpu",
-    schema: SchemaOption = None,
     write_schema: Annotated[
         Path | None,
         typer.Option(
@@ -70,9 +55,29 @@ def fit(
         ),
     ] = None,
     weighted: WeightedOption = False,
-    checkpoint: CheckpointOption = None,
-    every: EveryOption = "5 min",
-    resume: ResumeOption = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep what has been learnt so far in a folder, so that a long fit can go on if "
+            "it is stopped.",
+        ),
+    ] = None,
+    every: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number "
+            "of epochs.",
+        ),
+    ] = "5 min",
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint if there is one; the result is as if never stopped.",
+        ),
+    ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -85,40 +90,40 @@ def fit(
     a part, of others all.
     """
     place = _place(out, write_schema)
-    check_files(data, schema, out=place)
-    from ordinalrbm.cli.inputs import read_material, refuse_unused, tell_material
-
+    check_files(data, settings.schema, out=place)
     rank = own_rank()
-    talk = Output(as_json=json, quiet=quiet, silent=bool(rank))
+    output = Output(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
-    material = read_material(data, model, schema, in_parts=rank is not None)
-    refuse_unused(ctx, material, model)
+    material = read_material(data, settings.schema, in_parts=rank is not None)
+    refuse_unused(ctx, material, settings.model)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
-    tell_material(material, talk)
+    tell_material(material, output)
     if write_schema is not None:
         if not rank:
-            _write_schema(material, write_schema, talk)
+            _write_schema(material, write_schema, output)
         return
     from ordinalrbm.cli.learning import learn
 
+    threads = settings.threads
     if rank is not None:
         _check_can_be_shared(data, material)
         threads = threads or own_threads()
-    settings = Settings(
-        factors, item_factors, factors_kind, epochs, seed, threads, weighted, talk.shows_progress,
-        {"checkpoint": checkpoint, "every": every, "resume": resume}, device,
+    checkpoints = {"checkpoint": checkpoint, "every": every, "resume": resume}
+    settings = replace(
+        settings, threads=threads, device=device, weighted=weighted, progress=output.shows_progress,
+        checkpoints={} if checkpoint is None else checkpoints,
     )  # fmt: skip
     begun = time.perf_counter()
-    with joined(device):
-        fitted = learn(material, model, settings)
+    with process_group(device):
+        fitted = learn(material, settings)
     if rank:  # all have the whole model, and one writes it
         return
     _save(fitted, place, checkpoint)
     seconds = time.perf_counter() - begun
-    talk.say(f"Learnt in {seconds:.1f} s.")
-    talk.result(
+    output.say(f"Learnt in {seconds:.1f} s.")
+    output.result(
         {"model": str(place), "seconds": round(seconds, 3), **summary(fitted)},
         text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
     )
@@ -155,13 +160,13 @@ def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
         ) from error
 
 
-def _write_schema(material: Any, path: Path, talk: Output) -> None:
+def _write_schema(material: Any, path: Path, output: Output) -> None:
     from ordinalrbm.files.schema import to_toml
     from ordinalrbm.storage.atomic import atomic_write
 
     with atomic_write(path) as file:
         file.write_text(to_toml(material.survey.schema), encoding="utf-8")
-    talk.result(
+    output.result(
         {"schema": str(path)},
         text=f"The schema is in {path}; edit it, then fit with --schema {path} --out MODEL.",
     )

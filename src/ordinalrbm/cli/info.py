@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.inputs import check_files
 from ordinalrbm.cli.options import JsonOption
 from ordinalrbm.cli.output import Output, listing, plain_table
-from ordinalrbm.cli.places import check_files
 
 _MOST_SHOWN = 40
 
@@ -31,21 +31,21 @@ def info(
     check_files(model)
     from ordinalrbm.storage import model_file
 
-    talk = Output(as_json=json)
+    output = Output(as_json=json)
     if model.is_dir() and any(model.glob("*.checkpoint")):
-        _tell_of_checkpoints(model, talk)
+        _tell_of_checkpoints(model, output)
         return
     seen = model_file.glance(model)
     if seen.is_checkpoint:
-        _tell_of_checkpoints(model, talk)
+        _tell_of_checkpoints(model, output)
         return
     _, estimator = model_file.estimator_of(model, seen.header)
     with model_file.refused_if_useless(model):
         found = {"file": str(model), "bytes": model.stat().st_size, "model": estimator}
-        _tell_of_model(seen, found, talk)
+        _tell_of_model(seen, found, output)
 
 
-def _tell_of_model(seen: Any, found: dict[str, Any], talk: Output) -> None:
+def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     from ordinalrbm.storage.reader import Stored
 
     stored = Stored(seen.arrays, seen.header)
@@ -62,7 +62,7 @@ def _tell_of_model(seen: Any, found: dict[str, Any], talk: Output) -> None:
         if stored.entry("one_scale", bool):
             found["scale"] = " < ".join(map(str, _labels(stored)[0]))
     parameters = {k: v for k, v in stored.entry("parameters", dict).items() if v is not None}
-    talk.result(
+    output.result(
         {**found, **detail, "parameters": parameters, "about": about},
         _listing(found, parameters),
         *tables,
@@ -118,7 +118,7 @@ def _question_table(questions: list[dict[str, Any]]) -> Any:
     return table
 
 
-def _tell_of_checkpoints(place: Path, talk: Output) -> None:
+def _tell_of_checkpoints(place: Path, output: Output) -> None:
     from ordinalrbm.training.checkpoint import newest
 
     parts = newest(place)
@@ -135,7 +135,7 @@ def _tell_of_checkpoints(place: Path, talk: Output) -> None:
         **identity["counts"],
     }
     settings = {name: value for name, value in identity["settings"].items() if value is not None}
-    talk.result({**found, "parameters": settings}, _listing(found, settings))
+    output.result({**found, "parameters": settings}, _listing(found, settings))
 
 
 def _listing(found: dict[str, Any], parameters: dict[str, Any]) -> Any:

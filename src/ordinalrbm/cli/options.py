@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
 from ordinalrbm.errors import DataError
 
 
-class Kind(StrEnum):
-    """What to make of a table."""
+class Model(StrEnum):
+    """Models of ratings."""
 
-    VECTOR = "vector"
-    MATRIX = "matrix"
+    ORDINAL_MF = "ordinal-mf"
+    MATRIX_CRBM = "matrix-crbm"
+    GAUSSIAN_MF = "gaussian-mf"
+    MULTINOMIAL_RBM = "multinomial-rbm"
+    ENSEMBLE = "ensemble"
 
 
 class Rule(StrEnum):
@@ -26,14 +31,6 @@ class Rule(StrEnum):
     MEDIAN = "median"
     MODE = "mode"
     MEAN = "mean"
-
-
-class Factors(StrEnum):
-    """Factors of the model of ratings."""
-
-    CONTINUOUS = "continuous"
-    BINARY = "binary"
-    MIXED = "mixed"
 
 
 class Protocol(StrEnum):
@@ -54,37 +51,8 @@ DataFile = Annotated[
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file that `ordinalrbm fit` has written.")
 ]
-KindOption = Annotated[
-    Kind | None,
-    typer.Option(
-        "--model",
-        help="Factors of respondents or users alone (vector), or also of questions or items "
-        "(matrix); by default vector for a survey and matrix for ratings.",
-    ),
-]
-FactorsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--factors",
-        "-k",
-        min=1,
-        metavar="K",
-        help="Number of factors; by default 50, of a survey at most as many as questions, and for "
-        "its report 12 to 30.",
-    ),
-]
-ItemFactorsOption = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="S", help="Ratings: factors of an item; by default as many as of a user."
-    ),
-]
-KindOfFactorsOption = Annotated[
-    Factors, typer.Option(help="Ratings: kind of factors; mixed is slower and more accurate.")
-]
-EpochsOption = Annotated[
-    int | None,
-    typer.Option("--epochs", min=1, metavar="N", help="Passes over the data, at most."),
+DataOrModel = Annotated[
+    Path, typer.Argument(metavar="DATA|MODEL", help="A file to learn from, or a model.")
 ]
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, max=2**32 - 1, help="Same seed, same result.")
@@ -96,39 +64,8 @@ DeviceOption = Annotated[
     str,
     typer.Option("--device", metavar="DEVICE", help="Ratings: cpu, cuda, or cuda:1 and so on."),
 ]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema", metavar="FILE", help="A TOML file that says what the columns of a survey are."
-    ),
-]
 WeightedOption = Annotated[
     bool, typer.Option("--weighted", help="Survey: let its weights count in learning.")
-]
-CheckpointOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--checkpoint",
-        metavar="FOLDER",
-        help="Keep what has been learnt so far in a folder, so that a long fit can go on if it "
-        "is stopped.",
-    ),
-]
-EveryOption = Annotated[
-    str,
-    typer.Option(
-        "--every",
-        metavar="TIME",
-        help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number of "
-        "epochs.",
-    ),
-]
-ResumeOption = Annotated[
-    bool,
-    typer.Option(
-        "--resume",
-        help="Go on from the checkpoint if there is one; the result is as if never stopped.",
-    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[
@@ -138,30 +75,101 @@ QuietOption = Annotated[
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user may set on the command line; None is for us to choose."""
+    """What a user may say about learning; None is for us to choose.
 
-    factors: int | None = None
-    item_factors: int | None = None
-    kind_of_factors: str = "continuous"
-    epochs: int | None = None
-    seed: int = 0
-    threads: int | None = None
+    The first ones are options of every command that learns (see `expanded`), the last ones are
+    set by the commands that have them.
+    """
+
+    model: Annotated[
+        Model | None,
+        typer.Option(
+            help="Ratings: ordinal matrix factorisation (the default), the matrix model with "
+            "binary factors of users and items, a baseline, or an ensemble of the first two, "
+            "slower and more accurate."
+        ),
+    ] = None
+    factors: Annotated[
+        int | None,
+        typer.Option(
+            "--factors", "-k", min=1, metavar="K",
+            help="Number of factors; by default 50, of a survey at most as many as questions, and "
+            "for its report 12 to 30.",
+        ),
+    ] = None  # fmt: skip
+    item_factors: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            help="matrix-crbm: factors of an item; by default as many as of a user.",
+        ),
+    ] = None
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Passes over the data, at most.")
+    ] = None
+    seed: SeedOption = 0
+    threads: ThreadsOption = None
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A TOML file that says what the columns of a survey are."
+        ),
+    ] = None
+    device: str = "cpu"
     weighted: bool = False
     progress: bool = False
     checkpoints: dict[str, Any] = field(default_factory=dict)
     """Where and how often to write them, and whether to go on from them, as ``fit`` takes it."""
-    device: str = "cpu"
 
     @property
     def common(self) -> dict[str, Any]:
         """Parameters that every estimator has."""
-        return {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
+        common = {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
+        return common if self.epochs is None else {**common, "n_epochs": self.epochs}
 
 
 # What only learning looks at.
-LEARNING = ("model", "factors", "item_factors", "factors_kind", "epochs", "schema", "weighted")
-OF_RATINGS = ("item_factors", "factors_kind", "protocol", "min_ratings", "user", "device")
+LEARNING = ("model", "factors", "item_factors", "epochs", "schema", "weighted")
+OF_RATINGS = ("model", "item_factors", "protocol", "min_ratings", "user", "device")
 OF_SURVEYS = ("group", "weighted")
+
+
+def expanded(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command whose parameter of a dataclass is an option for each annotated field of it."""
+    hints = get_type_hints(command, include_extras=True)
+    options: dict[str, list[inspect.Parameter]] = {}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        group = hints[parameter.name]
+        if is_dataclass(group):
+            options[parameter.name] = _options(group)
+            parameters += options[parameter.name]
+        else:
+            keyword = {"kind": inspect.Parameter.KEYWORD_ONLY, "annotation": group}
+            parameters.append(parameter.replace(**keyword))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> Any:
+        for name, own in options.items():
+            given[name] = hints[name](**{option.name: given.pop(option.name) for option in own})
+        return command(**given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _options(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default,
+            annotation=hints[one.name],
+        )
+        for one in fields(group)
+        if get_origin(hints[one.name]) is Annotated
+    ]  # fmt: skip
 
 
 def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:

@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.inputs import (
+    check_files,
+    is_of_surveys,
+    load_for_surveys,
+    load_model,
+    respondents,
+    set_device,
+    survey_for,
+)
 from ordinalrbm.cli.options import (
     DataFile,
     DeviceOption,
@@ -22,7 +31,6 @@ from ordinalrbm.cli.options import (
     refuse,
 )
 from ordinalrbm.cli.output import Output
-from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -67,21 +75,18 @@ def predict(
     the average.
     """
     check_files(model, data, out=out)
-    from ordinalrbm.cli.inputs import load_model, on_device
-    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.writing import check_table_format, write_table
 
-    talk = Output(as_json=json, quiet=quiet)
+    output = Output(as_json=json, quiet=quiet)
     check_table_format(out)
-    fitted = on_device(ctx, load_model(model).set_params(n_jobs=threads), model, device)
-    is_survey = isinstance(fitted, CumulativeRBM)
-    if is_survey:
-        table = _gaps(fitted, model, data, rule, probabilities)
+    fitted = load_model(model).set_params(n_jobs=threads)
+    set_device(ctx, fitted, model, device)
+    if is_of_surveys(fitted):
+        what, table = "unanswered questions", _gaps(fitted, model, data, rule, probabilities)
     else:
-        table = _pairs(fitted, model, data, rule, probabilities)
+        what, table = "pairs", _pairs(fitted, data, rule, probabilities)
     write_table(out, table)
-    what = "unanswered questions" if is_survey else "pairs"
-    talk.result(
+    output.result(
         {"out": str(out), "lines": len(table)},
         text=f"{len(table):,} {what} are predicted in {out}.",
     )
@@ -92,15 +97,13 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     import numpy as np
     import pandas as pd
 
-    from ordinalrbm.cli.inputs import respondents, survey_for
     from ordinalrbm.evaluate.points import point
 
-    survey = survey_for(model, path, data).survey
-    assert survey is not None, "a model of surveys reads surveys"
+    _, survey = survey_for(model, path, data)
     who, parts = respondents(survey), []
-    every = model.predict_proba(survey.answers)
-    for place, name in enumerate(survey.answers):
-        rows = np.flatnonzero(survey.answers[name].isna())
+    every, levels = model.predict_proba(survey.encoded), survey.encoded.observations.to_dense()
+    for place, name in enumerate(survey.schema.names("ordinal")):
+        rows = np.flatnonzero(levels[:, place] < 0)
         distribution, scale = every[place][rows], model.scales_[place]
         if rule is Rule.MEAN:
             found = point(distribution, "mean", scale.values)
@@ -119,16 +122,15 @@ def _level_rule(rule: Rule) -> Literal["mode", "median"]:
     return "mode" if rule is Rule.MODE else "median"
 
 
-def _pairs(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
+def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
     """The pairs of the file, with what their ratings would be."""
-    from ordinalrbm.cli.inputs import pairs_for
+    from ordinalrbm.files.formats import read
+    from ordinalrbm.files.ratings import pairs_of
 
-    pairs = pairs_for(model, path, data)
+    pairs = pairs_of(read(data))
     user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
     table = pairs.assign(prediction=model.predict(user, item, rule=rule.value))
     if probabilities:
-        if not hasattr(model, "predict_proba"):
-            raise DataError("This model has no probabilities; leave out --probabilities.")
         distribution = model.predict_proba(user, item)
         for level in range(distribution.shape[1]):
             table[f"p_{level + 1}"] = distribution[:, level]
@@ -177,29 +179,26 @@ def impute(
     paths = [out] if draws is None else _names(out, draws)
     for path in paths:
         check_files(model, data, out=path)
-    from ordinalrbm.cli.inputs import as_model_of_surveys, load_model, survey_for
     from ordinalrbm.files.source import format_of
     from ordinalrbm.files.writing import answers_written
 
-    talk = Output(as_json=json, quiet=quiet)
+    output = Output(as_json=json, quiet=quiet)
     format_of(out)
-    fitted = as_model_of_surveys(load_model(model), model).set_params(n_jobs=threads)
-    material = survey_for(fitted, model, data)
-    survey = material.survey
-    assert survey is not None, "a model of surveys reads surveys"
-    filled = fitted.impute(survey.answers, _level_rule(rule), n_draws=draws, random_state=seed)
+    fitted = load_for_surveys(model).set_params(n_jobs=threads)
+    source, survey = survey_for(fitted, model, data)
+    filled = fitted.impute(survey.encoded, _level_rule(rule), n_draws=draws, random_state=seed)
     tables = [filled] if draws is None else filled
     with ExitStack() as all_or_none:
         for path, table in zip(paths, tables, strict=True):
             cells = all_or_none.enter_context(
-                answers_written(path, table, material.source, survey.schema, fill_no_answer)
+                answers_written(path, table, source, survey.schema, fill_no_answer)
             )
     told = f"{cells.empty_filled:,} gaps are filled in {', '.join(map(str, paths))}."
     if cells.codes_filled:
         told += f" So are {cells.codes_filled:,} codes that are no answer."
     if cells.codes_kept:
         told += f" {cells.codes_kept:,} codes that are no answer stay; --fill-no-answer fills them."
-    talk.result({"out": [str(path) for path in paths], **asdict(cells)}, text=told)
+    output.result({"out": [str(path) for path in paths], **asdict(cells)}, text=told)
 
 
 def _names(out: Path, count: int) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.inputs import check_files, load_for_ratings, set_device, user_ids
 from ordinalrbm.cli.options import (
     DeviceOption,
     JsonOption,
@@ -16,7 +17,6 @@ from ordinalrbm.cli.options import (
     ThreadsOption,
 )
 from ordinalrbm.cli.output import Output, counted, plain_table
-from ordinalrbm.cli.places import check_files
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -30,6 +30,7 @@ _MOST_SHOWN = 50
 
 @app.command(epilog=_EXAMPLES)
 def recommend(
+    ctx: typer.Context,
     model: ModelFile,
     users: Annotated[
         str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")
@@ -62,20 +63,19 @@ def recommend(
     known gets what the average user would like; with --ratings, a new user gets a taste.
     """
     check_files(model, ratings, out=out)
-    from ordinalrbm.cli.inputs import as_model_of_ratings, load_model
     from ordinalrbm.files.writing import check_table_format, write_table
 
-    talk = Output(as_json=json, quiet=quiet)
+    output = Output(as_json=json, quiet=quiet)
     if out is not None:
         check_table_format(out)
-    fitted = as_model_of_ratings(load_model(model), model)
-    fitted.set_params(n_jobs=threads, device=device)
+    fitted = load_for_ratings(model).set_params(n_jobs=threads)
+    set_device(ctx, fitted, model, device)
     if ratings is not None:
-        fitted = _with_newcomers(fitted, ratings, talk)
-    best = fitted.recommend(_asked(users, fitted, talk), n=n, exclude_seen=not seen)
+        fitted = _with_newcomers(fitted, ratings, output)
+    best = fitted.recommend(_asked(users, fitted, output), n=n, exclude_seen=not seen)
     if out is not None:
         write_table(out, best)
-        talk.result(
+        output.result(
             {"out": str(out), "lines": len(best)},
             text=f"{len(best):,} recommendations are in {out}.",
         )
@@ -85,10 +85,10 @@ def recommend(
         table.add_row(str(line.user), str(line.item), str(line.rank), f"{line.score:.2f}")
     rest = len(best) - min(len(best), _MOST_SHOWN)
     more = f"... and {rest:,} more; write all of them with --out." if rest else ""
-    talk.result({"recommendations": best.to_dict("records")}, table, text=more)
+    output.result({"recommendations": best.to_dict("records")}, table, text=more)
 
 
-def _with_newcomers(model: Any, path: Path, talk: Output) -> Any:
+def _with_newcomers(model: Any, path: Path, output: Output) -> Any:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import ratings_of
 
@@ -96,14 +96,12 @@ def _with_newcomers(model: Any, path: Path, talk: Output) -> Any:
     wider = model.fold_in(new[["user", "item", "rating"]])
     n_users = len(wider.users_) - len(model.users_)
     n_items = len(wider.items_) - len(model.items_)
-    talk.say(f"Placed {counted(n_users, 'new user')} and {counted(n_items, 'new item')}.")
+    output.say(f"Placed {counted(n_users, 'new user')} and {counted(n_items, 'new item')}.")
     return wider
 
 
-def _asked(users: str, model: Any, talk: Output) -> Any:
+def _asked(users: str, model: Any, output: Output) -> Any:
     """Ids in the type that the model knows them by."""
-    from ordinalrbm.cli.inputs import user_ids
-
     if users == "all":
         return "all"
     ids = [part.strip() for part in users.split(",") if part.strip()]
@@ -113,7 +111,7 @@ def _asked(users: str, model: Any, talk: Output) -> Any:
     known = set(model.users_.labels.tolist())
     cold = [one for one in found if one not in known]
     if cold:
-        talk.say(
+        output.say(
             f"Not known, so they get what the average user would like: "
             f"{', '.join(map(str, cold[:10]))}{' ...' if len(cold) > 10 else ''}."
         )

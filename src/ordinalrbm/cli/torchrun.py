@@ -8,30 +8,30 @@ from contextlib import contextmanager
 
 from ordinalrbm.errors import DataError
 
-# What torchrun tells every process that it starts.
-_TOLD = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+# What torchrun sets for every process that it starts.
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
 def own_rank() -> int | None:
     """Which of several processes this is, counted from 0; None if there are no others."""
-    if any(not os.environ.get(name, "").isdecimal() for name in _TOLD):
+    if any(not os.environ.get(name, "").isdecimal() for name in _VARIABLES):
         return None
-    return _told("RANK") if _told("WORLD_SIZE") > 1 else None
+    return _number("RANK") if _number("WORLD_SIZE") > 1 else None
 
 
-def _told(name: str) -> int:
+def _number(name: str) -> int:
     return int(os.environ[name])
 
 
 def own_threads() -> int:
     """As many as the cores of the machine, shared with the other processes on it."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (cores or 1) // _told("LOCAL_WORLD_SIZE"))
+    return max(1, (cores or 1) // _number("LOCAL_WORLD_SIZE"))
 
 
 @contextmanager
-def joined(device: str) -> Iterator[None]:
-    """Be one of the processes that learn together, if torchrun has started several."""
+def process_group(device: str) -> Iterator[None]:
+    """A process group of all processes that torchrun has started; nothing if it is one or none."""
     if own_rank() is None:
         yield
         return
@@ -45,7 +45,7 @@ def joined(device: str) -> Iterator[None]:
         ) from error
     on_gpu = device.startswith("cuda") and torch.cuda.is_available()
     if on_gpu:
-        torch.cuda.set_device(_told("LOCAL_RANK") % torch.cuda.device_count())
+        torch.cuda.set_device(_number("LOCAL_RANK") % torch.cuda.device_count())
     store, rank, size = next(dist.rendezvous("env://"))
     # After a restart the store still holds the addresses of those that have ended.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")

@@ -20,17 +20,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+import ordinalrbm as orbm
+from ordinalrbm import report
+from ordinalrbm.cli.output import plain_table
 from ordinalrbm.data.datasets import load_food_world_cup
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.evaluate.points import log_of_level, point
+from ordinalrbm.evaluate.hidden import distributions, hide_answers, marginals, rows_of
+from ordinalrbm.evaluate.metrics import score
 from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import Survey
+from ordinalrbm.report.page import Table
+from ordinalrbm.report.ratings import example_of
 from ordinalrbm.storage.atomic import atomic_write
 from ordinalrbm.words import FactorInWords, Wording, column_similarity, describe_factors
 
@@ -52,8 +57,8 @@ SETTINGS: dict[str, Any] = {
     "random_state": 0,
 }
 # The same answers as ratings of cuisines by users.
-RATING_SETTINGS: dict[str, Any] = {"n_user_factors": 5, "n_item_factors": 5, "random_state": 0}
-N_RECOMMENDED = 3
+RATING_SETTINGS: dict[str, Any] = {"n_factors": 10, "random_state": 0}
+N_RECOMMENDED, N_REASONS = 3, 3
 _WIDTH = 80  # longer lines are hard to read, however wide the terminal is
 _LEVELS = [1, 2, 3, 4, 5]
 _ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
@@ -79,7 +84,7 @@ NEXT_STEPS = [
     (
         "Ratings have the columns user, item, rating; the best items for all.",
         'ratings = pd.read_csv("ratings.csv")\n'
-        "rater = orbm.MatrixCumulativeRBM(random_state=0, verbose=True).fit(ratings)\n"
+        "rater = orbm.OrdinalMF(random_state=0, verbose=True).fit(ratings)\n"
         'rater.recommend("all", n=10).to_csv("best.csv")',
     ),
     (
@@ -96,30 +101,17 @@ COMMANDS = [
 ]
 
 
-class Hidden(NamedTuple):
-    """Answers that were taken out of a table: where they stood, and their levels from 0."""
-
-    row: np.ndarray
-    column: np.ndarray
-    level: np.ndarray
-
-
-class Scores(NamedTuple):
-    """How well distributions over levels predict answers."""
-
-    absolute_error: float
-    accuracy: float
-    log_likelihood: float
-
-
 class Outcome(NamedTuple):
-    """What the demo found, for those who call it from Python."""
+    """What the demo found, for those who call it from Python.
+
+    Scores are those of :func:`ordinalrbm.evaluate.score`.
+    """
 
     model: CumulativeRBM
-    scores: Scores
-    baseline: Scores
-    rater: MatrixCumulativeRBM
-    rating_scores: Scores
+    scores: dict[str, float]
+    baseline: dict[str, float]
+    rater: Any
+    rating_scores: dict[str, float]
     factors: list[FactorInWords]
     pictures: list[Path]
     page: Path
@@ -146,28 +138,33 @@ def run(
     started = time.perf_counter()
     with _folder(Path(out)) as folder:
         answers, background = load_food_world_cup(background=True)
-        shown, hidden = hide_answers(answers, HIDDEN_SHARE, HIDING_SEED)
-        _introduce(console, answers, hidden)
+        survey = _survey(answers, background)
+        shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
+        truth = hidden.level + 1
+        _introduce(console, answers, truth.size)
         warm_up()
         model = _learn(console, shown, {**SETTINGS, **settings})
-        scores = score(_at(model.predict_proba(shown), hidden), hidden.level)
-        baseline = score(_marginals(shown)[hidden.column], hidden.level)
+        scores = score(distributions(model, shown, hidden), truth)
+        usual = np.stack(marginals(shown.observations))
+        baseline = score(usual[hidden.column], truth)
         rater = _learn_ratings(console, shown)
-        rating_scores = score(_rated(rater, shown, hidden), hidden.level)
+        rated = rater.predict_proba(hidden.row, answers.columns[hidden.column])
+        rating_scores = score(rated, truth)
         _tell_scores(
             console,
             {
                 "survey model (CumulativeRBM)": scores,
-                "rating model (MatrixCumulativeRBM)": rating_scores,
+                f"rating model ({type(rater).__name__})": rating_scores,
                 "cuisine's usual answer": baseline,
             },
-            hidden.level.size,
+            truth.size,
         )
-        factors = describe_factors(model, answers, n_factors=5, wording=_WORDING)
+        factors = describe_factors(model, survey.encoded, n_factors=5, wording=_WORDING)
         _tell_factors(console, factors)
         _tell_recommendations(console, rater)
         pictures = _draw(console, model, answers, background)
-        page = _page(console, model, answers, background, hidden)
+        with console.status("Writing the report"):
+            page = report.survey_page(model, survey, held_out=hidden)
         paths = _write(folder, pictures, page)
         _tell_pictures(console, paths, answers)
     _tell_next_steps(console, time.perf_counter() - started)
@@ -176,55 +173,7 @@ def run(
     return Outcome(model, scores, baseline, rater, rating_scores, factors, drawn, page_path)
 
 
-# Hidden answers
-
-
-def hide_answers(answers: pd.DataFrame, share: float, seed: int) -> tuple[pd.DataFrame, Hidden]:
-    """A copy of a table of answers 1..5 with a random share of them taken out, and those.
-
-    Examples
-    --------
-    >>> table = pd.DataFrame({"a": [1.0, 2.0], "b": [None, 5.0]})
-    >>> shown, hidden = hide_answers(table, 1 / 3, seed=0)
-    >>> int(shown.notna().to_numpy().sum()), hidden.level.size
-    (2, 1)
-    """
-    values = answers.to_numpy(dtype=np.float64, copy=True)
-    row, column = np.nonzero(~np.isnan(values))
-    count = round(share * row.size)
-    chosen = np.sort(np.random.default_rng(seed).permutation(row.size)[:count])
-    row, column = row[chosen], column[chosen]
-    level = values[row, column].astype(np.intp) - 1
-    values[row, column] = np.nan
-    return pd.DataFrame(values, answers.index, answers.columns), Hidden(row, column, level)
-
-
-def score(distribution: np.ndarray, level: np.ndarray) -> Scores:
-    """Error of the median, hits of the mode, and mean log probability of the true levels.
-
-    Examples
-    --------
-    >>> score(np.array([[0.5, 0.3, 0.2], [0.25, 0.25, 0.5]]), np.array([0, 0]))
-    Scores(absolute_error=0.5, accuracy=0.5, log_likelihood=-1.0397...)
-    """
-    median = point(distribution, "median")
-    mode = point(distribution, "mode")
-    return Scores(
-        float(np.abs(median - level).mean()),
-        float((mode == level).mean()),
-        float(log_of_level(distribution, level).mean()),
-    )
-
-
-def _at(distributions: list[np.ndarray], hidden: Hidden) -> np.ndarray:
-    """Distributions of the hidden answers, out of those of all cells."""
-    return np.stack(distributions, axis=1)[hidden.row, hidden.column]
-
-
-def _marginals(shown: pd.DataFrame) -> np.ndarray:
-    """(N, 5): how often each level is chosen, half an answer added to each."""
-    counts = np.array([(shown == level).sum(axis=0) for level in _LEVELS]).T + 0.5
-    return counts / counts.sum(axis=1, keepdims=True)
+# Learning
 
 
 def warm_up() -> None:
@@ -232,47 +181,49 @@ def warm_up() -> None:
 
     Better while things are set up, or else before a progress bar starts to estimate.
     """
-    few = load_food_world_cup().head(100)
-    small = {**SETTINGS, "n_factors": 1, "n_epochs": 1}
-    CumulativeRBM(scales=_LEVELS, **small).fit(few).predict_proba(few)
-    rater = MatrixCumulativeRBM(scale=_LEVELS, **RATING_SETTINGS).set_params(n_epochs=1)
-    rater.fit(as_ratings(few))
-    somebody = rater.users_.labels[0]
-    rater.explain(somebody, rater.recommend(somebody, n=1, exclude_seen=False)["item"].iloc[0])
+    few = Encoded.of(load_food_world_cup().head(100), _LEVELS)
+    CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
+    example_of(_rater().set_params(n_epochs=1).fit(as_ratings(few)), n_items=1)
 
 
-def _learn(console: Console, shown: pd.DataFrame, settings: dict[str, Any]) -> CumulativeRBM:
-    n_answers = int(shown.notna().to_numpy().sum())
-    n_factors = settings["n_factors"]
+def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
+    names = tuple(map(str, _LEVELS))
+    columns = [
+        Column(name, "ordinal", f"How much do you like the food of {name}?", tuple(_LEVELS), names)
+        for name in answers
+    ]
+    encoded = Encoded.of(answers, _LEVELS)
+    return Survey("Food World Cup", encoded, background, None, None, Schema(tuple(columns)), ())
+
+
+def _learn(console: Console, shown: Encoded, settings: dict[str, Any]) -> CumulativeRBM:
+    n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
     _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
-    model = CumulativeRBM(scales=_LEVELS, **settings)
     # Where nobody watches, a bar that redraws itself is only noise.
-    return model.set_params(verbose=sys.stderr.isatty()).fit(shown)
+    return CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
 
 
-def as_ratings(answers: pd.DataFrame) -> pd.DataFrame:
-    """A table of answers as ratings: who, what, how much.
+def as_ratings(answers: Any) -> pd.DataFrame:
+    """A table of answers 1..5 as ratings: who, what, how much.
 
     Examples
     --------
     >>> as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist()
     [[0, 'tea', 1], [0, 'milk', 4], [1, 'milk', 5]]
     """
-    values = answers.to_numpy(dtype=np.float64)
-    row, column = np.nonzero(~np.isnan(values))
-    rating = values[row, column].astype(np.int64)
-    return pd.DataFrame({"user": row, "item": answers.columns[column], "rating": rating})
+    encoded = answers if isinstance(answers, Encoded) else Encoded.of(answers, _LEVELS)
+    given, names = encoded.observations, np.array(encoded.names, dtype=object)
+    rating = given.level.astype(np.int64) + 1
+    return pd.DataFrame({"user": rows_of(given), "item": names[given.column], "rating": rating})
 
 
-def _learn_ratings(console: Console, shown: pd.DataFrame) -> MatrixCumulativeRBM:
-    ratings = as_ratings(shown)
+def _learn_ratings(console: Console, shown: Encoded) -> Any:
     _say(console, "Learning the same answers as ratings of cuisines by users ...")
-    return MatrixCumulativeRBM(scale=_LEVELS, **RATING_SETTINGS).fit(ratings)
+    return _rater().fit(as_ratings(shown))
 
 
-def _rated(rater: MatrixCumulativeRBM, shown: pd.DataFrame, hidden: Hidden) -> np.ndarray:
-    """Distributions of the hidden answers; who has shown none is predicted as a stranger."""
-    return rater.predict_proba(hidden.row, shown.columns[hidden.column])
+def _rater() -> Any:
+    return orbm.OrdinalMF(**RATING_SETTINGS, scale=_LEVELS)
 
 
 # Pictures
@@ -307,27 +258,6 @@ def _draw(
         note=f"From the weights of {method}; frames: groups of like cuisines. {_SOURCE}",
     )
     return {MAP: respondents, CUISINES: cuisines}
-
-
-def _page(
-    console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame,
-    hidden: Hidden,
-) -> str:  # fmt: skip
-    """The report that `ordinalrbm report` would make of such a survey."""
-    from ordinalrbm import report
-
-    levels = pd.CategoricalDtype(_LEVELS, ordered=True)
-    names = tuple(map(str, _LEVELS))
-    columns = [
-        Column(name, "ordinal", f"How much do you like the food of {name}?", tuple(_LEVELS), names)
-        for name in answers
-    ]
-    survey = report.Survey(
-        "Food World Cup", answers.astype(levels), background, None, None, Schema(tuple(columns)), ()
-    )
-    held_out = report.HeldOut(hidden.row, hidden.column, hidden.level)
-    with console.status("Writing the report"):
-        return report.survey_page(model, survey, held_out=held_out)
 
 
 @contextmanager
@@ -378,7 +308,7 @@ def _unwritable(folder: Path, error: OSError) -> DataError:
 # What is printed
 
 
-def _introduce(console: Console, answers: pd.DataFrame, hidden: Hidden) -> None:
+def _introduce(console: Console, answers: pd.DataFrame, n_hidden: int) -> None:
     n_rows, n_columns = answers.shape
     given = answers.notna().to_numpy().mean()
     _title(console, "Food World Cup")
@@ -388,25 +318,19 @@ def _introduce(console: Console, answers: pd.DataFrame, hidden: Hidden) -> None:
         f"cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the answers: many "
         "cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides "
         f"{HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which tastes go "
-        f"together, predicts the {hidden.level.size:,} hidden ones, recommends, draws two "
+        f"together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
         "pictures and writes a report.",
     )
     console.print()
 
 
-def _tell_scores(console: Console, scores: dict[str, Scores], n_hidden: int) -> None:
+def _tell_scores(console: Console, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
     _title(console, f"How well the {n_hidden:,} hidden answers are predicted")
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
-    for name in ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer"):
-        table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for name, line in scores.items():
-        table.add_row(
-            name,
-            f"{line.absolute_error:.3f}",
-            f"{line.accuracy * 100:.1f} %",
-            _fit(console, f"{line.log_likelihood:.3f}".replace("-", "−")),
-        )
-    console.print(table)
+    head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
+    rows: list[tuple[Any, ...]] = [
+        (name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()
+    ]
+    _show(console, Table(head, rows, ("", ".3f", ".1%", ".3f")))
     _say(
         console,
         "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
@@ -431,33 +355,21 @@ def _tell_factors(console: Console, factors: list[FactorInWords]) -> None:
         _say(console, factor.text, indent=2)
 
 
-def _tell_recommendations(console: Console, rater: MatrixCumulativeRBM) -> None:
+def _tell_recommendations(console: Console, rater: Any) -> None:
     """Cuisines that somebody with a usual number of answers has not rated, and why the first."""
-    counts = np.diff(rater.ratings_.observations.row_start)
-    somebody = rater.users_.labels[np.argsort(counts, kind="stable")[counts.size // 2]]
-    best = rater.recommend(somebody, n=N_RECOMMENDED)
-    _title(console, f"What respondent {somebody} should try next")
-    if best.empty:
-        _say(console, "Nothing: everything has been rated.")
+    example = example_of(rater, n_items=N_RECOMMENDED)
+    if example is None:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
-    table.add_column("cuisine", no_wrap=True)
-    table.add_column("expected\nrating", justify="right", no_wrap=True)
-    table.add_column("chance of\n4 or 5", justify="right", no_wrap=True)
-    chances = rater.predict_proba(somebody, best["item"])[:, -2:].sum(axis=1)
-    for item, expected, chance in zip(best["item"], best["score"], chances, strict=True):
-        table.add_row(item, f"{expected:.1f}", f"{chance * 100:.0f} %")
-    console.print(table)
-    first = best["item"].iloc[0]
-    reasons = rater.explain(somebody, first, n=3).ratings
-    told = ", ".join(
+    _title(console, f"What respondent {example.user} should try next")
+    _show(console, example.recommended)
+    reasons = ", ".join(
         f"{item} {rating} ({effect:+.2f})".replace("-", "−")
-        for item, rating, effect in reasons.itertuples(index=False)
+        for item, rating, effect in example.reasons.rows[:N_REASONS]
     )
     _say(
         console,
-        f"Ratings that speak most for {first} (or against), and what each adds to the expected "
-        f"rating: {told}.",
+        f"Ratings that speak most for {example.first} (or against), and what each adds to the "
+        f"expected rating: {reasons}.",
         style="dim",
     )
 
@@ -487,6 +399,15 @@ def _tell_next_steps(console: Console, seconds: float) -> None:
             console.print(Text(f"  {line}"), soft_wrap=True)
     console.print()
     _say(console, f"Done in {seconds:.0f} s.", style="dim")
+
+
+def _show(console: Console, table: Table) -> None:
+    """A table of the report, on the terminal."""
+    shown = plain_table(*table.head)
+    for row in table.rows:
+        cells = (table.cell(column, value) for column, value in enumerate(row))
+        shown.add_row(*(_fit(console, cell) for cell in cells))
+    console.print(shown)
 
 
 def _title(console: Console, text: str) -> None:

@@ -67,6 +67,11 @@ class Scale:
         return not isinstance(self.labels[0], str)
 
     @property
+    def names(self) -> list[str]:
+        """The labels as text."""
+        return [label_name(label) for label in self.labels]
+
+    @property
     def values(self) -> np.ndarray:
         """What each level counts when levels are averaged: its number, or of text its place 1..L.
 
@@ -109,7 +114,7 @@ class Scale:
             levels = _match_numbers(answers.values, self.labels)
         else:
             levels = np.where(np.isnan(answers.values.astype(np.float64)), -1, -2)
-        self._refuse_strangers(levels, answers, column, rows)
+        self._refuse_unknown(levels, answers, column, rows)
         return levels.astype(np.int16, copy=False)
 
     def decode(self, levels: Any) -> np.ndarray:
@@ -148,18 +153,29 @@ class Scale:
             raise DataError(f"the scale {shorten(scale.labels)} has numbers of more than 64 bits")
         return scale
 
-    def _refuse_strangers(
+    def _refuse_unknown(
         self, levels: np.ndarray, answers: _Answers, column: Name, rows: np.ndarray | None
     ) -> None:
-        strange = levels == -2
-        if not strange.any():
+        unknown = levels == -2
+        if not unknown.any():
             return
-        first = int(strange.argmax())
+        first = int(unknown.argmax())
         raise DataError(
             f"{place(column, first, rows)}: the value {answers.value(first)!r} is not on the "
             f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole scale "
             f"with {remedy(column)}."
         )
+
+
+def label_name(label: Any) -> str:
+    """A label as a reader should see it.
+
+    Examples
+    --------
+    >>> label_name("often"), label_name(3.0), label_name(0.5)
+    ('often', '3', '0.5')
+    """
+    return label if isinstance(label, str) else f"{label:g}"
 
 
 def infer_scale(column_values: Any, name: Name) -> Scale:
@@ -623,15 +639,14 @@ def _float_grid(distinct: list[float]) -> tuple[float, ...]:
     for parts in range(1, most_steps + 1):
         if smallest_gap * (most_steps + 0.5) < span * parts:
             break
-        n_cutpoints = round(span / smallest_gap * parts)
-        step = span / n_cutpoints
+        n_steps = round(span / smallest_gap * parts)
+        step = span / n_steps
         tolerance = min(_GRID_TOLERANCE * np.abs(values).max(), 1e-3 * step)
         position = np.round((values - values[0]) / step).astype(int)
         if (np.abs(values[0] + position * step - values) <= tolerance).all():
             known = dict(zip(position.tolist(), distinct, strict=True))
             # Twelve digits, so that a filled-in level reads 0.3 and not 0.30000000000000004.
             return tuple(
-                known.get(k, float(f"{distinct[0] + k * step:.12g}"))
-                for k in range(n_cutpoints + 1)
+                known.get(k, float(f"{distinct[0] + k * step:.12g}")) for k in range(n_steps + 1)
             )
     return tuple(distinct)

@@ -1,14 +1,15 @@
-"""Tables: one face for the containers users have, and the way from them to Observations.
+"""Tables: one face for the containers users have, and the way from them to levels and back.
 
 A table is read column by column, because a column has one type and one scale. polars is
-recognised by name and never imported unless the caller has it already.
+recognised by name and never imported unless the caller has it already. What has been read once,
+`Encoded`, is a table too: nobody reads its labels again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 
 from ordinalrbm.data.columns import unmasked, warn_of_padding
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories
+from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories, resolve_scales
 from ordinalrbm.errors import DataError, DataTypeError
 
 _RESHAPE = (
@@ -26,13 +27,88 @@ _RESHAPE = (
 )
 
 
+Kind = Literal["pandas", "polars", "sparse", "array", "encoded"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Answers as levels on known scales.
+
+    Estimators take it like any other table, and where their scales are these, nothing is encoded
+    again.
+
+    Attributes
+    ----------
+    observations : Observations
+    scales : list of Scale, one per column
+    names : list of str or None
+        Column names; None when the columns have only positions.
+
+    Examples
+    --------
+    >>> answers = Encoded.of(pd.DataFrame({"tea": [1, 3, None], "milk": [2, 2, 1]}))
+    >>> answers.observations.to_dense().tolist()
+    [[0, 1], [2, 1], [-1, 0]]
+    >>> answers.to_frame()["tea"].tolist()
+    [1, 3, nan]
+    """
+
+    observations: Observations
+    scales: list[Scale]
+    names: list[str] | None = None
+
+    @classmethod
+    def of(cls, X: Any, scales: Any = None) -> Encoded:
+        """Encode any table, on the given scales or on those that its columns show.
+
+        Parameters
+        ----------
+        X : anything that `as_table` takes
+        scales : None, labels, or dict
+            See `resolve_scales`.
+        """
+        if isinstance(X, cls) and scales is None:
+            return X
+        table = as_table(X)
+        found = resolve_scales(table.columns(), table.names, scales)
+        return cls(encode(table, found), found, table.names)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self.observations.n_rows, self.observations.n_columns
+
+    def with_observations(self, observations: Observations) -> Encoded:
+        """Other answers on the same scales."""
+        return replace(self, observations=observations)
+
+    def take_rows(self, index: Any) -> Encoded:
+        """The rows at these positions, in this order."""
+        return self.with_observations(self.observations.take_rows(index))
+
+    def column(self, j: int) -> pd.Categorical:
+        """Column j as an ordered categorical."""
+        view = self.observations.column_view
+        part = slice(view.column_start[j], view.column_start[j + 1])
+        codes = np.full(self.observations.n_rows, -1, dtype=np.int16)
+        codes[view.row[part]] = self.observations.level[view.entry[part]]
+        return pd.Categorical.from_codes(codes, list(self.scales[j].labels), ordered=True)
+
+    def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
+        """One ordered categorical per column, missing where unanswered."""
+        n_rows, n_columns = self.shape
+        names = range(n_columns) if self.names is None else self.names
+        columns = {name: self.column(j) for j, name in enumerate(names)}
+        return pd.DataFrame(columns, index=pd.RangeIndex(n_rows) if index is None else index)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
     """What an estimator sees of its input; made by `as_table`.
 
     Attributes
     ----------
-    kind : {"pandas", "polars", "sparse", "array"}
+    kind : {"pandas", "polars", "sparse", "array", "encoded"}
     source : object
         The container itself (a CSC matrix for sparse input, an array for lists).
     names : list of str or None
@@ -40,7 +116,7 @@ class Table:
     n_rows, n_columns : int
     """
 
-    kind: Literal["pandas", "polars", "sparse", "array"]
+    kind: Kind
     source: Any
     names: list[str] | None
     n_rows: int
@@ -58,6 +134,8 @@ class Table:
             return _read_polars(self.source.to_series(j))
         if self.kind == "array":
             return self.source[:, j]
+        if self.kind == "encoded":
+            return self.source.column(j)
         rows, values = self.stored(j)
         dense = np.full(self.n_rows, np.nan)
         dense[rows] = values
@@ -73,13 +151,20 @@ class Table:
         part = slice(self.source.indptr[j], self.source.indptr[j + 1])
         return self.source.indices[part], self.source.data[part]
 
+    @property
+    def header(self) -> Any:
+        """Something that scikit-learn can read the names of the columns from."""
+        if self.kind == "encoded" and self.names is not None:
+            return pd.DataFrame(columns=self.names)
+        return self.source
+
 
 def as_table(X: Any) -> Table:
     """Look at X as a table of answers, without copying it.
 
     Parameters
     ----------
-    X : pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, or list of lists
+    X : pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, list of lists, Encoded
         NaN, None, pd.NA and null are unanswered. **Of sparse input, the stored entries are the
         answers, stored zeros too; what is not stored is unanswered.** (The block and diagonal
         formats store padding, so there zeros are unanswered, and a warning counts them.)
@@ -101,9 +186,11 @@ def as_table(X: Any) -> Table:
     >>> table.names, table.n_rows, table.n_columns
     (['Q1', 'Q2'], 3, 2)
     """
-    kind: Literal["pandas", "polars", "sparse", "array"]
+    kind: Kind
     names: list[str] | None = None
-    if isinstance(X, pd.DataFrame):
+    if isinstance(X, Encoded):
+        kind, names = "encoded", X.names
+    elif isinstance(X, pd.DataFrame):
         kind, names = "pandas", _string_names(X)
     elif _is_polars(X, "LazyFrame"):
         raise DataError("X is a polars LazyFrame; collect() it first.")
@@ -115,19 +202,18 @@ def as_table(X: Any) -> Table:
         kind, X = "array", _two_dimensional(X)
     table = Table(kind, X, names, *X.shape)
     _check_size(table)
-    _check_numbers(table)
+    if kind != "encoded":
+        _check_numbers(table)
     return table
 
 
-def encode(table: Table, scales: Sequence[Scale], row_order: Any = None) -> Observations:
+def encode(table: Table, scales: Sequence[Scale]) -> Observations:
     """The table's answers as levels on the given scales.
 
     Parameters
     ----------
     table : Table
     scales : sequence of Scale, one per column
-    row_order : array of int, optional
-        Rows to take, in this order.
 
     Returns
     -------
@@ -140,16 +226,17 @@ def encode(table: Table, scales: Sequence[Scale], row_order: Any = None) -> Obse
     [[0, 2], [-1, 0]]
     """
     _check_scales(table.n_columns, scales)
+    if table.kind == "encoded" and list(scales) == list(table.source.scales):
+        return table.source.observations
     n_levels = [scale.n_levels for scale in scales]
     if table.kind == "sparse":
-        observations = _encode_sparse(table, scales, n_levels)
-        return observations if row_order is None else observations.take_rows(row_order)
+        return _encode_sparse(table, scales, n_levels)
     # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
     width = np.int8 if max(n_levels) <= np.iinfo(np.int8).max else np.int16
     levels = np.empty((table.n_rows, table.n_columns), dtype=width, order="F")
     for j, scale in enumerate(scales):
         levels[:, j] = scale.encode(table.column(j), table.name(j))
-    return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels, row_order)
+    return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels)
 
 
 def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
@@ -162,12 +249,13 @@ def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
     scales : sequence of Scale, one per column
     like : Table, or anything `as_table` takes
         pandas gives pandas with the same columns and dtypes (and the same index when the number
-        of rows is the same); polars gives polars; arrays, sparse input and lists give a NumPy
-        array, of floats when all scales are numeric and of objects otherwise.
+        of rows is the same); polars gives polars; `Encoded` gives `Encoded`; arrays, sparse input
+        and lists give a NumPy array, of floats when all scales are numeric and of objects
+        otherwise.
 
     Returns
     -------
-    pandas.DataFrame, polars.DataFrame or numpy.ndarray
+    pandas.DataFrame, polars.DataFrame, Encoded or numpy.ndarray
 
     Examples
     --------
@@ -186,6 +274,9 @@ def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
         return _decode_pandas(levels, scales, table.source)
     if table.kind == "polars":
         return _decode_polars(levels, scales, table.source)
+    if table.kind == "encoded":
+        n_levels = [scale.n_levels for scale in scales]
+        return Encoded(Observations.from_dense(levels, n_levels), list(scales), table.names)
     numeric = all(scale.is_numeric for scale in scales)
     out = np.empty(levels.shape, dtype=np.float64 if numeric else object)
     for j, scale in enumerate(scales):

@@ -1,4 +1,4 @@
-"""The scikit-learn face of the models."""
+"""The scikit-learn face of the vector model: tables of ordered answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ordinalrbm.data import tables
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.scales import Scale, resolve_scales
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
@@ -33,11 +34,11 @@ from ordinalrbm.storage import model_file
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import Stored, columns_kept
 from ordinalrbm.training.checkpoint import Checkpoints
-from ordinalrbm.training.identity import Identity, identity_of
+from ordinalrbm.training.identity import identity_of
 from ordinalrbm.vector import diagnostics, likelihood, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling
-from ordinalrbm.vector.learner import Settings, fit
+from ordinalrbm.vector.learner import Fitted, Settings, fit
 from ordinalrbm.vector.model import ARRAYS, VectorModel, side
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
@@ -256,38 +257,27 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_parameters(self)
         with Checkpoints(checkpoint, every, resume) as checkpoints:
-            return self._fit(X, sample_weight, checkpoints)
+            answers = Encoded.of(X, self.scales)
+            fitted = self._learn(answers, sample_weight, checkpoints)
+        return self._keep(answers, fitted)
 
-    def _fit(self, X: Any, sample_weight: Any, checkpoints: Checkpoints) -> CumulativeRBM:
-        table = tables.as_table(X)
-        weight = check_weights(sample_weight, table.n_rows)
-        scales = resolve_scales(table.columns(), table.names, self.scales)
+    def _learn(self, answers: Encoded, sample_weight: Any, checkpoints: Checkpoints) -> Fitted:
+        weight = check_weights(sample_weight, answers.observations.n_rows)
         seed = seed_from(self.random_state, known=checkpoints.seed)
         # Batches are neighbouring rows, and files are often sorted.
-        order = np.random.default_rng(seed).permutation(table.n_rows)
+        order = np.random.default_rng(seed).permutation(answers.observations.n_rows)
         if weight is not None:
             order = order[weight[order] > 0]  # a row without weight is as one that is not there
-        observations = tables.encode(table, scales, row_order=order)
+            weight = weight[order]
+        shuffled = answers.observations.take_rows(order)
         memory.check_survey(
-            observations, self.n_factors, self.units_per_factor,
-            is_latent=self.unanswered == "latent",
-        )  # fmt: skip
-        row_weight = None if weight is None else weight[order]
+            shuffled, self.n_factors, self.units_per_factor, is_latent=self.unanswered == "latent"
+        )
         if checkpoints.are_kept:
-            checkpoints.belong_to(self._identity(observations, scales, row_weight, seed))
+            weights = ("sample_weight", () if weight is None else (weight,))
+            checkpoints.belong_to(identity_of(self, seed, shuffled, answers.scales, weights))
         with threads(self.n_jobs):
-            fitted = fit(observations, row_weight, self._settings(seed), checkpoints)
-        _check_feature_names(self, X, reset=True)
-        self.n_features_in_ = table.n_columns
-        self.scales_ = scales
-        self.model_ = fitted.model
-        self.best_epoch_ = fitted.best_epoch
-        self.n_iter_ = len(fitted.history)
-        self.history_ = pd.DataFrame(fitted.history)
-        self.about_: dict[str, Any] = {}
-        if fitted.interrupted:
-            tell_of_interruption(self.n_iter_, self.best_epoch_)
-        return self
+            return fit(shuffled, weight, self._settings(seed), checkpoints)
 
     def _settings(self, seed: int) -> Settings:
         same = {
@@ -297,12 +287,18 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         }
         return Settings(**same, units=self.units_per_factor, seed=seed)
 
-    def _identity(
-        self, observations: Observations, scales: list[Scale], weight: Any, seed: int
-    ) -> Identity:
-        return identity_of(
-            self, seed, observations, scales, ("sample_weight", () if weight is None else (weight,))
-        )
+    def _keep(self, answers: Encoded, fitted: Fitted) -> CumulativeRBM:
+        _check_feature_names(self, tables.as_table(answers).header, reset=True)
+        self.n_features_in_ = len(answers.scales)
+        self.scales_ = answers.scales
+        self.model_ = fitted.model
+        self.best_epoch_ = fitted.best_epoch
+        self.n_iter_ = len(fitted.history)
+        self.history_ = pd.DataFrame(fitted.history)
+        self.about_: dict[str, Any] = {}
+        if fitted.interrupted:
+            tell_of_interruption(self.n_iter_, self.best_epoch_)
+        return self
 
     # What the model says about rows
 
@@ -498,15 +494,15 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     # What the model says by itself
 
     def sample(
-        self, n: int = 1, *, n_cutpoints: int = sampling.FREE_STEPS, random_state: Any = None
+        self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None
     ) -> Any:
         """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
         check_is_fitted(self, "model_")
         check_whole("n", n, 1)
-        check_whole("n_cutpoints", n_cutpoints, 1, 2**16)
+        check_whole("n_steps", n_steps, 1, 2**16)
         seed = seed_from(random_state)
         with threads(self.n_jobs):
-            levels = sampling.rows(self.model_, n, seed, n_cutpoints)
+            levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return tables.decode(levels, self.scales_, np.zeros(levels.shape))
@@ -613,7 +609,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_parameters(self)  # some are read here, and may have been set after learning
         table = tables.as_table(X)
         try:
-            _check_feature_names(self, X, reset=False)
+            _check_feature_names(self, table.header, reset=False)
         except ValueError as error:  # in scikit-learn's words, which its estimator checks ask for
             raise DataError(str(error)) from error
         if table.n_columns != self.n_features_in_:

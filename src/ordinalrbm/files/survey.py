@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.scales import shorten
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.scales import Scale, shorten
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.codes import factorise_codes, is_among, position_finder
 from ordinalrbm.files.formats import from_frame, read
@@ -48,8 +51,9 @@ class Survey:
     ----------
     name : str
         What to call the survey, usually the name of its file.
-    answers : DataFrame
-        One ordered ``Categorical`` of level names per ordinal question; missing = unanswered.
+    encoded : Encoded
+        The answers as levels, which models take as they are; a question's scale has the names of
+        its levels.
     background : DataFrame
         Of the same rows: country, sex, age, ...; labels where the file has labels, else numbers or
         text. Whole numbers are integers, and blank text is missing.
@@ -67,13 +71,18 @@ class Survey:
     """
 
     name: str
-    answers: pd.DataFrame
+    encoded: Encoded
     background: pd.DataFrame
     weight: pd.Series | None
     ids: pd.Series | None
     schema: Schema
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def answers(self) -> pd.DataFrame:
+        """One ordered ``Categorical`` of level names per ordinal question; missing = unanswered."""
+        return self.encoded.to_frame(self.background.index)
 
 
 def read_survey(
@@ -160,16 +169,16 @@ def apply(source: Source, schema: Schema) -> Survey:
     _check_schema(source, schema)
     notes = _Notes(source)
     here = [column for column in schema.columns if notes.is_used(column)]
-    answers = {c.name: _answers(source, c, notes) for c in here if c.role == "ordinal"}
+    questions = [column for column in here if column.role == "ordinal"]
+    encoded = _encoded(questions, [_levels(source, column, notes) for column in questions])
     background = {c.name: _background(source, c, notes) for c in here if c.role == "background"}
     weight = next((_weights(source, c, notes) for c in here if c.role == "weight"), None)
     ids = next((as_whole(source.frame[c.name]) for c in here if c.role == "id"), None)
-    notes.add_strangers(schema)
-    table = pd.DataFrame(answers, index=source.frame.index)
-    notes.add_silent_rows(table)
+    notes.add_unknown_columns(schema)
+    notes.add_silent_rows(encoded)
     others = pd.DataFrame(background, index=source.frame.index)
     left_out = tuple(notes.entries)
-    return Survey(source.name, table, others, weight, ids, schema, left_out, source.remarks)
+    return Survey(source.name, encoded, others, weight, ids, schema, left_out, source.remarks)
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -219,16 +228,16 @@ class _Notes:
             self.add(what, f"is {column.role}, but the data lacks it")
         return is_there
 
-    def add_strangers(self, schema: Schema) -> None:
+    def add_unknown_columns(self, schema: Schema) -> None:
         """Columns that the schema does not know."""
         known = {column.name for column in schema.columns}
         for name in self.source.frame.columns:
             if name not in known:
                 self.add(f"Column {name!r}", "is not in the schema")
 
-    def add_silent_rows(self, answers: pd.DataFrame) -> None:
+    def add_silent_rows(self, answers: Encoded) -> None:
         """Rows without any answer."""
-        silent = int(answers.isna().all(axis=1).sum())
+        silent = int((answers.observations.row_counts == 0).sum())
         if silent:
             rows = "1 row" if silent == 1 else f"{silent:,} rows"
             self.add(rows, "without any answer, kept all the same", silent)
@@ -250,7 +259,15 @@ class _Notes:
 # ---- columns ----------------------------------------------------------------------------------
 
 
-def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
+def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
+    scales = [Scale(column.names) for column in questions]
+    n_levels = [scale.n_levels for scale in scales]
+    observations = Observations.from_columns(lambda j: levels[j], len(levels), n_levels)
+    return Encoded(observations, scales, [column.name for column in questions])
+
+
+def _levels(source: Source, column: Column, notes: _Notes) -> np.ndarray:
+    """Levels of a question, counted from 0, -1 where it is unanswered."""
     position, codes = factorise_codes(source.frame[column.name])
     level_of = [*map(position_finder(column.levels), codes)]
     missing = _missing(source, column, codes, level_of)
@@ -261,7 +278,7 @@ def _answers(source: Source, column: Column, notes: _Notes) -> pd.Categorical:
     notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
     # One more entry than codes, so that position -1 finds "unanswered".
     of_code = np.array([-1 if k is None else k for k in level_of] + [-1], dtype=np.int16)
-    return pd.Categorical.from_codes(of_code[position], list(column.names), ordered=True)
+    return of_code[position]
 
 
 def _missing(

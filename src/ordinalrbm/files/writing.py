@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.codes import (
     as_number,
@@ -83,7 +84,7 @@ class FilledCells:
 
 def write_answers(
     path: StrPath,
-    answers: Survey | pd.DataFrame,
+    answers: Survey | Encoded | pd.DataFrame,
     source: Source,
     schema: Schema,
     fill_no_answer: bool = False,
@@ -97,7 +98,7 @@ def write_answers(
     ----------
     path : str or path
         Where to; the ending says in which format, which may be another than that of the source.
-    answers : Survey or DataFrame
+    answers : Survey, Encoded or DataFrame
         Names of levels, of the same rows as the source; columns as many as are to be filled.
     source : Source
         The file as it was read.
@@ -140,7 +141,7 @@ def write_answers(
 @contextmanager
 def answers_written(
     path: StrPath,
-    answers: Survey | pd.DataFrame,
+    answers: Survey | Encoded | pd.DataFrame,
     source: Source,
     schema: Schema,
     fill_no_answer: bool = False,
@@ -151,7 +152,9 @@ def answers_written(
     """
     target = Path(path)
     kind = format_of(target)
-    table = answers.answers if isinstance(answers, Survey) else answers
+    if isinstance(answers, Survey):
+        answers = answers.encoded
+    table = answers.to_frame() if isinstance(answers, Encoded) else answers
     frame, filled, cells = _filled(table, source, schema, fill_no_answer)
     if kind in ("sav", "zsav"):
         write = _spss_writer(target, frame, source, schema)
@@ -252,10 +255,13 @@ def _filled(
 
 def _levels(answers: pd.Series, column: Column) -> np.ndarray:
     """For each row the position of its level, -1 where there is none."""
+    dtype = answers.dtype
+    if isinstance(dtype, pd.CategoricalDtype) and tuple(dtype.categories) == column.names:
+        return answers.cat.codes.to_numpy()
     level = pd.Index(column.names, dtype=object).get_indexer(pd.Index(answers, dtype=object))
-    strange = ~answers.isna().to_numpy() & (level < 0)
-    if strange.any():
-        row = int(strange.argmax())
+    unknown = answers.notna().to_numpy() & (level < 0)
+    if unknown.any():
+        row = int(unknown.argmax())
         raise DataError(
             f"Column {column.name!r}, row {row} (counted from 0): {answers.iloc[row]!r} is not "
             f"the name of a level; give one of {list(column.names)}."

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, plain_text, shortened, wrapped
+from ordinalrbm.plots.style import (
+    KINDS,
+    QUIET,
+    bare,
+    framed,
+    panels,
+    plain_text,
+    shortened,
+    wrapped,
+)
 
 _PANELS_PER_ROW = 3
 _NEEDED = ("panel", "group", "mean", "low", "high")
@@ -56,17 +63,14 @@ def group_differences(
     missing = [name for name in _NEEDED if name not in means]
     if missing or means.empty:
         raise DataError(f"means must have lines with {', '.join(_NEEDED)}; {missing} are missing.")
-    panels = list(dict.fromkeys(means["panel"]))
-    first = means[means["panel"] == panels[0]].sort_values("mean", ascending=False, kind="stable")
+    names = list(dict.fromkeys(means["panel"]))
+    first = means[means["panel"] == names[0]].sort_values("mean", ascending=False, kind="stable")
     groups = list(first["group"])
-    across = min(len(panels), _PANELS_PER_ROW)
-    down = math.ceil(len(panels) / across)
-    size = (3.1 * across + 1.6, (0.23 * len(groups) + 1.1) * down + 0.3)
-    figure = Figure(figsize=size, layout="constrained")
-    all_axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False).ravel()
-    for spare in all_axes[len(panels) :]:
-        spare.set_visible(False)
-    for axes, panel in zip(all_axes, panels, strict=False):
+    figure, all_axes = panels(
+        len(names), _PANELS_PER_ROW, 3.1, 0.23 * len(groups) + 1.1, (1.6, 0.3), sharex=True,
+        sharey=True,
+    )  # fmt: skip
+    for axes, panel in zip(all_axes, names, strict=True):
         lines = means[means["panel"] == panel].set_index("group").reindex(groups)
         _dots(axes, lines, middle)
         axes.set_title(wrapped(panel, 36, max_lines=3), fontsize="small", loc="left")

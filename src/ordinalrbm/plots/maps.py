@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import DEGREES, KINDS, UNKNOWN, framed, plain_text
+from ordinalrbm.plots.style import DEGREES, KINDS, UNKNOWN, framed, panels, plain_text
 
 # For points: the middle is grey, because white points would vanish.
 _CONTRAST = LinearSegmentedColormap.from_list(
@@ -106,8 +105,12 @@ def row_map(
     if points.ndim != 2 or points.shape[1] != 2:
         raise DataError(f"positions must have two columns, got shape {points.shape}.")
     width, height = np.ptp(points, axis=0) if len(points) else (0.0, 0.0)
-    figure, panels = _panels(len(colour_by), height / width if width > 0 else 1.0)
-    for axes, (name, values) in zip(panels, colour_by.items(), strict=True):
+    if not colour_by:
+        raise DataError("colour_by is empty; give at least one thing to colour the points by.")
+    # Panels are about as high, relative to their width, as what they show.
+    shape = float(np.clip(height / width if width > 0 else 1.0, 0.5, 1.2))
+    figure, all_axes = panels(len(colour_by), _PANELS_PER_ROW, 4.6, 4.4 * shape + 1.3, (0.4, 0.8))
+    for axes, (name, values) in zip(all_axes, colour_by.items(), strict=True):
         column = pd.Series(values).reset_index(drop=True)
         if len(column) != len(points):
             raise DataError(
@@ -178,20 +181,6 @@ def similarity_map(
 
 
 # Points
-
-
-def _panels(count: int, shape: float) -> tuple[Figure, list[Axes]]:
-    """A figure whose panels are about as high, relative to their width, as what they show."""
-    if count == 0:
-        raise DataError("colour_by is empty; give at least one thing to colour the points by.")
-    across = min(count, _PANELS_PER_ROW)
-    down = math.ceil(count / across)
-    height = 4.4 * float(np.clip(shape, 0.5, 1.2)) + 1.3
-    figure = Figure(figsize=(4.6 * across + 0.4, height * down + 0.8), layout="constrained")
-    panels = list(figure.subplots(down, across, squeeze=False).ravel())
-    for spare in panels[count:]:
-        spare.remove()
-    return figure, panels[:count]
 
 
 def _scatter(axes: Axes, points: np.ndarray, values: pd.Series) -> None:

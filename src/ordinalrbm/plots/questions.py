@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from ordinalrbm.plots.style import (
     bare,
     framed,
     ink_on,
+    panels,
     plain_text,
     shades,
     shortened,
@@ -77,7 +77,7 @@ class Curves:
 def factor_bars(
     moved: Sequence[Moved],
     *,
-    bounds: tuple[str, str] = ("off", "on"),
+    ends: tuple[str, str] = ("off", "on"),
     title: str = "",
     note: str = "",
 ) -> Figure:
@@ -87,7 +87,7 @@ def factor_bars(
     ----------
     moved : sequence of Moved
         The questions, from top to bottom.
-    bounds : pair of str
+    ends : pair of str
         What the two bars of a question are called.
     title, note : str, optional
         Above and, small, below.
@@ -109,14 +109,14 @@ def factor_bars(
     for place, question in enumerate(moved):
         for offset, shares in ((-0.03, question.before), (0.27, question.after)):
             _bar(axes, place + offset, shares)
-        _bounds_of_scale(axes, place - 0.26, question.levels)
+        _ends_of_scale(axes, place - 0.26, question.levels)
     places = np.arange(len(moved))
     axes.set_yticks(
         np.concatenate([places - 0.03, places + 0.27]),
-        [bounds[0]] * len(moved) + [bounds[1]] * len(moved),
+        [ends[0]] * len(moved) + [ends[1]] * len(moved),
     )
     axes.tick_params(axis="y", labelsize=7, labelcolor=QUIET)
-    names = axes.secondary_yaxis(-0.09 if max(map(len, bounds)) < 5 else -0.12)
+    names = axes.secondary_yaxis(-0.09 if max(map(len, ends)) < 5 else -0.12)
     names.set_yticks(places + 0.1, [wrapped(question.name, 26, max_lines=3) for question in moved])
     names.tick_params(length=0, labelsize=9)
     names.spines[:].set_visible(False)
@@ -139,7 +139,7 @@ def _bar(axes: Axes, height: float, shares: Sequence[float]) -> None:
         start += share
 
 
-def _bounds_of_scale(axes: Axes, height: float, levels: Sequence[str]) -> None:
+def _ends_of_scale(axes: Axes, height: float, levels: Sequence[str]) -> None:
     for x, label, side in ((0.0, levels[0], "left"), (1.0, levels[-1], "right")):
         axes.text(x, height, shortened(label, 44), color=QUIET, fontsize=7, ha=side, va="center")
 
@@ -169,13 +169,8 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
     """
     if not questions:
         raise DataError("There is no question to draw; give at least one.")
-    across = min(len(questions), _PANELS_PER_ROW)
-    down = math.ceil(len(questions) / across)
-    figure = Figure(figsize=(2.8 * across + 0.3, 2.2 * down + 0.4), layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    for spare in panels[len(questions) :]:
-        spare.set_visible(False)
-    for axes, question in zip(panels, questions, strict=False):
+    figure, all_axes = panels(len(questions), _PANELS_PER_ROW, 2.8, 2.2, (0.3, 0.4))
+    for axes, question in zip(all_axes, questions, strict=True):
         _curves(axes, question)
     framed(figure, title, note)
     return figure

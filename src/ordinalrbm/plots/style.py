@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import textwrap
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import matplotlib
 import numpy as np
@@ -91,6 +92,21 @@ def wrapped(text: object, width: int, max_lines: int = 2) -> str:
     """
     lines = textwrap.wrap(printable(text), width, max_lines=max_lines, placeholder=" …")
     return "\n".join(lines)
+
+
+def panels(
+    count: int, most_across: int, width: float, height: float, margin: tuple[float, float],
+    **shared: Any,
+) -> tuple[Figure, list[Axes]]:  # fmt: skip
+    """A figure of so many panels, each of that size, with a margin around all."""
+    across = min(count, most_across)
+    down = math.ceil(count / across)
+    size = (width * across + margin[0], height * down + margin[1])
+    figure = Figure(figsize=size, layout="constrained")
+    made = list(figure.subplots(down, across, squeeze=False, **shared).ravel())
+    for spare in made[count:]:
+        spare.remove()
+    return figure, made[:count]
 
 
 def framed(figure: Figure, title: str, note: str) -> None:

@@ -4,9 +4,8 @@ A page needs no network and nothing beside it; write it to a file and open it in
 """
 
 from ordinalrbm.files.survey import Survey
-from ordinalrbm.report.hidden import HeldOut, hide_answers
 from ordinalrbm.report.model import model_page
 from ordinalrbm.report.ratings import ratings_page
 from ordinalrbm.report.survey import survey_page
 
-__all__ = ["HeldOut", "Survey", "hide_answers", "model_page", "ratings_page", "survey_page"]
+__all__ = ["Survey", "model_page", "ratings_page", "survey_page"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.report.page import render, small_chart
 from ordinalrbm.report.questions import question_texts, response_curves
 from ordinalrbm.report.ratings import ratings_page
@@ -27,7 +27,7 @@ def model_page(model: Any, *, title: str | None = None) -> str:
 
     Parameters
     ----------
-    model : CumulativeRBM or MatrixCumulativeRBM, fitted
+    model : CumulativeRBM or an estimator of ratings, fitted
     title : str, optional
 
     Returns
@@ -44,13 +44,15 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     >>> "Response curves" in report.model_page(model)
     True
     """
-    if isinstance(model, MatrixCumulativeRBM):
+    if not isinstance(model, CumulativeRBM):
         return ratings_page(model, title=title)
     names = column_names(model)
     texts = question_texts(names, None)
-    made_up = model.sample(_N_MADE_UP, random_state=0)
+    factors = model.transform(model.sample(_N_MADE_UP, random_state=0))
     wording = Wording(rows="made-up respondents")
-    told = describe_factors(model, made_up, N_FACTORS_TOLD, wording=wording)
+    described = describe_factors(
+        model, n_factors=N_FACTORS_TOLD, wording=wording, posterior=factors
+    )
     curves = response_curves(model, names)
     return render(
         "model.html.j2",
@@ -59,7 +61,7 @@ def model_page(model: Any, *, title: str | None = None) -> str:
         n_factors=model.model_.n_factors,
         n_made_up=_N_MADE_UP,
         learning=learning_figure(model),
-        factors=factor_sections(model, made_up, told, texts),
+        factors=factor_sections(model, factors, described, texts),
         curves=[small_chart(one) for one in curves],
         settings=settings_table(model),
         seconds=learning_seconds(model),

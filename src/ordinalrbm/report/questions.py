@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
@@ -38,14 +36,6 @@ def question_texts(names: list[str], schema: Schema | None) -> dict[str, str]:
     }
 
 
-def level_names(model: CumulativeRBM) -> list[list[str]]:
-    """The levels of each question, as text."""
-    return [
-        [label if isinstance(label, str) else f"{label:g}" for label in scale.labels]
-        for scale in model.scales_
-    ]
-
-
 def response_curves(
     model: CumulativeRBM, names: list[str], factors: np.ndarray | None = None
 ) -> list[Curves]:
@@ -72,7 +62,7 @@ def response_curves(
     # Thresholds are shown where somebody with a usual style has them.
     usual_stretch = np.exp(parameters.style_weights @ np.log(parameters.stretches))
     spans = None if factors is None else _middle_utilities(parameters, factors)
-    for i, levels in enumerate(level_names(model)):
+    for i, levels in enumerate(scale.names for scale in model.scales_):
         bounds = parameters.thresholds[i, : len(levels) + 1]
         inner = bounds[1:-1] * usual_stretch
         middle = None if spans is None else (float(spans[0, i]), float(spans[1, i]))
@@ -124,13 +114,13 @@ def factor_names(effects: pd.DataFrame) -> dict[int, str]:
 
 
 def moved_questions(
-    model: CumulativeRBM, X: Any, told: list[FactorInWords], texts: dict[str, str]
+    model: CumulativeRBM, factors: np.ndarray, described: list[FactorInWords], texts: dict[str, str]
 ) -> list[list[Moved]]:
     """For each factor, the questions that it moves most, with their level probabilities."""
-    names, levels = list(texts), level_names(model)
-    shares = level_probabilities(model, X, [factor.factor for factor in told])
+    names, levels = list(texts), [scale.names for scale in model.scales_]
+    shares = level_probabilities(model, [factor.factor for factor in described], posterior=factors)
     found = []
-    for factor, pairs in zip(told, shares, strict=True):
+    for factor, pairs in zip(described, shares, strict=True):
         places = [names.index(name) for name in factor.effects["column"].head(_BARS_PER_FACTOR)]
         found.append(
             [Moved(texts[names[i]], levels[i], *(p.tolist() for p in pairs[i])) for i in places]

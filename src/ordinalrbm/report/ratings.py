@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm import plots
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings, encode
-from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
 from ordinalrbm.evaluate import reliability, score
+from ordinalrbm.evaluate.hidden import count_levels, level_values, rows_of
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.report.page import Table, as_svg, render
@@ -57,7 +58,7 @@ _MEASURES = {
 
 
 def ratings_page(
-    model: MatrixCumulativeRBM,
+    model: Any,
     *,
     test: pd.DataFrame | None = None,
     left_out: Iterable[LeftOut] | None = None,
@@ -69,7 +70,7 @@ def ratings_page(
 
     Parameters
     ----------
-    model : MatrixCumulativeRBM, fitted
+    model : estimator of ratings, fitted
         The ratings that it was fitted on are in it.
     test : DataFrame with the columns user, item, rating, optional
         Ratings that the model has not learnt from; pairs that it has are left out, and counted.
@@ -80,7 +81,7 @@ def ratings_page(
     example_user : id, optional
         Whose recommendations to explain; by default somebody with a usual number of ratings.
     progress : callable, optional
-        Is told in words what is being done.
+        Called with words for what is being done.
 
     Returns
     -------
@@ -98,13 +99,13 @@ def ratings_page(
     >>> "<h1>Drinks</h1>" in page
     True
     """
-    check_is_fitted(model, "models_")
+    check_is_fitted(model, "ratings_")
     say = progress or say_nothing
     known = model.ratings_
     say("scoring test ratings")
     scores = None if test is None else _score(model, test)
     say("explaining an example")
-    example = _example(model, example_user)
+    example = example_of(model, example_user)
     say(f"placing {known.n_items:,} items on a map")
     items = _items(model)
     the_map = _map(known, items)
@@ -120,7 +121,7 @@ def ratings_page(
         scores=scores,
         example=example,
         map=the_map,
-        factors=_factor_bounds(known, items),
+        factors=_factor_ends(known, items),
         settings=settings_table(model),
         seconds=learning_seconds(model),
     )
@@ -133,27 +134,13 @@ def _level_names(known: Ratings) -> list[str]:
     """Names of the common scale's levels; where items differ, their places on it."""
     if not isinstance(known.scales, Scale):
         return [f"level {k + 1}" for k in range(int(known.observations.n_levels.max()))]
-    return [x if isinstance(x, str) else f"{x:g}" for x in known.scales.labels]
-
-
-def _values(known: Ratings) -> np.ndarray:
-    """What levels count when they are averaged."""
-    if isinstance(known.scales, Scale):
-        return known.scales.values
-    return np.arange(1.0, known.observations.n_levels.max() + 1.0)
+    return known.scales.names
 
 
 def _levels_figure(known: Ratings) -> Drawing:
     names = _level_names(known)
     counts = np.bincount(known.observations.level, minlength=len(names))
     return Drawing(as_svg(plots.level_shares(names, counts.tolist()), "levels"), "levels")
-
-
-def _item_counts(known: Ratings) -> np.ndarray:
-    """(items, L): how often each item got each level."""
-    width = int(known.observations.n_levels.max())
-    cell = known.observations.column.astype(np.int64) * width + known.observations.level
-    return np.bincount(cell, minlength=known.n_items * width).reshape(known.n_items, width)
 
 
 # Scores
@@ -165,7 +152,7 @@ class ScoreSection:
 
     n_ratings: int
     n_given: int
-    n_strangers: int
+    n_unknown: int
     n_learnt: int
     model: dict[str, float]
     usual: dict[str, float]
@@ -175,7 +162,7 @@ class ScoreSection:
     fewest: int
 
 
-def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | None:
+def _score(model: Any, test: pd.DataFrame) -> ScoreSection | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = _learnt(known, given)
@@ -189,7 +176,7 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
     column, level = given.column[usable], given.level[usable].astype(np.intp)
     predicted = model.predict_proba(user, item)
     usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
-    values = _values(known)
+    values = level_values(known)
     own, others = (score(p, values[level], values) for p in (predicted, usual))
     fewest, items = _items_table(known, column, level, predicted, usual)
     figure = plots.calibration(reliability(predicted, values[level], values))
@@ -210,15 +197,14 @@ def _score(model: MatrixCumulativeRBM, test: pd.DataFrame) -> ScoreSection | Non
 def _learnt(known: Ratings, given: Cells) -> np.ndarray:
     """Which of some ratings are of pairs that the model has learnt from."""
     seen = known.observations
-    rows = np.repeat(np.arange(seen.n_rows, dtype=np.int64), np.diff(seen.row_start))
     pairs = given.row.astype(np.int64) * known.n_items + given.column
     both_known = (given.row >= 0) & (given.column >= 0)
-    return both_known & np.isin(pairs, rows * known.n_items + seen.column)
+    return both_known & np.isin(pairs, rows_of(seen) * known.n_items + seen.column)
 
 
 def _usual(known: Ratings) -> np.ndarray:
     """(items + 1, L): each item's own distribution; at the end that of an item nobody knows."""
-    counts = _item_counts(known).astype(np.float64)
+    counts = count_levels(known.observations).astype(np.float64)
     n_levels = known.observations.n_levels
     shares = np.zeros((known.n_items + 1, counts.shape[1]))
     for length in np.unique(n_levels):
@@ -242,7 +228,7 @@ def _items_table(
     usual: np.ndarray,
 ) -> tuple[int, list[tuple[str, Table]]]:
     """Best and worst predicted items, among those with enough test ratings."""
-    values = _values(known)
+    values = level_values(known)
     right = values[level]
     lines = pd.DataFrame(
         {
@@ -299,7 +285,15 @@ class ExampleSection:
     factors: Table
 
 
-def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
+def example_of(
+    model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED
+) -> ExampleSection | None:
+    """One user explained, by default one with a usual number of ratings.
+
+    None when there is nothing to recommend, or the model cannot explain itself.
+    """
+    if not hasattr(model, "explain"):
+        return None
     known = model.ratings_
     if user is None:
         counts = np.diff(known.observations.row_start)
@@ -308,7 +302,7 @@ def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
         raise DataError(
             f"There is no user {user!r} to explain; choose one who has rated something."
         )
-    best = model.recommend([user], n=_N_RECOMMENDED)
+    best = model.recommend([user], n=n_items)
     if best.empty:
         return None
     first = best["item"].iloc[0]
@@ -323,7 +317,7 @@ def _example(model: MatrixCumulativeRBM, user: Any) -> ExampleSection | None:
         why.expected,
         Table(
             ("rating", "given", "effect"),
-            [(str(i), _label(r), float(e)) for i, r, e in why.ratings.itertuples(index=False)],
+            [(str(i), label_name(r), float(e)) for i, r, e in why.ratings.itertuples(index=False)],
             ("", "", "+.3f"),
         ),
         Table(
@@ -344,25 +338,21 @@ def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
     order = np.argsort(-levels.astype(np.int64), kind="stable")
     labels = known.decode(levels[order], items[order])
     return [
-        (str(i), _label(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)
+        (str(i), label_name(r)) for i, r in zip(known.items.take(items[order]), labels, strict=True)
     ]
 
 
-def _label(rating: Any) -> str:
-    return rating if isinstance(rating, str) else f"{rating:g}"
-
-
-def _recommended(model: MatrixCumulativeRBM, user: Any, best: pd.DataFrame) -> Table:
+def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
     scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
     shares = model.predict_proba([user] * len(best), best["item"].to_numpy())
-    # A pair is told: the most likely rating, and how likely at least that one is.
+    # The most likely rating, and how likely at least that one is.
     rows = []
     for item, expected, share, scale in zip(
         best["item"], best["score"], shares, scales, strict=True
     ):
         top = int(share[: scale.n_levels].argmax())
         rows.append(
-            (str(item), float(expected), _label(scale.labels[top]), float(share[top:].sum()))
+            (str(item), float(expected), label_name(scale.labels[top]), float(share[top:].sum()))
         )
     head = ("item", "expected rating", "most likely", "chance of that or better")
     return Table(head, rows, ("", ".2f", "", ".0%"))
@@ -377,7 +367,7 @@ class Items:
 
     Attributes
     ----------
-    vectors : (items, K + S) array
+    vectors : (items, factors) array
         What each factor adds to a usual user's utility.
     names : list of str
         What these factors are called.
@@ -390,16 +380,26 @@ class Items:
     order: list[int]
 
 
-def _items(model: MatrixCumulativeRBM) -> Items:
-    half, other = model.model_.by_rows, model.model_.by_columns
-    # A user's factors are around one in size; an item's count as much as users weigh them.
-    weighed = np.sqrt(np.mean(other.weights.astype(np.float64) ** 2, axis=0))
-    vectors = np.concatenate([half.weights, other.factors * weighed], axis=1)
-    names = [f"User factor {k}" for k in range(half.n_factors)]
-    names += [f"Item factor {k}" for k in range(other.n_factors)]
+def _items(model: Any) -> Items:
+    if isinstance(model, MatrixCumulativeRBM):
+        half, other = model.model_.by_rows, model.model_.by_columns
+        # A user's factors are around one in size; an item's count as much as users weigh them.
+        vectors = np.concatenate([half.weights, other.factors * _size(other.weights)], axis=1)
+        names = [f"User factor {k}" for k in range(half.n_factors)]
+        names += [f"Item factor {k}" for k in range(other.n_factors)]
+    elif hasattr(model, "item_factors_"):
+        vectors = model.item_factors_ * _size(model.user_factors_)
+        names = [f"Factor {k}" for k in range(vectors.shape[1])]
+    else:
+        vectors, names = np.zeros((model.ratings_.n_items, 0)), []
     spread = vectors.std(axis=0)
     order = np.argsort(-spread, kind="stable")
     return Items(vectors, names, order[spread[order] > 1e-6].tolist())
+
+
+def _size(values: np.ndarray) -> np.ndarray:
+    """How large the values of each column usually are."""
+    return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
 def _map(known: Ratings, items: Items) -> MapSection | None:
@@ -416,9 +416,9 @@ def _map(known: Ratings, items: Items) -> MapSection | None:
 
 
 def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Variable]:
-    counts = _item_counts(known)[rows]
+    counts = count_levels(known.observations)[rows]
     total = counts.sum(axis=1)
-    mean = pd.Series(counts @ _values(known) / np.maximum(total, 1))
+    mean = pd.Series(counts @ level_values(known) / np.maximum(total, 1))
     bounds = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000]
     names = [
         "1",
@@ -437,7 +437,7 @@ def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Vari
     return [one for one in found if one is not None]
 
 
-def _factor_bounds(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
+def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:
     """The strongest factors, with the items at both ends; only items that many have rated."""
     count = known.observations.column_counts
     often = np.flatnonzero(count >= min(np.median(count), _ENOUGH_TEST_RATINGS))
@@ -446,7 +446,7 @@ def _factor_bounds(known: Ratings, items: Items) -> list[tuple[str, list[str], l
         order = often[np.argsort(items.vectors[often, k], kind="stable")]
         number = min(_N_ENDS, len(order) // 2)
         if number:
-            bounds = (order[:number], order[::-1][:number])
-            low, high = ([str(name) for name in known.items.take(end)] for end in bounds)
+            ends = (order[:number], order[::-1][:number])
+            low, high = ([str(name) for name in known.items.take(end)] for end in ends)
             found.append((items.names[k], low, high))
     return found

@@ -12,8 +12,18 @@ from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
+from ordinalrbm.data.observations import Cells
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.evaluate.hidden import (
+    HiddenScores,
+    cells_of,
+    count_levels,
+    restored,
+    rows_of,
+    score_hidden,
+)
 from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.groups import (
@@ -22,13 +32,6 @@ from ordinalrbm.report.groups import (
     GroupMeans,
     group_means,
     grouping_variables,
-)
-from ordinalrbm.report.hidden import (
-    HeldOut,
-    HiddenScores,
-    level_table,
-    restored,
-    score_hidden,
 )
 from ordinalrbm.report.page import Table, as_svg, render, small_chart
 from ordinalrbm.report.placing import FEWEST_PEOPLE, Places, place
@@ -59,16 +62,21 @@ Progress = Callable[[str], None]
 class People:
     """People of a survey: their answers with nothing hidden, and what the model says of them."""
 
-    answers: pd.DataFrame
+    answers: Encoded
     answered: np.ndarray
     factors: np.ndarray
+
+    @property
+    def names(self) -> list[str]:
+        """What the questions are called."""
+        return self.answers.names or []
 
 
 def survey_page(
     model: CumulativeRBM,
     survey: Survey,
     *,
-    held_out: HeldOut | None = None,
+    held_out: Cells | None = None,
     group: str | None = None,
     title: str | None = None,
     progress: Progress | None = None,
@@ -79,10 +87,10 @@ def survey_page(
     Parameters
     ----------
     model : CumulativeRBM, fitted
-        On the answers of this survey, or on those that :func:`hide_answers` left.
+        On the answers of this survey, or on those that :func:`evaluate.hide_answers` left.
     survey : Survey
         With or without the held-out answers.
-    held_out : HeldOut, optional
+    held_out : Cells, optional
         Answers that the model has not learnt from. Without them, the page predicts answers of at
         most 10,000 people from their other answers, and says that the model had learnt from them.
     group : str, optional
@@ -91,7 +99,7 @@ def survey_page(
     title : str, optional
         By default the name of the survey.
     progress : callable, optional
-        Is told in words what is being done.
+        Called with words for what is being done.
     random_state : int, default=0
         Seed of the map and of what is drawn at random.
 
@@ -104,13 +112,11 @@ def survey_page(
     --------
     >>> import pandas as pd, ordinalrbm as orbm
     >>> from ordinalrbm import report
-    >>> from ordinalrbm.files.schema import Schema
-    >>> levels = pd.CategoricalDtype(["no", "maybe", "yes"], ordered=True)
+    >>> from ordinalrbm.files.survey import read_survey
     >>> answers = pd.DataFrame({"tea": ["no", "yes", "maybe"] * 9, "milk": ["yes", "no", "no"] * 9})
-    >>> survey = report.Survey("Drinks", answers.astype(levels), pd.DataFrame(index=answers.index),
-    ...                        None, None, Schema(()), ())
-    >>> rest, held_out = report.hide_answers(survey, share=0.1)
-    >>> model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(rest.answers)
+    >>> survey = read_survey(answers)
+    >>> shown, held_out = orbm.evaluate.hide_answers(survey.encoded, share=0.1)
+    >>> model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(shown)
     >>> page = report.survey_page(model, survey, held_out=held_out)
     >>> page.startswith("<!DOCTYPE html>")
     True
@@ -119,20 +125,21 @@ def survey_page(
     answers = _checked(model, survey, group)
     if held_out is not None:
         answers = restored(answers, held_out)
-    names = [str(name) for name in answers.columns]
-    texts = question_texts(names, survey.schema)
     say("inferring the factors of all respondents")
     people = People(
-        answers, answers.notna().any(axis=1).to_numpy(), np.asarray(model.transform(answers))
+        answers, answers.observations.row_counts > 0, np.asarray(model.transform(answers))
     )
+    texts = question_texts(people.names, survey.schema)
     if not people.answered.any():
         raise DataError("Nobody has answered any question, so there is nothing to report.")
     say("predicting hidden answers")
     hidden = _hidden(model, people, held_out, random_state)
     say("putting the factors into words")
-    some = _some_rows(people, random_state)
-    effects = factor_effects(model, some)
-    told = describe_factors(model, some, N_FACTORS_TOLD, wording=_WORDING)
+    factors = people.factors[_some_rows(people, random_state)]
+    effects = factor_effects(model, posterior=factors)
+    described = describe_factors(
+        model, n_factors=N_FACTORS_TOLD, wording=_WORDING, posterior=factors
+    )
     say(f"placing {people.answered.sum():,} respondents on a map")
     names_of_factors = factor_names(effects)
     the_map = _map(survey, people, names_of_factors, _by_size(effects, "column"), random_state)
@@ -144,13 +151,13 @@ def survey_page(
         "survey.html.j2",
         title=title or survey.name,
         facts=_facts(people),
-        scales=_scales(people.answers),
-        questions=_questions(people.answers, texts),
+        scales=_scales(people),
+        questions=_questions(people, texts),
         left_out=_left_out(survey),
         learning=learning_figure(model),
         hidden=hidden,
         map=the_map,
-        factors=factor_sections(model, some, told, texts),
+        factors=factor_sections(model, factors, described, texts),
         curves=[small_chart(one) for one in curves],
         groups=groups,
         settings=settings_table(model),
@@ -164,27 +171,27 @@ def survey_page(
 
 
 def say_nothing(text: str) -> None:
-    """For those who do not want to be told what is being done."""
+    """For those who do not want to hear what is being done."""
 
 
-def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> pd.DataFrame:
+def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Encoded:
     """The survey's answers, which must be on the scales of the model."""
     check_is_fitted(model, "model_")
-    answers = survey.answers
-    known = [str(name) for name in getattr(model, "feature_names_in_", answers.columns)]
-    if known != [str(name) for name in answers.columns]:
+    answers = survey.encoded
+    names = answers.names or []
+    if list(getattr(model, "feature_names_in_", names)) != names:
         raise DataError(
             "The questions of the survey are not those that the model was fitted on; give the "
             "survey that it has learnt from."
         )
-    for name, scale in zip(answers.columns, model.scales_, strict=True):
-        if list(answers[name].cat.categories) != list(scale.labels):
+    for name, own, scale in zip(names, answers.scales, model.scales_, strict=True):
+        if own != scale:
             raise DataError(
                 f"The levels of '{name}' in the survey are not those of the model; give the survey "
                 "that it has learnt from."
             )
     check_group(survey.background, group)
-    return answers.reset_index(drop=True)
+    return answers
 
 
 def check_group(background: pd.DataFrame, group: str | None) -> None:
@@ -204,12 +211,12 @@ def check_group(background: pd.DataFrame, group: str | None) -> None:
         )
 
 
-def _some_rows(people: People, random_state: int) -> pd.DataFrame:
+def _some_rows(people: People, random_state: int) -> np.ndarray:
     rows = np.flatnonzero(people.answered)
     if len(rows) > _ENOUGH_ROWS:
         chosen = np.random.default_rng(random_state).choice(rows, _ENOUGH_ROWS, replace=False)
         rows = np.sort(chosen)
-    return people.answers.iloc[rows]
+    return rows
 
 
 def _by_size(effects: pd.DataFrame, what: str) -> list[Any]:
@@ -232,12 +239,8 @@ class Facts:
 
 
 def _facts(people: People) -> Facts:
-    return Facts(
-        len(people.answers),
-        people.answers.shape[1],
-        float(people.answers.notna().to_numpy().mean()),
-        int((~people.answered).sum()),
-    )
+    answers = people.answers
+    return Facts(*answers.shape, answers.observations.density, int((~people.answered).sum()))
 
 
 @dataclass(frozen=True)
@@ -248,30 +251,27 @@ class ScaleInUse:
     questions: list[str]
 
 
-def _scales(answers: pd.DataFrame) -> list[ScaleInUse]:
+def _scales(people: People) -> list[ScaleInUse]:
     users: dict[tuple[str, ...], list[str]] = {}
-    for name in answers.columns:
-        users.setdefault(tuple(map(str, answers[name].cat.categories)), []).append(str(name))
+    for name, scale in zip(people.names, people.answers.scales, strict=True):
+        users.setdefault(tuple(map(str, scale.labels)), []).append(name)
     return [
         ScaleInUse(list(zip(levels, shades(len(levels)), strict=True)), names)
         for levels, names in users.items()
     ]
 
 
-def _questions(answers: pd.DataFrame, texts: dict[str, str]) -> Table:
-    rows = []
-    for name, text in zip(answers.columns, texts.values(), strict=True):
-        column = answers[name]
-        levels = column.cat.categories
-        usual = column.mode()
-        rows.append(
-            (
-                text,
-                len(levels),
-                float(column.notna().mean()),
-                str(usual.iloc[0]) if len(usual) else None,
-            )
+def _questions(people: People, texts: dict[str, str]) -> Table:
+    counts = count_levels(people.answers.observations)
+    rows = [
+        (
+            text,
+            scale.n_levels,
+            float(count.sum() / len(people.answered)),
+            str(scale.labels[count.argmax()]) if count.any() else None,
         )
+        for text, scale, count in zip(texts.values(), people.answers.scales, counts, strict=True)
+    ]
     return Table(("question", "levels", "answered", "most frequent"), rows, ("", "d", ".0%", ""))
 
 
@@ -320,7 +320,7 @@ class Drawing:
 
 def learning_figure(model: Any) -> Drawing | None:
     """The learning curve, unless there is none."""
-    history = model.history_
+    history = getattr(model, "history_", pd.DataFrame())
     measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
     if history.empty or not history[measured].notna().any(axis=None):
         return None
@@ -330,7 +330,7 @@ def learning_figure(model: Any) -> Drawing | None:
 
 def learning_seconds(model: Any) -> float | None:
     """How long learning took; model files do not say."""
-    history = model.history_
+    history = getattr(model, "history_", pd.DataFrame())
     return float(history["seconds"].max()) if "seconds" in history and len(history) else None
 
 
@@ -350,14 +350,13 @@ class HiddenSection:
 
 
 def _hidden(
-    model: CumulativeRBM, people: People, held_out: HeldOut | None, random_state: int
+    model: CumulativeRBM, people: People, held_out: Cells | None, random_state: int
 ) -> HiddenSection | None:
-    learnt_from = held_out is None or not len(held_out)
-    if learnt_from:
-        held_out = _hide_some(people, random_state)
-    assert held_out is not None
+    learnt_from = held_out is None or not held_out.row.size
+    if held_out is None or learnt_from:
+        held_out = _hide_some(people.answers, random_state)
     asked = _of_some_rows(held_out, random_state)
-    if not len(asked):
+    if not asked.row.size:
         return None
     scores = score_hidden(model, people.answers, asked)
     drawing = Drawing(as_svg(_hidden_figure(scores), "hidden"), "hidden-answers")
@@ -367,34 +366,34 @@ def _hidden(
         drawing,
         learnt_from,
         len(np.unique(asked.row)),
-        len(held_out) - len(asked),
+        held_out.row.size - asked.row.size,
     )
 
 
-def _hide_some(people: People, random_state: int) -> HeldOut:
+def _hide_some(answers: Encoded, random_state: int) -> Cells:
     """Answers of some people who have answered more than one question."""
-    levels = level_table(people.answers)
-    rows = np.flatnonzero((levels >= 0).sum(axis=1) > 1)
+    given = answers.observations
+    rows = np.flatnonzero(given.row_counts > 1)
     rng = np.random.default_rng(random_state)
     if len(rows) > _MOST_SCORED_ROWS:
-        rows = np.sort(rng.choice(rows, _MOST_SCORED_ROWS, replace=False))
-    row, column = np.nonzero(levels[rows] >= 0)
-    row = rows[row]
-    chosen = rng.random(len(row)) < _SHARE_HIDDEN_AFTERWARDS
-    if len(row) and not chosen.any():
+        rows = rng.choice(rows, _MOST_SCORED_ROWS, replace=False)
+    entries = np.flatnonzero(np.isin(rows_of(given), rows))
+    chosen = rng.random(entries.size) < _SHARE_HIDDEN_AFTERWARDS
+    if entries.size and not chosen.any():
         chosen[0] = True
-    row, column = row[chosen], column[chosen]
-    return HeldOut(row, column, levels[row, column])
+    is_hidden = np.zeros(given.n_entries, dtype=bool)
+    is_hidden[entries[chosen]] = True
+    return cells_of(given, is_hidden)
 
 
-def _of_some_rows(held_out: HeldOut, random_state: int) -> HeldOut:
+def _of_some_rows(held_out: Cells, random_state: int) -> Cells:
     """Held-out answers of at most 10,000 people: predicting takes milliseconds per person."""
     rows = np.unique(held_out.row)
     if len(rows) <= _MOST_SCORED_ROWS:
         return held_out
     chosen = np.random.default_rng(random_state).choice(rows, _MOST_SCORED_ROWS, replace=False)
     kept = np.isin(held_out.row, chosen)
-    return HeldOut(held_out.row[kept], held_out.column[kept], held_out.level[kept])
+    return Cells(*(part[kept] for part in held_out))
 
 
 def _hidden_figure(scores: HiddenScores) -> Any:
@@ -469,8 +468,8 @@ def _points(
     questions: list[str],
 ) -> PointMap:
     background = survey.background.reset_index(drop=True).iloc[rows]
-    answers = people.answers.iloc[rows]
-    texts = question_texts([str(name) for name in answers.columns], survey.schema)
+    answers = people.answers.take_rows(rows).to_frame()
+    texts = question_texts(people.names, survey.schema)
     labels = question_texts([str(name) for name in background.columns], survey.schema)
     found = [
         variable_of(background[name], shortened(labels[str(name)], 90), "Background")
@@ -478,12 +477,9 @@ def _points(
     ]
     n_background = sum(one is not None for one in found)
     found += [
-        variable_of(answers[name], shortened(texts[str(name)], 90), "Answers")
-        for name in answers.columns
+        variable_of(answers[name], shortened(texts[name], 90), "Answers") for name in people.names
     ]
-    asked = [
-        str(name) for name, one in zip(answers.columns, found[len(labels) :], strict=True) if one
-    ]
+    asked = [name for name, one in zip(people.names, found[len(labels) :], strict=True) if one]
     found += [
         variable_of(pd.Series(people.factors[rows, k]), name, "Factors")
         for k, name in names_of_factors.items()
@@ -518,20 +514,20 @@ class FactorSection:
 
 
 def factor_sections(
-    model: CumulativeRBM, X: Any, told: list[FactorInWords], texts: dict[str, str]
+    model: CumulativeRBM, factors: np.ndarray, described: list[FactorInWords], texts: dict[str, str]
 ) -> list[FactorSection]:
     """The most telling factors, each with the questions that it moves most."""
-    bounds = ("off", "on") if model.model_.units == 1 else ("low", "high")
-    moved = moved_questions(model, X, told, texts)
+    ends = ("off", "on") if model.model_.units == 1 else ("low", "high")
+    moved = moved_questions(model, factors, described, texts)
     return [
         FactorSection(
             one,
             Drawing(
-                as_svg(plots.factor_bars(questions, bounds=bounds), f"factor-{one.factor}"),
+                as_svg(plots.factor_bars(questions, ends=ends), f"factor-{one.factor}"),
                 f"factor-{one.factor}",
             ),
         )
-        for one, questions in zip(told, moved, strict=True)
+        for one, questions in zip(described, moved, strict=True)
     ]
 
 

@@ -1,0 +1,208 @@
+"""Answers and ratings that are hidden from learning, and how well they are predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.tables import Encoded
+from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.metrics import score
+
+MOST_HIDDEN = 200_000
+# Distributions of all cells of so many rows are held at a time.
+_ROWS_AT_A_TIME = 2_000
+_MEASURES = {"error": "mae_median", "nll": "nll", "hits": "accuracy"}
+
+
+class Predictor(Protocol):
+    """A model of tables: of it, only its distributions are asked."""
+
+    def predict_proba(self, X: Any) -> list[np.ndarray]:
+        """Distribution of every answer: one (n, L_i) array per column."""
+
+
+@dataclass(frozen=True)
+class HiddenScores:
+    """How well hidden answers are predicted, by the model and by the question's usual answers.
+
+    Attributes
+    ----------
+    by_question : DataFrame
+        One line per question that had answers hidden (the index is its name): ``count``, and
+        ``error``, ``nll`` and ``hits`` of the ``model`` and of the ``usual`` answer, for instance
+        ``model_error``. ``error`` is the mean absolute error of the median, in levels.
+    overall : Series
+        The same over all hidden answers.
+    """
+
+    by_question: pd.DataFrame
+    overall: pd.Series
+
+
+def hide_answers(answers: Any, share: float = 0.05, random_state: int = 0) -> tuple[Encoded, Cells]:
+    """Hide some answers, so that a model learnt from the others can be tested on them.
+
+    Parameters
+    ----------
+    answers : table
+        Anything that :meth:`CumulativeRBM.fit` takes, ``Survey.encoded`` among it.
+    share : float, default=0.05
+        Share of the answers to hide, at most 200,000 of them.
+    random_state : int, default=0
+
+    Returns
+    -------
+    shown : Encoded
+        The table without these answers, to fit a model on.
+    hidden : Cells
+        Where they stood (row, column, counted from 0) and what they were (level, from 0).
+
+    Examples
+    --------
+    >>> shown, hidden = hide_answers(pd.DataFrame({"tea": [1, 2] * 20}), share=0.1)
+    >>> int(shown.to_frame()["tea"].isna().sum()), hidden.level.size
+    (4, 4)
+    """
+    if not 0 <= share < 1:
+        raise DataError(f"share must be at least 0 and below 1, got {share}.")
+    encoded = Encoded.of(answers)
+    given = encoded.observations
+    count = min(round(share * given.n_entries), MOST_HIDDEN)
+    chosen = np.random.default_rng(random_state).permutation(given.n_entries)[:count]
+    is_hidden = np.zeros(given.n_entries, dtype=bool)
+    is_hidden[chosen] = True
+    return encoded.with_observations(given.select(~is_hidden)), cells_of(given, is_hidden)
+
+
+def hide_ratings(
+    ratings: pd.DataFrame, share: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What is left, and a few ratings of users and items that have others.
+
+    Examples
+    --------
+    >>> ratings = pd.DataFrame({"user": [1, 1, 2, 2] * 9, "item": [1, 2, 1, 2] * 9, "rating": 5})
+    >>> left, hidden = hide_ratings(ratings, 0.5, seed=0)
+    >>> len(left) + len(hidden), bool(hidden["user"].isin(left["user"]).all())
+    (36, True)
+    """
+    chosen = np.random.default_rng(seed).random(len(ratings)) < share
+    left = ratings[~chosen]
+    known = ratings["user"].isin(left["user"]) & ratings["item"].isin(left["item"])
+    chosen &= known.to_numpy()
+    return ratings[~chosen], ratings[chosen]
+
+
+def cells_of(observations: Observations, entry_mask: np.ndarray) -> Cells:
+    """The answers where the mask is true, as cells in the order of the rows."""
+    row = rows_of(observations)[entry_mask]
+    return Cells(row, observations.column[entry_mask], observations.level[entry_mask])
+
+
+def rows_of(observations: Observations) -> np.ndarray:
+    """The row of each answer."""
+    return np.repeat(np.arange(observations.n_rows), observations.row_counts)
+
+
+def without(answers: Encoded, hidden: Cells) -> Encoded:
+    """The answers, those that are hidden missing."""
+    given = answers.observations
+    place = rows_of(given) * given.n_columns + given.column
+    is_hidden = np.isin(place, hidden.row * given.n_columns + hidden.column)
+    return answers.with_observations(given.select(~is_hidden)) if is_hidden.any() else answers
+
+
+def restored(answers: Encoded, hidden: Cells) -> Encoded:
+    """The answers, those that were hidden in their places again."""
+    rest = without(answers, hidden).observations
+    return answers.with_observations(
+        Observations.from_triples(
+            np.concatenate([rows_of(rest), hidden.row]),
+            np.concatenate([rest.column, hidden.column]),
+            np.concatenate([rest.level, hidden.level]),
+            rest.n_rows, rest.n_columns, rest.n_levels,
+        )
+    )  # fmt: skip
+
+
+def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenScores:
+    """Predict hidden answers from the others of the same people, and score the predictions.
+
+    Parameters
+    ----------
+    model : anything with ``predict_proba``, such as a fitted CumulativeRBM
+    answers : Encoded
+        Those that are hidden may still be in it.
+    hidden : Cells
+        At least one answer.
+    """
+    shown = without(answers, hidden)
+    predicted = distributions(model, shown, hidden)
+    usual = marginals(shown.observations)
+    lines = {}
+    for i in np.unique(hidden.column):
+        own = hidden.column == i
+        guessed = {
+            "model": predicted[own, : len(usual[i])],
+            "usual": np.tile(usual[i], (own.sum(), 1)),
+        }
+        name = i if answers.names is None else answers.names[i]
+        lines[name] = {"count": own.sum()} | _scores(guessed, hidden.level[own])
+    by_question = pd.DataFrame.from_dict(lines, orient="index")
+    # Every measure is a mean over answers.
+    weight = by_question["count"] / by_question["count"].sum()
+    overall = by_question.mul(weight, axis=0).sum()
+    overall["count"] = by_question["count"].sum()
+    return HiddenScores(by_question, overall)
+
+
+def _scores(guessed: dict[str, np.ndarray], level: np.ndarray) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name, distribution in guessed.items():
+        scores = score(distribution, level + 1)
+        found |= {f"{name}_{short}": scores[long] for short, long in _MEASURES.items()}
+    return found
+
+
+def count_levels(observations: Observations) -> np.ndarray:
+    """(N, L): how often each level of each column was given."""
+    width = int(observations.n_levels.max())
+    cell = observations.column.astype(np.int64) * width + observations.level
+    return np.bincount(cell, minlength=observations.n_columns * width).reshape(-1, width)
+
+
+def level_values(known: Ratings) -> np.ndarray:
+    """What levels count when they are averaged: their numbers, or 1, 2, ... of text.
+
+    Where items have different scales, too, levels are counted from 1.
+    """
+    if isinstance(known.scales, Scale):
+        return known.scales.values
+    return np.arange(1.0, known.observations.n_levels.max() + 1.0)
+
+
+def marginals(observations: Observations) -> list[np.ndarray]:
+    """The distribution of each column's answers, half an answer added to each level."""
+    counts = count_levels(observations) + 0.5
+    return [row[:n] / row[:n].sum() for row, n in zip(counts, observations.n_levels, strict=True)]
+
+
+def distributions(model: Predictor, shown: Encoded, hidden: Cells) -> np.ndarray:
+    """(n, L): what the model expects where answers are hidden."""
+    found = np.zeros((len(hidden.row), int(shown.observations.n_levels.max())))
+    rows, of_row = np.unique(hidden.row, return_inverse=True)
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        some = rows[start : start + _ROWS_AT_A_TIME]
+        predicted = model.predict_proba(shown.take_rows(some))
+        cells = np.flatnonzero((of_row >= start) & (of_row < start + len(some)))
+        for i in np.unique(hidden.column[cells]):
+            own = cells[hidden.column[cells] == i]
+            found[own, : predicted[i].shape[1]] = predicted[i][of_row[own] - start]
+    return found
