@@ -24,8 +24,10 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import normal, normal32, thresholds
+from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
+from ordinalrbm.engine.normal import double as normal
+from ordinalrbm.engine.normal import single as normal32
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum

@@ -13,7 +13,7 @@ from scipy.special import expit, gammaln
 
 from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
-from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics, empty_statistics
 
 
 def clamped_phase(
@@ -22,7 +22,7 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray | None = None,
     keep: float = 0.0,
-    all_reduce: AddUp | None = None,
+    all_reduce: AllReduce | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     activation = _gibbs(side, factors, batch, clamped=True, all_reduce=all_reduce)
@@ -41,7 +41,7 @@ def clamped_phase(
 
 
 def free_phase(
-    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AddUp | None = None
+    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AllReduce | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     _gibbs(side, factors, batch, clamped=False, all_reduce=all_reduce)
@@ -124,7 +124,7 @@ class _Answers:
             moved = at_high * (self.level >= m) + at_low * (self.level > m)
             np.add.at(total[:, m], self.column, np.where(moved != 0, step, 0.0) * moved)
 
-    def activation(self, utility: np.ndarray, all_reduce: AddUp | None = None) -> np.ndarray:
+    def activation(self, utility: np.ndarray, all_reduce: AllReduce | None = None) -> np.ndarray:
         told = self.sparse(utility) @ self.side.weights
         if all_reduce is not None:
             all_reduce(told)
@@ -139,7 +139,7 @@ class _Answers:
 
 
 def _gibbs(
-    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, all_reduce: AddUp | None
+    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, all_reduce: AllReduce | None
 ) -> np.ndarray | None:
     """Gibbs steps; returns what the answers last told the factors."""
     activation = None

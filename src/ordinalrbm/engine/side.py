@@ -9,7 +9,7 @@ import numpy as np
 
 # NumPy's, or torch's on a GPU.
 Array = Any
-AddUp = Callable[[Array], None]
+AllReduce = Callable[[Array], None]
 """Replaces an array by its sum over the processes that each have some of a row's answers."""
 _NO_NUMBERS = np.zeros(0, dtype=np.int32)
 

@@ -20,7 +20,7 @@ from ordinalrbm.engine.sharded import (
     rows_of_rank,
     sums_over_ranks,
 )
-from ordinalrbm.engine.side import AddUp, Array, Batch, Side, Statistics
+from ordinalrbm.engine.side import AllReduce, Array, Batch, Side, Statistics
 from ordinalrbm.matrix import predict as cells
 from ordinalrbm.matrix.adagrad import ascend
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
@@ -201,7 +201,7 @@ class Cpu:
 
     def phases(
         self, process: Process, side: Side, learnt: Learnt, batch: Batch, how: Sampling,
-        all_reduce: AddUp | None = None,
+        all_reduce: AllReduce | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
         """Both phases of a batch of rows, whose other answers may be with other processes."""
         half, chains = learnt.half(process), learnt.chains[process.number]
@@ -353,7 +353,7 @@ class Cuda:
 
     def phases(
         self, process: Process, side: Any, learnt: Learnt, batch: Batch, how: Sampling,
-        all_reduce: AddUp | None = None,
+        all_reduce: AllReduce | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
         """Both phases of a batch of rows, whose other answers may be with other processes."""
         from ordinalrbm.engine.gpu.gibbs import both_phases

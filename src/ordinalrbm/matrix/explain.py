@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.gaussian_state import Prior
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.matrix.gaussian import facing
 from ordinalrbm.matrix.infer_rows import placed
 from ordinalrbm.matrix.model import Half, MatrixModel, row_side
@@ -106,7 +106,7 @@ def _expected_without(
         these = _placed(model, these, copies)
     else:
         side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
-        gibbs.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+        fixed_point(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
     place = np.arange(lacking.size)
     cells = Pairs(place, np.full(lacking.size, column), np.zeros(lacking.size, dtype=np.int8))
     return probabilities([these], cells)[:, : worth.size] @ worth

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange
 
-from ordinalrbm.engine import normal, thresholds
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.normal import double
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.runtime.jit import compiled, inlined
@@ -142,7 +143,7 @@ def _add_pair(
         # An end may be anywhere, but nothing of the mass is this far out.
         far = min(max(end / deviation, -_FAR), _FAR)
         high = np.inf if level == n_levels[i] - 1 else far
-        total[level] += share * normal.mass(low, high)
+        total[level] += share * double.mass(low, high)
         low = high
         if level + 1 < by_rows.cutpoints.shape[1]:
             end += thresholds.gap(by_rows.cutpoints[i], by_columns.cutpoints[d], level + 1)

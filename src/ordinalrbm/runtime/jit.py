@@ -216,7 +216,7 @@ class _Announcement(event.Listener):
 
     def on_start(self, happening: event.Event) -> None:
         dispatcher = (happening.data or {}).get("dispatcher")
-        module = getattr(getattr(dispatcher, "py_func", None), "__module__", "")
+        module = getattr(getattr(dispatcher, "py_func", None), "__module__", None) or ""
         if not self.said and module.startswith("ordinalrbm."):
             self.said = True
             kept = "once; kept on disk for the next time"

@@ -31,10 +31,10 @@ def zero_moments(model: VectorModel) -> Moments:
 
 
 def ascend(
-    model: VectorModel, gradient: Gradient, moments: Moments, n_cutpoints: int, rate: float
+    model: VectorModel, gradient: Gradient, moments: Moments, n_updates: int, rate: float
 ) -> None:
     """Move the model one step up the gradient, in place; ``n_steps`` counts from one."""
-    scale = rate * np.sqrt(1.0 - _SECOND_DECAY**n_cutpoints) / (1.0 - _FIRST_DECAY**n_cutpoints)
+    scale = rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
     # Factors are coded around their middle when the weights move: a change of a weight then leaves
     # the mean utility where it was and only turns its slope, which the bias would else fight.
     # Weights of many units per factor are smaller by the root of their number.

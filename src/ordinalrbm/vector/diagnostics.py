@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.engine import gibbs as cpu
+from ordinalrbm.engine.gibbs import clamped_sweep
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.vector.model import VectorModel, factor_type
-from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs
+from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs_sweep
 
 
 def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: int) -> np.ndarray:
@@ -29,9 +29,9 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
         style = rng.choice(model.stretches.size, size=this.n_rows, p=model.style_weights)
         this = this._replace(stretch=model.stretches[style].astype(np.float32))
         batch = Batch(0, this.n_rows, seed + chain, 0, DEFAULT_BURN_IN)
-        cpu.clamped_sweep(this, factors, batch)
+        clamped_sweep(this, factors, batch)
         for draw in range(n_draws):
-            gibbs(model, this, factors, batch._replace(sweep=draw + 1, gibbs_steps=1))
+            gibbs_sweep(model, this, factors, batch._replace(sweep=draw + 1, gibbs_steps=1))
             result[chain, draw] = factors
     return result
 

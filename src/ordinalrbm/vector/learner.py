@@ -230,6 +230,6 @@ def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Set
         current = with_parameters(this, model)
         styles += draw_styles(model, current, learner.chains.clamped, batch)
         uphill = gradient(model, current, learner.chains, batch, precision)
-        n_cutpoints = (epoch - 1) * starts.size + count + 1
-        ascend(model, uphill, learner.moments, n_cutpoints, rate)
+        n_updates = (epoch - 1) * starts.size + count + 1
+        ascend(model, uphill, learner.moments, n_updates, rate)
     model.style_weights[:] = styles / styles.sum()

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
-from ordinalrbm.engine import gibbs, normal_reference, thresholds
+from ordinalrbm.engine import annealing, normal_reference, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.vector.model import Gradient, VectorModel
@@ -148,7 +148,9 @@ def _log_mean_weight(
     model: VectorModel, this: Side, clamped: bool, seed: int, n_temperatures: int, n_chains: int
 ) -> Estimate:
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    log_weights = gibbs.log_importance_weights(this, clamped, path, n_chains, seed + int(clamped))
+    log_weights = annealing.log_importance_weights(
+        this, clamped, path, n_chains, seed + int(clamped)
+    )
     value = logsumexp(log_weights, axis=1) - np.log(n_chains)
     relative = np.exp(log_weights - value[:, None])
     return Estimate(value, relative.std(axis=1, ddof=1) / np.sqrt(n_chains))

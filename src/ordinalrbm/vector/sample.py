@@ -19,12 +19,12 @@ FREE_STEPS = 500
 STEPS_BETWEEN = 10
 
 
-def rows(model: VectorModel, n_rows: int, seed: int, n_cutpoints: int = FREE_STEPS) -> np.ndarray:
+def rows(model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STEPS) -> np.ndarray:
     """(n_rows, N) levels drawn from the model, each row from a chain of its own."""
     over = side(model, complete_rows(model, n_rows))
     rng = np.random.default_rng(seed)
     factors = coins(n_rows, model, rng)
-    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, n_cutpoints))
+    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, gibbs_steps))
     style = rng.choice(model.stretches.size, size=n_rows, p=model.style_weights)
     state = State(factors, model.stretches[style].astype(np.float32))
     levels = _answers(model, state, all_cells(n_rows, model.n_levels.size), seed, 0)
@@ -35,8 +35,8 @@ def gaps(
     model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int
 ) -> Iterator[np.ndarray]:
     """Random answers for some cells given the row's answers: multiple imputation."""
-    cutpoints = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
-    for draw, state in enumerate(cutpoints, start=1):
+    states = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
+    for draw, state in enumerate(states, start=1):
         yield _answers(model, state, cells, seed, draw)
 
 

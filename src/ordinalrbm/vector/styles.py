@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from ordinalrbm.engine import gibbs
+from ordinalrbm.engine.annealing import log_levels
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.vector.model import VectorModel
@@ -57,7 +57,7 @@ def probabilities(
     model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int
 ) -> np.ndarray:
     """(rows, G) P(style | answers, factors)."""
-    given = gibbs.log_levels(this, factors, start, stop, model.stretches)
+    given = log_levels(this, factors, start, stop, model.stretches)
     return softmax(given + np.log(model.style_weights), axis=1)
 
 

@@ -22,8 +22,8 @@ from numba import prange
 from scipy.special import expit
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import normal, normal32
-from ordinalrbm.engine.philox import split_seed
+from ordinalrbm.engine.normal import single
+from ordinalrbm.engine.philox import fill_uniforms, split_seed
 from ordinalrbm.engine.sums import dot
 from ordinalrbm.matrix.baselines.learning import Cells, Record, index_of, learn
 from ordinalrbm.runtime.jit import compiled, inlined
@@ -441,10 +441,10 @@ def _sweep_row(
     for k in range(drawn.size):
         phases.data_factors[row - start, k] = probability[k]
     for step in range(cutpoints):
-        _fill_uniforms(uniform, drawn.size, row, sweep, _FACTORS | (step << 8), key0, key1)
+        fill_uniforms(uniform, drawn.size, row, sweep, _FACTORS | (step << 8), key0, key1)
         for k in range(drawn.size):
             drawn[k] = _HALF if uniform[k] < probability[k] else -_HALF
-        _fill_uniforms(uniform, n, row, sweep, _ANSWERS | (step << 8), key0, key1)
+        fill_uniforms(uniform, n, row, sweep, _ANSWERS | (step << 8), key0, key1)
         for e in range(n):
             i = column[e]
             total = _level_weights(parameters.weights[i], parameters.bias[i], drawn,
@@ -456,21 +456,6 @@ def _sweep_row(
 
 
 @inlined
-def _fill_uniforms(
-    out: Any, n: Any, row: Any, sweep: Any, stream: Any, key0: Any, key1: Any
-) -> None:
-    """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
-    for block in range((n + 3) // 4):
-        words = normal.philox(
-            np.uint64(row), np.uint64(block), sweep, np.uint64(stream), key0, key1
-        )
-        out[4 * block] = normal.uniform(words[0])
-        out[4 * block + 1] = normal.uniform(words[1])
-        out[4 * block + 2] = normal.uniform(words[2])
-        out[4 * block + 3] = normal.uniform(words[3])
-
-
-@inlined
 def _factor_probabilities(parameters: Any, column: Any, level: Any, probability: Any) -> None:
     for k in range(probability.size):
         probability[k] = parameters.factor_bias[k]
@@ -479,7 +464,7 @@ def _factor_probabilities(parameters: Any, column: Any, level: Any, probability:
         for k in range(probability.size):
             probability[k] += weights[k]
     for k in range(probability.size):
-        probability[k] = normal32.logistic(probability[k])
+        probability[k] = single.logistic(probability[k])
 
 
 @inlined
@@ -491,7 +476,7 @@ def _level_weights(weights: Any, bias: Any, centred: Any, n_levels: Any, weight:
         highest = max(highest, weight[level])
     total = _ZERO
     for level in range(n_levels):
-        weight[level], _ = normal32.exp_and_fall(weight[level] - highest)
+        weight[level], _ = single.exp_and_fall(weight[level] - highest)
         total += weight[level]
     return total
 

@@ -25,7 +25,8 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import normal, thresholds
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.normal import double
 from ordinalrbm.matrix.baselines.factors import (
     SMALLEST_PRECISION,
     Effects,
@@ -379,7 +380,7 @@ def _pull_of_cells(answers: Any, step: Any, other_step: Any, pull: Any) -> None:
         this, other = step[answers.this[e]], other_step[answers.other[e]]
         low = _threshold(this, other, answers.below[e]) - pull[e]
         high = _threshold(this, other, answers.above[e]) - pull[e]
-        _, _, pull[e] = normal.edge_densities(low, high)
+        _, _, pull[e] = double.edge_densities(low, high)
 
 
 @compiled(parallel=True)
@@ -393,11 +394,11 @@ def _fill_masses(
         low, threshold = -np.inf, this[0] + other[0]
         for level in range(last - 1):
             high = (threshold - mean[e]) * scale
-            result[e, level] = normal.mass(low, high)
+            result[e, level] = double.mass(low, high)
             low = high
             if level + 2 < last:
                 threshold += thresholds.gap(this, other, level + 1)
-        result[e, last - 1] = normal.mass(low, np.inf)
+        result[e, last - 1] = double.mass(low, np.inf)
 
 
 def moved_gaps(
@@ -469,7 +470,7 @@ def _add_answer(
     scale = 1.0 / np.sqrt(1.0 + variance)
     low = (_threshold(step, other, answers.below[e]) - mean) * scale
     high = (_threshold(step, other, answers.above[e]) - mean) * scale
-    at_low, at_high, _ = normal.edge_densities(low, high)
+    at_low, at_high, _ = double.edge_densities(low, high)
     curved_low = at_low * (at_low - low) if answers.below[e] > 0 else 0.0
     curved_high = at_high * (at_high + high) if answers.above[e] <= step.size else 0.0
     for m in range(1, step.size):
