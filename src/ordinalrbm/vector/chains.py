@@ -1,4 +1,4 @@
-"""The two phases of a learning step: which chains they keep, and what they say together."""
+"""The clamped and the free chains of learning, and the gradient that they estimate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Chains(NamedTuple):
 def start_chains(
     model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
 ) -> Chains:
-    """Chains before the first update: drawn from the mean-field solution.
+    """Return chains before the first update, drawn from the mean-field solution.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
     all rows share one free model), otherwise one per row, over that row's own columns.
@@ -81,7 +81,7 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
 def gradient(
     model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float
 ) -> Gradient:
-    """Clamped minus free expectation, per row; moves the chains.
+    """Return the clamped minus the free expectation, per row; moves the chains.
 
     ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows.
     """

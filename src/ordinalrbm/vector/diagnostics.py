@@ -1,4 +1,4 @@
-"""Chains to be judged by ArviZ: effective sample size, R-hat, traces."""
+"""Chains for ArviZ: effective sample size, R-hat, traces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs_sweep
 
 
 def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: int) -> np.ndarray:
-    """(chain, draw, row, factor) draws of the factors, chains started far from each other.
+    """Return (chain, draw, row, factor) draws of the factors, chains started far apart.
 
     The first chain starts with every unit off, the second with every unit on, the others at random:
     chains that have met in spite of that have forgotten their start.
@@ -37,7 +37,7 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
 
 
 def to_arviz(draws: np.ndarray) -> Any:
-    """Draws in ArviZ's own container, with named dimensions."""
+    """Return draws in ArviZ's own container, with named dimensions."""
     try:
         import arviz
     except ImportError as error:

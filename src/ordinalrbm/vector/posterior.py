@@ -24,7 +24,7 @@ _IMPROBABLE = 1e-3
 
 
 class State(NamedTuple):
-    """Factors of each row (units on, expected or drawn), and the stretch of its levels' ends.
+    """Factors of each row (units on, expected or drawn), and the stretch of its thresholds.
 
     The stretch is an array of length zero in a model without response styles.
     """
@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What mean-field says of all rows, were they of one response style.
+    """Mean-field of all rows, as if they had one response style.
 
     ``weight`` is the probability of that style for each row, ``change`` the last change of a row's
     factor probabilities in the iteration.
@@ -79,7 +79,7 @@ class Posterior(NamedTuple):
 
 
 def mean_field(model: VectorModel, this: Side) -> Posterior:
-    """Fixed point of the factorised approximation, each row by itself, in each style."""
+    """Return the fixed point of the factorised approximation, in each response style."""
     start = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
     if not has_styles(model):
         change = fixed_point(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
@@ -91,8 +91,8 @@ def mean_field(model: VectorModel, this: Side) -> Posterior:
 
 def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior:
     """Mean-field in each style that a row may have, and how probable that style is."""
-    usual = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
-    styled = this._replace(stretch=usual)
+    common = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
+    styled = this._replace(stretch=common)
     fixed_point(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
     possible = _possible(probabilities(model, this, start, 0, this.n_rows))
     parts: list[Component] = []
@@ -109,7 +109,7 @@ def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior
 
 
 def _possible(chances: np.ndarray) -> np.ndarray:
-    """(rows, G) styles worth a look: those not improbable at the usual one's factors, and next."""
+    """(rows, G) styles worth a look: not improbable at the common one's factors, or next to one."""
     possible = chances > _IMPROBABLE
     wider = possible.copy()
     wider[:, 1:] |= possible[:, :-1]
@@ -137,9 +137,9 @@ def draws(
     burn_in: int = DEFAULT_BURN_IN,
     thin: int = 1,
 ) -> Iterator[State]:
-    """Draws of the factors and the styles given the answers, one chain per row.
+    """Yield draws of the factors and the styles given the answers, one chain per row.
 
-    Each is in the same arrays, changed in place: copy what should be kept.
+    They are in the same arrays, changed in place: copy what should be kept.
     """
     start = mean_field(model, this)
     rng = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ def gibbs_sweep(model: VectorModel, this: Side, factors: np.ndarray, batch: Batc
 
 
 def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> np.ndarray:
-    """Posterior means of the factors from draws."""
+    """Return posterior means of the factors, from draws."""
     total = np.zeros((this.n_rows, model.n_factors), dtype=np.float32)
     for state in draws(model, this, n_draws, seed):
         total += state.factors
