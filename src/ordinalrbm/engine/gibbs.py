@@ -19,7 +19,6 @@ import numpy as np
 from numba import prange
 from scipy.special import gammaln
 
-from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox, thresholds
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed
@@ -646,21 +645,11 @@ def _add_probabilities_row(
                 total[cell, level] += share * double.mass(lower, upper)
 
 
-def fill_offsets(
-    observations: Observations,
-    weights: np.ndarray,
-    bias: np.ndarray,
-    factors: np.ndarray,
-    offset: np.ndarray,
-) -> None:
-    """Fill in what a row's weights and bias and the column's factors add to each answer's mean."""
-    _fill_offsets(observations.row_start, observations.column, weights, bias, factors, offset)
-
-
 @compiled(parallel=True)
-def _fill_offsets(
+def fill_offsets(
     row_start: Any, column: Any, weights: Any, bias: Any, factors: Any, offset: Any
 ) -> None:
+    """Fill in what a row's weights and bias and the column's factors add to each answer's mean."""
     for row in prange(row_start.size - 1):
         for entry in range(row_start[row], row_start[row + 1]):
             offset[entry] = bias[row] + dot(weights[row], factors[column[entry]])
