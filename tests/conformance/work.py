@@ -176,7 +176,7 @@ def phases(engine):
     found = {}
     for case, (ratings, n_factors) in cases.CASES.items():
         side, factors = cases.side(ratings(), n_factors)
-        batch = Batch(0, side.n_rows, SEED, sweep=3, cutpoints=2)
+        batch = Batch(0, side.n_rows, SEED, sweep=3, gibbs_steps=2)
         for phase in ("clamped_phase", "free_phase"):
             found[f"{phase}, {case}"] = engine.run(phase, side, factors, batch)
     return found

@@ -15,7 +15,8 @@ from scipy.stats import binom
 
 import ordinalrbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import gibbs, normal_reference, reference
+from ordinalrbm.engine import annealing, gibbs, normal_reference, reference
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics, empty_statistics
 
 PHASES = ("clamped_phase", "free_phase")
@@ -26,7 +27,7 @@ VARIANTS = {
     "offset": {"offset": True},
     "weighted": {"row_weight": True},
     "stretched": {"stretch": True},
-    "own steps": {"row_gaps": True, "offset": True, "row_weight": True},
+    "own gaps": {"row_gaps": True, "offset": True, "row_weight": True},
     "all": WITH_ALL,
     "far": {"scale": 6.5, **WITH_ALL},  # means up to ±40, deep in the tails
     "one factor": {"n_factors": 1, **WITH_ALL},
@@ -48,7 +49,7 @@ def run(engine, phase, side, factors, batch):
 
 def given(phase, side, factors, batch):
     """Reference statistics given these factors, in float64: no draw is made."""
-    return run(reference, phase, in_double(side), factors, batch._replace(cutpoints=0))[1]
+    return run(reference, phase, in_double(side), factors, batch._replace(gibbs_steps=0))[1]
 
 
 def error(ours, theirs):
@@ -68,21 +69,21 @@ def assert_identical(got, other):
         assert np.array_equal(ours, theirs), name
 
 
-def assert_same_chains(ours, theirs, cutpoints):
+def assert_same_chains(ours, theirs, gibbs_steps):
     """Chains part only where a uniform number nearly ties with its probability: 1 in 10⁴."""
     parted = np.any(ours != theirs, axis=1).sum()
-    assert parted <= 1e-4 * ours.size * cutpoints + 1
+    assert parted <= 1e-4 * ours.size * gibbs_steps + 1
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("phase", PHASES)
 def test_cpu_equals_reference(phase, variant):
     side, factors = random_side(1, **VARIANTS[variant])
-    for cutpoints, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
-        batch = Batch(start, stop, SEED, sweep=12, cutpoints=cutpoints)
+    for gibbs_steps, (start, stop) in [(0, (0, 300)), (1, (0, 300)), (5, (37, 211))]:
+        batch = Batch(start, stop, SEED, sweep=12, gibbs_steps=gibbs_steps)
         ours, statistics = run(gibbs, phase, side, factors, batch)
         theirs, _ = run(reference, phase, in_double(side), factors, batch)
-        assert_same_chains(ours, theirs, cutpoints)
+        assert_same_chains(ours, theirs, gibbs_steps)
         assert_close(statistics, given(phase, side, ours, batch))
         outside = np.r_[0:start, stop:300]
         assert np.array_equal(ours[outside], factors[outside])
@@ -92,10 +93,10 @@ def test_cpu_equals_reference(phase, variant):
 @pytest.mark.parametrize("phase", PHASES)
 def test_chains_agree_over_a_hundred_thousand_draws(phase):
     side, factors = random_side(2, n_rows=2000, **WITH_ALL)
-    batch = Batch(0, 2000, SEED, sweep=3, cutpoints=6)
+    batch = Batch(0, 2000, SEED, sweep=3, gibbs_steps=6)
     ours, _ = run(gibbs, phase, side, factors, batch)
     theirs, _ = run(reference, phase, in_double(side), factors, batch)
-    assert_same_chains(ours, theirs, batch.cutpoints)
+    assert_same_chains(ours, theirs, batch.gibbs_steps)
     assert np.mean(ours != factors) > 0.2  # the chains have moved
 
 
@@ -110,7 +111,7 @@ def test_units_are_factors_with_the_same_weights(phase):
     )
     bits = np.random.default_rng(3).integers(0, 2, (300, 27)).astype(np.uint8)
     together = bits.reshape(300, 9, 3).sum(axis=2).astype(np.uint8)
-    batch = Batch(0, 300, SEED, sweep=5, cutpoints=0)
+    batch = Batch(0, 300, SEED, sweep=5, gibbs_steps=0)
     together, statistics = run(gibbs, phase, side, together, batch)
     bits, statistics_apart = run(gibbs, phase, apart, bits, batch)
     assert error(statistics.bias, statistics_apart.bias) < 1e-4
@@ -134,7 +135,7 @@ def test_units_on_are_binomial(units):
 
 def test_running_means_of_the_factors_equal_the_reference():
     side, factors = random_side(13, **WITH_ALL)
-    batch = Batch(20, 250, SEED, sweep=4, cutpoints=2)
+    batch = Batch(20, 250, SEED, sweep=4, gibbs_steps=2)
     start = np.random.default_rng(0).random(factors.shape).astype(np.float32)
     ours, theirs = start.copy(), start.astype(np.float64)
     gibbs.clamped_phase(side, factors.copy(), batch, ours, 0.7)
@@ -147,19 +148,19 @@ def test_running_means_of_the_factors_equal_the_reference():
 def test_log_levels_equal_the_reference():
     side, factors = random_side(12, unknown=True, **WITH_ALL)
     stretches = np.array([0.2, 1.0, 2.5])
-    ours = gibbs.log_levels(side, factors, 30, 200, stretches)
+    ours = annealing.log_levels(side, factors, 30, 200, stretches)
     theirs = reference.log_levels(in_double(side), factors, 30, 200, stretches)
     assert np.abs(ours - theirs).max() < 1e-4
     mean = reference._Answers(in_double(side), 0, 300).mean(factors)
     squares = np.zeros(300)
     np.add.at(squares, np.repeat(np.arange(300), np.diff(side.row_start)), 0.5 * mean**2)
-    assert np.allclose(gibbs.half_squares(side, factors), squares, rtol=1e-4, atol=1e-4)
+    assert np.allclose(annealing.half_squares(side, factors), squares, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_sweep_is_a_phase_without_statistics(phase):
     side, factors = random_side(2, **WITH_ALL)
-    batch = Batch(37, 211, SEED, sweep=5, cutpoints=3)
+    batch = Batch(37, 211, SEED, sweep=5, gibbs_steps=3)
     after_phase, _ = run(gibbs, phase, side, factors, batch)
     assert getattr(gibbs, phase.replace("phase", "sweep"))(side, factors, batch) is None
     assert np.array_equal(factors, after_phase)
@@ -168,7 +169,7 @@ def test_a_sweep_is_a_phase_without_statistics(phase):
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
     side, factors = random_side(3)
-    batch = Batch(0, 300, SEED, sweep=1, cutpoints=2)
+    batch = Batch(0, 300, SEED, sweep=1, gibbs_steps=2)
     once, statistics = run(gibbs, phase, side, factors, batch)
     again, same_statistics = run(gibbs, phase, side, factors, batch)
     assert np.array_equal(once, again)
@@ -176,14 +177,14 @@ def test_a_run_is_named_by_its_seed_sweep_and_step(phase):
     for other in (batch._replace(seed=SEED + 1), batch._replace(seed=SEED + 2**32)):
         assert np.any(run(gibbs, phase, side, factors, other)[0] != once)
     assert np.any(run(gibbs, phase, side, factors, batch._replace(sweep=2))[0] != once)
-    assert np.any(run(gibbs, phase, side, factors, batch._replace(cutpoints=3))[0] != once)
+    assert np.any(run(gibbs, phase, side, factors, batch._replace(gibbs_steps=3))[0] != once)
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="this machine has one core")
 @pytest.mark.parametrize("phase", PHASES)
 def test_result_does_not_depend_on_the_number_of_threads(phase):
     side, factors = random_side(4, **WITH_ALL)
-    batch = Batch(11, 290, SEED, sweep=1, cutpoints=3)
+    batch = Batch(11, 290, SEED, sweep=1, gibbs_steps=3)
     before = numba.get_num_threads()
     try:
         results = []
@@ -288,7 +289,7 @@ def test_mean_field_equals_reference(variant):
     side, factors = random_side(10, **VARIANTS[variant])
     ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
     tolerance = 1e-6 * max(1.0, side.units / 5)  # float32 counts of many units are coarser
-    change = gibbs.mean_field(side, ours, tolerance, 500)
+    change = fixed_point(side, ours, tolerance, 500)
     reference.mean_field(in_double(side), theirs, tolerance, 500)
     assert np.all(change <= tolerance)
     assert np.abs(ours - theirs).max() < 10 * tolerance
@@ -302,7 +303,7 @@ def test_mean_field_iterations_equal_reference():
     start = np.random.default_rng(1).random(factors.shape)
     for iterations in (0, 1, 3):
         ours, theirs = start.astype(np.float32), start.copy()
-        change = gibbs.mean_field(side, ours, 0.0, iterations)
+        change = fixed_point(side, ours, 0.0, iterations)
         expected = reference.mean_field(in_double(side), theirs, 0.0, iterations)
         assert np.abs(ours - theirs).max() < 1e-5
         assert np.allclose(change, expected, rtol=0, atol=1e-5)
@@ -311,7 +312,8 @@ def test_mean_field_iterations_equal_reference():
 PLAIN_PYTHON = """
 import numba, numpy as np
 from random_sides import in_double, random_side
-from ordinalrbm.engine import cpu, reference
+from ordinalrbm.engine import gibbs, reference
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch
 
 assert numba.config.DISABLE_JIT
@@ -319,13 +321,13 @@ side, factors = random_side(1, n_rows=15, n_columns=6, n_factors=3, offset=True,
 batch = Batch(2, 15, 2**40 + 7, 1, 2)
 for phase in ("clamped_phase", "free_phase"):
     ours, theirs = factors.copy(), factors.copy()
-    got = getattr(cpu, phase)(side, ours, batch)
+    got = getattr(gibbs, phase)(side, ours, batch)
     expected = getattr(reference, phase)(in_double(side), theirs, batch)
     assert np.array_equal(ours, theirs), phase
     for part, truth in zip(got, expected):
         assert np.allclose(part, truth, rtol=1e-4, atol=1e-4), phase
 ours, theirs = np.full(factors.shape, 0.5, np.float32), np.full(factors.shape, 0.5)
-cpu.mean_field(side, ours, 1e-5, 30)
+fixed_point(side, ours, 1e-5, 30)
 reference.mean_field(in_double(side), theirs, 1e-5, 30)
 assert np.abs(ours - theirs).max() < 1e-5
 print("equal")

@@ -36,11 +36,17 @@ class Case(NamedTuple):
     side: Side
     units: int
 
-    def batches(self, pattern, cutpoints, sweep=1):
+    def batches(self, pattern, gibbs_steps, sweep=1):
         """The rows of one pattern, batch by batch."""
         first, last = pattern * N_CHAINS, (pattern + 1) * N_CHAINS
         return [
-            Batch(start, min(start + BATCH_ROWS, last), seed=2024, sweep=sweep, cutpoints=cutpoints)
+            Batch(
+                start,
+                min(start + BATCH_ROWS, last),
+                seed=2024,
+                sweep=sweep,
+                gibbs_steps=gibbs_steps,
+            )
             for start in range(first, last, BATCH_ROWS)
         ]
 
@@ -123,10 +129,10 @@ def exact_start(case, phase, seed=7):
     return case.factors_of(np.concatenate(drawn))
 
 
-def run_phase(case, phase, factors, pattern, cutpoints, side=None):
+def run_phase(case, phase, factors, pattern, gibbs_steps, side=None):
     """Advance the chains of a pattern; the engine's statistics, summed in float64."""
     total = 0.0
-    for batch in case.batches(pattern, cutpoints):
+    for batch in case.batches(pattern, gibbs_steps):
         part = getattr(gibbs, phase)(case.side if side is None else side, factors, batch)
         total = total + flat_statistics(part)
     return total
@@ -193,7 +199,7 @@ def test_long_runs_have_the_exact_expectations(phase, which, request):
     case = request.getfixturevalue(which)
     factors = np.zeros((case.side.n_rows, case.side.factor_bias.size), dtype=np.uint8)
     for pattern, row in enumerate(case.rows):
-        total = run_phase(case, phase, factors, pattern, cutpoints=50)
+        total = run_phase(case, phase, factors, pattern, gibbs_steps=50)
         mean, variance = flat_moments(case, phase, row)
         assert np.abs(standard_scores(total, mean, variance, N_CHAINS)).max() < STANDARD_ERRORS
         p, _ = target(phase, case.model, row)
@@ -210,7 +216,7 @@ def test_statistics_are_those_of_the_last_factors(case, phase):
     """Given the factors nothing is random: statistics agree to rounding, not to Monte Carlo."""
     factors = np.zeros((case.side.n_rows, case.side.factor_bias.size), dtype=np.uint8)
     for pattern, row in enumerate(case.rows):
-        total = run_phase(case, phase, factors, pattern, cutpoints=3)
+        total = run_phase(case, phase, factors, pattern, gibbs_steps=3)
         mine = factors[pattern * N_CHAINS : (pattern + 1) * N_CHAINS]
         share = np.bincount(exact.state_index(mine), minlength=2 ** factors.shape[1]) / N_CHAINS
         expected = exact.expectation(share, target(phase, case.model, row)[1]).flat()
@@ -232,12 +238,12 @@ def monte_carlo_floor(p, n, seed=3):
     return distance.mean(), distance.std()
 
 
-def excess_variation(case, phase, side, cutpoints=8):
+def excess_variation(case, phase, side, gibbs_steps=8):
     """Total variation after some steps from exact draws, in deviations above the floor."""
     factors = exact_start(case, phase)
     excess = []
     for pattern, row in enumerate(case.rows):
-        run_phase(case, phase, factors, pattern, cutpoints, side)
+        run_phase(case, phase, factors, pattern, gibbs_steps, side)
         p, _ = target(phase, case.model, row)
         mine = factors[pattern * N_CHAINS : (pattern + 1) * N_CHAINS]
         floor, spread = monte_carlo_floor(p, N_CHAINS)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from random_sides import random_side
 
-from ordinalrbm.engine import gibbs, reference
+from ordinalrbm.engine import annealing, reference
 from ordinalrbm.engine.gpu import gibbs as sweep
 from ordinalrbm.engine.side import Batch, Statistics
 
@@ -114,7 +114,7 @@ def test_mean_field(device, variant):
 def test_log_probabilities_of_levels(device):
     side, factors = small(offset=True)
     stretches = np.array([0.6, 1.0, 1.7])
-    truth = gibbs.log_levels(side, factors, 2, 15, stretches)
+    truth = annealing.log_levels(side, factors, 2, 15, stretches)
     found = sweep.log_levels(
         sweep.side_on(side, device), sweep.factors_on(factors, device), 2, 15,
         torch.from_numpy(stretches).to(device),

@@ -77,16 +77,9 @@ def test_posterior_equals_the_oracle_state_by_state():
 
 def test_chunks_of_rows_change_nothing(monkeypatch):
     model = vector_model(seed=4)
-    whole, direction = (
-        likelihood.exact(model, over(model)),
-        likelihood.exact_gradient(model, over(model)),
-    )
+    whole = likelihood.exact(model, over(model))
     monkeypatch.setattr(likelihood, "_CHUNK", 2 * 2**model.n_factors)
     np.testing.assert_allclose(likelihood.exact(model, over(model)).value, whole.value, rtol=1e-14)
-    for part, expected in zip(
-        likelihood.exact_gradient(model, over(model)), direction, strict=True
-    ):
-        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-13)
 
 
 # Units, and answers nobody knows
@@ -106,17 +99,6 @@ def test_two_units_equal_each_factor_repeated_twice(unanswered):
     for state, probability in zip(states, posterior.T, strict=True):
         same = (counted == state).all(axis=1)
         np.testing.assert_allclose(probability, of_units[:, same].sum(axis=1), atol=1e-12)
-    # A shared weight moves both of its copies, so its slope is the sum of theirs.
-    shared, single = (
-        likelihood.exact_gradient(model, this),
-        likelihood.exact_gradient(repeated, that),
-    )
-    for part in ("weights", "factor_bias"):
-        both = getattr(single, part)
-        both = both.reshape(*both.shape[:-1], 3, 2).sum(axis=-1)
-        np.testing.assert_allclose(getattr(shared, part), both, **EXACT)
-    for part in ("bias", "cutpoints"):
-        np.testing.assert_allclose(getattr(shared, part), getattr(single, part), **EXACT)
 
 
 def test_latent_equals_the_complete_model_with_unknown_answers_summed_over():
@@ -145,62 +127,6 @@ def test_latent_differs_from_absent_where_answers_are_missing():
     np.testing.assert_allclose(latent[complete], absent[complete], rtol=1e-12)
     partly = ~complete & (PATTERNS >= 0).any(axis=1)
     assert (np.abs(latent - absent)[partly] > 1e-6).all()
-
-
-# The gradient
-
-
-def total_log_likelihood(model, unanswered):
-    return likelihood.exact(model, over(model, unanswered=unanswered)).value.sum()
-
-
-def slope(model, part, index, unanswered, width=1e-3):
-    """Difference quotient of fourth order."""
-
-    def at(step):
-        moved = np.array(getattr(model, part))
-        moved[index] += step * width
-        return total_log_likelihood(model._replace(**{part: moved}), unanswered)
-
-    return (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * width)
-
-
-@pytest.mark.parametrize("units", [1, 2])
-@pytest.mark.parametrize("unanswered", ["absent", "latent"])
-def test_gradient_equals_differences_of_the_log_likelihood(units, unanswered):
-    model = vector_model(seed=8, n_factors=3, units=units, dtype=np.float64)
-    found = likelihood.exact_gradient(model, over(model, unanswered=unanswered))
-    for part, gradient in found._asdict().items():
-        assert gradient.shape == getattr(model, part).shape
-        expected = np.zeros(gradient.shape)
-        for index in np.ndindex(gradient.shape):
-            # The first threshold stays where it is put, so its slope counts as zero.
-            if part != "cutpoints" or index[1] > 0:
-                expected[index] = slope(model, part, index, unanswered)
-        np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-8, err_msg=part)
-        assert np.abs(gradient).max() > 1e-2  # there is something to agree about
-
-
-def test_gradient_equals_the_oracle():
-    model = vector_model(seed=9)
-    found = likelihood.exact_gradient(model, over(model))
-    judge = as_oracle(model)
-    parts = [oracle.gradient(judge, row) for row in oracle_rows(PATTERNS)]
-    for name, of_oracle in (
-        ("weights", "weights"),
-        ("bias", "alpha"),
-        ("factor_bias", "gamma"),
-    ):
-        expected = np.sum([getattr(part, of_oracle) for part in parts], axis=0)
-        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-9, atol=1e-11)
-    for i, levels in enumerate(model.n_levels):
-        at_thresholds = np.sum([part.thresholds[i] for part in parts], axis=0)
-        # Step m moves the thresholds from its own upwards.
-        for m in range(1, levels - 1):
-            expected = np.exp(model.cutpoints[i, m]) * at_thresholds[m:].sum()
-            assert found.cutpoints[i, m] == pytest.approx(expected, rel=1e-9, abs=1e-11)
-    unused = np.arange(model.cutpoints.shape[1]) >= model.n_levels[:, None] - 1
-    np.testing.assert_array_equal(found.cutpoints[unused], 0.0)
 
 
 # What cannot be enumerated

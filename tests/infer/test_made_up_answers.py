@@ -34,7 +34,7 @@ def test_rows_have_the_frequencies_of_the_model(units):
     model = vector_model(seed=31, n_factors=3, scale=0.6 / np.sqrt(units), units=units)
     judge = as_oracle(model)
     exact = np.exp([oracle.log_likelihood(judge, row) for row in oracle_rows(ALL_ROWS)])
-    drawn = sample.rows(model, 20_000, seed=1, n_cutpoints=200)
+    drawn = sample.rows(model, 20_000, seed=1, gibbs_steps=200)
     assert drawn.shape == (20_000, 4)
     counts = np.bincount(place(drawn), minlength=len(ALL_ROWS))
     assert_drawn_from(counts, exact)
@@ -83,7 +83,7 @@ def test_gaps_are_drawn_together_given_the_answers():
 def test_levels_stay_on_their_scales():
     model = vector_model(seed=34, n_levels=(1, 2, 7), n_factors=2)
     model.cutpoints[2] = [-0.5, *[np.log(0.2)] * 5]
-    drawn = sample.rows(model, 500, seed=4, n_cutpoints=5)
+    drawn = sample.rows(model, 500, seed=4, gibbs_steps=5)
     assert drawn.min() == 0
     np.testing.assert_array_equal(drawn.max(axis=0), [0, 1, 6])
 
@@ -143,7 +143,7 @@ def test_chains_start_far_from_each_other(monkeypatch):
     """With no step taken, the first chain is all off and the second all on."""
     starts = []
     monkeypatch.setattr(
-        diagnostics.cpu, "clamped_sweep", lambda this, factors, batch: starts.append(factors.copy())
+        diagnostics, "clamped_sweep", lambda this, factors, batch: starts.append(factors.copy())
     )
     model = vector_model(seed=37, units=3)
     diagnostics.chains(model, side(model, observed([[1, 0, 4, 2]])), 3, 0, seed=7)
@@ -160,5 +160,5 @@ def test_partition_and_draws_agree_about_rare_answers():
     log_probability = np.array([oracle.log_likelihood(judge, row) for row in rows])
     first = np.exp(logsumexp(log_probability.reshape(5, 3), axis=1))
     assert first[1:].sum() < 0.02
-    drawn = sample.rows(rare, 30_000, seed=8, n_cutpoints=20)
+    drawn = sample.rows(rare, 30_000, seed=8, gibbs_steps=20)
     assert_drawn_from(np.bincount(drawn[:, 0], minlength=5), first)

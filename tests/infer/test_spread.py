@@ -8,7 +8,7 @@ import ordinalrbm as orbm
 from ordinalrbm.vector import likelihood
 from ordinalrbm.vector.model import side
 from ordinalrbm.vector.posterior import mean_field
-from ordinalrbm.vector.spread import utility_spread
+from ordinalrbm.vector.predict import utility_spread
 
 
 def exact_variance(model, this):

@@ -101,7 +101,7 @@ def test_mixed_predictions_average_over_the_styles():
 @pytest.mark.parametrize("column", [0, 2, 3])
 def test_made_up_rows_have_the_exact_marginals(column):
     model = styled_model(seed=7)
-    drawn = sample.rows(model, 20_000, seed=3, n_cutpoints=60)[:, column]
+    drawn = sample.rows(model, 20_000, seed=3, gibbs_steps=60)[:, column]
     everything = oracle.row_of(dict.fromkeys(range(4), 0))
     share = np.bincount(drawn, minlength=model.n_levels[column]) / drawn.size
     exact = 0.0

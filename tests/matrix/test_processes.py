@@ -13,6 +13,7 @@ from small_matrices import (
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import gibbs
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.model import MatrixModel, column_side, row_side
 from ordinalrbm.matrix.predict import probabilities
@@ -103,7 +104,7 @@ def test_the_row_process_is_the_vector_model_with_an_offset():
     observations = some_answers(N_LEVELS, N_ROWS, seed=2)
     dense = observations.to_dense()
     expected = np.full((N_ROWS, 3), 0.5, dtype=np.float32)
-    gibbs.mean_field(row_side(model, observations, offsets(observations)), expected, 1e-6, 500)
+    fixed_point(row_side(model, observations, offsets(observations)), expected, 1e-6, 500)
     for d in range(N_ROWS):
         alone = as_vector_model(model, d)
         side = vector.side(alone, observations.take_rows([d]))
@@ -113,7 +114,7 @@ def test_the_row_process_is_the_vector_model_with_an_offset():
             probability[0][np.argsort(number)], row_posterior(model, dense, d), atol=1e-5
         )
         one = np.full((1, 3), 0.5, dtype=np.float32)
-        gibbs.mean_field(side, one, 1e-6, 500)
+        fixed_point(side, one, 1e-6, 500)
         np.testing.assert_allclose(expected[d], one[0], atol=1e-5)
 
 

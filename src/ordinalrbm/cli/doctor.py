@@ -97,10 +97,10 @@ def _gpu() -> str:
 
 def _cache() -> str:
     """Where compiled kernels are kept, or why they are not."""
-    from ordinalrbm.engine import gibbs
+    from ordinalrbm.engine import mean_field
     from ordinalrbm.runtime.jit import cache_folder
 
-    folder = cache_folder(gibbs._mean_field)
+    folder = cache_folder(mean_field._fixed_point)
     if folder is None:
         return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
     return f"kept in {folder}"

@@ -25,7 +25,7 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import normal, normal32, thresholds
+from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import (
     NO_VALUES,
     FactorPosterior,
@@ -34,6 +34,7 @@ from ordinalrbm.engine.gaussian_state import (
     Rotation,
     Shares,
 )
+from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
@@ -211,10 +212,10 @@ def _bounds(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any
 def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -> None:
     """Densities at the bounds of levels, and how far expected utilities are from their means."""
     for e in range(n):
-        at_low[e], at_high[e], pull[e] = normal32.edge_densities(low[e], high[e])
+        at_low[e], at_high[e], pull[e] = single.edge_densities(low[e], high[e])
     for e in range(n):
-        if not normal32.ordinary(low[e], high[e]):
-            exact = normal.edge_densities(np.float64(low[e]), np.float64(high[e]))
+        if not single.ordinary(low[e], high[e]):
+            exact = double.edge_densities(np.float64(low[e]), np.float64(high[e]))
             at_low[e], at_high[e] = np.float32(exact[0]), np.float32(exact[1])
             pull[e] = np.float32(exact[2])
 

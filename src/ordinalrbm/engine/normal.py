@@ -1,15 +1,16 @@
 """Scalar functions of the CPU kernels, written so that a loop over answers becomes vector code.
 
 Nothing here branches or calls a library: polynomials, divisions, selects and bit operations only,
-which LLVM turns into NEON, AVX2 or AVX-512 lanes alike. Numbers of a single answer are float64 (a
-narrow interval is a small difference of larger numbers); what has the length of the factors is
-float32. Accuracy is about 1e-9 relative, judged against :mod:`ordinalrbm.engine.normal_reference` and
-mpmath.
+which LLVM turns into NEON, AVX2 or AVX-512 code alike. The functions come in two precisions.
+:data:`double` is right to about 1e-9, judged against :mod:`ordinalrbm.engine.normal_reference` and
+mpmath. :data:`single` computes twice as many answers at a time and is right to about 5e-6 for
+ordinary intervals; the kernels compute all answers by it, and those few that are not ordinary
+again by the other.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -17,232 +18,319 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ordinalrbm.engine import philox as rng
 from ordinalrbm.runtime.jit import inlined
-
-philox = inlined(rng.philox)
 
 LN2 = 0.6931471805599453
 LOG2E = 1.4426950408889634
-_LN2_HIGH = 0.693147180369123816490  # upper 32 bits, so that n·LN2 is exact
-_LN2_LOW = 1.90821492927058770002e-10
-# Adding and subtracting it rounds to an integer without a function call.
-_ROUNDER = 6755399441055744.0
-# (1 + x/2) R(x) as a polynomial in (x − 4.5)/(x + 4.5): Chebyshev interpolation, error 6e-10.
+LOG_ROOT_2PI = 0.9189385332046727
+INVERSE_ROOT_2PI = 0.3989422804014327
+# (1 + x/2) R(x) as a polynomial in (x − s)/(x + s): Chebyshev interpolation. With s = 4.5 the error
+# is 6e-10, with s = 3.75 and fewer terms 3e-7.
 MILLS = (
     0.6908543864366039, -0.3138297327468176, 0.18121486946598855, -0.07370758984679993,
     0.012690995518270992, 0.008118737077485375, -0.00797028444235134, 0.003049786822912488,
     -0.00021722341594520856, -0.00030748817175794816, 9.547296082246178e-05,
     1.9218529765401226e-05, -1.1148245821130589e-05,
 )  # fmt: skip
-_M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = MILLS
-# R(0) as the polynomial above has it, so that differences at zero are exactly zero.
-MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, MILLS))
-# |x|/√l as a polynomial in l/(l + 4), l = −log 4u(1 − u), for x = Φ⁻¹(u).
+_MILLS_SINGLE = (
+    0.720938195401399, -0.34575980408530665, 0.1671234676534109, -0.042365313606423885,
+    -0.008320487422843467, 0.012050997150914554, -0.003533761152635395, -0.000583025591515481,
+    0.0004498891544774646,
+)  # fmt: skip
+# |x|/√l as a polynomial in l/(l + 4), l = −log 4u(1 − u), for x = Φ⁻¹(u); to 1.3e-6 relative.
 NORMAL = (
     1.2533126342613605, 0.0593872071623592, 0.046326447980398526, 0.1003996929827361,
     -0.2604473970156892, 0.6978755254278348, -0.8454553421997139, 0.3591750585834674,
 )  # fmt: skip
-_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = NORMAL
-LOG_ROOT_2PI = 0.9189385332046727
-INVERSE_ROOT_2PI = 0.3989422804014327
 
 
-def bitcast(target: Any, result: Any) -> Any:
-    """An instruction that reads the same bits as another type."""
+class Functions(NamedTuple):
+    """The functions in one precision, for numbers of that type alone."""
 
-    def typer(typing_context: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.bitcast(arguments[0], target)
-
-        return result(value), generate
-
-    return intrinsic(typer)
-
-
-# Bit pattern of a float64 as int64, and back. Intrinsics do not run in plain Python.
-bits_of: Any = bitcast(ir.IntType(64), types.int64)
-from_bits: Any = bitcast(ir.DoubleType(), types.float64)
-if getattr(numba.config, "DISABLE_JIT", False):
-    bits_of = lambda value: np.float64(value).view(np.int64)  # noqa: E731
-    from_bits = lambda bits: np.int64(bits).view(np.float64)  # noqa: E731
+    ordinary: Any
+    exp_and_fall: Any
+    log: Any
+    mills_ratio: Any
+    logistic: Any
+    standard_normal: Any
+    interval: Any
+    edge_densities: Any
+    mass: Any
+    log_mass: Any
+    truncated_draw: Any
 
 
-@inlined
-def uniform(word: Any) -> Any:
-    """Uniform number in (0, 1), ends excluded, from a 32-bit word held in uint64."""
-    return (np.float64(np.int64(word)) + 0.5) * 2.3283064365386963e-10
+class _Format(NamedTuple):
+    """What differs between the precisions."""
+
+    real: Any
+    integer: Any
+    bits_of: Any  # the bits of a real number as an integer
+    from_bits: Any
+    mantissa_bits: int
+    exponent_bias: int
+    root_half_bits: int  # of 1/√2
+    rounder: float  # adding and subtracting it rounds to an integer without a function call
+    ln2_parts: tuple[float, float]  # the first has so few bits that its multiples are exact
+    lowest_exponent: float
+    tiny: float
+    infinity: float  # stands for it as the bound of an interval
+    narrow: float  # an interval that is narrower, or further out, has lost too many digits
+    far: float
+    exp: tuple[float, ...]  # coefficients of (exp(r) − 1 − r)/r², from the highest
+    log: tuple[float, ...]  # coefficients of log((1 + s)/(1 − s)) in odd powers, from the highest
+    mills_shift: float
+    mills: tuple[float, ...]
 
 
-@inlined
-def exp_and_fall(x: Any) -> Any:
-    """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy; 0 and 1 below −700."""
-    x = max(x, -700.0)
-    shifted = x * LOG2E + _ROUNDER
-    n = shifted - _ROUNDER
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    p = r * (1 / 39916800) + (1 / 3628800)
-    p = p * r + (1 / 362880)
-    p = p * r + (1 / 40320)
-    p = p * r + (1 / 5040)
-    p = p * r + (1 / 720)
-    p = p * r + (1 / 120)
-    p = p * r + (1 / 24)
-    p = p * r + (1 / 6)
-    p = p * r + 0.5
-    p = (p * r) * r + r
-    scale = from_bits((bits_of(shifted) + 1023) << 52)
-    part = scale * p
-    return scale + part, (1.0 - scale) - part
+def _bitcast(real: Any, integer: Any) -> tuple[Any, Any]:
+    """Return two instructions: the bits of a real number as an integer, and back."""
+    if getattr(numba.config, "DISABLE_JIT", False):  # intrinsics do not run in plain Python
+        return lambda value: real(value).view(integer), lambda bits: integer(bits).view(real)
+
+    def instruction(target: Any, result: Any) -> Any:
+        def typer(typing_context: Any, value: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                return builder.bitcast(arguments[0], target)
+
+            return result(value), generate
+
+        return intrinsic(typer)
+
+    if real is np.float64:
+        return instruction(ir.IntType(64), types.int64), instruction(ir.DoubleType(), types.float64)
+    return instruction(ir.IntType(32), types.int32), instruction(ir.FloatType(), types.float32)
 
 
-@inlined
-def log(x: Any) -> Any:
-    """Natural logarithm of a positive, normal number."""
-    bits = bits_of(x)
-    # Split so that the mantissa lies around one: x = 2^e · m, m in [1/√2, √2).
-    exponent = (bits - 0x3FE6A09E667F3BCD) >> 52
-    m = from_bits(bits - (exponent << 52))
-    s = (m - 1.0) / (m + 1.0)
-    z = s * s
-    p = z * (2 / 15) + (2 / 13)
-    p = p * z + (2 / 11)
-    p = p * z + (2 / 9)
-    p = p * z + (2 / 7)
-    p = p * z + (2 / 5)
-    p = p * z + (2 / 3)
-    p = (p * z) * s + 2.0 * s
-    return p + np.float64(exponent) * LN2
+_DOUBLE = _Format(
+    np.float64, np.int64, *_bitcast(np.float64, np.int64),
+    mantissa_bits=52, exponent_bias=1023, root_half_bits=0x3FE6A09E667F3BCD,
+    rounder=6755399441055744.0, ln2_parts=(0.693147180369123816490, 1.90821492927058770002e-10),
+    lowest_exponent=-700.0, tiny=1e-300, infinity=1e6, narrow=1e-6, far=1e5,
+    exp=tuple(1 / n for n in (39916800, 3628800, 362880, 40320, 5040, 720, 120, 24, 6, 2)),
+    log=tuple(2 / n for n in (15, 13, 11, 9, 7, 5, 3)),
+    mills_shift=4.5, mills=MILLS,
+)  # fmt: skip
+_SINGLE = _Format(
+    np.float32, np.int32, *_bitcast(np.float32, np.int32),
+    mantissa_bits=23, exponent_bias=127, root_half_bits=0x3F3504F3,
+    rounder=12582912.0, ln2_parts=(0.693359375, -2.12194440e-4),
+    lowest_exponent=-80.0, tiny=1e-30, infinity=1e4, narrow=0.2, far=7.0,
+    exp=tuple(1 / n for n in (5040, 720, 120, 24, 6, 2)),
+    log=tuple(2 / n for n in (9, 7, 5, 3)),
+    mills_shift=3.75, mills=_MILLS_SINGLE,
+)  # fmt: skip
+# R(0) as the polynomial has it, so that differences at zero are exactly zero.
+MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, MILLS))
 
 
-@inlined
-def mills_ratio(x: Any) -> Any:
-    """(1 − Φ(x))/φ(x) for 0 ≤ x < 1e150."""
-    inverse = 1.0 / ((x + 4.5) * (1.0 + 0.5 * x))
-    k = (x - 4.5) * ((1.0 + 0.5 * x) * inverse)
-    p = _M12 * k + _M11
-    p = p * k + _M10
-    p = p * k + _M9
-    p = p * k + _M8
-    p = p * k + _M7
-    p = p * k + _M6
-    p = p * k + _M5
-    p = p * k + _M4
-    p = p * k + _M3
-    p = p * k + _M2
-    p = p * k + _M1
-    p = p * k + _M0
-    return p * ((x + 4.5) * inverse)
+def _polynomial(real: Any, coefficients: tuple[float, ...]) -> Any:
+    """Return a function of x by Horner's rule; coefficients from the highest."""
+    first, *others = (real(c) for c in coefficients)
+    rest = tuple(others)
+
+    @inlined
+    def polynomial(x: Any) -> Any:
+        value = first
+        for c in rest:
+            value = value * x + c
+        return value
+
+    return polynomial
 
 
-@inlined
-def logistic(x: Any) -> Any:
-    """1/(1 + exp(−x)), exact at both ends."""
-    e, _ = exp_and_fall(-abs(x))
-    low = e / (1.0 + e)
-    return low if x < 0 else 1.0 - low
+def _elementary(form: _Format) -> tuple[Any, Any, Any]:
+    """Return exp_and_fall, log and mills_ratio."""
+    real, integer, bits_of, from_bits = form[:4]
+    mantissa_bits, exponent_bias = integer(form.mantissa_bits), integer(form.exponent_bias)
+    root_half_bits = integer(form.root_half_bits)
+    rounder, lowest, shift = real(form.rounder), real(form.lowest_exponent), real(form.mills_shift)
+    log2e, ln2, ln2_high, ln2_low = (real(x) for x in (LOG2E, LN2, *form.ln2_parts))
+    zero, half, one, two = (real(x) for x in (0.0, 0.5, 1.0, 2.0))
+    of_exp, of_log, of_mills = (
+        _polynomial(real, c) for c in (form.exp, form.log, form.mills[::-1])
+    )
+    single = real is np.float32
+
+    @inlined
+    def exp_and_fall(x: Any) -> Any:
+        """Exp(x) and 1 − exp(x) for x ≤ 0, each to its own relative accuracy.
+
+        Below −700 as at −700; in float32 below −80 they are 0 and 1.
+        """
+        none = single & (x < lowest)
+        x = max(x, lowest)
+        shifted = x * log2e + rounder
+        n = shifted - rounder
+        r = (x - n * ln2_high) - n * ln2_low
+        p = (of_exp(r) * r) * r + r
+        scale = from_bits(integer((bits_of(shifted) + exponent_bias) << mantissa_bits))
+        scale = zero if none else scale
+        part = scale * p
+        return scale + part, (one - scale) - part
+
+    @inlined
+    def log(x: Any) -> Any:
+        """Natural logarithm of a positive, normal number."""
+        bits = bits_of(x)
+        # Split so that the mantissa lies around one: x = 2^e · m, m in [1/√2, √2).
+        exponent = integer((bits - root_half_bits) >> mantissa_bits)
+        m = from_bits(integer(bits - (exponent << mantissa_bits)))
+        s = (m - one) / (m + one)
+        z = s * s
+        p = (of_log(z) * z) * s + two * s
+        return p + real(exponent) * ln2
+
+    @inlined
+    def mills_ratio(x: Any) -> Any:
+        """(1 − Φ(x))/φ(x) for 0 ≤ x < 1e150, in float32 for 0 ≤ x ≤ 1e4."""
+        wide = one + half * x
+        inverse = one / ((x + shift) * wide)
+        k = (x - shift) * (wide * inverse)
+        return of_mills(k) * ((x + shift) * inverse)
+
+    return exp_and_fall, log, mills_ratio
 
 
-@inlined
-def standard_normal(u: Any) -> Any:
-    """Φ⁻¹(u) to 1.3e-6 relative: |x|/√l is a polynomial in l/(l + 4), l = −log 4u(1 − u)."""
-    r = u - 0.5
-    length = -log(max(1.0 - 4.0 * r * r, 1e-300))
-    length = max(length, 4.0 * r * r)  # log(1 − y) rounds to zero before y does
-    k = length / (length + 4.0)
-    p = _N7 * k + _N6
-    p = p * k + _N5
-    p = p * k + _N4
-    p = p * k + _N3
-    p = p * k + _N2
-    p = p * k + _N1
-    p = p * k + _N0
-    x = np.sqrt(length) * p
-    return -x if r < 0 else x
+def _functions(form: _Format) -> Functions:
+    real = form.real
+    exp_and_fall, log, mills_ratio = _elementary(form)
+    of_normal = _polynomial(real, NORMAL[::-1])
+    zero, quarter, third, half, one, two, four, tenth = (
+        real(x) for x in (0.0, 0.25, 1 / 3, 0.5, 1.0, 2.0, 4.0, 0.1)
+    )
+    tiny, infinity = real(form.tiny), real(form.infinity)
+    narrow, far = real(form.narrow), real(form.far)
+    mills_0 = real(np.polynomial.polynomial.polyval(-1.0, form.mills))
+    inverse_root_2pi, log_root_2pi = real(INVERSE_ROOT_2PI), real(LOG_ROOT_2PI)
+    single = real is np.float32
+
+    @inlined
+    def ordinary(lower: Any, upper: Any) -> Any:
+        """Whether an interval is wide enough and near enough for this precision.
+
+        If it is narrow, its mass is a small difference of numbers of size one; far out, the spacing
+        of numbers is not small against the length over which the density falls.
+        """
+        near = (lower < far) & (upper > -far)
+        return near & (upper - lower > narrow)
+
+    @inlined
+    def logistic(x: Any) -> Any:
+        """1/(1 + exp(−x)), exact on both sides."""
+        e, _ = exp_and_fall(-abs(x))
+        low = e / (one + e)
+        return low if x < zero else one - low
+
+    @inlined
+    def standard_normal(u: Any) -> Any:
+        """Φ⁻¹(u): |x|/√l is a polynomial in l/(l + 4), l = −log 4u(1 − u)."""
+        r = u - half
+        square = four * r * r
+        length = -log(max(one - square, tiny))
+        if single:  # −log(1 − y) by its series where the difference would round
+            series = square * (one + square * (half + square * (third + square * quarter)))
+            length = series if square < tenth else length
+        else:
+            length = max(length, square)  # log(1 − y) rounds to zero before y does
+        k = length / (length + four)
+        x = np.sqrt(length) * of_normal(k)
+        return -x if r < zero else x
+
+    @inlined
+    def interval(lower: Any, upper: Any) -> Any:
+        """Mirror (lower, upper] so that its middle is not negative, and measure it.
+
+        Returns flipped; the inner bound a and the outer bound b (a large number stands for
+        infinity); the density at a and at b, the fall 1 − density(b)/density(a), R(|a|) and the
+        mass. Densities and mass are in units of the density at max(a, 0), so that nothing
+        underflows.
+        """
+        flipped = lower + upper < zero
+        a = max(-upper if flipped else lower, -infinity)
+        b = min(-lower if flipped else upper, infinity)
+        inside = a < zero
+        inner, _ = exp_and_fall(-half * a * a)
+        at_a = inner if inside else one
+        ratio, fall = exp_and_fall(-half * (b - a) * (b + a))
+        at_b = at_a * ratio
+        mills_a = mills_ratio(abs(a))
+        near = two * mills_0 - at_a * mills_a if inside else mills_a
+        mass = near - at_b * mills_ratio(b)
+        if single:  # what is not ordinary need not be right, but must not be NaN
+            mass = max(mass, tiny)
+        return flipped, a, b, at_a, at_b, fall, mills_a, mass
+
+    @inlined
+    def edge_densities(lower: Any, upper: Any) -> Any:
+        """Density of the truncated standard normal at its lower and upper bound, and its mean.
+
+        The mean is the difference of the two, taken without cancellation.
+        """
+        flipped, _, _, at_a, at_b, fall, _, mass = interval(lower, upper)
+        scale = one / mass
+        inner = at_a * scale
+        outer = at_b * scale
+        mean = inner * fall
+        low = outer if flipped else inner
+        high = inner if flipped else outer
+        return low, high, (-mean if flipped else mean)
+
+    @inlined
+    def mass(lower: Any, upper: Any) -> Any:
+        """Φ(upper) − Φ(lower)."""
+        _, a, _, _, _, _, _, scaled = interval(lower, upper)
+        start = max(a, zero)
+        height, _ = exp_and_fall(-half * start * start)
+        return scaled * height * inverse_root_2pi
+
+    @inlined
+    def log_mass(lower: Any, upper: Any) -> Any:
+        """Log of Φ(upper) − Φ(lower), to about 1e-9 absolute."""
+        _, a, _, _, _, _, _, scaled = interval(lower, upper)
+        start = max(a, zero)
+        return log(scaled) - half * start * start - log_root_2pi
+
+    @inlined
+    def truncated_draw(lower: Any, upper: Any, u: Any) -> Any:
+        """Inversion of the truncated distribution function, accurate to about 1e-6 of the mass.
+
+        Right of zero, the logarithm of the survival function has nearly linear slope λ = 1/R: solve
+        with that slope, then correct once by Halley's method. An interval that contains zero is
+        split there, so that this covers everything.
+        """
+        flipped, a, b, at_a, _, _, mills_a, mass = interval(lower, upper)
+        share = one - u if flipped else u
+        inside = a < zero
+        start = max(a, zero)
+        ratio = mills_0 if inside else mills_a
+        left = mills_0 - at_a * mills_a if inside else zero
+        part = share * mass - left
+        negative = part < zero
+        hazard = one / ratio
+        # How much of the mass beyond the start is used up, as a drop of the log survival function.
+        used = abs(part) * hazard if single else abs(part) / ratio
+        drop = -log(max(one - used, tiny))
+        slope = hazard * (hazard - start)
+        t = two * drop / (hazard + np.sqrt(hazard * hazard + two * slope * drop))
+        x = start + t
+        ratio_x = mills_ratio(x)
+        error = drop - (log(ratio / ratio_x) + t * (start + half * t))
+        if single:  # the same with one division less
+            t = t + error * ratio_x / (one + half * (one - x * ratio_x) * error)
+        else:
+            hazard = one / ratio_x
+            slope = hazard * (hazard - x)
+            t = t + error / (hazard + half * slope * error * ratio_x)
+        x = start + t
+        x = min(max(-x if negative else x, a), b)
+        return -x if flipped else x
+
+    return Functions(
+        ordinary, exp_and_fall, log, mills_ratio, logistic, standard_normal, interval,
+        edge_densities, mass, log_mass, truncated_draw,
+    )  # fmt: skip
 
 
-@inlined
-def interval(lower: Any, upper: Any) -> Any:
-    """Mirror (lower, upper] so that its middle is not negative, and measure it.
-
-    Returns flipped; the inner end a and the outer end b (1e6 stands for infinity); the density at a
-    and at b, the fall 1 − density(b)/density(a), R(|a|) and the mass between the ends. Densities
-    and mass are in units of the density at max(a, 0), so that nothing underflows.
-    """
-    flipped = lower + upper < 0.0
-    a = max(-upper if flipped else lower, -1e6)
-    b = min(-lower if flipped else upper, 1e6)
-    inside = a < 0.0
-    inner, _ = exp_and_fall(-0.5 * a * a)
-    at_a = inner if inside else 1.0
-    ratio, fall = exp_and_fall(-0.5 * (b - a) * (b + a))
-    at_b = at_a * ratio
-    mills_a = mills_ratio(abs(a))
-    near = 2.0 * MILLS_0 - at_a * mills_a if inside else mills_a
-    mass = near - at_b * mills_ratio(b)
-    return flipped, a, b, at_a, at_b, fall, mills_a, mass
-
-
-@inlined
-def edge_densities(lower: Any, upper: Any) -> Any:
-    """Density of the truncated standard normal at its lower and upper end, and its mean.
-
-    The mean is the difference of the two, taken without cancellation.
-    """
-    flipped, _, _, at_a, at_b, fall, _, mass = interval(lower, upper)
-    scale = 1.0 / mass
-    inner = at_a * scale
-    outer = at_b * scale
-    mean = inner * fall
-    low = outer if flipped else inner
-    high = inner if flipped else outer
-    return low, high, (-mean if flipped else mean)
-
-
-@inlined
-def mass(lower: Any, upper: Any) -> Any:
-    """Φ(upper) − Φ(lower)."""
-    _, a, _, _, _, _, _, scaled = interval(lower, upper)
-    start = max(a, 0.0)
-    height, _ = exp_and_fall(-0.5 * start * start)
-    return scaled * height * INVERSE_ROOT_2PI
-
-
-@inlined
-def log_mass(lower: Any, upper: Any) -> Any:
-    """Log of Φ(upper) − Φ(lower), to about 1e-9 absolute."""
-    _, a, _, _, _, _, _, scaled = interval(lower, upper)
-    start = max(a, 0.0)
-    return log(scaled) - 0.5 * start * start - LOG_ROOT_2PI
-
-
-@inlined
-def truncated_draw(lower: Any, upper: Any, u: Any) -> Any:
-    """Inversion of the truncated distribution function, accurate to about 1e-6 of the mass.
-
-    Right of zero, the logarithm of the survival function has nearly linear slope λ = 1/R: solve
-    with that slope, then correct once by Halley's method. An interval that contains zero is split
-    there, so that this covers everything.
-    """
-    flipped, a, b, at_a, _, _, mills_a, mass = interval(lower, upper)
-    share = 1.0 - u if flipped else u
-    inside = a < 0.0
-    start = max(a, 0.0)
-    ratio = MILLS_0 if inside else mills_a
-    left = MILLS_0 - at_a * mills_a if inside else 0.0
-    part = share * mass - left
-    negative = part < 0.0
-    # How much of the mass beyond the start is used up, as a drop of the log survival function.
-    drop = -log(max(1.0 - abs(part) / ratio, 1e-300))
-    hazard = 1.0 / ratio
-    slope = hazard * (hazard - start)
-    t = 2.0 * drop / (hazard + np.sqrt(hazard * hazard + 2.0 * slope * drop))
-    x = start + t
-    ratio_x = mills_ratio(x)
-    error = drop - (log(ratio / ratio_x) + t * (start + 0.5 * t))
-    hazard = 1.0 / ratio_x
-    slope = hazard * (hazard - x)
-    t = t + error / (hazard + 0.5 * slope * error * ratio_x)
-    x = start + t
-    x = min(max(-x if negative else x, a), b)
-    return -x if flipped else x
+double = _functions(_DOUBLE)
+single = _functions(_SINGLE)

@@ -66,7 +66,7 @@ def truncated_mean(a: ArrayLike, b: ArrayLike) -> np.ndarray:
 
 
 def edge_densities(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Density of the truncated normal at its lower and its upper end."""
+    """Density of the truncated normal at its lower and its upper bound."""
     mass = log_mass(a, b)
     lower = np.exp(_log_density(np.asarray(a, dtype=np.float64)) - mass)
     upper = np.exp(_log_density(np.asarray(b, dtype=np.float64)) - mass)

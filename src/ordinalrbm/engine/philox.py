@@ -1,11 +1,11 @@
 """Random numbers as counters: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011).
 
 A draw is a function of *which* draw it is: (seed; row, block within the row, sweep, purpose). It
-does not depend on the thread, the batch or the machine that asks for it, so chains are the same
+does not depend on the thread, the batch or the process that asks for it, so chains are the same
 on any number of threads, and a run that was interrupted can go on as if it had not been.
 
-Every function here works on NumPy arrays as it stands and is compiled for the kernels by
-:mod:`ordinalrbm.engine.normal`; both give the same 32-bit words.
+:func:`philox` works on NumPy arrays as it stands, and is compiled for the kernels as
+:data:`compiled_philox`; both give the same 32-bit words.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import enum
 from typing import Any
 
 import numpy as np
+
+from ordinalrbm.runtime.jit import inlined
 
 Words = tuple[Any, Any, Any, Any]
 
@@ -83,11 +85,37 @@ def uniforms(seed: int, row: Any, position: Any, sweep: int, purpose: int, step:
     return (word.astype(np.float64) + 0.5) * 2.0**-32
 
 
+def split_seed(seed: int) -> tuple[np.uint64, np.uint64]:
+    """Two 32-bit key words of a 64-bit seed."""
+    return np.uint64(seed & 0xFFFFFFFF), np.uint64((seed >> 32) & 0xFFFFFFFF)
+
+
 def stream(purpose: int, step: int) -> int:
     """Last counter word: the purpose and, above it, the number of the Gibbs step."""
     return int(purpose) | (step << 8)
 
 
-def split_seed(seed: int) -> tuple[np.uint64, np.uint64]:
-    """Two 32-bit key words of a 64-bit seed."""
-    return np.uint64(seed & 0xFFFFFFFF), np.uint64((seed >> 32) & 0xFFFFFFFF)
+# In kernels
+
+compiled_philox = inlined(philox)
+
+
+@inlined
+def uniform(word: Any) -> Any:
+    """Uniform number in (0, 1), bounds excluded, from a 32-bit word held in uint64."""
+    return (np.float64(np.int64(word)) + 0.5) * 2.3283064365386963e-10
+
+
+@inlined
+def fill_uniforms(
+    out: Any, n: Any, row: Any, sweep: Any, stream: Any, key0: Any, key1: Any
+) -> None:
+    """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
+    for block in range((n + 3) // 4):
+        w0, w1, w2, w3 = compiled_philox(
+            np.uint64(row), np.uint64(block), sweep, np.uint64(stream), key0, key1
+        )
+        out[4 * block] = uniform(w0)
+        out[4 * block + 1] = uniform(w1)
+        out[4 * block + 2] = uniform(w2)
+        out[4 * block + 3] = uniform(w3)

@@ -1,8 +1,8 @@
-"""The half-sweep in plain NumPy: slow, short, and the judge of every other engine.
+"""The Gibbs chains in plain NumPy: slow, short, and the judge of every other engine.
 
-Functions have the names and arguments of :mod:`ordinalrbm.engine.gibbs`. Factors are a (rows, K)
-array of whole numbers (units that are on), changed in place; random numbers come from the same
-counters.
+Functions have the names and arguments of :mod:`ordinalrbm.engine.gibbs` and of its neighbours.
+Factors are a (rows, K) array of whole numbers (units that are on), changed in place; random numbers
+come from the same counters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy.special import expit, gammaln
 
 from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
-from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics, empty_statistics
 
 
 def clamped_phase(
@@ -22,7 +22,7 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray | None = None,
     keep: float = 0.0,
-    all_reduce: AddUp | None = None,
+    all_reduce: AllReduce | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     activation = _gibbs(side, factors, batch, clamped=True, all_reduce=all_reduce)
@@ -41,7 +41,7 @@ def clamped_phase(
 
 
 def free_phase(
-    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AddUp | None = None
+    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AllReduce | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     _gibbs(side, factors, batch, clamped=False, all_reduce=all_reduce)
@@ -52,7 +52,7 @@ def free_phase(
 def mean_field(
     side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int
 ) -> np.ndarray:
-    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
+    """Move the factors' expectations to their fixed point, in place; return each row's last change."""
     answers = _Answers(side, 0, side.n_rows)
     change = np.full(side.n_rows, np.inf)
     for _ in range(max_iterations):
@@ -101,14 +101,14 @@ class _Answers:
         )
 
     def own_bounds(self) -> np.ndarray:
-        """(answers, L + 1) all ends, each inner level as wide as row and column make it."""
+        """(answers, L + 1) all bounds, each gap the product of the row's and the column's."""
         bounds = self.side.thresholds[self.column]
         own = np.full(bounds.shape, np.inf)
         own[:, 0], own[:, 1] = -np.inf, bounds[:, 1] + self.side.row_gaps[self.row, 0]
         with np.errstate(invalid="ignore"):  # beyond the last level of a column: ∞ − ∞
-            width = np.diff(bounds[:, 1:], axis=1)
-            cutpoints = self.side.row_gaps[self.row][:, 1 : width.shape[1] + 1]
-            own[:, 2:] = own[:, 1:2] + np.cumsum(cutpoints * width, axis=1)
+            gaps = np.diff(bounds[:, 1:], axis=1)
+            row_gaps = self.side.row_gaps[self.row][:, 1 : gaps.shape[1] + 1]
+            own[:, 2:] = own[:, 1:2] + np.cumsum(row_gaps * gaps, axis=1)
         return own
 
     def sum_thresholds(
@@ -119,16 +119,16 @@ class _Answers:
             np.add.at(total, (self.column, self.level), at_low * self.stretch)
             np.add.at(total, (self.column, self.level + 1), at_high * self.stretch)
             return
-        for m in range(1, total.shape[1] - 1):  # a step moves every end above it
-            step = self.side.row_gaps[self.row, m]
+        for m in range(1, total.shape[1] - 1):  # a gap moves every threshold above it
+            gap = self.side.row_gaps[self.row, m]
             moved = at_high * (self.level >= m) + at_low * (self.level > m)
-            np.add.at(total[:, m], self.column, np.where(moved != 0, step, 0.0) * moved)
+            np.add.at(total[:, m], self.column, np.where(moved != 0, gap, 0.0) * moved)
 
-    def activation(self, utility: np.ndarray, all_reduce: AddUp | None = None) -> np.ndarray:
-        told = self.sparse(utility) @ self.side.weights
+    def activation(self, utility: np.ndarray, all_reduce: AllReduce | None = None) -> np.ndarray:
+        activation = self.sparse(utility) @ self.side.weights
         if all_reduce is not None:
-            all_reduce(told)
-        return told + self.side.factor_bias
+            all_reduce(activation)
+        return activation + self.side.factor_bias
 
     def sparse(self, values: np.ndarray) -> sparse.csr_array:
         """A number per answer as a matrix of rows by columns."""
@@ -139,9 +139,9 @@ class _Answers:
 
 
 def _gibbs(
-    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, all_reduce: AddUp | None
+    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, all_reduce: AllReduce | None
 ) -> np.ndarray | None:
-    """Gibbs steps; returns what the answers last told the factors."""
+    """Gibbs steps; returns the last activation of the factors."""
     activation = None
     answers = _Answers(side, batch.start, batch.stop)
     numbers = side.row_number if side.row_number.size else np.arange(side.n_rows)
@@ -182,7 +182,7 @@ def _units_on(activation: np.ndarray, uniform: np.ndarray, units: int) -> np.nda
 def log_levels(
     side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray
 ) -> np.ndarray:
-    """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
+    """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     answers = _Answers(side, start, stop)
     mean = answers.mean(factors)
     result = np.zeros((stop - start, stretches.size))

@@ -1,4 +1,4 @@
-"""What a half-sweep sees: answers in two views and the parameters that meet there."""
+"""The input of every kernel: answers in two views, and the parameters that meet there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 # NumPy's, or torch's on a GPU.
 Array = Any
-AddUp = Callable[[Array], None]
+AllReduce = Callable[[Array], None]
 """Replaces an array by its sum over the processes that each have some of a row's answers."""
 _NO_NUMBERS = np.zeros(0, dtype=np.int32)
 
@@ -32,17 +32,17 @@ class Side(NamedTuple):
     row_weight
         How much each row counts in the statistics; an array of length zero means one each.
     stretch
-        What the ends of the levels are multiplied by in each row: people differ in how readily
-        they use the ends of a scale. An array of length zero means one each.
-    row_steps
-        (rows, L): first what is added to the first threshold in each row, then what the width of
-        each inner level is multiplied by, ∞ where the row's scale has ended. An array of length
-        zero means nothing and one each. Not together with ``stretch``. Statistics of thresholds
-        are then those of the widths.
+        What the thresholds are multiplied by in each row: people differ in how readily they use
+        the outer levels of a scale. An array of length zero means one each.
+    row_gaps
+        (rows, L): first what is added to the first threshold in each row, then what each gap
+        between thresholds is multiplied by, ∞ beyond the row's last level. An array of length zero
+        means nothing and one each. Not together with ``stretch``. Statistics of thresholds are
+        then those of the gaps.
     weights, bias
         (N, K) and (N,): w and α of the columns.
     thresholds
-        (N, L + 1): the ends of the levels, from −∞ to +∞, padded with +∞.
+        (N, L + 1): the bounds of the levels, from −∞ to +∞, padded with +∞.
     factor_bias
         (K,): γ of the rows' factors.
     units
@@ -76,7 +76,7 @@ class Side(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return len(self.row_start) - 1
 
 
@@ -101,7 +101,7 @@ class Statistics(NamedTuple):
 
 
 def empty_statistics(side: Side) -> Statistics:
-    """Statistics of nothing, in the shapes of a side."""
+    """Return statistics of no rows, in the shapes of a side."""
     return Statistics(
         weights=np.zeros_like(side.weights),
         bias=np.zeros_like(side.bias),

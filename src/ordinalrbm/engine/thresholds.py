@@ -24,12 +24,12 @@ LARGEST_CUTPOINT = 40.0
 
 
 def unknown_level(table: np.ndarray) -> int:
-    """Level that stands for an answer nobody knows: its interval is the whole line."""
+    """Return the level that stands for an unknown answer: its interval is the whole line."""
     return table.shape[1] - 2
 
 
 def table(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Bounds of all levels: −∞, θ_1, …, θ_{L−1}, +∞, padded with +∞, then the unknown level.
+    """Return the bounds of all levels: −∞, θ_1, …, θ_{L−1}, +∞, padded, then the unknown level.
 
     Examples
     --------
@@ -48,17 +48,17 @@ def table(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 
 
 def unused(n_levels: np.ndarray, width: int) -> np.ndarray:
-    """Where a column has no threshold, because its scale is shorter than the longest."""
+    """Return where a column has no threshold, because its scale is shorter than the longest."""
     return np.arange(width) >= np.asarray(n_levels)[:, None] - 1
 
 
 def n_cutpoints(n_levels: np.ndarray) -> int:
-    """How many cutpoints a column has in a model whose columns have so many levels."""
+    """Return the number of cutpoints per column in a model of columns with these levels."""
     return max(int(n_levels.max()) - 1, 1)
 
 
 def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
-    """Cutpoints at which a standard normal has the observed share of each level.
+    """Return cutpoints at which a standard normal has the observed share of each level.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 def cutpoint_gradient(
     cutpoints: np.ndarray, table_gradient: np.ndarray, n_levels: np.ndarray
 ) -> np.ndarray:
-    """Gradient with respect to the cutpoints from the gradient with respect to the bounds.
+    """Return the gradient by the cutpoints, given the gradient by the bounds.
 
     A cutpoint moves every threshold from its own upwards; the first does not move.
     """
@@ -91,21 +91,21 @@ def cutpoint_gradient(
     return gradient
 
 
-# ---- bounds of a cell's level, when row and column both have a say ----------------------------
-# The first threshold is the sum of a number of the column and one of the row; every inner level is
-# as wide as the product of their gaps. Of the logarithms that are learnt, of the gaps themselves,
-# and of tables made for a whole pass.
+# ---- bounds of a cell's level, where row and column both have cutpoints ------------------------
+# The first threshold is the sum of a number of the column and one of the row; every gap above it is
+# the product of theirs. From the logarithms that are learnt, from the gaps themselves, and from
+# tables made for a whole pass.
 
 
 @inlined
 def gap(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
-    """Width of an inner level, of logarithms; level 0 and the last have none."""
+    """Gap of an inner level, from cutpoints; level 0 and the last have none."""
     return np.exp(column_cutpoints[level] + row_cutpoints[level])
 
 
 @inlined
 def bounds(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
-    """Lower and upper bound of a level, of logarithms.
+    """Lower and upper bound of a level, from cutpoints.
 
     The last level of a shorter scale has no upper bound, which only the caller knows.
     """
@@ -119,7 +119,7 @@ def bounds(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
 
 @inlined
 def bounds_from_gaps(column_gaps: Any, row_gaps: Any, level: Any) -> Any:
-    """Lower and upper bound of a level, of gaps; the first ones are added."""
+    """Lower and upper bound of a level, from gaps; the first ones are added."""
     low, high = -np.inf, column_gaps[0] + row_gaps[0]
     for m in range(1, level + 1):
         low = high
@@ -130,7 +130,7 @@ def bounds_from_gaps(column_gaps: Any, row_gaps: Any, level: Any) -> Any:
 
 @inlined
 def bounds_from_table(column_bounds: Any, row_gaps: Any, level: Any) -> Any:
-    """Lower and upper bound of a level, of a column's bounds and a row's gaps."""
+    """Lower and upper bound of a level, from a column's bounds and a row's gaps."""
     low, high = -np.inf, column_bounds[1] + row_gaps[0]
     for m in range(1, level + 1):
         low = high

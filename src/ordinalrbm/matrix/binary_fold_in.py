@@ -15,7 +15,8 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import normal, thresholds
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.runtime.jit import compiled, inlined
@@ -151,7 +152,7 @@ def _expect(
         is_last = level[e] == min(columns.n_levels[i], row_levels) - 1
         low[e] = lower - mean if level[e] > 0 else -_INFINITE
         high[e] = _INFINITE if is_last else upper - mean
-        utility[e] = mean + normal.edge_densities(low[e], high[e])[2]
+        utility[e] = mean + double.edge_densities(low[e], high[e])[2]
 
 
 @inlined
@@ -161,7 +162,7 @@ def _infer_factors(column: Any, columns: Any, utility: Any, factors: Any) -> Non
     for e in range(column.size):
         add_scaled(factors, utility[e], columns.weights[column[e]])
     for k in range(factors.size):
-        factors[k] = normal.logistic(factors[k])
+        factors[k] = double.logistic(factors[k])
 
 
 @inlined
@@ -173,7 +174,7 @@ def _curvature(design: Any, low: Any, high: Any, usual: Any, lower: Any) -> None
         lower[k, k] = usual.weights_precision[k]
     lower[size - 1, size - 1] = usual.bias_precision[0]
     for e in range(n):
-        at_low, at_high, shift = normal.edge_densities(low[e], high[e])
+        at_low, at_high, shift = double.edge_densities(low[e], high[e])
         information = shift * shift - (low[e] * at_low - high[e] * at_high)
         information = min(max(information, LEAST_INFORMATION), 1.0)
         for k in range(size):
@@ -216,7 +217,7 @@ def _move_cutpoints(
         slope[m] = -precision * (cutpoints[m] - common[m])
     for e in range(column.size):
         i, v = column[e], np.intp(level[e])
-        at_low, at_high, _ = normal.edge_densities(low[e], high[e])
+        at_low, at_high, _ = double.edge_densities(low[e], high[e])
         for m in range(1, min(v + 1, cutpoints.size)):
             # A bound moves with every gap below it.
             share = at_high - at_low if m < v else at_high

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.infer_rows import infer_rows
@@ -140,7 +140,7 @@ def _inferred_binary(model: MatrixModel, row: int, copies: Observations) -> Matr
         ),
     )
     side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
-    gibbs.mean_field(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+    fixed_point(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
     return these
 
 

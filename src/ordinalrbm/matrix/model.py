@@ -183,7 +183,8 @@ def common_cutpoints(observations: Counted) -> np.ndarray:
 def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray) -> Side:
     """The row process over some answers; fills ``offset`` (one float32 per answer)."""
     own, other = model.by_rows, model.by_columns
-    gibbs.fill_offsets(observations, other.weights, other.bias, other.factors, offset)
+    answers = observations.row_start, observations.column
+    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
     bounds = thresholds.table(own.cutpoints, model.n_levels)
     return _side(observations, own, bounds, _gaps(other.cutpoints), offset)
 
@@ -191,7 +192,8 @@ def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray)
 def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray) -> Side:
     """The column process over the same answers with the roles swapped."""
     own, other = model.by_columns, model.by_rows
-    gibbs.fill_offsets(transposed, other.weights, other.bias, other.factors, offset)
+    answers = transposed.row_start, transposed.column
+    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
     width = other.cutpoints.shape[1]
     bounds = thresholds.table(own.cutpoints, np.full(model.n_rows, width + 1))
     gaps = _gaps(other.cutpoints)

@@ -19,7 +19,7 @@ from numba import prange
 from scipy.special import expit
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine import normal32
+from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.sums import dot
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
@@ -162,7 +162,7 @@ def factor_probabilities(parameters: Any, column: Any, level: Any, probability: 
         for k in range(probability.size):
             probability[k] += weights[k]
     for k in range(probability.size):
-        probability[k] = normal32.logistic(probability[k])
+        probability[k] = single.logistic(probability[k])
 
 
 @inlined
@@ -174,7 +174,7 @@ def level_weights(weights: Any, bias: Any, centred: Any, n_levels: Any, weight: 
         highest = max(highest, weight[level])
     total = _ZERO
     for level in range(n_levels):
-        weight[level], _ = normal32.exp_and_fall(weight[level] - highest)
+        weight[level], _ = single.exp_and_fall(weight[level] - highest)
         total += weight[level]
     return total
 

@@ -12,8 +12,7 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine import normal
-from ordinalrbm.engine.philox import split_seed
+from ordinalrbm.engine.philox import fill_uniforms, split_seed
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.binary_learner import some_of
 from ordinalrbm.matrix.fitted import Fitted
@@ -384,10 +383,10 @@ def _sweep_row(
     for k in range(drawn.size):
         phases.data_factors[row - start, k] = probability[k]
     for step in range(gibbs_steps):
-        _fill_uniforms(uniform, drawn.size, row, sweep, _FACTORS | (step << 8), key0, key1)
+        fill_uniforms(uniform, drawn.size, row, sweep, _FACTORS | (step << 8), key0, key1)
         for k in range(drawn.size):
             drawn[k] = _HALF if uniform[k] < probability[k] else -_HALF
-        _fill_uniforms(uniform, n, row, sweep, _ANSWERS | (step << 8), key0, key1)
+        fill_uniforms(uniform, n, row, sweep, _ANSWERS | (step << 8), key0, key1)
         for e in range(n):
             i = column[e]
             total = level_weights(parameters.weights[i], parameters.bias[i], drawn,
@@ -396,21 +395,6 @@ def _sweep_row(
         factor_probabilities(parameters, column, fantasy, probability)
     for k in range(drawn.size):
         phases.fantasy_factors[row - start, k] = probability[k]
-
-
-@inlined
-def _fill_uniforms(
-    out: Any, n: Any, row: Any, sweep: Any, stream: Any, key0: Any, key1: Any
-) -> None:
-    """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
-    for block in range((n + 3) // 4):
-        words = normal.philox(
-            np.uint64(row), np.uint64(block), sweep, np.uint64(stream), key0, key1
-        )
-        out[4 * block] = normal.uniform(words[0])
-        out[4 * block + 1] = normal.uniform(words[1])
-        out[4 * block + 2] = normal.uniform(words[2])
-        out[4 * block + 3] = normal.uniform(words[3])
 
 
 @inlined

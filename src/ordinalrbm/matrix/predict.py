@@ -13,7 +13,8 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.engine import normal, thresholds
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.normal import double
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix.cold_start import with_cold_start
 from ordinalrbm.matrix.gaussian_model import GaussianModel
@@ -131,7 +132,7 @@ def _add_distribution(
         # A bound may be anywhere, but nothing of the mass is this far out.
         far = min(max(bound / deviation, -_FAR), _FAR)
         high = np.inf if level == n_levels - 1 else far
-        total[level] += share * normal.mass(low, high)
+        total[level] += share * double.mass(low, high)
         low = high
         if level + 1 < column_cutpoints.size:
             bound += thresholds.gap(column_cutpoints, row_cutpoints, level + 1)

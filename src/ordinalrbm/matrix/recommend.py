@@ -18,7 +18,8 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import normal32, thresholds
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.normal import single
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.predict import Model, UtilityModel
@@ -232,8 +233,8 @@ def _add_worth_row(
 def _normal_below(x: Any) -> Any:
     """Φ(x) in float32."""
     far = min(abs(x), _FAR)
-    height, _ = normal32.exp_and_fall(np.float32(-0.5) * far * far)
-    tail = height * normal32.mills_ratio(far) * _INVERSE_ROOT_2PI
+    height, _ = single.exp_and_fall(np.float32(-0.5) * far * far)
+    tail = height * single.mills_ratio(far) * _INVERSE_ROOT_2PI
     return tail if x < np.float32(0.0) else np.float32(1.0) - tail
 
 

@@ -1,4 +1,4 @@
-"""How this package compiles: one decorator, one honest cache, one word to the waiting user."""
+"""Compiling with Numba: decorators, a cache of machine code on disk, a note to whoever waits."""
 
 from __future__ import annotations
 
@@ -22,50 +22,48 @@ from numba.core import caching, event
 # NaN and infinity always keep their meaning, because the outermost thresholds are infinite.
 FUSED = {"contract", "nsz"}
 REORDERED = {"reassoc", "contract", "nsz"}
-# Division by zero gives infinity, as in NumPy: a check for it would be a branch in every lane.
+# Division by zero gives infinity, as in NumPy: a check for it would be a branch in vector code.
 _COMMON: dict[str, Any] = {"error_model": "numpy"}
 
-
 _PACKAGE = Path(__file__).parents[1]
-_IMPORT = re.compile(r"^from ordinalrbm(?:\.(\S+))? import \(?([^()]*)", re.MULTILINE)
+_IMPORT = re.compile(r"^from ordinalrbm\.?(\S*) import (\([^)]*\)|.*)", re.MULTILINE)
 
 
 @cache
-def _imports(path: Path) -> tuple[bytes, list[Path]]:
-    """What stands in a module, and the modules of the package that it imports when loaded."""
+def _read(path: Path) -> tuple[bytes, list[Path]]:
+    """Return the source of a module, and the modules of the package that it imports when loaded."""
     source = path.read_bytes()
     found = []
     for module, names in _IMPORT.findall(source.decode()):
-        home = _PACKAGE.joinpath(*module.split("."))
-        words = [name.split(" as ")[0].strip() for name in names.split(",")]
-        found += [home / f"{word}.py" for word in words]  # "from a import module"
-        found.append(home.with_suffix(".py"))
+        folder = _PACKAGE.joinpath(*module.split("."))
+        found += [folder / f"{name}.py" for name in re.findall(r"\w+", names)]  # "import module"
+        found.append(folder.with_suffix(".py"))
     return source, [place for place in found if place.is_file()]
 
 
 @cache
 def _fingerprint(path: Path) -> str:
-    """Hash of a module and of all that it imports: a kernel inlines functions of these."""
-    seen: dict[Path, bytes] = {}
+    """Return a hash of a module and of all that it imports: kernels inline functions of these."""
+    sources: dict[Path, bytes] = {}
     waiting = [path]
     while waiting:
         place = waiting.pop()
-        if place not in seen:
-            seen[place], more = _imports(place)
-            waiting += more
+        if place not in sources:
+            sources[place], imported = _read(place)
+            waiting += imported
     digest = hashlib.sha256()
-    for place in sorted(seen):
-        digest.update(seen[place])
+    for place in sorted(sources):
+        digest.update(sources[place])
     return digest.hexdigest()
 
 
 def compiled(*, parallel: bool = False) -> Callable[[Callable], Any]:
-    """Compile a function with Numba and keep the machine code on disk, where there is a place."""
+    """Return a decorator that compiles a kernel and keeps its machine code on disk if it can."""
 
     def decorate(function: Callable) -> Any:
         if getattr(numba.config, "DISABLE_JIT", False):
             return function
-        return Shared(function) if parallel else _dispatcher(function)
+        return Parallel(function) if parallel else _dispatcher(function)
 
     return decorate
 
@@ -80,10 +78,10 @@ def _dispatcher(function: Callable, **options: Any) -> Any:
 # Machine code on disk
 
 
-class _Places(caching.CompileResultCacheImpl):
-    """Folders for machine code: what Numba tries in turn, but no home where there is none.
+class _Folders(caching.CompileResultCacheImpl):
+    """Folders for machine code: those that Numba tries, but the home folder only if there is one.
 
-    For who has no home, "~" stays as it is, and Numba would make a folder of that name.
+    Without one, "~" stays as it is, and Numba would make a folder of that name.
     """
 
     _locator_classes = [  # noqa: RUF012
@@ -94,15 +92,15 @@ class _Places(caching.CompileResultCacheImpl):
 
 
 class _Cache(caching.FunctionCache):
-    """Numba's cache with an honest stamp, and without which work goes on.
+    """Numba's cache, with a stamp that covers imported modules, and never a reason to fail.
 
-    Numba looks only at the file in which a function stands, so that a change in an inlined
-    neighbour would go unnoticed and old code would run. The stamp is therefore replaced by a
-    fingerprint of all that could be inlined. A full disk or a damaged file is no reason to fail:
-    the code is compiled in memory.
+    Numba looks only at the file in which a function stands, so that a change in an inlined function
+    of another module would go unnoticed and old code would run. The stamp is therefore replaced by
+    a fingerprint of all that could be inlined. With a full disk or a damaged file, the code is
+    compiled in memory.
     """
 
-    _impl_class = _Places
+    _impl_class = _Folders
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
@@ -122,20 +120,20 @@ class _Cache(caching.FunctionCache):
 
 
 def cache_folder(kernel: Any) -> str | None:
-    """Where the machine code of a kernel is kept; None if nowhere."""
-    own = kernel.threaded if isinstance(kernel, Shared) else kernel
+    """Return the folder with the machine code of a kernel; None if it is not kept."""
+    own = kernel.threaded if isinstance(kernel, Parallel) else kernel
     return own._cache.cache_path if isinstance(getattr(own, "_cache", None), _Cache) else None
 
 
 # Threads
 
 
-class Shared:
+class Parallel:
     """A kernel whose loop is shared among threads, in whatever way is safe.
 
-    After a fork, GNU OpenMP is of no use, and Numba ends a child that tries: there the loop is run
-    by one thread, in a twin that knows of no others. Numba's own threads (the layer "workqueue")
-    end a process in which two ask for them at a time: there callers take turns.
+    GNU OpenMP does not work after a fork, and Numba aborts a child that tries: there the loop is
+    run by one thread, in a serial copy of the kernel. Numba's own threads (the layer "workqueue")
+    abort a process in which two threads call a kernel at once: there callers wait for each other.
     """
 
     def __init__(self, function: Callable) -> None:
@@ -145,30 +143,30 @@ class Shared:
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
         if _state.forked_off:
-            return self.alone(*arguments)
+            return self.serial(*arguments)
         if threading_layer() == "workqueue":
-            with _state.turns:
+            with _state.lock:
                 return self.threaded(*arguments)
         return self.threaded(*arguments)
 
     @cached_property
-    def alone(self) -> Any:
-        """The twin that uses no threads, under a name of its own in the cache."""
+    def serial(self) -> Any:
+        """The kernel without threads, under a name of its own in the cache."""
         own: Any = self.function
-        twin = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__)
-        twin.__qualname__, twin.__module__ = f"{own.__qualname__}_alone", own.__module__
-        return _dispatcher(twin)
+        copy = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__)
+        copy.__qualname__, copy.__module__ = f"{own.__qualname__}_serial", own.__module__
+        return _dispatcher(copy)
 
 
 class _State:
-    """What has become of the threads of this process."""
+    """Whether this process may use threads, and a lock for those who must not at once."""
 
     def __init__(self) -> None:
-        self.turns = threading.Lock()
+        self.lock = threading.Lock()
         self.forked_off = False  # from a process that had started GNU OpenMP
 
     def after_fork(self) -> None:
-        self.turns = threading.Lock()  # somebody in the other process may have held the old one
+        self.lock = threading.Lock()  # somebody in the other process may have held the old one
         with suppress(ValueError):  # threads had not been started
             self.forked_off |= numba.threading_layer() == "omp" and sys.platform == "linux"
 
@@ -179,7 +177,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def threading_layer() -> str:
-    """What Numba's threads are made of: "tbb", "omp" or "workqueue"; starts them."""
+    """Return what Numba's threads are made of, "tbb", "omp" or "workqueue"; starts them."""
     try:
         return numba.threading_layer()
     except ValueError:
@@ -187,7 +185,7 @@ def threading_layer() -> str:
         return numba.threading_layer()
 
 
-# What kernels are made of
+# Functions that kernels call
 
 
 def inlined(function: Callable) -> Any:
@@ -205,18 +203,18 @@ def inlined_sum(function: Callable) -> Any:
     return numba.njit(fastmath=REORDERED, forceinline=True, **_COMMON)(function)
 
 
-# A word to the waiting user
+# A note to whoever waits
 
 
 class _Announcement(event.Listener):
-    """Says once per process that compiling takes a while."""
+    """Says once per process that kernels are being compiled."""
 
     def __init__(self) -> None:
         self.said = False
 
     def on_start(self, happening: event.Event) -> None:
         dispatcher = (happening.data or {}).get("dispatcher")
-        module = getattr(getattr(dispatcher, "py_func", None), "__module__", "")
+        module = getattr(getattr(dispatcher, "py_func", None), "__module__", None) or ""
         if not self.said and module.startswith("ordinalrbm."):
             self.said = True
             kept = "once; kept on disk for the next time"
@@ -233,11 +231,11 @@ event.register("numba:compile", _announcement)
 
 
 def say_aside(text: str) -> None:
-    """Say something on standard error, where there is one; it must not get among results."""
+    """Print on standard error, if there is one, so that results stay alone on standard output."""
     if sys.stderr is not None:
         print(text, file=sys.stderr, flush=True)
 
 
 def compile_silently() -> None:
-    """Say nothing when compiling, for programs that were asked to be quiet."""
+    """Say nothing when compiling, for programs that should be quiet."""
     _announcement.said = True

@@ -1,4 +1,4 @@
-"""What all estimators do around their work: seeds, threads, a word when it was cut short."""
+"""What all estimators do around their work: seeds, threads, a note when learning was stopped."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sklearn.utils import check_random_state
 
 from ordinalrbm.runtime.jit import say_aside
 
-# Asking how many there are would start them, and a fork after that costs them.
+# Asking Numba how many there are would start them, and threads do not survive a fork.
 _MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
 
 
 def seed_from(random_state: Any, known: int | None = None) -> int:
-    """Seed of all that a call draws; a generator that is given moves on by one number.
+    """Return the seed of all that a call draws; a given generator moves on by one number.
 
-    ``known`` is a seed to take when any will do.
+    ``known`` is the seed when ``random_state`` is None.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def seed_from(random_state: Any, known: int | None = None) -> int:
 
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
-    """Run with so many threads, at most those that Numba was started with."""
+    """Run with ``n_jobs`` threads, at most those that Numba was started with."""
     before = numba.get_num_threads()
     if n_jobs is not None and n_jobs != -1:
         numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))

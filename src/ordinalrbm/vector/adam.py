@@ -1,4 +1,4 @@
-"""One uphill step: Adam on centred coordinates, with a Gaussian prior on the weights."""
+"""One update of the parameters: Adam on centred coordinates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Moments(NamedTuple):
 
 
 def zero_moments(model: VectorModel) -> Moments:
-    """Moments before the first step."""
+    """Return the moments before the first update."""
     shapes = (model.weights, model.bias, model.factor_bias, model.cutpoints)
     return Moments(
         Gradient(*(np.zeros_like(part) for part in shapes)),
@@ -31,10 +31,10 @@ def zero_moments(model: VectorModel) -> Moments:
 
 
 def ascend(
-    model: VectorModel, gradient: Gradient, moments: Moments, n_cutpoints: int, rate: float
+    model: VectorModel, gradient: Gradient, moments: Moments, n_updates: int, rate: float
 ) -> None:
-    """Move the model one step up the gradient, in place; ``n_steps`` counts from one."""
-    scale = rate * np.sqrt(1.0 - _SECOND_DECAY**n_cutpoints) / (1.0 - _FIRST_DECAY**n_cutpoints)
+    """Move the model up the gradient, in place; ``n_updates`` counts from one."""
+    scale = rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
     # Factors are coded around their middle when the weights move: a change of a weight then leaves
     # the mean utility where it was and only turns its slope, which the bias would else fight.
     # Weights of many units per factor are smaller by the root of their number.

@@ -1,4 +1,4 @@
-"""The two phases of a learning step: which chains they keep, and what they say together."""
+"""The clamped and the free chains of learning, and the gradient that they estimate."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ordinalrbm.engine import gibbs as cpu
-from ordinalrbm.engine import thresholds
+from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Side, Statistics
 from ordinalrbm.vector.model import (
     Gradient,
@@ -18,7 +18,7 @@ from ordinalrbm.vector.model import (
     side,
     with_parameters,
 )
-from ordinalrbm.vector.posterior import gibbs
+from ordinalrbm.vector.posterior import gibbs_sweep
 
 FreePhase = Literal["contrastive", "persistent"]
 # The first updates must not follow chains that have not settled, but need not be exact either.
@@ -47,14 +47,14 @@ class Chains(NamedTuple):
 def start_chains(
     model: VectorModel, this: Side, free_phase: FreePhase, n_chains: int, seed: int
 ) -> Chains:
-    """Chains before the first update: drawn from the mean-field solution.
+    """Return chains before the first update, drawn from the mean-field solution.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
     all rows share one free model), otherwise one per row, over that row's own columns.
     """
     rng = np.random.default_rng(seed)
     clamped = _settled(model, this, rng)
-    gibbs(model, this, clamped, Batch(0, this.n_rows, seed, 0, 1))
+    gibbs_sweep(model, this, clamped, Batch(0, this.n_rows, seed, 0, 1))
     if free_phase == "contrastive":
         return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
     if this.column.size < this.n_rows * this.bias.size:
@@ -72,7 +72,7 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
             row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
         )
         expected = np.full((stop - start, model.n_factors), 0.5 * model.units, dtype=np.float32)
-        cpu.mean_field(part, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
+        fixed_point(part, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
         share = np.clip(expected / model.units, 0.0, 1.0)
         factors[start:stop] = rng.binomial(model.units, share)
     return factors
@@ -81,11 +81,11 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
 def gradient(
     model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float
 ) -> Gradient:
-    """Clamped minus free expectation, per row; moves the chains.
+    """Return the clamped minus the free expectation, per row; moves the chains.
 
     ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows.
     """
-    clamped = cpu.clamped_phase(this, chains.clamped, batch)
+    clamped = gibbs.clamped_phase(this, chains.clamped, batch)
     free, share = _free_statistics(model, this, chains, batch)
     # By the number of rows, whose weights have mean one: a batch of light rows counts for less.
     scale = np.float32(1.0 / (batch.stop - batch.start))
@@ -107,12 +107,12 @@ def _free_statistics(
     if chains.free_side is not None:
         over = with_parameters(chains.free_side, model)
         everyone = batch._replace(start=0, stop=over.n_rows)
-        statistics = cpu.free_phase(over, chains.free, everyone)
+        statistics = gibbs.free_phase(over, chains.free, everyone)
         return statistics, np.float32(_row_weight(this, batch) / over.n_rows)
     if chains.contrastive:
         rows = slice(batch.start, batch.stop)
         chains.free[rows] = chains.clamped[rows]
-    return cpu.free_phase(this, chains.free, batch), np.float32(1.0)
+    return gibbs.free_phase(this, chains.free, batch), np.float32(1.0)
 
 
 def _row_weight(this: Side, batch: Batch) -> float:

@@ -1,4 +1,4 @@
-"""Chains to be judged by ArviZ: effective sample size, R-hat, traces."""
+"""Chains for ArviZ: effective sample size, R-hat, traces."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.engine import gibbs as cpu
+from ordinalrbm.engine.gibbs import clamped_sweep
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.vector.model import VectorModel, factor_type
-from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs
+from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs_sweep
 
 
 def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: int) -> np.ndarray:
-    """(chain, draw, row, factor) draws of the factors, chains started far from each other.
+    """Return (chain, draw, row, factor) draws of the factors, chains started far apart.
 
     The first chain starts with every unit off, the second with every unit on, the others at random:
     chains that have met in spite of that have forgotten their start.
@@ -29,15 +29,15 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
         style = rng.choice(model.stretches.size, size=this.n_rows, p=model.style_weights)
         this = this._replace(stretch=model.stretches[style].astype(np.float32))
         batch = Batch(0, this.n_rows, seed + chain, 0, DEFAULT_BURN_IN)
-        cpu.clamped_sweep(this, factors, batch)
+        clamped_sweep(this, factors, batch)
         for draw in range(n_draws):
-            gibbs(model, this, factors, batch._replace(sweep=draw + 1, gibbs_steps=1))
+            gibbs_sweep(model, this, factors, batch._replace(sweep=draw + 1, gibbs_steps=1))
             result[chain, draw] = factors
     return result
 
 
 def to_arviz(draws: np.ndarray) -> Any:
-    """Draws in ArviZ's own container, with named dimensions."""
+    """Return draws in ArviZ's own container, with named dimensions."""
     try:
         import arviz
     except ImportError as error:

@@ -49,7 +49,7 @@ class _Structure(NamedTuple):
 
 
 def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Observations:
-    """As many rows, each as often as it weighs: what is counted in them is weighted."""
+    """Return as many rows, each as often as it weighs, so that counts in them are weighted."""
     if row_weight is None:
         return observations
     upto = np.cumsum(row_weight, dtype=np.float64)
@@ -58,7 +58,7 @@ def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Obse
 
 
 def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
-    """Model to start learning from.
+    """Return the model to start learning from.
 
     Half of the units are on at first, so the bias takes half of the weights back: each answer
     starts with its own marginal distribution.
@@ -131,7 +131,7 @@ def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
 def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:
     """Variance to be expected along eigenvectors of a correlation matrix that was seen with error.
 
-    Noise has variance one. Its eigenvalues end at (1 + √γ)² (Marchenko and Pastur), γ columns per
+    Noise has variance one. Its eigenvalues reach to (1 + √γ)² (Marchenko and Pastur), γ columns per
     row. An eigenvalue beyond belongs to a true one, ℓ, which is smaller, and its eigenvector to a
     true one to which it has an angle. What is best to put there for covariances, and likewise for
     the likelihood, is ℓ cos² + sin² (Donoho, Gavish and Johnstone 2018); one where there is noise.
@@ -153,8 +153,8 @@ def _spread_over_units(
     """
     directions, variance = structure
     n_directions = variance.size
-    turn, _ = np.linalg.qr(rng.normal(size=(n_directions, n_directions)))
-    shares = turn @ _even_frame(n_directions, n_factors)
+    rotation, _ = np.linalg.qr(rng.normal(size=(n_directions, n_directions)))
+    shares = rotation @ _even_frame(n_directions, n_factors)
     along = 2.0 * np.sqrt((1.0 - 1.0 / variance) / units)[:, None] * shares
     # With the logistic as a normal distribution function of variance 8/π, its mean slope over
     # inputs of variance v is 1/(4g), where g = √(1 + πv/8); and √g times the weights has g times v.

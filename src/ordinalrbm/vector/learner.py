@@ -1,4 +1,4 @@
-"""The learning loop: epochs over batches of rows, watched on held-out answers."""
+"""Learning the vector model: epochs over batches of rows, watched on held-out answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FALL = 0.4
 
 @dataclass(frozen=True)
 class Settings:
-    """What the learner may be told; see :class:`ordinalrbm.CumulativeRBM` for each."""
+    """Settings of the learner; see :class:`ordinalrbm.CumulativeRBM` for each."""
 
     n_factors: int
     units: int
@@ -77,7 +77,7 @@ class Fitted(NamedTuple):
     interrupted: bool
 
 
-class _Learner:
+class _VectorLearner:
     """Everything that changes while learning; rows must already be in random order."""
 
     def __init__(
@@ -137,7 +137,7 @@ class _Learner:
             self.best, self.best_epoch = model.copy(), epoch
 
     def state(self) -> State:
-        """All that is needed to go on from here."""
+        """Return all that is needed to go on from here."""
         chains, units = self.chains, self.settings.units
         state = {
             **flatten("model", self.model),
@@ -160,7 +160,7 @@ class _Learner:
         return [name for name, there_is in watched.items() if not there_is]
 
     def restore(self, state: State) -> None:
-        """Go on from there."""
+        """Take over a state."""
         chains, units = self.chains, self.settings.units
         history = unflatten_history(state, Record, unwatched=self._unwatched())
         values = (line.validation for line in history)
@@ -189,12 +189,12 @@ def fit(
     settings: Settings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fitted:
-    """Learn a model; rows must already be in random order.
+    """Learn a model and return it; rows must already be in random order.
 
     Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
     none, and the interruption goes through.
     """
-    learner = _Learner(observations, row_weight, settings)
+    learner = _VectorLearner(observations, row_weight, settings)
     interrupted = learn(
         learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose,
         watched="held-out",
@@ -217,8 +217,10 @@ def _is_kept(
     return monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
 
 
-def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Settings) -> None:
-    """One pass over the data in batches of neighbouring rows, taken in random order."""
+def _epoch(
+    learner: _VectorLearner, this: Side, epoch: int, rate: float, settings: Settings
+) -> None:
+    """One pass over the data, in batches of neighbouring rows, in random order."""
     model, n_rows = learner.model, this.n_rows
     starts = np.arange(0, n_rows, settings.batch_size)
     precision = settings.weight_decay / n_rows
@@ -230,6 +232,6 @@ def _epoch(learner: _Learner, this: Side, epoch: int, rate: float, settings: Set
         current = with_parameters(this, model)
         styles += draw_styles(model, current, learner.chains.clamped, batch)
         uphill = gradient(model, current, learner.chains, batch, precision)
-        n_cutpoints = (epoch - 1) * starts.size + count + 1
-        ascend(model, uphill, learner.moments, n_cutpoints, rate)
+        n_updates = (epoch - 1) * starts.size + count + 1
+        ascend(model, uphill, learner.moments, n_updates, rate)
     model.style_weights[:] = styles / styles.sum()

@@ -16,17 +16,17 @@ import numpy as np
 from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
-from ordinalrbm.engine import gibbs, normal_reference, thresholds
+from ordinalrbm.engine import annealing, normal_reference
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
-from ordinalrbm.vector.model import Gradient, VectorModel
+from ordinalrbm.vector.model import VectorModel
 
 MAX_STATES = 2**16
 _CHUNK = 2**24  # states times rows held at a time: 128 MB
 
 
 class Estimate(NamedTuple):
-    """Log-likelihood of each row and the standard error of its estimate (zero when exact)."""
+    """Log-likelihood of each row, and its standard error (zero when exact)."""
 
     value: np.ndarray
     standard_error: np.ndarray
@@ -54,7 +54,7 @@ def exact(model: VectorModel, this: Side) -> Estimate:
 def _over_styles(
     model: VectorModel, this: Side, given_style: Callable[[Side], Estimate]
 ) -> Estimate:
-    """Sum over the response styles: each is the plain model with other ends of the levels."""
+    """Sum over the response styles: each is the plain model with other thresholds."""
     estimates = [
         given_style(this._replace(thresholds=stretch * this.thresholds))
         for stretch in model.stretches
@@ -86,34 +86,6 @@ def exact_log_partition(model: VectorModel, this: Side) -> np.ndarray:
     every = _enumerate(model, this)
     _, free = _log_joint(this, every, slice(0, this.n_rows))
     return logsumexp(free, axis=1)
-
-
-def exact_gradient(model: VectorModel, this: Side) -> Gradient:
-    """Gradient of the sum of the rows' exact log-likelihoods."""
-    every = _enumerate(model, this)
-    bounds = this.thresholds
-    weights, bias = np.zeros(model.weights.shape), np.zeros(model.bias.shape)
-    factor_bias, at_bounds = np.zeros(model.n_factors), np.zeros(bounds.shape)
-    for rows in _chunks(this, every):
-        clamped, free = _log_joint(this, every, rows)
-        given = np.exp(clamped - logsumexp(clamped, axis=1, keepdims=True))
-        alone = np.exp(free - logsumexp(free, axis=1, keepdims=True))
-        factor_bias += (given - alone).sum(axis=0) @ every.states
-        for d in range(rows.start, rows.stop):
-            p, q = given[d - rows.start], alone[d - rows.start]
-            entries = slice(this.row_start[d], this.row_start[d + 1])
-            i, level = this.column[entries], this.level[entries].astype(np.intp)
-            mean = every.mean[i]
-            low = bounds[i, level][:, None] - mean
-            high = bounds[i, level + 1][:, None] - mean
-            shift = p * (mean + normal_reference.truncated_mean(low, high)) - q * mean
-            weights[i] += shift @ every.states
-            bias[i] += shift.sum(axis=1)
-            at_low, at_high = normal_reference.edge_densities(low, high)
-            np.add.at(at_bounds, (i, level), -(at_low @ p))
-            np.add.at(at_bounds, (i, level + 1), at_high @ p)
-    cutpoints = thresholds.cutpoint_gradient(model.cutpoints, at_bounds, model.n_levels)
-    return Gradient(weights, bias, factor_bias, cutpoints)
 
 
 def annealed(
@@ -148,7 +120,9 @@ def _log_mean_weight(
     model: VectorModel, this: Side, clamped: bool, seed: int, n_temperatures: int, n_chains: int
 ) -> Estimate:
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    log_weights = gibbs.log_importance_weights(this, clamped, path, n_chains, seed + int(clamped))
+    log_weights = annealing.log_importance_weights(
+        this, clamped, path, n_chains, seed + int(clamped)
+    )
     value = logsumexp(log_weights, axis=1) - np.log(n_chains)
     relative = np.exp(log_weights - value[:, None])
     return Estimate(value, relative.std(axis=1, ddof=1) / np.sqrt(n_chains))

@@ -33,11 +33,11 @@ class VectorModel(NamedTuple):
     weights : (N, K) float32, w
     bias : (N,) float32, α
     factor_bias : (K,) float32, γ
-    cutpoints : (N, L − 1) float64, τ: the first threshold and the log widths above it
+    cutpoints : (N, L − 1) float64, τ: the first threshold and the log gaps above it
     n_levels : (N,) int32
     units : number of binary units with the same weights and bias that make one factor; the model
         is the Cumulative RBM with each column of ``weights`` repeated that often
-    stretches, style_weights : (G,) what the levels' ends are multiplied by in each style of using
+    stretches, style_weights : (G,) what the thresholds are multiplied by in each style of using
         the scales, and the share of rows with that style; a single one is the plain model
     """
 
@@ -57,12 +57,12 @@ class VectorModel(NamedTuple):
 
     @property
     def thresholds(self) -> np.ndarray:
-        """Ends of all levels, (N, L + 3); see :func:`ordinalrbm.engine.thresholds.table`."""
+        """Bounds of all levels, (N, L + 3); see :func:`ordinalrbm.engine.thresholds.table`."""
         return thresholds.table(self.cutpoints, self.n_levels)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_levels: list[int]) -> VectorModel:
-        """The model of a file whose scales have so many levels."""
+        """Return the model of a file, whose columns must have these numbers of levels."""
         n_columns, width = len(n_levels), thresholds.n_cutpoints(np.array(n_levels))
         weights = stored.parameter("weights", np.float32, (n_columns, None))
         stretches = stored.parameter("stretches", np.float64, (None,), _SMALLEST_STRETCH)
@@ -87,7 +87,7 @@ class VectorModel(NamedTuple):
         return model
 
     def copy(self) -> VectorModel:
-        """A model with arrays of its own."""
+        """Return a model with arrays of its own."""
         arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in ARRAYS}
         return self._replace(**arrays)
 
@@ -102,18 +102,18 @@ class Gradient(NamedTuple):
 
 
 def factor_type(units: int) -> type[np.unsignedinteger]:
-    """The smallest number type that counts the units of a factor."""
+    """Return the smallest number type that counts the units of a factor."""
     return np.uint8 if units <= np.iinfo(np.uint8).max else np.uint16
 
 
 def coins(n_rows: int, model: VectorModel, rng: np.random.Generator) -> np.ndarray:
-    """(rows, K) factors with every unit a fair coin."""
+    """Return (rows, K) factors with every unit a fair coin."""
     on = rng.binomial(model.units, 0.5, size=(n_rows, model.n_factors))
     return on.astype(factor_type(model.units))
 
 
 def level_counts(observations: Observations, row_weight: np.ndarray | None = None) -> np.ndarray:
-    """(N, L): how often each level of each column was chosen, by rows that may have weights."""
+    """Return (N, L) how often each level of each column was chosen; rows may have weights."""
     width = int(observations.n_levels.max(initial=1))
     weight = None if row_weight is None else of_answers(observations, row_weight)
     counts = np.zeros((observations.n_columns, width), np.int64 if weight is None else np.float64)
@@ -128,7 +128,7 @@ def level_counts(observations: Observations, row_weight: np.ndarray | None = Non
 
 
 def of_answers(observations: Observations, row_weight: np.ndarray | None) -> np.ndarray:
-    """The weight of each answer, that of its row; all ones where rows have none."""
+    """Return the weight of each answer, that of its row; all ones where rows have none."""
     if row_weight is None:
         return np.ones(observations.n_entries, dtype=np.float32)
     return np.repeat(row_weight, np.diff(observations.row_start))
@@ -140,7 +140,7 @@ def side(
     unanswered: Unanswered = "absent",
     row_weight: np.ndarray | None = None,
 ) -> Side:
-    """The model's parameters over some answers.
+    """Return the model's parameters over some answers.
 
     An unanswered variable is absent from its row's model, or it is there with an answer that
     nobody knows ("latent"): then its utility is integrated over, and every row has all columns.
@@ -169,7 +169,7 @@ def side(
 
 
 def with_parameters(this: Side, model: VectorModel) -> Side:
-    """The same answers under other parameters."""
+    """Return the same answers under other parameters."""
     return this._replace(
         weights=model.weights,
         bias=model.bias,
@@ -194,7 +194,7 @@ def with_unknown_answers(observations: Observations, unknown: int) -> Observatio
 
 
 def complete_rows(model: VectorModel, n_rows: int) -> Observations:
-    """Rows that have every column, with answers nobody knows: what the free model is over."""
+    """Return rows that have every column, with unknown answers: what the free model is over."""
     n_columns = model.n_levels.size
     empty = Observations.from_dense(np.full((n_rows, n_columns), -1), model.n_levels)
     return with_unknown_answers(empty, thresholds.unknown_level(model.thresholds))

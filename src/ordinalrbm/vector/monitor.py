@@ -1,4 +1,4 @@
-"""How learning is watched: answers hidden from it, and answers hidden only from the watcher."""
+"""How learning is watched: by answers hidden from it, and by answers that it sees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WATCHED_ROWS = 4000
 _DRAWS = 50
 # Standard errors of a difference that are more than chance.
 _CLEARLY = 2.0
-# Share of the answers that are seen by learning and hidden from the watcher, if none is held out.
+# Share of the answers that are learnt from and predicted all the same, if none is held out.
 _SEEN = 0.05
 
 
@@ -29,17 +29,16 @@ class Watched(NamedTuple):
     weight: np.ndarray
 
     def mean(self, values: np.ndarray) -> float:
-        """Of a number per answer; NaN where there are none."""
+        """Return the weighted mean of a number per answer; NaN where there are none."""
         return float(np.average(values, weights=self.weight)) if values.size else np.nan
 
 
 class Monitor(NamedTuple):
-    """Rows that are watched: what they show, and the answers that are to be predicted from it.
+    """Rows that are watched: the answers that are shown, and those to be predicted from them.
 
     ``held_out`` answers are never learnt from; their likelihood decides when to stop. There may
-    be none. ``seen`` answers are learnt from, but hidden from the watcher: their likelihood given
-    the other answers is the pseudo-likelihood of the training data. ``usual`` are their log
-    probabilities without a model.
+    be none. ``seen`` answers are learnt from: their likelihood given those shown is the
+    pseudo-likelihood of the training data. ``usual`` are their log probabilities without a model.
     """
 
     shown: Observations
@@ -48,7 +47,7 @@ class Monitor(NamedTuple):
     usual: np.ndarray
 
     def measure(self, model: VectorModel, unanswered: Unanswered) -> tuple[np.ndarray, np.ndarray]:
-        """Log probabilities of the held-out and of the seen answers, by mean-field."""
+        """Return log probabilities of the held-out and of the seen answers, by mean-field."""
         this = side(model, self.shown, unanswered)
         found = mean_field(model, this)
         held_out, seen = (
@@ -78,7 +77,7 @@ class Monitor(NamedTuple):
 def set_aside(
     observations: Observations, fraction: float, seed: int, row_weight: np.ndarray | None = None
 ) -> tuple[Observations, Monitor | None]:
-    """Answers to learn from, and a monitor of the rest.
+    """Return the answers to learn from, and a monitor of the rest.
 
     Answers are hidden, not rows: a model of answers is asked for answers. In large data only the
     first rows are watched (their order is random by now), so that watching stays cheap.

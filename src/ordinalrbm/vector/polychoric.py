@@ -1,6 +1,6 @@
 """Polychoric correlations: of the utilities behind two columns' answers, for all pairs at once.
 
-Two answers are taken to come from a bivariate normal that is cut at thresholds (Olsson 1979). With
+Two answers are assumed to come from a bivariate normal cut at thresholds (Olsson 1979). With
 the thresholds held where the marginals put them, a pair has one parameter, and its likelihood needs
 no more than the pair's table of counts. Fisher scoring finds it in a few steps.
 
@@ -125,7 +125,7 @@ def cell_probabilities(
 
     Parameters
     ----------
-    first_ends, second_ends : (P, L + 1) ends of the levels, from −∞ to +∞
+    first_bounds, second_bounds : (P, L + 1) bounds of the levels, from −∞ to +∞
     rho : (P,) correlations, larger than −1 and smaller than 1
 
     Returns
@@ -211,7 +211,7 @@ def _most_likely(
 def _prior_counts(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.ndarray:
     """Each level of either column once more in part, with what the other column answers anyway."""
     first, second = (np.diff(ndtr(bounds)) for bounds in (first_bounds, second_bounds))
-    # Where a scale is shorter than the longest, it has levels of no width.
+    # Where a scale is shorter than the longest, it has levels of no probability.
     more_first, more_second = (_PRIOR_ANSWERS * (share > 0.0) for share in (first, second))
     return more_first[:, :, None] * second[:, None, :] + first[:, :, None] * more_second[:, None, :]
 
@@ -220,7 +220,7 @@ def _prior_counts(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.nda
 
 
 def _pooled(observations: Observations, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Levels as a dense array, −1 where unanswered, and their ends, with long scales pooled.
+    """Levels as a dense array, −1 where unanswered, and their bounds, with long scales pooled.
 
     A pool holds neighbouring levels, and as nearly as can be the same share of the utilities as
     any other.
@@ -234,7 +234,7 @@ def _pooled(observations: Observations, bounds: np.ndarray) -> tuple[np.ndarray,
         below = ndtr(bounds[i, : longest + 1])
         middle = 0.5 * (below[:-1] + below[1:])
         pool[i] = np.minimum((width * middle).astype(np.int64), width - 1)
-        # A pool begins where its first level does; one without levels has no width.
+        # A pool begins where its first level does; one without levels is empty.
         first = np.searchsorted(pool[i], np.arange(1, width))
         pooled_bounds[i] = np.concatenate([[-np.inf], bounds[i, first], [np.inf]])
     levels = np.full((observations.n_rows, n_levels.size), -1, dtype=np.int8)

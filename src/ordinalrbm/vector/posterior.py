@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import entr, softmax
 
-from ordinalrbm.engine import gibbs as cpu
+from ordinalrbm.engine.annealing import half_squares, log_levels
+from ordinalrbm.engine.gibbs import clamped_sweep
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.vector.model import VectorModel, factor_type
 from ordinalrbm.vector.styles import draw_styles, drawn, has_styles, probabilities
@@ -22,7 +24,7 @@ _IMPROBABLE = 1e-3
 
 
 class State(NamedTuple):
-    """Factors of each row (units on, expected or drawn), and the stretch of its levels' ends.
+    """Factors of each row (units on, expected or drawn), and the stretch of its thresholds.
 
     The stretch is an array of length zero in a model without response styles.
     """
@@ -32,7 +34,7 @@ class State(NamedTuple):
 
 
 class Component(NamedTuple):
-    """What mean-field says of all rows, were they of one response style.
+    """Mean-field of all rows, as if they had one response style.
 
     ``weight`` is the probability of that style for each row, ``change`` the last change of a row's
     factor probabilities in the iteration.
@@ -77,10 +79,10 @@ class Posterior(NamedTuple):
 
 
 def mean_field(model: VectorModel, this: Side) -> Posterior:
-    """Fixed point of the factorised approximation, each row by itself, in each style."""
+    """Return the fixed point of the factorised approximation, in each response style."""
     start = np.full((this.n_rows, model.n_factors), 0.5 * model.units, dtype=np.float32)
     if not has_styles(model):
-        change = cpu.mean_field(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
+        change = fixed_point(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
         nothing = np.zeros(0, dtype=np.float32)
         state, weight = State(start, nothing), np.ones(this.n_rows)
         return Posterior([Component(state, weight, change / model.units)])
@@ -89,9 +91,9 @@ def mean_field(model: VectorModel, this: Side) -> Posterior:
 
 def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior:
     """Mean-field in each style that a row may have, and how probable that style is."""
-    usual = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
-    styled = this._replace(stretch=usual)
-    cpu.mean_field(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
+    common = np.full(this.n_rows, model.stretches[model.style_weights.argmax()], dtype=np.float32)
+    styled = this._replace(stretch=common)
+    fixed_point(styled, start, TOLERANCE * model.units, MAX_ITERATIONS)
     possible = _possible(probabilities(model, this, start, 0, this.n_rows))
     parts: list[Component] = []
     bounds = np.full(possible.shape, -np.inf)
@@ -99,7 +101,7 @@ def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior
         rows = np.flatnonzero(possible[:, g])
         factors, stretched = start.copy(), np.full(this.n_rows, stretch, dtype=np.float32)
         styled = this._replace(stretch=stretched)
-        change = cpu.mean_field(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
+        change = fixed_point(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
         parts.append(Component(State(factors, stretched), np.ones(0), change / model.units))
         bounds[rows, g] = _log_joint(model, this, factors, stretch)[rows]
     weights = softmax(bounds + np.log(model.style_weights), axis=1)
@@ -107,7 +109,7 @@ def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior
 
 
 def _possible(chances: np.ndarray) -> np.ndarray:
-    """(rows, G) styles worth a look: those not improbable at the usual one's factors, and next."""
+    """(rows, G) styles worth a look: not improbable at the common one's factors, or next to one."""
     possible = chances > _IMPROBABLE
     wider = possible.copy()
     wider[:, 1:] |= possible[:, :-1]
@@ -120,10 +122,10 @@ def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: flo
 
     What is left out, the fluctuations around the mean, hardly depends on the style.
     """
-    level = cpu.log_levels(this, factors, 0, this.n_rows, np.array([stretch]))[:, 0]
+    level = log_levels(this, factors, 0, this.n_rows, np.array([stretch]))[:, 0]
     share = factors.astype(np.float64) / model.units
     entropy = model.units * (entr(share) + entr(1.0 - share)).sum(axis=1)
-    return level + cpu.half_squares(this, factors) + factors @ model.factor_bias + entropy
+    return level + half_squares(this, factors) + factors @ model.factor_bias + entropy
 
 
 def draws(
@@ -135,9 +137,9 @@ def draws(
     burn_in: int = DEFAULT_BURN_IN,
     thin: int = 1,
 ) -> Iterator[State]:
-    """Draws of the factors and the styles given the answers, one chain per row.
+    """Yield draws of the factors and the styles given the answers, one chain per row.
 
-    Each is in the same arrays, changed in place: copy what should be kept.
+    They are in the same arrays, changed in place: copy what should be kept.
     """
     start = mean_field(model, this)
     rng = np.random.default_rng(seed)
@@ -147,20 +149,20 @@ def draws(
     if has_styles(model):
         this = this._replace(stretch=drawn(model, start.style_weights, 0, seed, 0))
     everyone = Batch(0, this.n_rows, seed, 0, burn_in)
-    cpu.clamped_sweep(this, factors, everyone)
+    clamped_sweep(this, factors, everyone)
     for sweep in range(1, n_draws + 1):
-        gibbs(model, this, factors, everyone._replace(sweep=sweep, gibbs_steps=thin))
+        gibbs_sweep(model, this, factors, everyone._replace(sweep=sweep, gibbs_steps=thin))
         yield State(factors, this.stretch)
 
 
-def gibbs(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> None:
+def gibbs_sweep(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> None:
     """Draw styles given the factors, then factors given the styles; in place."""
     draw_styles(model, this, factors, batch)
-    cpu.clamped_sweep(this, factors, batch)
+    clamped_sweep(this, factors, batch)
 
 
 def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> np.ndarray:
-    """Posterior means of the factors from draws."""
+    """Return posterior means of the factors, from draws."""
     total = np.zeros((this.n_rows, model.n_factors), dtype=np.float32)
     for state in draws(model, this, n_draws, seed):
         total += state.factors

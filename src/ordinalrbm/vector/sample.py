@@ -1,4 +1,4 @@
-"""Answers that the model makes up: whole rows, or the gaps of given ones."""
+"""Answers drawn from the model: whole rows, or the missing ones of given rows."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ordinalrbm.vector.model import VectorModel, coins, complete_rows, side
 from ordinalrbm.vector.posterior import State, draws
 from ordinalrbm.vector.predict import Cells, all_cells, probabilities
 
-# Gibbs steps from a fair coin to a row of the model; chains are independent of each other.
+# Gibbs steps from fair coins to a row of the model; chains are independent of each other.
 FREE_STEPS = 500
 # Steps between two imputations of the same row, so that they differ as independent ones would.
 STEPS_BETWEEN = 10
 
 
-def rows(model: VectorModel, n_rows: int, seed: int, n_cutpoints: int = FREE_STEPS) -> np.ndarray:
-    """(n_rows, N) levels drawn from the model, each row from a chain of its own."""
+def rows(model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STEPS) -> np.ndarray:
+    """Return (n_rows, N) levels drawn from the model, each row from a chain of its own."""
     over = side(model, complete_rows(model, n_rows))
     rng = np.random.default_rng(seed)
     factors = coins(n_rows, model, rng)
-    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, n_cutpoints))
+    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, gibbs_steps))
     style = rng.choice(model.stretches.size, size=n_rows, p=model.style_weights)
     state = State(factors, model.stretches[style].astype(np.float32))
     levels = _answers(model, state, all_cells(n_rows, model.n_levels.size), seed, 0)
@@ -34,9 +34,9 @@ def rows(model: VectorModel, n_rows: int, seed: int, n_cutpoints: int = FREE_STE
 def gaps(
     model: VectorModel, this: Side, cells: Cells, n_draws: int, seed: int
 ) -> Iterator[np.ndarray]:
-    """Random answers for some cells given the row's answers: multiple imputation."""
-    cutpoints = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
-    for draw, state in enumerate(cutpoints, start=1):
+    """Yield random answers for some cells given the row's answers: multiple imputation."""
+    states = draws(model, this, n_draws, seed, thin=STEPS_BETWEEN)
+    for draw, state in enumerate(states, start=1):
         yield _answers(model, state, cells, seed, draw)
 
 

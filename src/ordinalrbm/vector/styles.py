@@ -1,7 +1,7 @@
-"""How people use a scale: some go to its ends, some keep to the middle.
+"""Response styles: some people use the outer levels of a scale, some keep to the middle.
 
-A row's style is a number c that multiplies the ends of all levels in that row: small c means that
-a utility soon counts as extreme. It is one of a few values with learnt probabilities,
+A row's style is a number c that multiplies all thresholds in that row: small c means that a
+utility soon counts as extreme. It is one of a few values with learnt probabilities,
 
     P(v | h) = Σ_g π_g Π_i [Φ(c_g θ_{i,v_i} − μ_i(h)) − Φ(c_g θ_{i,v_i − 1} − μ_i(h))]
 
@@ -15,19 +15,19 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import softmax
 
-from ordinalrbm.engine import gibbs
+from ordinalrbm.engine.annealing import log_levels
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.vector.model import VectorModel
 
-# From people who use little but the ends to people who hardly leave the middle.
+# From people who use little but the outer levels to people who hardly leave the middle.
 _SMALLEST, _LARGEST = -1.5, 0.9
 # Standard deviation of the logarithm of the styles before any is learnt.
-_USUAL_SPREAD = 0.4
+_INITIAL_SPREAD = 0.4
 
 
 def grid(n_styles: int) -> np.ndarray:
-    """What the levels' ends are multiplied by in each style; one style is the plain model.
+    """Return what thresholds are multiplied by in each style; one style is the plain model.
 
     Examples
     --------
@@ -47,22 +47,22 @@ def has_styles(model: VectorModel) -> bool:
 
 
 def with_styles(model: VectorModel, n_styles: int) -> VectorModel:
-    """The model with so many response styles, the usual ones more likely."""
+    """Return the model with response styles, those near one more likely."""
     stretches = grid(n_styles)
-    weights = np.exp(-0.5 * (np.log(stretches) / _USUAL_SPREAD) ** 2)
+    weights = np.exp(-0.5 * (np.log(stretches) / _INITIAL_SPREAD) ** 2)
     return model._replace(stretches=stretches, style_weights=weights / weights.sum())
 
 
 def probabilities(
     model: VectorModel, this: Side, factors: np.ndarray, start: int, stop: int
 ) -> np.ndarray:
-    """(rows, G) P(style | answers, factors)."""
-    given = gibbs.log_levels(this, factors, start, stop, model.stretches)
+    """Return (rows, G) P(style | answers, factors)."""
+    given = log_levels(this, factors, start, stop, model.stretches)
     return softmax(given + np.log(model.style_weights), axis=1)
 
 
 def drawn(model: VectorModel, chances: np.ndarray, start: int, seed: int, sweep: int) -> np.ndarray:
-    """(rows,) what the levels' ends are multiplied by, one style drawn per row."""
+    """Return (rows,) what the thresholds are multiplied by, one style drawn per row."""
     rows = np.arange(start, start + chances.shape[0])
     uniform = uniforms(seed, rows, 0, sweep, Purpose.STYLE, 0)
     style = (np.cumsum(chances, axis=1) < uniform[:, None]).sum(axis=1)

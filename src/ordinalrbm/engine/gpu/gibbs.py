@@ -18,12 +18,12 @@ import torch
 import triton
 import triton.language as tl
 
-from ordinalrbm.engine.gibbs import EXTRAPOLATE_EVERY, LARGEST_RATIO
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
+from ordinalrbm.engine.mean_field import EXTRAPOLATE_EVERY, LARGEST_RATIO
 from ordinalrbm.engine.philox import Purpose, stream
-from ordinalrbm.engine.side import AddUp, Batch, Side, Statistics
+from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics
 
 _SIZE = tl.constexpr(SIZE)
 # Factors of so many numbers are looked at together by one program.
@@ -94,7 +94,7 @@ def clamped_phase(
     batch: Batch,
     expected: torch.Tensor | None = None,
     keep: float = 0.0,
-    all_reduce: AddUp | None = None,
+    all_reduce: AllReduce | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = _part(on, batch)
@@ -103,7 +103,7 @@ def clamped_phase(
 
 
 def free_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AddUp | None = None
+    on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AllReduce | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = _part(on, batch)
@@ -112,7 +112,7 @@ def free_phase(
 
 def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
-    expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AddUp | None = None,
+    expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AllReduce | None = None,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
     """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
     part = _part(on, batch)
@@ -205,7 +205,7 @@ def log_levels(
 
 def _clamped_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    expected: torch.Tensor | None, keep: float, all_reduce: AddUp | None,
+    expected: torch.Tensor | None, keep: float, all_reduce: AllReduce | None,
 ) -> Statistics:  # fmt: skip
     _gibbs(on, factors, batch, part, True, expected, keep, all_reduce)
     utility = _products(on, factors, part)
@@ -215,7 +215,7 @@ def _clamped_phase(
 
 def _free_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    all_reduce: AddUp | None,
+    all_reduce: AllReduce | None,
 ) -> Statistics:  # fmt: skip
     _gibbs(on, factors, batch, part, False, all_reduce=all_reduce)
     utility = _products(on, factors, part)
@@ -260,7 +260,7 @@ def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Te
 
 
 def _activation(
-    on: DeviceSide, utility: torch.Tensor, part: _Part, all_reduce: AddUp | None = None
+    on: DeviceSide, utility: torch.Tensor, part: _Part, all_reduce: AllReduce | None = None
 ) -> torch.Tensor:
     side = on.side
     told = sums(part.pieces, part.first, side.column, side.weights, utility)
@@ -271,7 +271,7 @@ def _activation(
 
 def _gibbs(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AddUp | None = None,
+    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
 ) -> None:  # fmt: skip
     side, rows = on.side, slice(batch.start, batch.stop)
     seed = _seed_on(batch.seed, factors.device)

@@ -1,11 +1,12 @@
-"""Float32 lanes: right to 1e-5 where they call an interval ordinary, never NaN anywhere."""
+"""In float32: right to 1e-5 where an interval is called ordinary, never NaN anywhere."""
 
 import numba
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from ordinalrbm.engine import normal32, normal_reference
+from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine.normal import single
 from ordinalrbm.runtime.jit import FUSED
 
 compiled = numba.njit(error_model="numpy", fastmath=FUSED)
@@ -14,29 +15,29 @@ compiled = numba.njit(error_model="numpy", fastmath=FUSED)
 @compiled
 def densities(lower, upper, low, high, mean):
     for i in range(lower.size):
-        low[i], high[i], mean[i] = normal32.edge_densities(lower[i], upper[i])
+        low[i], high[i], mean[i] = single.edge_densities(lower[i], upper[i])
 
 
 @compiled
 def draws(lower, upper, uniform, out):
     for i in range(lower.size):
-        out[i] = normal32.truncated_draw(lower[i], upper[i], uniform[i])
+        out[i] = single.truncated_draw(lower[i], upper[i], uniform[i])
 
 
 @compiled
 def are_ordinary(lower, upper, out):
     for i in range(lower.size):
-        out[i] = normal32.ordinary(lower[i], upper[i])
+        out[i] = single.ordinary(lower[i], upper[i])
 
 
 @compiled
 def normals(uniform, out):
     for i in range(uniform.size):
-        out[i] = normal32.standard_normal(uniform[i])
+        out[i] = single.standard_normal(uniform[i])
 
 
 def random_intervals(n, largest, seed):
-    """Ends of intervals: bounded on one side, on both, or not at all; widths 1e-6 to 100."""
+    """Intervals bounded on one side, on both, or not at all; widths 1e-6 to 100."""
     rng = np.random.default_rng(seed)
     start = rng.uniform(-largest, largest, n)
     kind = rng.integers(0, 5, n)

@@ -1,4 +1,4 @@
-"""Ends of a cell's levels, in both forms, against the definition."""
+"""Bounds of levels against their definition, and the gradient by cutpoints."""
 
 import numpy as np
 import pytest
@@ -37,3 +37,22 @@ def test_the_last_level_begins_where_the_one_before_ends():
     low, high = thresholds.bounds_from_table(table, gaps, 4)
     assert low == pytest.approx(all_bounds()[-1], rel=1e-12)
     assert high == np.inf
+
+
+def test_gradient_by_cutpoints_equals_differences():
+    """Of a function that is linear in the thresholds; the first cutpoint stays where it is."""
+    rng = np.random.default_rng(0)
+    n_levels = np.array([5, 2, 3])
+    cutpoints, slope = rng.normal(size=(3, 4)), rng.normal(size=(3, 8))
+    exists = ~thresholds.unused(n_levels, 4)
+
+    def value(moved):
+        bounds = thresholds.table(moved, n_levels)[:, 1:5]
+        return float((slope[:, 1:5] * np.where(exists, bounds, 0.0)).sum())
+
+    found = thresholds.cutpoint_gradient(cutpoints, slope, n_levels)
+    for i, m in np.ndindex(cutpoints.shape):
+        move = np.zeros_like(cutpoints)
+        move[i, m] = 1e-5
+        expected = (value(cutpoints + move) - value(cutpoints - move)) / 2e-5 if m > 0 else 0.0
+        assert found[i, m] == pytest.approx(expected, rel=1e-6, abs=1e-9)

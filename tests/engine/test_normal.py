@@ -9,6 +9,7 @@ import pytest
 from scipy import special
 
 from ordinalrbm.engine import normal, normal_reference
+from ordinalrbm.engine.normal import double
 from ordinalrbm.runtime.jit import FUSED
 
 DENSITY_TOLERANCE = 1e-6
@@ -21,45 +22,45 @@ loop = numba.njit(error_model="numpy", fastmath=FUSED)
 @loop
 def edge_densities(lower, upper, low, high, mean):
     for n in range(lower.size):
-        low[n], high[n], mean[n] = normal.edge_densities(lower[n], upper[n])
+        low[n], high[n], mean[n] = double.edge_densities(lower[n], upper[n])
 
 
 @loop
 def masses(lower, upper, mass, log_mass):
     for n in range(lower.size):
-        mass[n] = normal.mass(lower[n], upper[n])
-        log_mass[n] = normal.log_mass(lower[n], upper[n])
+        mass[n] = double.mass(lower[n], upper[n])
+        log_mass[n] = double.log_mass(lower[n], upper[n])
 
 
 @loop
 def truncated_draws(lower, upper, u, x):
     for n in range(lower.size):
-        x[n] = normal.truncated_draw(lower[n], upper[n], u[n])
+        x[n] = double.truncated_draw(lower[n], upper[n], u[n])
 
 
 @loop
 def exponentials(x, grown, fallen, probability):
     for n in range(x.size):
-        grown[n], fallen[n] = normal.exp_and_fall(-abs(x[n]))
-        probability[n] = normal.logistic(x[n])
+        grown[n], fallen[n] = double.exp_and_fall(-abs(x[n]))
+        probability[n] = double.logistic(x[n])
 
 
 @loop
 def logarithms(x, out):
     for n in range(x.size):
-        out[n] = normal.log(x[n])
+        out[n] = double.log(x[n])
 
 
 @loop
 def mills_ratios(x, out):
     for n in range(x.size):
-        out[n] = normal.mills_ratio(x[n])
+        out[n] = double.mills_ratio(x[n])
 
 
 @loop
 def standard_normals(u, out):
     for n in range(u.size):
-        out[n] = normal.standard_normal(u[n])
+        out[n] = double.standard_normal(u[n])
 
 
 def filled(function, *arguments, n_out=1):
@@ -69,7 +70,7 @@ def filled(function, *arguments, n_out=1):
 
 
 def uniform_words(generator, n):
-    """Uniform numbers as the engine makes them, the two ends included."""
+    """Uniform numbers as the engine makes them, the smallest and the largest included."""
     words = generator.integers(0, 2**32, n)
     words[:2] = 0, 2**32 - 1
     return (words + 0.5) * 2.0**-32
@@ -136,7 +137,7 @@ def test_draws_invert_the_distribution_function():
 
 @pytest.mark.parametrize("width", [1e-6, 1e-3, 0.1, 1.0, 10.0])
 def test_draws_cover_an_interval_in_order(width):
-    """A draw grows with its uniform number and comes from one end to the other."""
+    """A draw grows with its uniform number and goes from one bound to the other."""
     u = (np.arange(4000) + 0.5) / 4000
     for start in (-40, -3, -width / 3, 0, 2, 39.5):
         low, high = np.full(u.size, float(start)), np.full(u.size, start + width)
@@ -146,7 +147,7 @@ def test_draws_cover_an_interval_in_order(width):
 
 
 def test_whole_line():
-    """A scale of one level: the utility is not truncated, and the ends have no density."""
+    """A scale of one level: the utility is not truncated, and the bounds have no density."""
     u = uniform_words(np.random.default_rng(2), 100_000)
     low, high = np.full(u.size, -np.inf), np.full(u.size, np.inf)
     x = filled(truncated_draws, low, high, u)

@@ -1,0 +1,109 @@
+"""Mean-field: the fixed point of the factors' expectations given a row's answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numba import prange
+
+from ordinalrbm.engine.gibbs import (
+    activations,
+    conditional_means,
+    expect_clamped,
+    level_bounds,
+    scratch_for,
+)
+from ordinalrbm.engine.normal import single
+from ordinalrbm.engine.side import Side
+from ordinalrbm.engine.sums import dot
+from ordinalrbm.runtime.jit import compiled, inlined
+
+# How often to extrapolate, and the slowest convergence that is believed.
+EXTRAPOLATE_EVERY = 4
+LARGEST_RATIO = np.float32(0.95)
+
+
+def fixed_point(
+    side: Side,
+    probabilities: np.ndarray,
+    tolerance: float,
+    max_iterations: int,
+    rows: np.ndarray | None = None,
+) -> np.ndarray:
+    """Move the factors' expectations to their fixed point, in place; return each row's last change.
+
+    Only of some ``rows``, if these are given; the others stay, with no change.
+    """
+    rows = np.arange(side.n_rows) if rows is None else rows
+    change = np.zeros(side.n_rows, dtype=np.float32)
+    scratch = scratch_for(side, 0, side.n_rows)
+    _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, change)
+    return change
+
+
+@compiled(parallel=True)
+def _fixed_point(
+    side: Any, rows: Any, probabilities: Any, tolerance: Any, max_iterations: Any, scratch: Any,
+    change: Any,
+) -> None:  # fmt: skip
+    for place in prange(rows.size):
+        row = rows[place]
+        change[row] = _fixed_point_row(
+            side, row, probabilities[row], tolerance, max_iterations, scratch
+        )
+
+
+@inlined
+def _fixed_point_row(
+    side: Any, row: Any, active: Any, tolerance: Any, max_iterations: Any, scratch: Any
+) -> Any:
+    thread = numba.get_thread_id()
+    mean, utility = scratch.mean[thread], scratch.utility[thread]
+    lower, upper = scratch.lower[thread], scratch.upper[thread]
+    at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
+    activation, last_step = scratch.activation[thread], scratch.last_step[thread]
+    previous = scratch.previous_step[thread]
+    first = side.row_start[row]
+    n = side.row_start[row + 1] - first
+    change = np.float32(np.inf)
+    iteration = 0
+    while change > tolerance and iteration < max_iterations:
+        conditional_means(side, first, n, active, mean)
+        level_bounds(side, first, n, row, mean, lower, upper)
+        expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
+        activations(side, first, n, utility, activation)
+        iteration += 1
+        change = _move_to_fixed_point(side.units, active, activation, last_step)
+        # Not at the end: the change that is reported must be that of the point returned.
+        if iteration % EXTRAPOLATE_EVERY == 0 and tolerance < change and iteration < max_iterations:
+            _extrapolate(side.units, active, last_step, previous)
+        for k in range(active.size):
+            previous[k] = last_step[k]
+    return change
+
+
+@inlined
+def _move_to_fixed_point(units: Any, active: Any, activation: Any, last_step: Any) -> Any:
+    """Replace the factors by their update; returns the largest change."""
+    change = np.float32(0.0)
+    for k in range(active.size):
+        last_step[k] = np.float32(units) * single.logistic(activation[k]) - active[k]
+        active[k] += last_step[k]
+        change = max(change, abs(last_step[k]))
+    return change
+
+
+@inlined
+def _extrapolate(units: Any, active: Any, last_step: Any, previous: Any) -> None:
+    """Add the rest of a geometric series of steps at once (Aitken).
+
+    When factors lean on each other, steps shrink by about the same ratio each time.
+    """
+    ratio = min(dot(last_step, previous) / dot(previous, previous), LARGEST_RATIO)
+    if ratio > np.float32(0.0):
+        rest = ratio / (np.float32(1.0) - ratio)
+        for k in range(active.size):
+            jumped = active[k] + rest * last_step[k]
+            active[k] = min(max(jumped, np.float32(0.0)), np.float32(units))
