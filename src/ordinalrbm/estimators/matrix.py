@@ -157,13 +157,14 @@ class MatrixCumulativeRBM(RatingModel):
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
             return Fitted([blank_binary(self.n_user_factors, self.n_item_factors)], 0, [], False)
-        own = {
+        own: dict[str, Any] = {
             "n_row_factors": self.n_user_factors,
             "n_column_factors": self.n_item_factors,
             "seed": seed,
         }
         names = set(BinarySettings.__dataclass_fields__) - set(own)
         settings = BinarySettings(**own, **{name: getattr(self, name) for name in names})
+        assert isinstance(data.observations, Observations), "every process has all ratings"
         return binary_learner.fit(data.observations, data.validation, settings, checkpoints)
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:

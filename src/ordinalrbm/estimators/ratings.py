@@ -127,7 +127,7 @@ class RatingModel(BaseEstimator):
         """Look at the scales before learning; raises DataError if they do not suit the model."""
 
     def _check_memory(self, ratings: Observations) -> None:
-        memory.check_ratings(self._kind, ratings, self.n_factors)  # type: ignore[attr-defined]
+        memory.check_ratings(self._kind, ratings, self.n_factors)
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.models_ = models

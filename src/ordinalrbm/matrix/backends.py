@@ -22,7 +22,7 @@ from ordinalrbm.engine.sharded import (
     rows_of_rank,
     sums_over_ranks,
 )
-from ordinalrbm.engine.side import AddUp, Array, Batch, Side, Statistics
+from ordinalrbm.engine.side import AllReduce, Array, Batch, Side, Statistics
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import binary_fold_in
 from ordinalrbm.matrix.adagrad import ascend
@@ -150,7 +150,7 @@ class Cpu:
 
     def phases(
         self, process: Process, side: Side, state: BinaryState, batch: Batch, how: Sampling,
-        all_reduce: AddUp | None = None,
+        all_reduce: AllReduce | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
         """Both phases of a batch of rows, whose other answers may be with other processes."""
         half, chains = state.half(process), state.chains[process.number]

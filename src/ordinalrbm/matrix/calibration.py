@@ -18,7 +18,7 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Model, Utilities, bounds, utilities
+from ordinalrbm.matrix.predict import UtilityModel, Utilities, bounds, utilities
 
 AnyModel = TypeVar("AnyModel", MatrixModel, GaussianModel)
 # More validation ratings do not change a few numbers.
@@ -97,7 +97,7 @@ def calibrated(
     return [_changed(model, found, row, column) for model in models]
 
 
-def _found(judge: _Judge, model: Model) -> np.ndarray:
+def _found(judge: _Judge, model: UtilityModel) -> np.ndarray:
     if not isinstance(model, GaussianModel):
         # Where rows have nothing of their own but factors, it stays like that.
         shifts = _SHIFTS if model.by_columns.n_factors else _SHIFTS[1:]

@@ -6,7 +6,7 @@ Arrays are NumPy's or torch's: the same functions serve on cores and on a GPU.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,10 @@ from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.storage.reader import Stored
 
-Model = TypeVar("Model", MatrixModel, GaussianModel, MultinomialModel)
 _SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
 
 
-def with_cold_start(model: Model) -> Model:
+def with_cold_start(model: Any) -> Any:
     """The model with one more row and one more column, at position −1, of which nothing is known.
 
     The column is on the longest scale.
@@ -78,7 +77,7 @@ def _library(array: Any) -> Any:
     return torch
 
 
-def cold_start_on(model: Model, n_levels: int) -> Model:
+def cold_start_on(model: Any, n_levels: int) -> Any:
     """Put the last column, of which nothing is known, on a scale of so many levels."""
     levels = model.n_levels.copy()
     levels[-1] = n_levels

@@ -47,11 +47,11 @@ class GaussianModel(NamedTuple):
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:
         """The model of what was learnt, with the same arrays."""
-        priors = (
+        of_rows, of_columns = (
             FactorPrior(prior.precision, prior.cutpoints_precision)
             for prior in (state.row_prior, state.column_prior)
         )
-        return cls(state.rows, state.columns, *priors, state.values)
+        return cls(state.rows, state.columns, of_rows, of_columns, state.values)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> GaussianModel:
@@ -63,7 +63,7 @@ class GaussianModel(NamedTuple):
         columns = _posterior_from(
             stored.under("columns."), n_levels.astype(np.int32), width, n_factors
         )
-        priors = (
+        of_rows, of_columns = (
             _prior_from(stored.under(f"{name}."), n_factors, width)
             for name in ("row_prior", "column_prior")
         )
@@ -72,7 +72,7 @@ class GaussianModel(NamedTuple):
             raise wrong("values", "does not ascend over all levels")
         spread = stored.array("spread", np.float64, (1,), _SMALLEST_SPREAD)
         share = stored.array("share", np.float64, (1,), 0.0, 1.0)
-        return cls(rows, columns, *priors, values, float(spread[0]), float(share[0]))
+        return cls(rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What a file holds of it, by name."""

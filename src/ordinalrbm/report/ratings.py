@@ -16,7 +16,7 @@ from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.ratings import MatrixCumulativeRBM
+from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import count_levels, level_values, rows_of
 from ordinalrbm.files.survey import LeftOut

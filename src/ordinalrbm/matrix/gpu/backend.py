@@ -17,7 +17,7 @@ from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.engine.side import AddUp, Batch, Statistics
+from ordinalrbm.engine.side import AllReduce, Batch, Statistics
 from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
@@ -28,7 +28,7 @@ from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
 from ordinalrbm.matrix.gpu.predict import log_probability
 from ordinalrbm.matrix.gpu.recommend import TURN
 from ordinalrbm.matrix.model import Half, answers_only
-from ordinalrbm.matrix.predict import Model
+from ordinalrbm.matrix.predict import UtilityModel
 
 # Parts of a Half that have a number per factor in each row.
 _TABLES = ("weights", "factors")
@@ -67,11 +67,16 @@ class Cuda:
             return Chains(clamped, free, self.to_device(tree.sums))
         if isinstance(tree, Prior):
             return tree._replace(cutpoints=tensor(tree.cutpoints, self.device))
-        if isinstance(tree, tuple | list):
-            parts = [self.to_device(part) for part in tree]
-            fields = getattr(tree, "_fields", ())
-            kept = {name: tree[k] for k, name in enumerate(fields) if name in _ON_HOST}
-            return type(tree)(*parts)._replace(**kept) if fields else parts  # type: ignore[attr-defined]
+        if isinstance(tree, list):
+            return [self.to_device(part) for part in tree]
+        if isinstance(tree, tuple):
+            names = tree._fields  # type: ignore[attr-defined]  # all tuples here are named
+            return type(tree)(
+                *(
+                    part if name in _ON_HOST else self.to_device(part)
+                    for name, part in zip(names, tree, strict=True)
+                )
+            )
         return tensor(tree, self.device) if isinstance(tree, np.ndarray) else tree
 
     def to_host(self, tree: Any) -> Any:
@@ -91,7 +96,7 @@ class Cuda:
     def clone(self, tree: Any) -> Any:
         return mapped(lambda part: part.clone() if isinstance(part, torch.Tensor) else part, tree)
 
-    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
+    def log_probability(self, model: UtilityModel, cells: Cells) -> np.ndarray:
         return log_probability([model], cells)
 
     # ---- Gaussian factors ---------------------------------------------------------------------
@@ -156,7 +161,7 @@ class Cuda:
 
     def phases(
         self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
-        all_reduce: AddUp | None = None,
+        all_reduce: AllReduce | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
         """Both phases of a batch of rows, whose other answers may be with other processes."""
         half, chains = state.half(process), state.chains[process.number]

@@ -156,14 +156,12 @@ class _Ranking:
         scores = self.lowest.expand(rows.numel(), -1).contiguous()
         for model, worth, for_mean, for_variance in self.parts:
             mean = _rows_for_mean(model, rows) @ for_mean.T
-            variance = None
-            spread = None
             if isinstance(model, GaussianModel):
-                variance = _rows_for_variance(model, rows) @ for_variance.T
-                spread = model.spread
+                variance, spread = _rows_for_variance(model, rows) @ for_variance.T, model.spread
+            else:
+                variance, spread = None, float(model.gains[2])
             gaps = torch.exp(model.row_cutpoints[rows, : len(worth.gain)]).float()
             gaps[:, :1] = 0.0
-            spread = float(model.gains[2]) if spread is None else spread
             kernels.add_worth(mean, variance, spread, gaps, worth, model.share, scores)
         if seen:
             kernels.leave_out(scores, rows, *seen)
