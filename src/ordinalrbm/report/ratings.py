@@ -16,6 +16,7 @@ from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ensemble import RatingEnsemble
 from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import count_levels, level_values, rows_of
@@ -381,6 +382,8 @@ class Items:
 
 
 def _items(model: Any) -> Items:
+    if isinstance(model, RatingEnsemble):  # whose models have items each in their own way
+        return _items(model.estimators_[-1])
     if isinstance(model, MatrixCumulativeRBM):
         half, other = model.model_.by_rows, model.model_.by_columns
         # A user's factors are around one in size; an item's count as much as users weigh them.
