@@ -1,4 +1,4 @@
-"""The half-sweep of continuous factors in plain NumPy, in float64, a row after the other.
+"""The half-sweep of Gaussian factors in plain NumPy, in float64, a row after the other.
 
 It has the functions of :mod:`ordinalrbm.engine.half_sweep`, and is the judge of all that have them.
 """
@@ -8,11 +8,20 @@ from __future__ import annotations
 import numpy as np
 
 from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine.half_sweep import (  # noqa: F401
+    broadcast,
+    cutpoint_squares,
+    draw_towards,
+    moments,
+    rotate,
+    shares,
+    shift,
+)
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 
 
 class Row:
-    """The answers of a row: what it sees of their columns, and the ends of their levels."""
+    """The answers of a row: what it sees of their columns, and the bounds of their levels."""
 
     def __init__(self, answers, this, other, d):
         columns, level = answers.row(d)
@@ -37,21 +46,21 @@ class Row:
 
 
 def half_sweep(answers, this, other, prior, spread=True):
-    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
     cutpoints_variance = np.zeros_like(this.cutpoints)
     for d in range(len(this.mean)):
         row = Row(answers, this, other, d)
-        told = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
+        known = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
         if spread:
-            known = 1.0 / (prior.precision + told / UNDERSTATED)
-            this.variance[d] = np.where(np.isfinite(prior.precision), known, 0.0)
+            variance = 1.0 / (prior.precision + known / UNDERSTATED)
+            this.variance[d] = np.where(np.isfinite(prior.precision), variance, 0.0)
         if prior.cutpoints_precision.size > 1 and np.isfinite(prior.cutpoints_precision[1]):
             cutpoints_variance[d, 1:] = move_gaps(row, this, prior, d)
     return cutpoints_variance
 
 
 def regress(row, x, free, precision):
-    """Steps of conjugate gradients towards the ridge regression; what the answers tell of each."""
+    """Steps of conjugate gradients towards the ridge regression; what the answers add to the precision of each."""
     own = np.where(free, precision, 0.0)
     ridge = own + row.doubt.sum(axis=0)
     at = row.mean(x)
@@ -74,7 +83,7 @@ def regress(row, x, free, precision):
 
 
 def move_gaps(row, this, prior, d):
-    """Newton's step on the log widths; returns their variances."""
+    """Newton's step on the log gaps; returns their variances."""
     scale = 1.0 / np.sqrt(1.0 + row.variance(this.mean[d], this.variance[d]))
     at = row.mean(this.mean[d])
     low, high = (row.low - at) * scale, (row.high - at) * scale
