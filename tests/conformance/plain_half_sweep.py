@@ -60,7 +60,7 @@ def half_sweep(answers, this, other, prior, spread=True):
 
 
 def regress(row, x, free, precision):
-    """Steps of conjugate gradients towards the ridge regression; what the answers add to the precision of each."""
+    """Steps of conjugate gradients to the ridge regression; what answers add to precisions."""
     own = np.where(free, precision, 0.0)
     ridge = own + row.doubt.sum(axis=0)
     at = row.mean(x)

@@ -10,6 +10,7 @@ from random_sides import in_double
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import gibbs, reference, thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import binary_learner, gaussian
 from ordinalrbm.matrix import model as matrix
@@ -102,10 +103,10 @@ def single(state):
 
 
 class OnArrays:
-    """Phases of an engine that works on NumPy's arrays."""
+    """Phases and fixed points of an engine that works on NumPy's arrays."""
 
-    def __init__(self, engine):
-        self.engine = engine
+    def __init__(self, engine, mean_field):
+        self.engine, self.mean_field = engine, mean_field
 
     def run(self, phase, side, factors, batch):
         """Factors after a phase, and its statistics."""
@@ -115,7 +116,7 @@ class OnArrays:
     def posteriors(self, side, like):
         """Expected factors given the answers."""
         found = np.full(like.shape, 0.5, side.weights.dtype)
-        self.engine.mean_field(side, found, 1e-6, ITERATIONS)
+        self.mean_field(side, found, 1e-6, ITERATIONS)
         return found
 
 
@@ -221,7 +222,8 @@ def three_binary_epochs(name):
 WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
 WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
 ENGINES = {
-    "plain": lambda: InDouble(reference), "cores": lambda: OnArrays(gibbs), "gpu": OnDevice
+    "plain": lambda: InDouble(reference, reference.mean_field),
+    "cores": lambda: OnArrays(gibbs, fixed_point), "gpu": OnDevice
 }  # fmt: skip
 
 
