@@ -1,5 +1,7 @@
 """What the library raises when its input is wrong."""
 
+import sys
+
 
 class DataError(ValueError):
     """Bad input: one sentence that names the place, the value and the remedy.
@@ -33,3 +35,12 @@ class LostError(DataError):
 
     It is a ``DataError``, so that whoever guards calls guards these too.
     """
+
+
+def user_stacklevel() -> int:
+    """The stacklevel with which a warning names the line that called this package."""
+    frame, level = sys._getframe(1), 1
+    package = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level

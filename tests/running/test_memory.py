@@ -86,7 +86,7 @@ def test_the_limit_of_a_process(tmp_path):
     code = """
 import numpy as np, resource
 import ordinalrbm as orbm
-from ordinalrbm import memory
+from ordinalrbm.engine import memory
 model = orbm.MatrixCumulativeRBM(5000, 5000)
 ratings = (np.arange(4000) % 2000, np.arange(4000) // 2, np.arange(4000) % 3)
 used = 1024 * memory._table(memory.Path("/proc/self/status"))["VmSize"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 BLOCK = 1 << 18  # rows worked on at a time
 
@@ -84,5 +84,5 @@ def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
             "because it fills its blocks or diagonals with zeros; where they are meant, give "
             "another format, for example built with scipy.sparse.coo_array.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=user_stacklevel(),
         )

@@ -36,7 +36,7 @@ from ordinalrbm.data.scales import (
     shorten,
 )
 from ordinalrbm.data.tables import Table
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 COLUMNS = ("user", "item", "rating")
 
@@ -479,7 +479,7 @@ def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
             f"The ratings have {len(labels):,} distinct values and look continuous; bin them, for "
             "example with pandas.qcut.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=user_stacklevel(),
         )
     return Scale(labels)
 
@@ -575,7 +575,7 @@ def _without_gaps(cells: Cells) -> Cells:
         f"{np.count_nonzero(~kept):,} stored zeros are taken as not rated; if they are ratings, "
         "give a scale with 0, for example scale=[0, 1, 2, 3, 4, 5].",
         UserWarning,
-        stacklevel=3,
+        stacklevel=user_stacklevel(),
     )
     return Cells(*(part[kept] for part in cells))
 

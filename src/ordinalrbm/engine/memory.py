@@ -10,7 +10,6 @@ same time is not seen from the code at once, so that the numbers below are those
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
 
 # Beyond this share of what is free a fit may fail, or make everything slow: that is said.
 _TIGHT = 0.8
@@ -321,7 +320,7 @@ def check(needed: int, size: Size, words: tuple[str, str, str]) -> None:
     remedy = f"take fewer factors or fewer {words[1]}, or a machine with more memory"
     if needed > _HOPELESS * free:
         raise DataError(f"{told}; {remedy}.")
-    warnings.warn(f"{told}; should it fail, {remedy}.", stacklevel=_level_of_caller())
+    warnings.warn(f"{told}; should it fail, {remedy}.", stacklevel=user_stacklevel())
 
 
 def _task(size: Size, words: tuple[str, str, str]) -> str:
@@ -331,15 +330,6 @@ def _task(size: Size, words: tuple[str, str, str]) -> str:
         f"Learning {factors} factors from {size.answers:,} {answers} ({size.rows:,} {rows}, "
         f"{size.columns:,} {columns})"
     )
-
-
-def _level_of_caller() -> int:
-    """How far up whoever called this package is, counted from the function that asks."""
-    frame, level = sys._getframe(1), 1
-    package = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def in_words(n_bytes: int) -> str:

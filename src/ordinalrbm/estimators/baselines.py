@@ -17,17 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, encode, read_ratings
+from ordinalrbm.data.ratings import encode, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
 from ordinalrbm.estimators.validation import check_baseline_parameters, check_choice
-from ordinalrbm.matrix import binary_learner, prepare
+from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
 from ordinalrbm.matrix.baselines.factors import Effects
 from ordinalrbm.matrix.baselines.learning import Record
 from ordinalrbm.matrix.baselines.ordinal_mf import Widths
+from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -82,9 +83,11 @@ class _Baseline(BaseEstimator):
         memory.check_ratings(self._kind, known.observations, self.n_factors)
         seed = seed_from(self.random_state)
         with threads(self.n_jobs):
-            table, held_out = _task(known, catalogue, given, self.validation_fraction, seed)
+            data = prepare(known, given, self.validation_fraction, seed, shuffle=False)
             more = self._more_to_fit(catalogue)
-            model, history = self._learnt(table, more, held_out, self._settings(seed))
+            model, history = self._learnt(
+                data.observations, more, data.validation, self._settings(seed)
+            )
         self._keep(model, catalogue)
         self._keep_history(history)
         return self
@@ -189,7 +192,7 @@ class _Baseline(BaseEstimator):
         return ()
 
     def _learnt(
-        self, table: Observations, more: tuple[Any, ...], held_out: Cells | None, settings: Any
+        self, table: Any, more: tuple[Any, ...], held_out: Cells | None, settings: Any
     ) -> tuple[Any, list[Record]]:
         """Model and history of the core."""
         return self._core.fit(
@@ -552,7 +555,7 @@ class MultinomialRBM(_Baseline):
         self.verbose = verbose
 
     def _learnt(
-        self, table: Observations, more: tuple[Any, ...], held_out: Cells | None, settings: Any
+        self, table: Any, more: tuple[Any, ...], held_out: Cells | None, settings: Any
     ) -> tuple[Any, list[Record]]:
         """The same with smaller steps, from the beginning, as long as these were too large."""
         schedule = Schedule(
@@ -583,33 +586,7 @@ class MultinomialRBM(_Baseline):
         )
 
 
-# What to learn
-
-
-def _task(
-    known: Ratings, catalogue: Catalogue, given: Cells | None, fraction: float, seed: int
-) -> tuple[Observations, Cells | None]:
-    """Ratings to learn from, and those that are held out: the given ones, or a fraction."""
-    table = known.observations
-    prepare.tell_of_one_level(table)
-    if not isinstance(known.scales, Scale):
-        table = _with_unrated_item(table, catalogue.cold_start_scale().n_levels)
-    if given is not None:
-        asked = given._replace(column=_columns_of(catalogue, given.column))
-        useful = prepare.can_be_judged(asked, table.n_levels, int(table.n_levels.max()))
-        return table, Cells(*(part[useful] for part in asked))
-    if fraction == 0:
-        return table, None
-    return prepare.hold_out(table, fraction, np.random.default_rng(seed))
-
-
-def _with_unrated_item(table: Observations, n_levels: int) -> Observations:
-    """One more column, without ratings: what is learnt of it holds for unknown items.
-
-    Cores take an unknown item to be on the longest scale, which need not be the common one.
-    """
-    levels = np.append(table.n_levels, n_levels).astype(table.n_levels.dtype)
-    return Observations(table.row_start, table.column, table.level, levels)
+# Inside
 
 
 def _columns_of(catalogue: Catalogue, items: np.ndarray) -> np.ndarray:

@@ -1,19 +1,22 @@
-"""From a rating matrix to what the learner takes, and back.
+"""From a rating matrix to what learners take, and from their model back to the order of the ids.
 
 Batches are neighbours, so users and items come in random order; a few ratings are held out; and
-whoever has no rating that says something is not learnt at all, but a stranger.
+users and items without a rating that says something are not learnt, but have a cold start.
 """
 
 from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.matrix import binary_learner, gaussian_learner, mixed
 from ordinalrbm.matrix import model as matrix
 from ordinalrbm.matrix.binary_learner import FittedMatrix, MatrixSettings
@@ -32,87 +35,136 @@ _LEARNERS: dict[str, Any] = {
 
 
 class TrainingData(NamedTuple):
-    """Ratings in the order to learn them in, and where each user and item has gone.
+    """Ratings in the order to learn them in.
 
-    Users and items without ratings that say something are not learnt: their place is −1.
+    Attributes
+    ----------
+    observations : Observations, or SharedRows
+    validation : Cells or None
+        Held-out ratings, at the positions of the observations.
+    row_position, column_position : arrays of int
+        Where each user and each item is among the observations; -1 for those that are not learnt.
+    n_levels : array of int32
+        Number of levels of each item, in the order of the ids.
     """
 
     observations: Observations | SharedRows
     validation: Cells | None
-    user_place: np.ndarray
-    item_place: np.ndarray
+    row_position: np.ndarray
+    column_position: np.ndarray
     n_levels: np.ndarray
 
 
 def prepare(
     known: Ratings, given: Cells | None, fraction: float, seed: int,
-    among: Alone | Group = ALONE,
+    among: Alone | Group = ALONE, *, shuffle: bool = True,
 ) -> TrainingData:  # fmt: skip
-    """What to learn; held-out ratings are those given, or a fraction of the known ones.
+    """Prepare ratings for learning.
 
     Several processes, ``among`` which the known ratings are shared, each have all those of some
-    users, in the order of the processes (:mod:`ordinalrbm.data.exchange`). What is held out, and the
-    order of users and items, is what one process with all ratings finds.
+    users, in the order of the processes (:mod:`ordinalrbm.data.exchange`). What is held out, and
+    the order of users and items, is what one process with all ratings finds.
+
+    Parameters
+    ----------
+    known : Ratings
+    given : Cells or None
+        Validation ratings; None holds out a fraction of the known ones.
+    fraction : float
+        How many to hold out; of the same seed always the same ones.
+    seed : int
+    among : Alone or Group
+    shuffle : bool, default=True
+        Whether users and items come in random order and only if they have ratings to learn from.
+        Otherwise all come in the order of their ids; where items have different scales, one more
+        column, without ratings, stands for unknown items.
     """
     rng = np.random.default_rng(seed)
-    observations = known.observations
-    n_levels = observations.n_levels
-    if n_levels.min() < 2:  # a scale of one level says nothing
-        tell_of_one_level(observations, among)
-        observations = observations.select(n_levels[observations.column] > 1)
-    held_out = given
+    observations, held_out = _informative(known.observations, among), given
     if given is None and fraction > 0:
         observations, held_out = hold_out(observations, fraction, rng, among)
-    user_counts, item_counts = map(
-        among.summed, (observations.row_counts, observations.column_counts)
+    data = _shuffled(observations, rng, among) if shuffle else _by_ids(observations, known)
+    return data if held_out is None else data._replace(validation=_moved(held_out, data))
+
+
+def _informative(observations: Observations, among: Alone | Group) -> Observations:
+    """Without the ratings on a scale of one level; a warning counts them."""
+    if observations.n_levels.min() > 1:
+        return observations
+    says_something = observations.n_levels[observations.column] > 1
+    n_useful, n_all = among.summed(
+        np.array([np.count_nonzero(says_something), observations.n_entries])
     )
-    users, user_place = _random_places(user_counts, rng)
-    items, item_place = _random_places(item_counts, rng)
-    if held_out is not None:
-        held_out = _watched(held_out, user_place, item_place, n_levels)
-    arranged: Observations | SharedRows
-    if isinstance(among, Group):
-        own = _exchanged(observations, users, items, among)
-        by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
-        arranged = SharedRows(own, user_counts[users], item_counts[items], by_level)
-    else:
-        arranged = observations.reorder(users, items)
-    return TrainingData(arranged, held_out, user_place, item_place, n_levels)
-
-
-def tell_of_one_level(observations: Observations, among: Alone | Group = ALONE) -> None:
-    """Warn of ratings from which nothing can be learnt."""
-    one_level = np.count_nonzero(observations.n_levels[observations.column] < 2)
-    n, n_all = among.summed(np.array([one_level, observations.n_entries]))
-    if n:
+    if n_useful < n_all:
         warnings.warn(
-            f"From {n:,} of {n_all:,} ratings nothing can be learnt, because they "
+            f"From {n_all - n_useful:,} of {n_all:,} ratings nothing can be learnt, because they "
             "are on a scale of one level; give the whole scale, for example scale=[1, 2, 3, 4, 5].",
             UserWarning,
-            stacklevel=4,
+            stacklevel=user_stacklevel(),
         )
+    return observations.select(says_something)
 
 
-def _watched(
-    held_out: Cells, user_place: np.ndarray, item_place: np.ndarray, n_levels: np.ndarray
-) -> Cells | None:
-    """Held-out ratings where the learner finds them, without those that it cannot judge."""
-    useful = can_be_judged(held_out, n_levels, n_levels[item_place >= 0].max(initial=1))
-    if not useful.any():
-        return None
-    return Cells(
-        _moved(user_place, held_out.row[useful]),
-        _moved(item_place, held_out.column[useful]),
-        held_out.level[useful],
+def _shuffled(
+    observations: Observations, rng: np.random.Generator, among: Alone | Group
+) -> TrainingData:
+    row_counts, column_counts = map(
+        among.summed, (observations.row_counts, observations.column_counts)
     )
+    rows, columns = (
+        rng.permutation(np.flatnonzero(counts)) for counts in (row_counts, column_counts)
+    )
+    shuffled: Observations | SharedRows
+    if isinstance(among, Group):
+        own = _exchanged(observations, rows, columns, among)
+        by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
+        shuffled = SharedRows(own, row_counts[rows], column_counts[columns], by_level)
+    else:
+        shuffled = observations.reorder(rows, columns)
+    positions = _positions(rows, row_counts.size), _positions(columns, column_counts.size)
+    return TrainingData(shuffled, None, *positions, observations.n_levels)
 
 
-def can_be_judged(held_out: Cells, n_levels: np.ndarray, longest: int) -> np.ndarray:
-    """Which validation ratings a model can be judged by; a warning counts the others.
+def _by_ids(observations: Observations, known: Ratings) -> TrainingData:
+    positions = np.arange(known.n_users), np.arange(known.n_items)
+    n_levels = observations.n_levels
+    if not isinstance(known.scales, Scale):
+        observations = replace(observations, n_levels=known.level_counts(has_cold_start=True))
+    return TrainingData(observations, None, *positions, n_levels)
 
-    Not by those of unknown items that have no scale, or one with more levels than were learnt, nor
-    by those on a scale of one level.
+
+def _positions(order: np.ndarray, n: int) -> np.ndarray:
+    """The position of each of n in an order, -1 for those that are not in it."""
+    position = np.full(n, -1, dtype=np.int64)
+    position[order] = np.arange(order.size)
+    return position
+
+
+def _exchanged(
+    observations: Observations, rows: np.ndarray, columns: np.ndarray, group: Group
+) -> Observations:
+    """The rows, of those in this order, that are this rank's; sent by the ranks that have them."""
+    row = np.repeat(_positions(rows, observations.n_rows).astype(np.int32), observations.row_counts)
+    column = _positions(columns, observations.n_columns).astype(np.int32)[observations.column]
+    own_row, own_column, own_level = group.all_to_all(
+        lambda block: group.owner(row[block], rows.size), row, column, observations.level
+    )
+    mine = group.share(rows.size)
+    own_row -= mine.start
+    return Observations.from_triples(
+        own_row, own_column, own_level, mine.stop - mine.start, columns.size,
+        observations.n_levels[columns],
+    )  # fmt: skip
+
+
+def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
+    """Held-out ratings at the positions of the observations, if a model can be judged by any.
+
+    Not by those of unknown items that have no scale, or one with more levels than are learnt, nor
+    by those on a scale of one level; a warning counts them.
     """
+    n_levels, n_items = data.n_levels, data.column_position.size
+    longest = n_levels[data.column_position >= 0].max(initial=1)
     says_nothing = np.append(n_levels < 2, False)[held_out.column]
     useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
     n = int(np.count_nonzero(~useful))
@@ -121,9 +173,17 @@ def can_be_judged(held_out: Cells, n_levels: np.ndarray, longest: int) -> np.nda
             f"{n:,} of {useful.size:,} validation ratings are not used, because nothing is learnt "
             "of the scale of their items; give ratings of known items.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=user_stacklevel(),
         )
-    return useful
+    if not useful.any():
+        return None
+    unknown_item = n_items if data.observations.n_columns > n_items else -1
+    # An unknown user or item, at -1, finds the last.
+    return Cells(
+        np.append(data.row_position, -1)[held_out.row[useful]],
+        np.append(data.column_position, unknown_item)[held_out.column[useful]],
+        held_out.level[useful],
+    )
 
 
 def hold_out(
@@ -132,9 +192,10 @@ def hold_out(
     rng: np.random.Generator,
     among: Alone | Group = ALONE,
 ) -> tuple[Observations, Cells]:
-    """Take some ratings out at random, but from nobody all.
+    """The ratings without some that are drawn at random, and those, in the order of the rows.
 
-    ``rng`` is a new one. What is taken out is known to all processes, in the order of the rows.
+    No user and no item loses all ratings. ``rng`` is a new one; all processes get all held-out
+    ratings.
     """
     n = observations.n_entries
     n_all = int(among.summed(np.array([n]))[0])
@@ -146,15 +207,15 @@ def hold_out(
         (row, observations.row_counts),
         (observations.column[chosen], observations.column_counts),
     ):
-        taken, counts = map(among.summed, (np.bincount(of_chosen, minlength=counts.size), counts))
+        n_chosen = among.summed(np.bincount(of_chosen, minlength=counts.size))
         # Put back what would leave somebody with nothing.
-        chosen = np.where((taken < counts)[of_chosen], chosen, -1)
+        chosen = np.where((n_chosen < among.summed(counts))[of_chosen], chosen, -1)
     kept = chosen >= 0
     chosen, row = chosen[kept], row[kept]
-    pairs = Cells(row, observations.column[chosen], observations.level[chosen])
+    held_out = Cells(row, observations.column[chosen], observations.level[chosen])
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
-    return observations.select(mask), Cells(*map(among.all_gather, pairs))
+    return observations.select(mask), Cells(*map(among.all_gather, held_out))
 
 
 def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:
@@ -171,40 +232,6 @@ def _skip(rng: np.random.Generator, n: int) -> None:
         rng.random(dtype=np.float32)
 
 
-def _random_places(counts: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Those with ratings in random order, and the place of each in it."""
-    order = rng.permutation(np.flatnonzero(counts))
-    return order, _places(order, counts.size)
-
-
-def _places(order: np.ndarray, n: int) -> np.ndarray:
-    """The place of each of n in an order, −1 for those that are not in it."""
-    place = np.full(n, -1, dtype=np.int64)
-    place[order] = np.arange(order.size)
-    return place
-
-
-def _moved(place: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    return np.append(place, -1)[positions]  # an unknown position, −1, finds the last
-
-
-def _exchanged(
-    observations: Observations, users: np.ndarray, items: np.ndarray, group: Group
-) -> Observations:
-    """Those of the arranged rows that are this rank's, sent by the ranks that have them."""
-    row = np.repeat(_places(users, observations.n_rows).astype(np.int32), observations.row_counts)
-    column = _places(items, observations.n_columns).astype(np.int32)[observations.column]
-    own_row, own_column, own_level = group.all_to_all(
-        lambda block: group.owner(row[block], users.size), row, column, observations.level
-    )
-    mine = group.share(users.size)
-    own_row -= mine.start
-    return Observations.from_triples(
-        own_row, own_column, own_level, mine.stop - mine.start, items.size,
-        observations.n_levels[items],
-    )  # fmt: skip
-
-
 def learn(
     data: TrainingData, settings: MatrixSettings, checkpoints: Checkpoints = NO_CHECKPOINTS
 ) -> FittedMatrix:
@@ -218,18 +245,18 @@ def learn(
 
 
 def restore_order(model: MatrixModel, data: TrainingData) -> MatrixModel:
-    """The model's arrays in the order of the ids; who was not learnt is a stranger."""
-    users, items = data.user_place, data.item_place
+    """The model's arrays in the order of the ids, with a cold start for those not learnt."""
+    users, items = data.row_position, data.column_position
     known = with_cold_start(model) if model.n_rows else _blank_cold_start(model)
     width = max(int(data.n_levels.max()), 2) - 1
-    by_rows = _taken(known.by_rows, items, users, width)
+    by_rows = _chosen(known.by_rows, items, users, width)
     _usual_cutpoints(by_rows.cutpoints, data.n_levels, items >= 0)
-    by_columns = _taken(known.by_columns, users, items, width)
+    by_columns = _chosen(known.by_columns, users, items, width)
     return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=data.n_levels)
 
 
 def _blank_cold_start(model: MatrixModel) -> MatrixModel:
-    """A stranger where nobody is known."""
+    """The model with a cold start alone, where nobody is known."""
 
     def one(half: Half) -> Half:
         n_factors, width = half.weights.shape[1], half.cutpoints.shape[1]
@@ -241,18 +268,18 @@ def _blank_cold_start(model: MatrixModel) -> MatrixModel:
     return model._replace(by_rows=one(model.by_rows), by_columns=one(model.by_columns))
 
 
-def _taken(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
+def _chosen(half: Half, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
     cutpoints = half.cutpoints[columns]
     missing = np.zeros((cutpoints.shape[0], width - cutpoints.shape[1]))
-    taken = half._replace(
+    chosen = half._replace(
         weights=half.weights[columns],
         bias=half.bias[columns],
         cutpoints=np.hstack([cutpoints, missing]),
         factors=half.factors[rows],
     )
     if not half.bias_variance.size:
-        return taken
-    return taken._replace(
+        return chosen
+    return chosen._replace(
         weights_variance=half.weights_variance[columns],
         bias_variance=half.bias_variance[columns],
         factors_variance=half.factors_variance[rows],
@@ -268,7 +295,7 @@ def _usual_cutpoints(cutpoints: np.ndarray, n_levels: np.ndarray, learnt: np.nda
 
 
 def cold_start_on(model: MatrixModel, n_levels: int) -> MatrixModel:
-    """Put the last column, a stranger, on a scale of so many levels."""
+    """Put the last column, that of an unknown item, on a scale of so many levels."""
     levels, cutpoints = model.n_levels.copy(), model.by_rows.cutpoints.copy()
     levels[-1] = n_levels
     learnt = np.ones(levels.size, dtype=bool)
