@@ -136,6 +136,6 @@ def test_predictions_in_blocks_are_the_same(monkeypatch):
         ]  # fmt: skip
 
     whole = asked()
-    monkeypatch.setattr("ordinalrbm.estimators._ROWS_AT_ONCE", 17)
+    monkeypatch.setattr("ordinalrbm.estimators.survey._ROWS_AT_ONCE", 17)
     for one, other in zip(whole, asked(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)

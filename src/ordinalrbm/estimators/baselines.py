@@ -22,7 +22,7 @@ from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
-from ordinalrbm.estimators.validation import check_baseline_parameters, check_choice
+from ordinalrbm.estimators.validation import check_choice, check_parameters
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix.baselines import gaussian_mf, learning, multinomial_rbm, ordinal_mf
 from ordinalrbm.matrix.baselines.factors import Effects
@@ -76,7 +76,7 @@ class _Baseline(BaseEstimator):
         >>> orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings).n_iter_
         2
         """
-        check_baseline_parameters(self)
+        check_parameters(self)
         known = read_ratings(ratings, scale=self.scale, item_scales=self.item_scales)
         given = None if validation is None else encode(known, validation)
         catalogue = known.catalogue
@@ -163,7 +163,7 @@ class _Baseline(BaseEstimator):
         True
         """
         check_is_fitted(self, "model_")
-        check_baseline_parameters(self)
+        check_parameters(self)
         arrays, header = written(self, self._catalogue)
         of_model, numbers = _model_parts(self.model_)
         header |= {"model": self._kind, "numbers": numbers}
@@ -171,7 +171,7 @@ class _Baseline(BaseEstimator):
 
     @classmethod
     def _from_file(cls, stored: Stored) -> Self:
-        estimator, catalogue = restored(cls, stored, check_baseline_parameters)
+        estimator, catalogue = restored(cls, stored, check_parameters)
         estimator._more_to_fit(catalogue)  # which refuses scales that the model cannot have
         n_levels = catalogue.level_counts(has_cold_start=not isinstance(catalogue.scales, Scale))
         parts = stored.under("model.")

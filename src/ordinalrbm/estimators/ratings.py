@@ -24,7 +24,7 @@ from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, 
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_device,
-    check_matrix_parameters,
+    check_parameters,
     check_whole,
 )
 from ordinalrbm.matrix import fold_in as folding
@@ -288,7 +288,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         >>> orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(ratings).n_iter_
         2
         """
-        check_matrix_parameters(self)
+        check_parameters(self)
         self.__dict__.pop("_resident", None)  # the device has better uses for its memory
         group = process_group.current()
         with Checkpoints(checkpoint, every, resume, group or process_group.ALONE) as checkpoints:
@@ -619,7 +619,7 @@ class MatrixCumulativeRBM(BaseEstimator):
         True
         """
         check_is_fitted(self, "models_")
-        check_matrix_parameters(self)
+        check_parameters(self)
         arrays, header = written(self, self.ratings_)
         arrays |= {f"seen.{part}": getattr(self.ratings_.observations, part) for part in _SEEN}
         for number, (model, usual) in enumerate(zip(self.models_, self.usual_, strict=True)):
@@ -629,7 +629,7 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     @classmethod
     def _from_file(cls, stored: Stored) -> MatrixCumulativeRBM:
-        estimator, catalogue = restored(cls, stored, check_matrix_parameters)
+        estimator, catalogue = restored(cls, stored, check_parameters)
         n_users, n_levels = len(catalogue.users), catalogue.level_counts()
         if not np.array_equal(stored.array("n_levels", np.int32, n_levels.shape), n_levels):
             raise DataError("its items have other numbers of levels than their scales")
