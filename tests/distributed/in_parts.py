@@ -69,7 +69,7 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     seen = getattr(data.observations, "own", data.observations)
     return {
         "held out": tuple(data.validation),
-        "places": (data.user_place, data.item_place),
+        "places": (data.row_position, data.column_position),
         "rows": (seen.row_counts, seen.column, seen.level),
         "counts": (data.observations.row_counts, data.observations.column_counts),
         "of levels": data.observations.level_counts(5),

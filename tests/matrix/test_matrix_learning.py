@@ -215,12 +215,12 @@ def test_nobody_loses_all_ratings_to_validation():
     assert data.validation.row.size > 50
     assert data.validation.row.min() >= 0
     assert data.validation.column.min() >= 0
-    assert (data.user_place >= 0).sum() == np.count_nonzero(np.diff(known.observations.row_start))
+    assert (data.row_position >= 0).sum() == np.count_nonzero(np.diff(known.observations.row_start))
     assert data.observations.n_entries + data.validation.row.size == known.n_ratings
     # Each held-out rating is where the learner expects it.
     dense = known.observations.to_dense()
-    users, items = np.argsort(data.user_place), np.argsort(data.item_place)
-    skipped = (data.user_place < 0).sum(), (data.item_place < 0).sum()
+    users, items = np.argsort(data.row_position), np.argsort(data.column_position)
+    skipped = (data.row_position < 0).sum(), (data.column_position < 0).sum()
     user = users[skipped[0] :][data.validation.row]
     item = items[skipped[1] :][data.validation.column]
     np.testing.assert_array_equal(dense[user, item], data.validation.level)

@@ -86,7 +86,7 @@ def test_the_limit_of_a_process(tmp_path):
     code = """
 import numpy as np, resource
 import ordinalrbm as orbm
-from ordinalrbm import memory
+from ordinalrbm.engine import memory
 model = orbm.MatrixCumulativeRBM(5000, 5000)
 ratings = (np.arange(4000) % 2000, np.arange(4000) // 2, np.arange(4000) % 3)
 used = 1024 * memory._table(memory.Path("/proc/self/status"))["VmSize"]
@@ -136,6 +136,6 @@ def test_predictions_in_blocks_are_the_same(monkeypatch):
         ]  # fmt: skip
 
     whole = asked()
-    monkeypatch.setattr("ordinalrbm.estimators._ROWS_AT_ONCE", 17)
+    monkeypatch.setattr("ordinalrbm.estimators.survey._ROWS_AT_ONCE", 17)
     for one, other in zip(whole, asked(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)

@@ -48,16 +48,14 @@ class Cost(NamedTuple):
     weight: float = 0.0
 
 
+# Means, variances and the best of both, and what a half-sweep makes of them, in float32; cutpoints
+# and gaps in float64.
+_GAUSSIAN = Cost(16.0, 19.0, 66.0)
 COSTS = {
-    # Means, variances and the best of both, and what a half-sweep makes of them, in float32;
-    # thresholds and widths in float64.
-    "continuous_": Cost(16.0, 19.0, 66.0),
+    "ordinal_mf": _GAUSSIAN,
+    "gaussian_mf": _GAUSSIAN,
     # Weights, sums of squares, chains, the best and the state to go back to; an offset per rating.
     "matrix_crbm": Cost(28.0, 30.0, 85.0),
-    # Means, variances and what a half-sweep makes of them, in float64; a value and a weight per
-    # rating and view.
-    "gaussian_mf": Cost(52.0, 76.0, 0.0),
-    "ordinal_mf": Cost(46.0, 76.0, 25.0),
     # Weights per level, their moments, their average, gradients: eight arrays in float32.
     "multinomial_rbm": Cost(27.0, 7.0, 0.0, 30.0),
 }
@@ -74,15 +72,12 @@ def of_ratings(kind: str, size: Size, n_averaged: int = 1) -> int:
     Examples
     --------
     >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50, column_factors=50)
-    >>> 30 < of_ratings("continuous", films) / 2**20 < 60
+    >>> 30 < of_ratings("ordinal_mf", films) / 2**20 < 60
     True
     """
     both = size.rows + size.columns
     factors = 1 + size.row_factors + size.column_factors
     model = both * (4 * factors + 8 * size.levels)
-    if kind == "mixed":  # one after the other: the first leaves its models
-        first, second = (of_ratings(part, size, n_averaged) for part in ("continuous", "binary"))
-        return max(first, second + 2 * n_averaged * model)
     cost = COSTS[kind]
     learning = cost.answer * size.answers + both * (
         cost.factor * factors + cost.level * size.levels
