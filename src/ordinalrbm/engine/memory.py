@@ -270,16 +270,19 @@ def check_survey(answers: Observations, n_factors: int, units: int, *, is_latent
     check(of_survey(size, units, is_latent=is_latent), size, ("answers", "rows", "columns"))
 
 
-def check_ratings(
-    kind: str,
-    ratings: Observations,
-    n_user_factors: int,
-    n_item_factors: int = 0,
-    n_averaged: int = 1,
-) -> None:
+class Fit(NamedTuple):
+    """What the memory of a fit to ratings depends on, beside the ratings."""
+
+    kind: str
+    n_user_factors: int
+    n_item_factors: int = 0
+    n_averaged: int = 1
+
+
+def check_ratings(ratings: Observations, fit: Fit) -> None:
     """Warn or refuse when there is not the memory to learn from ratings; see :func:`check`."""
-    size = size_of(ratings, n_user_factors, n_item_factors)
-    check(of_ratings(kind, size, n_averaged), size, _OF_RATINGS)
+    size = size_of(ratings, fit.n_user_factors, fit.n_item_factors)
+    check(of_ratings(fit.kind, size, fit.n_averaged), size, _OF_RATINGS)
 
 
 _OF_RATINGS = ("ratings", "users", "items")

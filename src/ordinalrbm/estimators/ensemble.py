@@ -12,8 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import plain_parameters
 from ordinalrbm.estimators.ratings import RatingModel
@@ -113,12 +114,10 @@ class RatingEnsemble(RatingModel):
         passed |= {"scale": self.scale, "item_scales": self.item_scales}
         return member.set_params(**{name: passed[name] for name in passed if name in own})
 
-    def _check_memory(self, ratings: Observations) -> None:
-        for member in self._members:
-            member._check_memory(ratings)
-
     def _prepare(self, known: Ratings, given: Cells | None, seed: int, among: Any) -> Any:
         """Ratings in random order and in that of the ids, as far as members want them."""
+        for member in self._members:
+            memory.check_ratings(known.observations, member._fit_size())
         return {
             shuffle: prepare(known, given, self.validation_fraction, seed, among, shuffle=shuffle)
             for shuffle in sorted({member._shuffles for member in self._members}, reverse=True)

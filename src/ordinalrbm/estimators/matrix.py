@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import memory as memory_of
+from ordinalrbm.engine.memory import Fit
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix.binary_learner import BinarySettings
@@ -149,10 +149,8 @@ class MatrixCumulativeRBM(RatingModel):
         }
         return cls(n_user_factors, n_item_factors, **(own | others))
 
-    def _check_memory(self, ratings: Observations) -> None:
-        memory_of.check_ratings(
-            self._kind, ratings, self.n_user_factors, self.n_item_factors, self.n_averaged
-        )
+    def _fit_size(self) -> Fit:
+        return Fit(self._kind, self.n_user_factors, self.n_item_factors, self.n_averaged)
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:

@@ -10,6 +10,7 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.evaluate.points import Rule
@@ -47,6 +48,9 @@ class _FactorModel(RatingModel):
             np.pad(side.mean[:, 1:], ((0, 0), (0, self.n_factors - self.model_.n_factors)))
             for side in (rows, columns)
         )
+
+    def _fit_size(self) -> Fit:
+        return Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)
 
     def _fold_in(self, ratings: Observations) -> list[GaussianModel]:
         backend = self._backend()

@@ -40,7 +40,7 @@ from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
-from ordinalrbm.training.identity import Identity, identity_of
+from ordinalrbm.training.identity import identity_of_ratings
 
 _SEEN = ("row_start", "column", "level")
 _ROUNDING = 1e-3
@@ -126,8 +126,8 @@ class RatingModel(BaseEstimator):
     def _read_scales(self, catalogue: Catalogue) -> None:
         """Look at the scales before learning; raises DataError if they do not suit the model."""
 
-    def _check_memory(self, ratings: Observations) -> None:
-        memory.check_ratings(self._kind, ratings, self.n_factors)
+    def _fit_size(self) -> memory.Fit:
+        return memory.Fit(self._kind, self.n_factors)
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.models_ = models
@@ -202,19 +202,18 @@ class RatingModel(BaseEstimator):
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
         group = process_group.current()
         with Checkpoints(checkpoint, every, resume, group or process_group.ALONE) as checkpoints:
-            known, among = ratings_part.read(
-                ratings, scale=self.scale, item_scales=self.item_scales,
+            known, given, among = ratings_part.read_given(
+                ratings, validation, scale=self.scale, item_scales=self.item_scales,
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
             self._read_scales(known)
-            given = ratings_part.read_validation(known, validation, among)
-            among.together(lambda: self._check_memory(known.observations))
             seed = seed_from(self.random_state, known=checkpoints.seed)
             seed = seed if group is None else group.broadcast_object(lambda: seed)
             if checkpoints.are_kept:
                 whole = at_first(known, among)
-                identity = among.broadcast_object(lambda: self._identity(whole, given, seed))
-                checkpoints.belong_to(identity)
+                checkpoints.belong_to(
+                    among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given))
+                )
                 del whole  # until it is kept
             with threads(self.n_jobs), working_on_named(self.device):
                 data = self._prepare(known, given, seed, among)
@@ -223,16 +222,10 @@ class RatingModel(BaseEstimator):
         return self
 
     def _prepare(self, known: Ratings, given: Cells | None, seed: int, among: Any) -> Any:
-        fraction = self.validation_fraction
-        return prepare(known, given, fraction, seed, among, shuffle=self._shuffles)
-
-    def _identity(self, known: Ratings, given: Cells | None, seed: int) -> Identity:
-        scales = known.scales
-        distinct = [scales] if isinstance(scales, Scale) else scales
-        held_out = () if given is None else tuple(given)
-        return identity_of(
-            self, seed, known.observations, distinct, ("validation ratings", held_out)
-        )
+        return prepare(
+            known, given, self.validation_fraction, seed, among,
+            shuffle=self._shuffles, fit=self._fit_size(),
+        )  # fmt: skip
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         models = [self._in_order(model, data) for model in fitted.models]

@@ -96,10 +96,18 @@ class RatingsPart:
         return self._unread.part(here.rank, here.size)
 
 
-def read(
-    ratings: Any, *, scale: Any, item_scales: Any, may_be_shared: bool
+def read_given(
+    ratings: Any, validation: Any, *, scale: Any, item_scales: Any, may_be_shared: bool
+) -> tuple[Ratings, Cells | None, Alone | Group]:
+    """What was given to a fit, encoded once: ratings, validation ratings, and who shares them."""
+    known, among = _read_known(ratings, scale, item_scales, may_be_shared)
+    return known, _read_validation(known, validation, among), among
+
+
+def _read_known(
+    ratings: Any, scale: Any, item_scales: Any, may_be_shared: bool
 ) -> tuple[Ratings, Alone | Group]:
-    """Ratings that were given to a fit, and the processes that they are shared among.
+    """Ratings, and the processes that they are shared among.
 
     Shared ratings are those of this process's users. Where a learner wants all of them, they are
     not shared: all processes have all ratings, however they were given.
@@ -119,8 +127,8 @@ def read(
     return (known, group) if may_be_shared else (everywhere(known, group), ALONE)
 
 
-def read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
-    """Validation ratings that were given to a fit; all processes have all of them."""
+def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
+    """Validation ratings, of which all processes have all."""
     if isinstance(among, Group) and not among.agree(type(ratings).__name__):
         raise _different_validation()
     if ratings is None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.engine import memory
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
@@ -44,7 +45,7 @@ class TrainingData(NamedTuple):
 
 def prepare(
     known: Ratings, given: Cells | None, fraction: float, seed: int,
-    among: Alone | Group = ALONE, *, shuffle: bool = True,
+    among: Alone | Group = ALONE, *, shuffle: bool = True, fit: memory.Fit | None = None,
 ) -> TrainingData:  # fmt: skip
     """Prepare ratings for learning.
 
@@ -64,7 +65,11 @@ def prepare(
     shuffle : bool, default=True
         Whether users and items come in random order and only if they have ratings to learn from.
         Otherwise all come in the order of their ids.
+    fit : memory.Fit, optional
+        What is to be learnt: refused, or warned of, if there is not the memory for it.
     """
+    if fit is not None:
+        among.together(lambda: memory.check_ratings(known.observations, fit))
     rng = np.random.default_rng(seed)
     observations, held_out = _informative(known.observations, among), given
     if given is None and fraction > 0:

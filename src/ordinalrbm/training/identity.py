@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm import __version__
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.storage.model_file import plain_number
 
@@ -62,12 +63,10 @@ def identity_of(
     further: tuple[str, Iterable[np.ndarray]],
 ) -> Identity:  # fmt: skip
     """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
-    given = estimator.get_params(deep=False).items()
-    settings = {name: plain_number(value) for name, value in given if name not in _NOT_LEARNING}
     seen, (name, arrays) = observations, further
     return Identity(
         type(estimator).__name__,
-        {**settings, "seed": seed},
+        {**_settings(estimator), "seed": seed},
         {"rows": seen.n_rows, "columns": seen.n_columns, "answers": seen.n_entries},
         {
             "scales": digest([scale.to_json() for scale in scales]),
@@ -75,6 +74,28 @@ def identity_of(
             name: digest(*arrays),
         },
     )
+
+
+def identity_of_ratings(
+    estimator: Any, seed: int, known: Ratings, validation: Cells | None
+) -> Identity:
+    """Identity of a fit of these ratings."""
+    scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
+    further = ("validation ratings", () if validation is None else tuple(validation))
+    return identity_of(estimator, seed, known.observations, scales, further)
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    given = estimator.get_params(deep=False).items()
+    return {name: _plain(value) for name, value in given if name not in _NOT_LEARNING}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):  # the models of an ensemble
+        return [
+            [type(model).__name__, _settings(model), str(model.random_state)] for model in value
+        ]
+    return plain_number(value)
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
