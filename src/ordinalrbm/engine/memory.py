@@ -279,10 +279,11 @@ class Fit(NamedTuple):
     n_averaged: int = 1
 
 
-def check_ratings(ratings: Observations, fit: Fit) -> None:
-    """Warn or refuse when there is not the memory to learn from ratings; see :func:`check`."""
-    size = size_of(ratings, fit.n_user_factors, fit.n_item_factors)
-    check(of_ratings(fit.kind, size, fit.n_averaged), size, _OF_RATINGS)
+def check_ratings(ratings: Observations, *fits: Fit) -> None:
+    """Warn or refuse when there is not the memory for some fits to ratings; see :func:`check`."""
+    for fit in fits:
+        size = size_of(ratings, fit.n_user_factors, fit.n_item_factors)
+        check(of_ratings(fit.kind, size, fit.n_averaged), size, _OF_RATINGS)
 
 
 _OF_RATINGS = ("ratings", "users", "items")

@@ -149,8 +149,8 @@ class MatrixCumulativeRBM(RatingModel):
         }
         return cls(n_user_factors, n_item_factors, **(own | others))
 
-    def _fit_size(self) -> Fit:
-        return Fit(self._kind, self.n_user_factors, self.n_item_factors, self.n_averaged)
+    def _fit_sizes(self) -> list[Fit]:
+        return [Fit(self._kind, self.n_user_factors, self.n_item_factors, self.n_averaged)]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:

@@ -65,7 +65,7 @@ class MultinomialRBM(RatingModel):
     (2, 5)
     """
 
-    _kind, _model_type, _shuffles = "multinomial_rbm", MultinomialModel, False
+    _kind, _model_type = "multinomial_rbm", MultinomialModel
     n_factors: int
 
     def __init__(
@@ -90,11 +90,15 @@ class MultinomialRBM(RatingModel):
         self._set_parameters(locals())
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        assert isinstance(data.observations, Observations), "learnt by one process"
+        data = data.by_ids()
+        assert isinstance(data.observations, Observations), "of one process"
         names = set(MultinomialSettings.__dataclass_fields__) - {"seed"}
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         settings = MultinomialSettings(seed=seed, **given)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
+
+    def _in_order(self, model: MultinomialModel, data: TrainingData) -> MultinomialModel:
+        return model
 
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)

@@ -49,8 +49,8 @@ class _FactorModel(RatingModel):
             for side in (rows, columns)
         )
 
-    def _fit_size(self) -> Fit:
-        return Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)
+    def _fit_sizes(self) -> list[Fit]:
+        return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
 
     def _fold_in(self, ratings: Observations) -> list[GaussianModel]:
         backend = self._backend()

@@ -12,14 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue, as_list
-from ordinalrbm.data.exchange import at_first
+from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, extend
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import ratings_part
 from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
 from ordinalrbm.estimators.validation import (
     check_choice,
@@ -102,7 +101,6 @@ class RatingModel(BaseEstimator):
 
     _kind: ClassVar[str]  # of a model file
     _model_type: ClassVar[Any]
-    _shuffles: ClassVar[bool] = True  # whether users and items are learnt in random order
     _may_be_shared: ClassVar[bool] = False  # whether processes may learn from parts of the ratings
 
     scale: Any
@@ -126,8 +124,8 @@ class RatingModel(BaseEstimator):
     def _read_scales(self, catalogue: Catalogue) -> None:
         """Look at the scales before learning; raises DataError if they do not suit the model."""
 
-    def _fit_size(self) -> memory.Fit:
-        return memory.Fit(self._kind, self.n_factors)
+    def _fit_sizes(self) -> list[memory.Fit]:
+        return [memory.Fit(self._kind, self.n_factors)]
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.models_ = models
@@ -202,7 +200,7 @@ class RatingModel(BaseEstimator):
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
         group = process_group.current()
         with Checkpoints(checkpoint, every, resume, group or process_group.ALONE) as checkpoints:
-            known, given, among = ratings_part.read_given(
+            known, given, among = read_given(
                 ratings, validation, scale=self.scale, item_scales=self.item_scales,
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
@@ -215,17 +213,13 @@ class RatingModel(BaseEstimator):
                     among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given))
                 )
                 del whole  # until it is kept
+            with among.together():
+                memory.check_ratings(known.observations, *self._fit_sizes())
             with threads(self.n_jobs), working_on_named(self.device):
-                data = self._prepare(known, given, seed, among)
+                data = prepare(known, given, self.validation_fraction, seed, among)
                 fitted = self._learn(data, seed, checkpoints)
             self._keep(at_first(known, among), data, fitted)
         return self
-
-    def _prepare(self, known: Ratings, given: Cells | None, seed: int, among: Any) -> Any:
-        return prepare(
-            known, given, self.validation_fraction, seed, among,
-            shuffle=self._shuffles, fit=self._fit_size(),
-        )  # fmt: skip
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         models = [self._in_order(model, data) for model in fitted.models]
@@ -240,8 +234,6 @@ class RatingModel(BaseEstimator):
             tell_of_interruption(self.n_iter_, self.best_epoch_)
 
     def _in_order(self, model: Any, data: TrainingData) -> Any:
-        if not self._shuffles:
-            return model
         return restore_order(model, data.row_position, data.column_position, data.n_levels)
 
     def _set_ratings(self, known: Ratings) -> None:

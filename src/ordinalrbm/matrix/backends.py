@@ -32,7 +32,7 @@ from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import Model, log_probability
 from ordinalrbm.matrix.trees import mapped
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.identity import digest
+from ordinalrbm.runtime.digest import digest
 
 Tree = TypeVar("Tree")
 

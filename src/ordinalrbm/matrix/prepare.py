@@ -14,7 +14,6 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
-from ordinalrbm.engine import memory
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
@@ -42,10 +41,29 @@ class TrainingData(NamedTuple):
     column_position: np.ndarray
     n_levels: np.ndarray
 
+    def by_ids(self) -> TrainingData:
+        """The same with all users and items in the order of their ids."""
+        assert isinstance(self.observations, Observations), "of one process"
+        row, column, level = self.observations.cells()
+        users, items = _order(self.row_position), _order(self.column_position)
+        n_users, n_items = self.row_position.size, self.column_position.size
+        validation = self.validation
+        if validation is not None:
+            validation = validation._replace(
+                row=np.append(users, -1)[validation.row],
+                column=np.append(items, -1)[validation.column],
+            )
+        return TrainingData(
+            Observations.from_triples(
+                users[row], items[column], level, n_users, n_items, self.n_levels
+            ),
+            validation, np.arange(n_users), np.arange(n_items), self.n_levels,
+        )  # fmt: skip
+
 
 def prepare(
     known: Ratings, given: Cells | None, fraction: float, seed: int,
-    among: Alone | Group = ALONE, *, shuffle: bool = True, fit: memory.Fit | None = None,
+    among: Alone | Group = ALONE,
 ) -> TrainingData:  # fmt: skip
     """Prepare ratings for learning.
 
@@ -62,19 +80,12 @@ def prepare(
         How many to hold out; of the same seed always the same ones.
     seed : int
     among : Alone or Group
-    shuffle : bool, default=True
-        Whether users and items come in random order and only if they have ratings to learn from.
-        Otherwise all come in the order of their ids.
-    fit : memory.Fit, optional
-        What is to be learnt: refused, or warned of, if there is not the memory for it.
     """
-    if fit is not None:
-        among.together(lambda: memory.check_ratings(known.observations, fit))
     rng = np.random.default_rng(seed)
     observations, held_out = _informative(known.observations, among), given
     if given is None and fraction > 0:
         observations, held_out = hold_out(observations, fraction, rng, among)
-    data = _shuffled(observations, rng, among) if shuffle else _by_ids(observations, known)
+    data = _shuffled(observations, rng, among)
     return data if held_out is None else data._replace(validation=_moved(held_out, data))
 
 
@@ -116,9 +127,11 @@ def _shuffled(
     return TrainingData(shuffled, None, *positions, observations.n_levels)
 
 
-def _by_ids(observations: Observations, known: Ratings) -> TrainingData:
-    positions = np.arange(known.n_users), np.arange(known.n_items)
-    return TrainingData(observations, None, *positions, observations.n_levels)
+def _order(position: np.ndarray) -> np.ndarray:
+    """Which of those with a position is first, second and so on."""
+    order = np.empty(np.count_nonzero(position >= 0), dtype=np.int32)
+    order[position[position >= 0]] = np.flatnonzero(position >= 0)
+    return order
 
 
 def _positions(order: np.ndarray, n: int) -> np.ndarray:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ordinalrbm import __version__
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
+from ordinalrbm.runtime.digest import digest
 from ordinalrbm.storage.model_file import plain_number
 
 
@@ -100,15 +100,3 @@ def _plain(value: Any) -> Any:
 
 def _difference(name: str, there: Any, here: Any) -> str:
     return "random_state" if name == "seed" else f"{name} {there!r:.80} (now {here!r})"
-
-
-def digest(*parts: Any) -> str:
-    """A hash of arrays, and of what JSON can hold."""
-    found = blake2b(digest_size=32)
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            found.update(f"{part.dtype.str}{part.shape}".encode())
-            found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
-        else:
-            found.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
-    return found.hexdigest()
