@@ -14,7 +14,7 @@ import ordinalrbm as orbm
 from ordinalrbm import plots
 from ordinalrbm.cli import tour
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import hide_answers, marginals
 from ordinalrbm.vector.model import VectorModel
@@ -219,7 +219,7 @@ def test_marginals_are_frequencies_with_half_an_answer_added():
         np.array([2.5, 0.5, 1.5, 0.5, 0.5]) / 5.5,
         np.array([0.5, 0.5, 0.5, 0.5, 1.5]) / 3.5,
     ]
-    encoded = Encoded.of(shown, [1, 2, 3, 4, 5])
+    encoded = read_table(shown, [1, 2, 3, 4, 5])
     np.testing.assert_allclose(marginals(encoded.observations), expected)
 
 

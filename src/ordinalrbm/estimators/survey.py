@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from ordinalrbm.data import tables
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
@@ -257,27 +257,31 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_parameters(self)
         with Checkpoints(checkpoint, every, resume) as checkpoints:
-            answers = Encoded.of(X, self.scales)
+            answers = read_table(X, self.scales)
             fitted = self._learn(answers, sample_weight, checkpoints)
-        return self._keep(answers, fitted)
+        _check_feature_names(self, tables.as_table(answers).header, reset=True)
+        self.scales_ = answers.scales
+        return self._keep(fitted)
 
     def _learn(self, answers: Encoded, sample_weight: Any, checkpoints: Checkpoints) -> Fitted:
-        weight = check_weights(sample_weight, answers.observations.n_rows)
+        observations = answers.observations
+        weight = check_weights(sample_weight, observations.n_rows)
         seed = seed_from(self.random_state, known=checkpoints.seed)
         # Batches are neighbouring rows, and files are often sorted.
-        order = np.random.default_rng(seed).permutation(answers.observations.n_rows)
+        order = np.random.default_rng(seed).permutation(observations.n_rows)
         if weight is not None:
             order = order[weight[order] > 0]  # a row without weight is as one that is not there
             weight = weight[order]
-        shuffled = answers.observations.take_rows(order)
+        observations = observations.take_rows(order)
         memory.check_survey(
-            shuffled, self.n_factors, self.units_per_factor, is_latent=self.unanswered == "latent"
-        )
+            observations, self.n_factors, self.units_per_factor,
+            is_latent=self.unanswered == "latent",
+        )  # fmt: skip
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
-            checkpoints.belong_to(identity_of(self, seed, shuffled, answers.scales, weights))
+            checkpoints.belong_to(identity_of(self, seed, observations, answers.scales, weights))
         with threads(self.n_jobs):
-            return fit(shuffled, weight, self._settings(seed), checkpoints)
+            return fit(observations, weight, self._settings(seed), checkpoints)
 
     def _settings(self, seed: int) -> Settings:
         same = {
@@ -287,10 +291,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         }
         return Settings(**same, units=self.units_per_factor, seed=seed)
 
-    def _keep(self, answers: Encoded, fitted: Fitted) -> CumulativeRBM:
-        _check_feature_names(self, tables.as_table(answers).header, reset=True)
-        self.n_features_in_ = len(answers.scales)
-        self.scales_ = answers.scales
+    def _keep(self, fitted: Fitted) -> CumulativeRBM:
+        self.n_features_in_ = len(self.scales_)
         self.model_ = fitted.model
         self.best_epoch_ = fitted.best_epoch
         self.n_iter_ = len(fitted.history)
