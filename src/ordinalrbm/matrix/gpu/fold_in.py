@@ -173,7 +173,7 @@ class _Placing:
     ) -> torch.Tensor:
         """One damped step for the logarithms of the widths; the first threshold stays."""
         precision = float(self.usual.cutpoints_precision[0])
-        slope, curvature = probit.width_sums(on, mean, self.column_gaps, torch.exp(own.cutpoints))
+        slope, curvature = probit.gap_sums(on, mean, self.column_gaps, torch.exp(own.cutpoints))
         slope = slope - precision * (own.cutpoints - common)
         step = (slope / (curvature + precision)).clamp(-LARGEST_STEP, LARGEST_STEP)
         step[:, 0] = 0.0
