@@ -183,7 +183,7 @@ def random_model(n_levels, continuous):
         weights, bias, factors = (rng.normal(size=s).astype(np.float32) for s in shapes)
         doubts = [rng.random(s).astype(np.float32) for s in shapes] if continuous else []
         cutpoints = 0.3 * rng.normal(size=(n_columns, width))
-        cutpoints[:, 0] *= n_columns == n_levels.size  # rows have widths, and no first threshold
+        cutpoints[:, 0] *= n_columns == n_levels.size  # rows have gaps, and no first threshold
         return Half(weights, bias, cutpoints, np.zeros(n_factors, np.float32), factors, *doubts)
 
     halves = half(n_columns, n_rows, 2), half(n_rows, n_columns, 3)

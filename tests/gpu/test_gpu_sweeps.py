@@ -17,7 +17,7 @@ from ordinalrbm.engine.side import Batch, Statistics
 PHASES = ("clamped_phase", "free_phase")
 VARIANTS = {
     "all": {"offset": True, "row_weight": True, "stretch": True},
-    "own steps": {"row_gaps": True, "offset": True, "row_weight": True},
+    "own gaps": {"row_gaps": True, "offset": True, "row_weight": True},
     "five units": {"units": 5, "scale": 0.15},
     "unknown answers": {"unknown": True, "scale": 3.0},
 }
@@ -73,10 +73,10 @@ def test_what_the_answers_of_others_tell(device, phase):
     side, factors = small(offset=True)
     batch = Batch(2, 14, SEED, 1, 2)
     truth = factors.copy()
-    getattr(reference, phase)(side, truth, batch, all_reduce=lambda told: told.__imul__(2.0))
+    getattr(reference, phase)(side, truth, batch, all_reduce=lambda part: part.__imul__(2.0))
     there = sweep.factors_on(factors, device)
     on = sweep.side_on(side, device)
-    getattr(sweep, phase)(on, there, batch, all_reduce=lambda told: told.mul_(2.0))
+    getattr(sweep, phase)(on, there, batch, all_reduce=lambda part: part.mul_(2.0))
     np.testing.assert_array_equal(there.cpu().numpy()[:, : factors.shape[1]], truth)
 
 

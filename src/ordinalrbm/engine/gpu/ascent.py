@@ -1,4 +1,4 @@
-"""Steps up the gradient on a GPU: the function of :mod:`ordinalrbm.matrix.adagrad`."""
+"""Updates of the parameters on a GPU: the function of :mod:`ordinalrbm.matrix.adagrad`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ascend(
 
     ``half`` and ``sums`` have their weights in tables
     (:func:`ordinalrbm.engine.gpu.tables.padded`), and ``n_answers`` are float64. Columns of which
-    the batch has no answer are left alone by the kernel itself, so that nobody has to list them.
+    the batch has no answer are left alone by the kernel itself, so that they need not be listed.
     """
     n_columns, width = half.weights.shape
     tile, block = shape(width, _TOGETHER)
@@ -32,9 +32,9 @@ def ascend(
             half.weights, half.bias, half.cutpoints, sums.weights, sums.bias, sums.cutpoints,
             clamped.weights, free.weights, clamped.weights.stride(0), clamped.bias, free.bias,
             clamped.thresholds, clamped.thresholds.shape[1], clamped.answers, n_answers,
-            priors.common_cutpoints, priors.weights, priors.bias, priors.cutpoints, priors.common_bias,
-            float(rate), n_columns, half.factor_bias.numel(), width, half.cutpoints.shape[1],
-            tile=tile, block=block,
+            priors.common_cutpoints, priors.weights, priors.bias, priors.cutpoints,
+            priors.common_bias, float(rate), n_columns, half.factor_bias.numel(), width,
+            half.cutpoints.shape[1], tile=tile, block=block,
         )  # fmt: skip
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias.addcmul_(gradient, gradient)
@@ -43,17 +43,17 @@ def ascend(
 
 @triton.jit(do_not_specialize=["n_factors", "n_cutpoints", "statistics_width"])
 def _move_columns(
-    weights, bias, cutpoints, sums_weights, sums_bias, sums_cutpoints, clamped_weights, free_weights,
-    statistics_width, clamped_bias, free_bias, by_bounds, n_bounds, answers, n_answers, common,
-    of_weights, of_bias, of_cutpoints, common_bias, rate, n_columns, n_factors, width, n_cutpoints,
-    tile: tl.constexpr, block: tl.constexpr,
+    weights, bias, cutpoints, sums_weights, sums_bias, sums_cutpoints, clamped_weights,
+    free_weights, statistics_width, clamped_bias, free_bias, by_bounds, n_bounds, answers,
+    n_answers, common, of_weights, of_bias, of_cutpoints, common_bias, rate, n_columns, n_factors,
+    width, n_cutpoints, tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """Move some columns: the same steps as ``_move_column`` of the cores."""
+    """Move some columns: the same as ``_move_column`` on the CPU."""
     i = (tl.program_id(0) * tile + tl.arange(0, tile)).to(tl.int64)
-    told = tl.load(answers + i, mask=i < n_columns, other=0.0)
-    here = told > 0.0
+    count = tl.load(answers + i, mask=i < n_columns, other=0.0)
+    here = count > 0.0
     # The prior is spread over the answers, so that an epoch counts it once.
-    part = (told.to(tl.float64) / tl.load(n_answers + i, mask=here, other=1.0)).to(tl.float32)
+    part = (count.to(tl.float64) / tl.load(n_answers + i, mask=here, other=1.0)).to(tl.float32)
     towards_bias = tl.load(clamped_bias + i, mask=here, other=0.0)
     towards_bias -= tl.load(free_bias + i, mask=here, other=0.0)
 
@@ -79,10 +79,10 @@ def _move_columns(
     tl.store(bias + i, b, mask=here)
 
     for m in range(1, n_cutpoints):
-        at_step = i * n_cutpoints + m
-        s = tl.load(cutpoints + at_step, mask=here, other=0.0)
-        g_step = tl.exp(s) * tl.load(by_bounds + i * n_bounds + m, mask=here, other=0.0)
-        g_step -= of_cutpoints * part * (s - tl.load(common + at_step, mask=here, other=0.0))
-        squares_step = tl.load(sums_cutpoints + at_step, mask=here, other=1.0) + g_step * g_step
-        tl.store(sums_cutpoints + at_step, squares_step, mask=here)
-        tl.store(cutpoints + at_step, s + rate * g_step / tl.sqrt(squares_step), mask=here)
+        at_c = i * n_cutpoints + m
+        c = tl.load(cutpoints + at_c, mask=here, other=0.0)
+        g_c = tl.exp(c) * tl.load(by_bounds + i * n_bounds + m, mask=here, other=0.0)
+        g_c -= of_cutpoints * part * (c - tl.load(common + at_c, mask=here, other=0.0))
+        squares_c = tl.load(sums_cutpoints + at_c, mask=here, other=1.0) + g_c * g_c
+        tl.store(sums_cutpoints + at_c, squares_c, mask=here)
+        tl.store(cutpoints + at_c, c + rate * g_c / tl.sqrt(squares_c), mask=here)

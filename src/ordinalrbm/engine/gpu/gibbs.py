@@ -1,8 +1,8 @@
-"""The half-sweep of binary factors on a GPU: the functions of :mod:`ordinalrbm.engine.gibbs`.
+"""Gibbs chains of binary factors on a GPU: the functions of :mod:`ordinalrbm.engine.gibbs`.
 
 A phase has the two passes of the CPU engine. In the row pass every Gibbs step is four kernels:
-means of the answers' utilities, draws of these (one answer per thread), the sums that they tell the
-factors, draws of the factors. The column pass walks the column view in the same pieces.
+means of the answers' utilities, draws of these (one answer per thread), the factors' activations,
+draws of the factors. The column pass walks the column view in the same pieces.
 
 Sides and factors are tensors on the device; factors are bytes, changed in place. Random words are
 those of the other engines, so that chains are the same up to ties in rounding.
@@ -51,19 +51,19 @@ class DeviceSide(NamedTuple):
         return self.side.factor_bias.numel()
 
     def with_parameters(self, **parameters: Any) -> DeviceSide:
-        """The same answers with other parameters."""
+        """Return the same answers with other parameters."""
         if "weights" in parameters:
             parameters["weights"] = padded(parameters["weights"])
         return self._replace(side=self.side._replace(**parameters))
 
 
 def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Factors on a device, in a table of bytes."""
+    """Return factors on a device, in a table of bytes."""
     return padded(torch.from_numpy(np.ascontiguousarray(factors, dtype=np.uint8)).to(device))
 
 
 def side_on(side: Side, device: torch.device) -> DeviceSide:
-    """Put a side on a device."""
+    """Return a side on a device."""
     arrays = side._asdict()
     units = arrays.pop("units")
     there = {
@@ -114,20 +114,20 @@ def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
     expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AllReduce | None = None,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
-    """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
+    """The clamped and the free phase; contrastive free chains begin at the clamped ones."""
     part = _part(on, batch)
     columns = _columns_in(on, batch, part)
-    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, all_reduce)
+    statistics = _clamped_phase(on, clamped, batch, part, columns, expected, keep, all_reduce)
     if is_contrastive:
         rows = slice(batch.start, batch.stop)
         free[rows] = clamped[rows]
-    return told, _free_phase(on, free, batch, part, columns, all_reduce)
+    return statistics, _free_phase(on, free, batch, part, columns, all_reduce)
 
 
 def offsets(
     on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor
 ) -> torch.Tensor:
-    """What the rows' own parameters and the columns' factors make of each answer's mean."""
+    """Return what the rows' weights and the columns' factors add to each answer's mean."""
     part = _part(on, Batch(0, on.side.n_rows, 0, 0, 0))
     found = products(
         part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries
@@ -149,7 +149,7 @@ def free_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
 def mean_field(
     on: DeviceSide, probabilities: torch.Tensor, tolerance: float, max_iterations: int
 ) -> torch.Tensor:
-    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
+    """Move factors to the fixed point of mean-field, in place; return each row's last change."""
     side = on.side
     part = _part(on, Batch(0, side.n_rows, 0, 0, 0))
     change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
@@ -187,7 +187,7 @@ def _extrapolate(
 def log_levels(
     on: DeviceSide, factors: torch.Tensor, start: int, stop: int, stretches: torch.Tensor
 ) -> torch.Tensor:
-    """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
+    """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     part = _part(on, Batch(start, stop, 0, 0, 0))
     mean = _products(on, factors, part)
     partial = torch.zeros(
@@ -253,7 +253,7 @@ def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tenso
 
 
 def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Expected utilities in place of their means; returns densities at both ends of the levels."""
+    """Expected utilities in place of their means; returns densities at the levels' bounds."""
     bounds = torch.empty_like(mean), torch.empty_like(mean)
     _launch(_expect, part, *_answers_of(on), mean, *bounds)
     return bounds
@@ -263,10 +263,10 @@ def _activation(
     on: DeviceSide, utility: torch.Tensor, part: _Part, all_reduce: AllReduce | None = None
 ) -> torch.Tensor:
     side = on.side
-    told = sums(part.pieces, part.first, side.column, side.weights, utility)
+    activation = sums(part.pieces, part.first, side.column, side.weights, utility)
     if all_reduce is not None:
-        all_reduce(told)
-    return told[:, : on.n_factors] + side.factor_bias
+        all_reduce(activation)
+    return activation[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
@@ -287,9 +287,9 @@ def _gibbs(
         )  # fmt: skip
         activation = _activation(on, utility, part, all_reduce)
         if expected is not None and step == batch.gibbs_steps - 1:
-            told = (1.0 - keep) * side.units * torch.sigmoid(activation)
+            new = (1.0 - keep) * side.units * torch.sigmoid(activation)
             running = expected[rows, : on.n_factors]
-            torch.add(told, running, alpha=keep, out=running)
+            torch.add(new, running, alpha=keep, out=running)
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
@@ -369,7 +369,7 @@ def _bounds(
     answer, row, i, here, thresholds, n_bounds, stretch,
     row_gaps, n_row_gaps, has_stretch: tl.constexpr, has_gaps: tl.constexpr,
 ):  # fmt: skip
-    """Ends of the levels of some answers of a row; see the CPU engine."""
+    """Bounds of the levels of some answers of a row; see the CPU engine."""
     bounds = thresholds + i * n_bounds
     if has_gaps:
         high = tl.load(bounds + 1, mask=here, other=0.0) + tl.load(row_gaps + row * n_row_gaps)
@@ -379,8 +379,8 @@ def _bounds(
             counts = here & (m <= answer)
             after = tl.load(bounds + m + 1, mask=counts, other=0.0)
             low = tl.where(counts, high, low)
-            step = tl.load(row_gaps + row * n_row_gaps + m).to(tl.float64)
-            high = tl.where(counts, high + step * (after - before), high)
+            gap = tl.load(row_gaps + row * n_row_gaps + m).to(tl.float64)
+            high = tl.where(counts, high + gap * (after - before), high)
             before = after
     else:
         low = tl.load(bounds + answer, mask=here, other=0.0)
@@ -454,7 +454,7 @@ def _expect(
     n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
     has_gaps: tl.constexpr, utility, at_low, at_high,
 ):  # fmt: skip
-    """Expected utilities of a piece in place of their means, and the densities at the ends."""
+    """Expected utilities of a piece in place of their means, and the densities at the bounds."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
@@ -529,7 +529,7 @@ def _units_on(a, uniform, units):
     log_ways = a * 0.0
     for m in range(1, units + 1):
         log_ways += tl.where(m <= start, tl.log((units - m + 1.0) / m), 0.0)
-    # log1p(exp(a)) without loss at either end.
+    # log1p(exp(a)) without loss on either side.
     softened = tl.maximum(a, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(a)))
     at_above = tl.exp(log_ways + start * a - units * softened)
     at_below = at_above
@@ -581,7 +581,7 @@ def _sum_log_levels(
 
 @triton.jit(do_not_specialize=["start", "stop"])
 def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
-    """Where in each column's answers those of a batch of rows begin and end."""
+    """Where in each column's answers those of a batch of rows begin and stop."""
     i = tl.program_id(0) * _MANY + tl.arange(0, _MANY)
     here = i < n_columns
     first = tl.load(column_start + i, mask=here, other=0)
@@ -651,11 +651,11 @@ def _sum_numbers(
         high = weight * tl.load(at_high + at, mask=here, other=0.0).to(tl.float64)
         if has_gaps:
             for m in range(1, n_bounds - 1):
-                # A step moves every end above it.
+                # A gap moves every threshold above it.
                 moved = tl.where(m <= answer, high, 0.0) - tl.where(m < answer, low, 0.0)
-                step = tl.load(row_gaps + row * n_row_gaps + m, mask=here, other=0.0)
-                step = tl.where(moved != 0.0, step.to(tl.float64), 0.0)
-                tl.store(out + 2 + m, tl.sum(step * moved))
+                gap = tl.load(row_gaps + row * n_row_gaps + m, mask=here, other=0.0)
+                gap = tl.where(moved != 0.0, gap.to(tl.float64), 0.0)
+                tl.store(out + 2 + m, tl.sum(gap * moved))
         else:
             if has_stretch:
                 by = tl.load(stretch + row, mask=here, other=1.0).to(tl.float64)

@@ -1,4 +1,4 @@
-"""Ordered probit regressions of many rows at once: what Newton's method needs to know of answers.
+"""Ordered probit regressions of many rows at once: the sums that Newton's method needs.
 
 For rows with binary factors that are placed among known columns, see
 :mod:`ordinalrbm.matrix.gpu.fold_in`. Answers come as a Side, as half-sweeps have them.
@@ -16,7 +16,7 @@ from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, summed
 from ordinalrbm.engine.side import Batch
 
 _SIZE = tl.constexpr(SIZE)
-_FAR = tl.constexpr(1e6)  # ends of levels this far out are as good as infinite
+_FAR = tl.constexpr(1e6)  # bounds this far out are as good as infinite
 # Answers, and numbers of each in both directions, whose products a program sums.
 _ANSWERS, _MOST_NUMBERS = 32, 64
 
@@ -27,7 +27,7 @@ def whole(on: DeviceSide) -> Batch:
 
 
 def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
-    """What columns and the rows' factors make of the mean of every answer, in float64."""
+    """Return the mean of every answer without the row's own parameters, in float64."""
     bias = on.side.bias[on.side.column.long()].double()
     if not factors.shape[1]:
         return bias
@@ -37,7 +37,7 @@ def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
 def pulls(
     on: DeviceSide, mean: torch.Tensor, least: float
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """How far expected utilities are from their means, and how much each answer tells.
+    """Return how far expected utilities are from their means, and each answer's information.
 
     Information is one minus the variance of the utility, between ``least`` and one.
     """
@@ -50,7 +50,7 @@ def pulls(
 def gap_sums(
     on: DeviceSide, mean: torch.Tensor, column_gaps: torch.Tensor, row_gaps: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, M) slopes of the log widths, and how strongly each is told; the first is no width."""
+    """Return (rows, M) slopes by the log gaps, and their curvature; the first is no gap."""
     n_cutpoints, pieces = row_gaps.shape[1], on.rows
     partial = torch.zeros((pieces.n, 2 * n_cutpoints), dtype=torch.float64, device=mean.device)
     gibbs._launch(
@@ -64,7 +64,7 @@ def gap_sums(
 def squares(
     pieces: Pieces, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor
 ) -> torch.Tensor:
-    """(rows, width, width) products of the table's rows with themselves, times a number, summed."""
+    """Return (rows, M, M) outer products of the table's rows, times a number per answer, summed."""
     width = table.shape[1]
     partial = torch.empty((pieces.n, width**2), dtype=torch.float32, device=table.device)
     block = min(triton.next_power_of_2(width), _MOST_NUMBERS)
@@ -95,10 +95,10 @@ def _set_pulls(
     at = tl.load(mean + e, mask=here, other=0.0)
     low, high = tl.maximum(low - at, -_FAR), tl.minimum(high - at, _FAR)
     at_low, at_high, shift = normal.edge_densities(low, high)
-    told = shift * shift - (low * at_low - high * at_high)
-    told = tl.minimum(tl.maximum(told, least), 1.0)
+    known = shift * shift - (low * at_low - high * at_high)
+    known = tl.minimum(tl.maximum(known, least), 1.0)
     tl.store(pull + e, shift.to(tl.float32), mask=here)
-    tl.store(information + e, told.to(tl.float32), mask=here)
+    tl.store(information + e, known.to(tl.float32), mask=here)
 
 
 @triton.jit
@@ -121,10 +121,10 @@ def _sum_moves(
     at_low, at_high, _ = normal.edge_densities(low - at, high - at)
     out = partial + piece.to(tl.int64) * 2 * n_cutpoints
     for m in range(1, n_cutpoints):
-        # An end moves with every width below it.
-        wide = tl.load(column_gaps + i * n_cutpoints + m, mask=here, other=0.0)
-        wide = wide * tl.load(own_gaps + row * n_cutpoints + m)
-        share = wide * (at_high - tl.where(m < answer, at_low, 0.0))
+        # A bound moves with every gap below it.
+        gap = tl.load(column_gaps + i * n_cutpoints + m, mask=here, other=0.0)
+        gap = gap * tl.load(own_gaps + row * n_cutpoints + m)
+        share = gap * (at_high - tl.where(m < answer, at_low, 0.0))
         share = tl.where(here & (m <= answer), share, 0.0)
         tl.store(out + m, tl.sum(share))
         tl.store(out + n_cutpoints + m, tl.sum(share * share))
