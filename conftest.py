@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -12,15 +13,34 @@ import pytest
 HERE = Path(__file__).parent
 # Whatever else cannot be imported is an error, ours included.
 MAY_BE_MISSING = frozenset(
-    "arviz filelock hypothesis jinja2 matplotlib mpmath polars pyarrow pyreadstat rich safetensors "
-    "threadpoolctl torch tqdm triton typer".split()
+    [
+        "arviz",
+        "filelock",
+        "hypothesis",
+        "jinja2",
+        "matplotlib",
+        "mpmath",
+        "polars",
+        "pyarrow",
+        "pyreadstat",
+        "rich",
+        "safetensors",
+        "threadpoolctl",
+        "torch",
+        "tqdm",
+        "triton",
+        "typer",
+    ]
 )
 # Tests that show what they need only when they run, in processes of their own.
 NEEDED = {
-    "tests/cli": "pyreadstat",
-    "tests/distributed": "torch",
-    "tests/extreme/test_extreme_commands.py": "pyreadstat",
-    "tests/running/test_surroundings.py": "pyreadstat",
+    "tests/cli": ["pyreadstat", "safetensors", "filelock"],
+    "tests/distributed": ["torch", "safetensors", "filelock"],
+    "tests/extreme/test_extreme_commands.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/learn/test_checkpoints_killed.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/running/test_surroundings.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/running/test_workers.py": ["safetensors"],
+    "tests/storage": ["safetensors", "filelock"],
 }
 
 
@@ -30,8 +50,8 @@ def pytest_make_collect_report(collector):
     report = yield
     package = _missing(report.call.excinfo)
     for place, needed in NEEDED.items():
-        if collector.path.is_relative_to(HERE / place) and not find_spec(needed):
-            package = needed
+        if collector.path.is_relative_to(HERE / place):
+            package = next((each for each in needed if not find_spec(each)), package)
     if package is None:
         return report
     reason = (str(collector.path), 0, f"Skipped: needs {package}, which is not installed")
@@ -56,8 +76,9 @@ def pytest_runtest_call(item):
 def _skipping() -> Iterator[None]:
     try:
         yield
-    except ModuleNotFoundError as error:
-        if (package := _named(error)) is None:
+    except (ModuleNotFoundError, doctest.UnexpectedException) as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        if not isinstance(cause, ModuleNotFoundError) or (package := _named(cause)) is None:
             raise
         pytest.skip(f"needs {package}, which is not installed")
 
