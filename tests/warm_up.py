@@ -44,7 +44,7 @@ def raters() -> list:
 
 def rater(model: object, ratings: tuple[np.ndarray, ...], folder: Path) -> None:
     """Everything that a model of ratings can be asked, once more after it was stored."""
-    model.fit(ratings, checkpoint=folder / type(model).__name__, every=1)
+    model.fit(ratings, checkpoint=Path(tempfile.mkdtemp(dir=folder)), every=1)
     model.save(folder / "model.orbm")
     for each in (model, orbm.load(folder / "model.orbm")):
         each.predict_proba([0, -1, 1], [1, 2, -1])
