@@ -25,6 +25,7 @@ LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 FIT = """
 import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
+import ordinalrbm as orbm
 import small_matrices
 from ordinalrbm.storage import atomic
 settle, n_written, last = atomic._settle, 0, int(sys.argv[4])
@@ -37,7 +38,8 @@ def slowly(file):  # so that some are killed while they write
     settle(file)
 atomic._settle = slowly
 ratings = small_matrices.simulated(60, 30)
-model = small_matrices.small(factors="mixed", n_epochs=10)
+parts = [orbm.OrdinalMF(4, n_epochs=8), orbm.MatrixCumulativeRBM(4, 4, n_epochs=8)]
+model = orbm.RatingEnsemble(parts, random_state=0)
 folder = None if sys.argv[3] == "none" else sys.argv[3]
 print("begins", flush=True)
 model.fit(ratings, checkpoint=folder, every=1)
@@ -120,10 +122,10 @@ def test_the_program_goes_on(ratings_file, tmp_path):
     for place in (folder, next(folder.glob("*.checkpoint"))):
         shown = CliRunner().invoke(app, ["info", str(place), "--json"])
         told = json.loads(shown.stdout)
-        assert told["checkpoint_of"] == "MatrixCumulativeRBM"
+        assert told["checkpoint_of"] == "OrdinalMF"
         assert (told["rows"], told["columns"]) == (60, 30)
         assert told["parameters"]["n_epochs"] == 3
-    assert "continuous 3 (has ended)" in CliRunner().invoke(app, ["info", str(folder)]).stdout
+    assert " 3 (has ended)" in CliRunner().invoke(app, ["info", str(folder)]).stdout
     other = program(*fit, "--resume", "--seed", 5)
     assert other.returncode == 2
     assert "differs in random_state" in other.stderr.splitlines()[-1]
