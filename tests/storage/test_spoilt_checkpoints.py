@@ -14,7 +14,7 @@ from spoilt_checkpoints import MODELS, attempt, going_on, kept, truth
 from stored_models import parts, rewritten
 
 LONG = os.environ.get("ORDINALRBM_LONG") == "1"
-N_EACH = 2000 if LONG else 24
+N_EACH = 2000 if LONG else 60
 MOST_SECONDS, MOST_MEMORY = 2.0, 200.0
 
 every_kind = pytest.mark.parametrize("kind", MODELS)
