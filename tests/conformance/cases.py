@@ -52,17 +52,17 @@ CASES = {
 }
 
 
-def parties(observations, n_factors):
-    """Rows and columns with nothing symmetric, and widths that move."""
+def state(observations, n_factors):
+    """Rows and columns with nothing symmetric, and gaps that move."""
     rng = np.random.default_rng(2)
     width = int(observations.n_levels.max()) - 1
     most = np.full(observations.n_rows, width + 1)
-    rows = _party(rng, n_factors, width, most, first=0.0)
-    columns = _party(rng, n_factors, width, observations.n_levels, first=-0.9)
+    rows = _posterior(rng, n_factors, width, most, first=0.0)
+    columns = _posterior(rng, n_factors, width, observations.n_levels, first=-0.9)
     return GaussianState(rows, columns, _prior(rng, rows), _prior(rng, columns))
 
 
-def _party(rng, n_factors, width, n_levels, *, first):
+def _posterior(rng, n_factors, width, n_levels, *, first):
     n = n_levels.size
     cutpoints = rng.normal(-0.4, 0.3, (n, width))
     cutpoints[:, 0] = first
@@ -89,7 +89,7 @@ def _prior(rng, posterior):
 
 
 def side(observations, n_factors):
-    """A side of a matrix model, with offsets and widths of the rows' own, and where chains are."""
+    """A side of a matrix model, with offsets and gaps of the rows' own, and where chains are."""
     rng = np.random.default_rng(5)
     n_rows, n_columns = observations.n_rows, observations.n_columns
     thresholds = random_thresholds(rng, observations.n_levels)

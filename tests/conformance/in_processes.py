@@ -17,7 +17,7 @@ _SOURCE = Path(ordinalrbm.__file__).resolve().parents[1]
 
 
 def found_by_ranks(name: str, size: int, folder: Path) -> list[dict]:
-    """What each of so many processes has found with the machine of this name."""
+    """What each of so many processes has found with the backend of this name."""
     path = os.pathsep.join([str(_SOURCE), str(_HERE.parent)])
     alone = {"PYTHONPATH": path, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     processes = [
@@ -35,10 +35,10 @@ def found_by_ranks(name: str, size: int, folder: Path) -> list[dict]:
 
 def _work(name: str, rank: int, size: int, folder: Path) -> None:
     import torch.distributed as dist
-    from work import by_machine
+    from work import by_backend
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
-    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(by_machine(name)))
+    (folder / f"{rank}.pickle").write_bytes(pickle.dumps(by_backend(name)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The half-sweep of continuous factors in plain NumPy, in float64, a row after the other.
+"""The half-sweep of Gaussian factors in plain NumPy, in float64, a row after the other.
 
 It has the functions of :mod:`ordinalrbm.engine.half_sweep`, and is the judge of all that have them.
 """
@@ -12,7 +12,7 @@ from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 
 
 class Row:
-    """The answers of a row: what it sees of their columns, and the ends of their levels."""
+    """The answers of a row: what it sees of their columns, and the bounds of their levels."""
 
     def __init__(self, answers, this, other, d):
         columns, level = answers.row(d)
@@ -37,7 +37,7 @@ class Row:
 
 
 def half_sweep(answers, this, other, prior, spread=True):
-    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
     cutpoints_variance = np.zeros_like(this.cutpoints)
     for d in range(len(this.mean)):
         row = Row(answers, this, other, d)
@@ -74,7 +74,7 @@ def regress(row, x, free, precision):
 
 
 def move_gaps(row, this, prior, d):
-    """Newton's step on the log widths; returns their variances."""
+    """Newton's step on the log gaps; returns their variances."""
     scale = 1.0 / np.sqrt(1.0 + row.variance(this.mean[d], this.variance[d]))
     at = row.mean(this.mean[d])
     low, high = (row.low - at) * scale, (row.high - at) * scale

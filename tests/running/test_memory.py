@@ -104,7 +104,7 @@ except orbm.DataError as error:
 
 
 @pytest.mark.parametrize("name", ["rows", "columns", "answers", "row_factors", "column_factors"])
-@pytest.mark.parametrize("kind", ["survey", "mixed", *memory.COSTS])
+@pytest.mark.parametrize("kind", ["survey", *memory.COSTS])
 def test_more_of_anything_needs_more(kind, name):
     size = memory.Size(10_000, 300, 10**6, 5, 20, 20)
     more = size._replace(**{name: 5 * getattr(size, name)})
