@@ -19,6 +19,7 @@ from ordinalrbm.estimators.catalogue import plain_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters
 from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import TrainingData, prepare
 from ordinalrbm.runtime.threads import seed_from
@@ -26,6 +27,7 @@ from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.divergence import NothingLearntError
+from ordinalrbm.training.identity import Identity
 
 # Shares are drawn towards equal ones as if by so many ratings that speak for each model.
 _PRIOR_RATINGS = 50.0
@@ -99,10 +101,11 @@ class RatingEnsemble(RatingModel):
 
     def _given_models(self) -> list[RatingModel]:
         given = self.models if isinstance(self.models, list | tuple) else [self.models]
-        if not given or not all(isinstance(model, RatingModel) for model in given):
+        if not given or not all(map(_may_be_member, given)):
             raise DataError(
                 "The 'models' parameter must be a list of models of ratings, for example "
-                f"[MatrixCumulativeRBM(), OrdinalMF()]. Got {self.models!r:.80} instead."
+                "[MatrixCumulativeRBM(), OrdinalMF()], none of which is an ensemble itself. "
+                f"Got {self.models!r:.80} instead."
             )
         return list(given)
 
@@ -111,7 +114,15 @@ class RatingEnsemble(RatingModel):
         own = member.get_params(deep=False)
         passed = {"verbose": self.verbose, "n_jobs": self.n_jobs, "device": self.device}
         passed |= {"scale": self.scale, "item_scales": self.item_scales}
-        return member.set_params(**{name: passed[name] for name in passed if name in own})
+        member.set_params(**{name: passed[name] for name in passed if name in own})
+        check_parameters(member)
+        return member
+
+    def _identity(self, known: Ratings, given: Cells | None, seed: int) -> Identity:
+        """With models as text, which is what JSON can hold of them."""
+        described = copy.copy(self)
+        described.models = [_described(member) for member in self._members]
+        return RatingModel._identity(described, known, given, seed)
 
     def _check_memory(self, ratings: Observations) -> None:
         for member in self._members:
@@ -154,7 +165,11 @@ class RatingEnsemble(RatingModel):
                 break
         self.shares_ = _shares(found)
         self._found = found
-        lines = [line for _, _, fitted in found for line in fitted.history]
+        lines = [
+            Record(line.epoch, line.validation, line.seconds)
+            for _, _, fitted in found
+            for line in fitted.history
+        ]
         return Fitted([], found[0][2].best_epoch, lines, interrupted)
 
     def _keep(self, known: Ratings, data: Any, fitted: Fitted) -> None:
@@ -222,7 +237,7 @@ class RatingEnsemble(RatingModel):
         for number, described in enumerate(members):
             own = stored.member(described, f"{number}.")
             kind = estimator_class(own.entry("kind", str))
-            if not issubclass(kind, RatingModel) or kind is RatingEnsemble:
+            if not issubclass(kind, RatingModel) or issubclass(kind, RatingEnsemble):
                 raise DataError(f"its header has {kind.__name__} as a part of an ensemble")
             estimator = own.estimator(kind, check_parameters)
             estimator.about_, estimator.best_epoch_ = {}, own.whole("best_epoch", 0)
@@ -238,6 +253,26 @@ class RatingEnsemble(RatingModel):
         super()._set_ratings(known)
         for estimator in self.estimators_:
             estimator._set_ratings(known)
+
+
+def _may_be_member(model: Any) -> bool:
+    return isinstance(model, RatingModel) and not isinstance(model, RatingEnsemble)
+
+
+# Parameters of members that are those of the ensemble, or change nothing about what is learnt.
+_OF_ENSEMBLE = ("scale", "item_scales", "n_jobs", "verbose", "device")
+
+
+def _described(member: RatingModel) -> str:
+    settings = {
+        name: value
+        for name, value in member.get_params(deep=False).items()
+        if name not in _OF_ENSEMBLE
+    }
+    if member.random_state is not None:  # whose state learning will move
+        settings["random_state"] = seed_from(copy.deepcopy(member.random_state))
+    given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+    return f"{type(member).__name__}({given})"
 
 
 class _Part(NamedTuple):
