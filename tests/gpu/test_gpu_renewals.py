@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from test_regress import setting
+from test_half_sweep import setting
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations

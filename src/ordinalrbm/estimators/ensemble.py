@@ -19,6 +19,7 @@ from ordinalrbm.estimators.catalogue import plain_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters
 from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import TrainingData
 from ordinalrbm.runtime.threads import seed_from
@@ -99,10 +100,11 @@ class RatingEnsemble(RatingModel):
 
     def _given_models(self) -> list[RatingModel]:
         given = self.models if isinstance(self.models, list | tuple) else [self.models]
-        if not given or not all(isinstance(model, RatingModel) for model in given):
+        if not given or not all(map(_may_be_member, given)):
             raise DataError(
                 "The 'models' parameter must be a list of models of ratings, for example "
-                f"[MatrixCumulativeRBM(), OrdinalMF()]. Got {self.models!r:.80} instead."
+                "[MatrixCumulativeRBM(), OrdinalMF()], none of which is an ensemble itself. "
+                f"Got {self.models!r:.80} instead."
             )
         return list(given)
 
@@ -111,7 +113,9 @@ class RatingEnsemble(RatingModel):
         own = member.get_params(deep=False)
         passed = {"verbose": self.verbose, "n_jobs": self.n_jobs, "device": self.device}
         passed |= {"scale": self.scale, "item_scales": self.item_scales}
-        return member.set_params(**{name: passed[name] for name in passed if name in own})
+        member.set_params(**{name: passed[name] for name in passed if name in own})
+        check_parameters(member)
+        return member
 
     def _fit_sizes(self) -> list[memory.Fit]:
         return [size for member in self._members for size in member._fit_sizes()]
@@ -144,7 +148,11 @@ class RatingEnsemble(RatingModel):
             if interrupted:
                 break
         self._found = found
-        lines = [line for _, fitted in found for line in fitted.history]
+        lines = [
+            Record(line.epoch, line.validation, line.seconds)
+            for _, fitted in found
+            for line in fitted.history
+        ]
         return Fitted([], found[0][1].best_epoch, lines, interrupted)
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
@@ -213,7 +221,7 @@ class RatingEnsemble(RatingModel):
         for number, described in enumerate(members):
             own = stored.member(described, f"{number}.")
             kind = estimator_class(own.entry("kind", str))
-            if not issubclass(kind, RatingModel) or kind is RatingEnsemble:
+            if not issubclass(kind, RatingModel) or issubclass(kind, RatingEnsemble):
                 raise DataError(f"its header has {kind.__name__} as a part of an ensemble")
             estimator = own.estimator(kind, check_parameters)
             estimator.about_, estimator.best_epoch_ = {}, own.whole("best_epoch", 0)
@@ -229,6 +237,10 @@ class RatingEnsemble(RatingModel):
         super()._set_ratings(known)
         for estimator in self.estimators_:
             estimator._set_ratings(known)
+
+
+def _may_be_member(model: Any) -> bool:
+    return isinstance(model, RatingModel) and not isinstance(model, RatingEnsemble)
 
 
 class _Part(NamedTuple):

@@ -164,9 +164,9 @@ def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
     Not by those of unknown items that have no scale, or one with more levels than are learnt, nor
     by those on a scale of one level; a warning counts them.
     """
-    n_levels, n_items = data.n_levels, data.column_position.size
-    longest = n_levels[data.column_position >= 0].max(initial=1)
-    says_nothing = np.append(n_levels < 2, False)[held_out.column]
+    learnt = data.observations.column_counts > 0
+    longest = data.observations.n_levels[learnt].max(initial=1)
+    says_nothing = np.append(data.n_levels < 2, False)[held_out.column]
     useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
     n = int(np.count_nonzero(~useful))
     if n:
@@ -178,11 +178,10 @@ def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
         )
     if not useful.any():
         return None
-    unknown_item = n_items if data.observations.n_columns > n_items else -1
     # An unknown user or item, at -1, finds the last.
     return Cells(
         np.append(data.row_position, -1)[held_out.row[useful]],
-        np.append(data.column_position, unknown_item)[held_out.column[useful]],
+        np.append(data.column_position, -1)[held_out.column[useful]],
         held_out.level[useful],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,10 @@ def _plain(value: Any) -> Any:
             [type(model).__name__, _settings(model), str(model.random_state)] for model in value
         ]
     return plain_number(value)
+
+
+def _seed(model: Any) -> int | None:
+    return int(model.random_state) if isinstance(model.random_state, Integral) else None
 
 
 def _difference(name: str, there: Any, here: Any) -> str:
