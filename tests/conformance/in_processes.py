@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ordinalrbm
 
-# Nothing should take longer, on however busy a machine.
+# Nothing should take longer, on however busy a computer.
 PATIENCE = 900
 _HERE = Path(__file__).resolve()
 _SOURCE = Path(ordinalrbm.__file__).resolve().parents[1]

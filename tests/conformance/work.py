@@ -1,65 +1,71 @@
-"""What every engine does in the suite, and the machines that do it."""
+"""What every engine does in the suite, and the backends that do it."""
 
 from __future__ import annotations
 
 import cases
 import numpy as np
-import plain_regress
+import plain_half_sweep
 from random_sides import in_double
 
-import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import gibbs, reference, thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix import binary_backends, binary_learner, gaussian
+from ordinalrbm.matrix import binary_learner, gaussian
 from ordinalrbm.matrix import model as matrix
-from ordinalrbm.matrix.gaussian import Data, GaussianState, View
-from ordinalrbm.matrix.gaussian_backends import Cpu, backend_for
+from ordinalrbm.matrix.backends import Cpu, backend_for
+from ordinalrbm.matrix.binary_learner import BinarySettings
+from ordinalrbm.matrix.gaussian import Data, Precisions, View
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import probabilities
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 ITERATIONS = 60
-# Numbers of factors of rows and of columns, and what is learnt with them.
-FITTED = {(3, 1): cases.ragged, (1, 0): cases.ragged, (4, 6): cases.many}
+# Ratings, numbers of Gaussian factors, and whether they are points.
+FITTED = (
+    (cases.ragged, 4, False), (cases.ragged, 1, False), (cases.many, 10, False),
+    (cases.ragged, 3, True),
+)  # fmt: skip
+# Numbers of binary factors of rows and of columns.
+BINARY = ((3, 1), (1, 0), (4, 6))
 
 
 class Plain(Cpu):
-    """The plain engine, with parties in float64."""
+    """The plain engine, with rows and columns in float64."""
 
-    def data(self, observations):
+    def data(self, observations, n_factors):
         return Data(
-            View(observations, plain_regress), View(observations.transpose(), plain_regress),
+            View(observations, plain_half_sweep), View(observations.transpose(), plain_half_sweep),
             np.unique(observations.n_levels),
         )  # fmt: skip
 
-    def to_device(self, parties):
+    def to_device(self, tree):
         def precise(part):
             return part.astype(np.float64) if part.dtype.kind == "f" else part
 
-        rows, columns = (FactorPosterior(*map(precise, posterior)) for posterior in parties[:2])
-        return GaussianState(rows, columns, *parties[2:])
+        rows, columns = (FactorPosterior(*map(precise, side)) for side in tree[:2])
+        return tree._replace(rows=rows, columns=columns)
 
 
 def backend(name):
-    """A machine by its name; ranks are those of the group that this process is in."""
+    """A backend by its name; ranks are those of the group that this process is in."""
     if name == "plain":
         return Plain()
     return backend_for("cuda" if name.startswith("gpu") else "cpu")
 
 
 def half_sweeps(backend):
-    """Rows given columns, columns given rows: {case: parties and variances of their steps}."""
+    """Rows given columns, columns given rows: {case: both}."""
     found = {}
     for case, (ratings, n_factors) in cases.CASES.items():
         observations = ratings()
-        data = backend.data(observations)
-        parties = backend.to_device(cases.parties(observations, n_factors).copy())
-        rows, columns, row_prior, column_prior = parties
+        data = backend.data(observations, n_factors)
+        state = backend.to_device(backend.clone(cases.state(observations, n_factors)))
+        rows, columns, row_prior, column_prior = state[:4]
         data.rows.engine.half_sweep(data.rows.answers, rows, columns, row_prior)
         if ratings is not cases.one_long_row:  # whose columns have an answer or two
             data.columns.engine.half_sweep(data.columns.answers, columns, rows, column_prior)
-        found[case] = backend.to_host(parties)[:2]
+        found[case] = backend.to_host(state)[:2]
     return found
 
 
@@ -67,53 +73,29 @@ def three_epochs(backend):
     """Distributions of all cells after three epochs, and the likelihood of some: {case: both}."""
     found = {}
     watched = Cells(np.array([0, 5, 1, -1, 2]), np.array([0, 2, 3, 4, -1]), np.arange(5) % 3)
-    for n_factors, ratings in FITTED.items():
+    for ratings, n_factors, is_point in FITTED:
         observations = ratings()
         n_rows, n_columns = observations.n_rows, observations.n_columns
         row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
-        data = backend.data(observations)
-        start = with_all_factors(observations, *n_factors)
-        parties = backend.to_device(start)
+        data = backend.data(observations, n_factors)
+        state = backend.to_device(gaussian.start(observations, n_factors, 0, Precisions()))
         for number in (1, 2, 3):
-            parties = gaussian.epoch(data, parties, number)
-        likelihood = backend.likelihood(parties, n_factors, watched)
-        model = gaussian.to_matrix(single(backend.to_host(parties)), *n_factors)
+            state = gaussian.epoch(data, state, number, is_point)
+        likelihood = backend.log_probability(GaussianModel.of_state(state), watched)
+        model = GaussianModel.of_state(single(backend.to_host(state)))
         cells = probabilities([model], Cells(row, column, row))
-        found[f"K = {n_factors[0]}, S = {n_factors[1]}"] = cells, likelihood
+        found[f"{ratings.__name__}, {n_factors} factors"] = cells, likelihood
     return found
 
 
-def with_all_factors(observations, n_row_factors, n_column_factors):
-    """Where learning starts, with more factors than so few ratings would be given."""
-    start = gaussian.start(
-        observations, n_row_factors + n_column_factors, n_column_factors > 0, seed=0
-    )
-    told = start.rows.mean.shape[1] - 1
-    more = n_row_factors + n_column_factors - told
-    drawn = np.random.default_rng(3).normal(0, 0.2, (observations.n_columns, more))
-
-    def wider(posterior, columns):
-        columns = np.hstack([posterior.mean, columns]).astype(np.float32)
-        return posterior._replace(mean=columns, variance=np.zeros_like(columns))
-
-    def priors(prior):
-        return prior._replace(precision=np.pad(prior.precision, (0, more), mode="edge"))
-
-    rows, columns, row_prior, column_prior = start
-    return GaussianState(
-        wider(rows, np.zeros((observations.n_rows, more))), wider(columns, drawn),
-        priors(row_prior), priors(column_prior),
-    )  # fmt: skip
-
-
-def single(parties):
+def single(state):
     """Means and variances in float32, as models have them."""
 
     def narrow(posterior):
         mean, variance = (part.astype(np.float32) for part in posterior[:2])
         return posterior._replace(mean=mean, variance=variance)
 
-    return parties._replace(rows=narrow(parties.rows), columns=narrow(parties.columns))
+    return state._replace(rows=narrow(state.rows), columns=narrow(state.columns))
 
 
 # ---- binary factors ---------------------------------------------------------------------------
@@ -190,11 +172,11 @@ def posteriors(engine):
     }
 
 
-class PlainChains(binary_backends.Cpu):
-    """The learner's machine for binary factors, with the plain engine in float64."""
+class PlainChains(Cpu):
+    """The learner's backend for binary factors, with the plain engine in float64."""
 
-    def phases(self, process, side, learnt, batch, how, all_reduce=None):
-        half, chains = learnt.half(process), learnt.chains[process.number]
+    def phases(self, process, side, state, batch, how, all_reduce=None):
+        half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         side = in_double(side._replace(thresholds=table))
         clamped = reference.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
@@ -215,36 +197,37 @@ def three_binary_epochs(name):
     """All that has moved in three epochs of chains and steps: {case: (chains, halves)}."""
     found = {}
     observations = cases.ragged()
-    for n_rows, n_columns in FITTED:
-        estimator = orbm.MatrixCumulativeRBM(
-            n_rows, n_columns, factors="binary", batch_size=9,
-            device="cuda" if name == "gpu" else "cpu",
+    for n_rows, n_columns in BINARY:
+        settings = BinarySettings(
+            n_rows, n_columns, n_epochs=15, batch_size=9, learning_rate=0.15, gibbs_steps=1,
+            free_phase="contrastive", memory=0.5, weight_decay=None, patience=5, n_averaged=1,
+            calibrate=True, seed=0, device="cuda" if name == "gpu" else "cpu", verbose=False,
         )  # fmt: skip
         model = matrix.start(observations, n_rows, n_columns, seed=0)
-        learner = binary_learner._Learner(model, observations, None, estimator._settings(0))
+        learner = binary_learner._Learner(model, observations, None, settings)
         if name == "plain":
             learner.backend = PlainChains()
         for _ in range(3):
             learner.epoch()
-        learnt = learner.backend.to_host(learner.learnt)
+        state = learner.backend.to_host(learner.binary)
         found[f"K = {n_rows}, S = {n_columns}"] = (
-            [chains.clamped for chains in learnt.chains], list(learnt.model[:2])
+            [chains.clamped for chains in state.chains], list(state.model[:2])
         )  # fmt: skip
     return found
 
 
 # ---- everything -------------------------------------------------------------------------------
 
-WITH_MACHINE = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
+WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
 WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
 ENGINES = {
     "plain": lambda: InDouble(reference), "cores": lambda: OnArrays(gibbs), "gpu": OnDevice
 }  # fmt: skip
 
 
-def by_machine(name):
-    """What learners do, by the machine of this name, or by it and those of other ranks."""
-    found = {work: do(backend(name)) for work, do in WITH_MACHINE.items()}
+def by_backend(name):
+    """What learners do, by the backend of this name, or by it and those of other ranks."""
+    found = {work: do(backend(name)) for work, do in WITH_BACKEND.items()}
     return found | {"three binary epochs": three_binary_epochs(name)}
 
 

@@ -15,15 +15,17 @@ import pandas as pd
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix import binary_learner as alternate
-from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix import binary_learner, gaussian
 from ordinalrbm.matrix import model as matrix
-from ordinalrbm.matrix.binary_backends import Sampling
-from ordinalrbm.matrix.gaussian_backends import backend_for
+from ordinalrbm.matrix.backends import backend_for
+from ordinalrbm.matrix.binary_learner import BinarySettings
+from ordinalrbm.matrix.binary_state import Sampling
+from ordinalrbm.matrix.gaussian import Precisions
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import CheckpointWriter
 
-# Nothing of these tests should take longer, on however busy a machine.
+# Nothing of these tests should take longer, on however busy a computer.
 PATIENCE = 600
 DEVICE = os.environ.get("DEVICE", "cpu")
 _HERE = Path(__file__).resolve()
@@ -69,7 +71,7 @@ def ragged_observations(n_rows: int = 13) -> Observations:
 
 
 def held_out(n_rows: int) -> Cells:
-    """Of the first and the last row, and of strangers."""
+    """Of the first and the last row, and of unknown rows and columns."""
     row = np.array([0, n_rows - 1, 1, -1, 2, -1])
     return Cells(row, np.array([0, 2, 3, 4, -1, -1]), np.array([4, 1, 2, 2, 3, 0]))
 
@@ -87,64 +89,77 @@ def ratings() -> pd.DataFrame:
 # ---- work ---------------------------------------------------------------------------------------
 
 
-def three_epochs(n_rows: int, watched: Cells) -> dict[str, Any]:
-    """Parties after three epochs, whole, and the likelihood of held-out ratings."""
-    observations = ragged_observations(n_rows)
+def three_epochs(n_rows: int) -> dict[str, Any]:
+    """The state after three epochs, whole, and the likelihood of held-out ratings."""
+    observations, watched = ragged_observations(n_rows), held_out(n_rows)
     backend = backend_for(DEVICE)
-    data = backend.data(observations)
-    parties = backend.to_device(gaussian.start(observations, 4, True, seed=0))
+    data = backend.data(observations, 4)
+    state = backend.to_device(gaussian.start(observations, 4, 0, Precisions()))
     for number in (1, 2, 3):
-        parties = gaussian.epoch(data, parties, number)
+        state = gaussian.epoch(data, state, number)
+    model = GaussianModel.of_state(state)
     likelihoods = [
-        backend.likelihood(parties, (2, 2), Cells(*(part[:n] for part in watched)))
+        backend.log_probability(model, Cells(*(part[:n] for part in watched)))
         for n in (1, 3, watched.row.size)
     ]
-    return {"parties": backend.to_host(parties), "likelihoods": likelihoods}
+    return {"state": backend.to_host(state), "likelihoods": np.concatenate(likelihoods)}
 
 
-def ragged(folder: Path) -> dict[str, Any]:
-    return three_epochs(13, held_out(13))
+def gaussian_epochs() -> dict[str, Any]:
+    """With four processes, one has none of three rows."""
+    return {"ragged": three_epochs(13), "three rows": three_epochs(3)}
 
 
-def three_rows(folder: Path) -> dict[str, Any]:
-    """With four processes, one has no rows."""
-    return three_epochs(3, held_out(3))
-
-
-def whole_fit(folder: Path) -> dict[str, Any]:
-    """With the seed left to chance, in which the processes must agree."""
-    model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=4).fit(ratings())
+def about(model: Any) -> dict[str, Any]:
     return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
+
+
+def whole_fit() -> dict[str, Any]:
+    """With the seed left to chance, in which the processes must agree."""
+    return about(orbm.OrdinalMF(4, n_epochs=4).fit(ratings()))
 
 
 def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
-    """Three epochs, with a checkpoint after each in a folder that all runs share."""
-    model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0)
-    model.fit(ratings(), checkpoint=folder.parent / "kept", every=1)
-    return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
+    """Three epochs, with a checkpoint after each."""
+    model = orbm.OrdinalMF(4, n_epochs=3, random_state=0)
+    return about(model.fit(ratings(), checkpoint=folder, every=1))
 
 
-def killed_after(epochs: int) -> Any:
-    """For ``CheckpointWriter.after``: the state is written as usual, and then learning ends."""
-    after = CheckpointWriter.after
+def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
+    """Four epochs, with a checkpoint after each."""
+    model = orbm.MatrixCumulativeRBM(
+        2, 2, n_epochs=4, batch_size=16, free_phase="persistent", random_state=0
+    )
+    return about(model.fit(ratings(), checkpoint=folder, every=1))
+
+
+def killed_after(epochs: int, fit: Any, folder: Path) -> None:
+    """A fit whose last checkpoint is written as usual, and then learning ends."""
+    plain = CheckpointWriter.after
 
     def killed(writer: Any, learner: Any, state: Any = None) -> None:
-        after(writer, learner, state)
+        plain(writer, learner, state)
         if len(learner.history) == epochs:
             raise RuntimeError("killed")
 
-    return killed
-
-
-def stopped_after_two_epochs(folder: Path) -> dict[str, Any]:
-    """The same, but for the end."""
-    plain, CheckpointWriter.after = CheckpointWriter.after, killed_after(2)
+    CheckpointWriter.after = killed
     try:
-        return fit_with_checkpoints(folder)
+        fit(folder)
     except RuntimeError:
-        return {}
+        pass
     finally:
         CheckpointWriter.after = plain
+    if process_group.current() is not None:
+        process_group.current().total(0.0)  # nobody looks for a checkpoint before it is written
+
+
+def different_ratings() -> str:
+    rank = process_group.current().rank
+    try:
+        orbm.OrdinalMF(4, random_state=0).fit(ratings().iloc[rank:])
+    except orbm.DataError as error:
+        return str(error)
+    return ""
 
 
 # ---- binary factors
@@ -160,18 +175,18 @@ def long_and_short() -> Observations:
     return Observations.from_dense(dense, 5)
 
 
-def binary_learner(
+def learner_of(
     observations: Observations, n_row_factors: int, n_column_factors: int, **options: Any
 ) -> Any:
     """The learner of binary factors, before its first epoch."""
-    estimator = orbm.MatrixCumulativeRBM(
-        n_row_factors, n_column_factors, factors="binary", device=DEVICE,
-        **({"batch_size": 6} | options),
-    )  # fmt: skip
+    given = {
+        "n_epochs": 15, "batch_size": 6, "learning_rate": 0.15, "gibbs_steps": 1,
+        "free_phase": "contrastive", "memory": 0.5, "weight_decay": None, "patience": 5,
+        "n_averaged": 1, "calibrate": True, "seed": 0, "device": DEVICE, "verbose": False,
+    }  # fmt: skip
+    settings = BinarySettings(n_row_factors, n_column_factors, **(given | options))
     model = matrix.start(observations, n_row_factors, n_column_factors, 0)
-    return alternate._Learner(
-        model, observations, held_out(observations.n_rows), estimator._settings(0)
-    )
+    return binary_learner._Learner(model, observations, held_out(observations.n_rows), settings)
 
 
 def _on_host(part: Any) -> np.ndarray:
@@ -180,23 +195,23 @@ def _on_host(part: Any) -> np.ndarray:
 
 def phases(n_row_factors: int, n_column_factors: int, is_contrastive: bool) -> dict[str, Any]:
     """Both phases of all batches of both processes, without a step in between."""
-    learner = binary_learner(long_and_short(), n_row_factors, n_column_factors)
-    backend, learnt, statistics = learner.backend, learner.learnt, []
+    learner = learner_of(long_and_short(), n_row_factors, n_column_factors)
+    backend, state, statistics = learner.backend, learner.binary, []
     for process in learner.processes:
-        side = backend.side(process, learnt.model)
+        side = backend.side(process, state)
         for first in range(0, process.n_rows, 6):
             batch = Batch(first, min(first + 6, process.n_rows), 2**40 + 7, 3, 2)
             how = Sampling(is_contrastive, 0.4)
-            found = backend.phases(process, side, learnt, batch, how)
+            found = backend.phases(process, side, state, batch, how)
             statistics.append([Statistics(*map(_on_host, phase)) for phase in found])
     return {
-        "learnt": backend.to_host(learnt),
+        "state": backend.to_host(state),
         "statistics": statistics,
         "rows": np.arange(31) if backend.group is None else backend.rows,
     }
 
 
-def chains(folder: Path) -> dict[str, Any]:
+def chains() -> dict[str, Any]:
     """Different numbers of factors on both sides, one each, and none of the columns."""
     return {
         "different": phases(4, 2, True),
@@ -207,16 +222,16 @@ def chains(folder: Path) -> dict[str, Any]:
 
 def binary_epochs(observations: Observations, **options: Any) -> dict[str, Any]:
     """Three epochs: all that has moved, whole, and the likelihoods of held-out ratings."""
-    learner = binary_learner(observations, 2, 3, **options)
+    learner = learner_of(observations, 2, 3, **options)
     for _ in range(3):
         learner.epoch()
     return {
-        "learnt": learner.backend.to_host(learner.learnt),
+        "state": learner.backend.to_host(learner.binary),
         "likelihoods": [line.validation for line in learner.history],
     }
 
 
-def three_binary_epochs(folder: Path) -> dict[str, Any]:
+def three_binary_epochs() -> dict[str, Any]:
     """Two scales; all rows in one batch, so that some of four processes have none; long rows."""
     return {
         "two scales": binary_epochs(ragged_observations(13), free_phase="persistent"),
@@ -230,60 +245,50 @@ def _predictions(model: Any) -> np.ndarray:
     return model.predict_proba(users, items)
 
 
-def binary_fits(folder: Path) -> dict[str, Any]:
-    """What the estimator predicts after three epochs."""
-    found = {}
-    for kind in ("binary", "mixed"):
-        model = orbm.MatrixCumulativeRBM(
-            2, 3, factors=kind, n_epochs=3, batch_size=16, random_state=0
-        )
-        found[kind] = _predictions(model.fit(ratings()))
+def fits() -> dict[str, Any]:
+    """What estimators predict after three epochs."""
+    binary = orbm.MatrixCumulativeRBM(2, 3, n_epochs=3, batch_size=16, random_state=0)
+    members = [binary, orbm.OrdinalMF(5, n_epochs=3)]
+    models = {
+        "binary": binary,
+        "points": orbm.OrdinalMF(3, posterior="point", n_epochs=3, random_state=0),
+        "both": orbm.RatingEnsemble(members, random_state=0),
+    }
+    return {kind: _predictions(model.fit(ratings())) for kind, model in models.items()}
+
+
+# ---- all of it: starting processes is what takes time
+
+
+def everything() -> dict[str, Any]:
+    """What any number of processes finds."""
+    return {
+        "gaussian": gaussian_epochs(),
+        "chains": chains(),
+        "epochs": three_binary_epochs(),
+        "fits": fits(),
+    }
+
+
+def by_two(run: Path) -> dict[str, Any]:
+    """What two find, also of what one process or they themselves have left."""
+    top = run.parent
+    found = everything() | {
+        "seed": whole_fit(),
+        "error": different_ratings(),
+        "from one": fit_with_checkpoints(top / "of one"),
+        "binary from one": binary_fit_with_checkpoints(top / "binary of one"),
+    }
+    killed_after(2, fit_with_checkpoints, top / "of two")
+    killed_after(2, binary_fit_with_checkpoints, top / "killed")
+    found["resumed"] = binary_fit_with_checkpoints(top / "killed")
+    found["unharmed"] = binary_fit_with_checkpoints(top / "unharmed")
     return found
 
 
-def binary(folder: Path) -> dict[str, Any]:
-    """All of it in one run: starting processes is what takes time."""
-    return {
-        "chains": chains(folder),
-        "epochs": three_binary_epochs(folder),
-        "fits": binary_fits(folder),
-    }
-
-
-def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
-    """Four epochs, with a checkpoint after each in a folder that all runs share."""
-    model = orbm.MatrixCumulativeRBM(
-        2, 2, factors="binary", n_epochs=4, batch_size=16, free_phase="persistent", random_state=0
-    )
-    model.fit(ratings(), checkpoint=folder.parent / "kept", every=1)
-    return {"model": model.model_, "history": model.history_["validation"].to_numpy()}
-
-
-def binary_fit_killed_and_resumed(folder: Path) -> dict[str, Any]:
-    """Killed after two epochs, and gone on with; and the same in one go."""
-    runs = folder.parent / "killed", folder.parent / "unharmed"
-    plain, CheckpointWriter.after = CheckpointWriter.after, killed_after(2)
-    try:
-        binary_fit_with_checkpoints(runs[0] / "run")
-        return {}
-    except RuntimeError:
-        pass
-    finally:
-        CheckpointWriter.after = plain
-    process_group.current().total(0.0)  # nobody looks for a checkpoint before it is written
-    return {
-        "resumed": binary_fit_with_checkpoints(runs[0] / "run"),
-        "unharmed": binary_fit_with_checkpoints(runs[1] / "run"),
-    }
-
-
-def different_ratings(folder: Path) -> dict[str, Any]:
-    rank = process_group.current().rank
-    try:
-        orbm.MatrixCumulativeRBM(2, 2, random_state=0).fit(ratings().iloc[rank:])
-    except orbm.DataError as error:
-        return {"error": str(error)}
-    return {}
+def by_four(run: Path) -> dict[str, Any]:
+    """What four find, also of what two have left."""
+    return everything() | {"from two": fit_with_checkpoints(run.parent / "of two")}
 
 
 def _join(rank: int, size: int, folder: Path) -> None:
@@ -292,7 +297,7 @@ def _join(rank: int, size: int, folder: Path) -> None:
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
 
 
-def work_as_told(works: dict[str, Any]) -> None:
+def work_as_asked(works: dict[str, Any]) -> None:
     """Be the process that :func:`found_by` has started."""
     work, rank, size, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     _join(rank, size, folder)
@@ -300,4 +305,4 @@ def work_as_told(works: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    work_as_told(globals())
+    work_as_asked(globals())

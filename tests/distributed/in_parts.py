@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from in_a_group import ratings, work_as_told
+from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
 from ordinalrbm.estimators import ratings_part
@@ -41,7 +41,7 @@ def write_folders(top: Path) -> None:
 
 
 def validation(folder: Path) -> pd.DataFrame:
-    """Pairs that nobody has rated, two of them with strangers."""
+    """Pairs that nobody has rated, two of them with an unknown user or item."""
     known = pd.read_parquet(folder)
     rated = pd.MultiIndex.from_frame(known[["user", "item"]])
     pairs = pd.MultiIndex.from_product([known["user"].unique(), known["item"].unique()])
@@ -69,7 +69,7 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     seen = getattr(data.observations, "own", data.observations)
     return {
         "held out": tuple(data.validation),
-        "places": (data.row_position, data.column_position),
+        "positions": (data.row_position, data.column_position),
         "rows": (seen.row_counts, seen.column, seen.level),
         "counts": (data.observations.row_counts, data.observations.column_counts),
         "of levels": data.observations.level_counts(5),
@@ -77,12 +77,12 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     }
 
 
-def fitted(folder: Path, given: Any = None, **more: Any) -> orbm.MatrixCumulativeRBM:
+def fitted(folder: Path, given: Any = None, **more: Any) -> orbm.OrdinalMF:
     part = orbm.RatingsPart.from_parquet(folder)
-    return orbm.MatrixCumulativeRBM(2, 2, **SETTINGS).fit(part, given, **more)
+    return orbm.OrdinalMF(4, **SETTINGS).fit(part, given, **more)
 
 
-def about(model: orbm.MatrixCumulativeRBM) -> dict[str, Any]:
+def about(model: orbm.OrdinalMF) -> dict[str, Any]:
     """What every process has of a model, and what it says when asked for what others have."""
     users, items = np.divmod(np.arange(60 * 30), 30)
     found = {
@@ -168,7 +168,7 @@ def errors(group: process_group.Group | None) -> dict[str, Any]:
     rank, found = 2 if group is None else group.rank, {}
 
     def note(name: str, *given: Any, **settings: Any) -> None:
-        model = orbm.MatrixCumulativeRBM(1, 1, n_epochs=1, random_state=0, **settings)
+        model = orbm.OrdinalMF(2, n_epochs=1, random_state=0, **settings)
         try:
             model.fit(*given)
         except orbm.DataError as error:
@@ -184,4 +184,4 @@ def errors(group: process_group.Group | None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    work_as_told(globals())
+    work_as_asked(globals())

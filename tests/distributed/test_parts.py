@@ -43,7 +43,7 @@ def test_the_same_is_held_out_in_the_same_order(one, several, case):
     truth = one[f"{case}, arranged"]
     found = [each[f"{case}, arranged"] for each in several]
     for each in found:
-        for name in ("held out", "places", "counts"):
+        for name in ("held out", "positions", "counts"):
             for a, b in zip(each[name], truth[name], strict=True):
                 np.testing.assert_array_equal(a, b, err_msg=name)
         np.testing.assert_array_equal(each["of levels"], truth["of levels"])
@@ -120,23 +120,23 @@ def test_the_file_is_that_of_one_process(top, several, name):
 def test_whatever_is_wrong_is_said_by_all(several):
     first = several[0]["errors"]
     assert all(each["errors"] == first for each in several)
-    told = {name: text for name, (_, text) in first.items()}
-    assert told["repeated"] == (
+    said = {name: text for name, (_, text) in first.items()}
+    assert said["repeated"] == (
         "User 'a' has rated item 1 more than once, with 3 and with 2; keep one of them with "
         "drop_duplicates(), or average them."
     )
-    assert told["off scale"].startswith("Row 2 (counted from 0; user 2, item 2, rating 9)")
-    assert told["missing id"].startswith("Row 2 (counted from 0")
-    assert "have no column 'rating'" in told["missing column"]
-    assert told["mixed ids"].startswith("Some users are text, such as 'x', and others are numbers")
-    assert told["mixed items"].startswith("Some items are text")
-    assert "their order cannot be guessed" in told["text"]
-    assert "categorical without an order" in told["orders"]
-    assert told["nothing"] == "There is no rating in the data; give at least one."
+    assert said["off scale"].startswith("Row 2 (counted from 0; user 2, item 2, rating 9)")
+    assert said["missing id"].startswith("Row 2 (counted from 0")
+    assert "have no column 'rating'" in said["missing column"]
+    assert said["mixed ids"].startswith("Some users are text, such as 'x', and others are numbers")
+    assert said["mixed items"].startswith("Some items are text")
+    assert "their order cannot be guessed" in said["text"]
+    assert "categorical without an order" in said["orders"]
+    assert said["nothing"] == "There is no rating in the data; give at least one."
     assert first["type"][0] == "DataTypeError"
-    assert "a RatingsPart and others all ratings" in told["kinds"]
-    assert "given different validation ratings" in told["validation"]
-    assert told["kinds of validation"] == told["validation"]
+    assert "a RatingsPart and others all ratings" in said["kinds"]
+    assert "given different validation ratings" in said["validation"]
+    assert said["kinds of validation"] == said["validation"]
 
 
 def test_the_command_line_reads_a_folder_in_parts(top):

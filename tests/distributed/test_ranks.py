@@ -9,22 +9,53 @@ import shutil
 import numpy as np
 import pytest
 from in_a_group import (
-    binary,
     binary_fit_with_checkpoints,
+    everything,
     fit_with_checkpoints,
     found_by,
     killed_after,
-    ragged,
-    ratings,
-    stopped_after_two_epochs,
-    three_rows,
 )
 
-import ordinalrbm as orbm
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.training.checkpoint import CheckpointWriter
 
-WORKS = {"ragged": ragged, "three_rows": three_rows}
+
+@pytest.fixture(scope="module")
+def top(tmp_path_factory):
+    """With checkpoints that one process has left, of Gaussian and of binary factors."""
+    top = tmp_path_factory.mktemp("ranks")
+    killed_after(2, fit_with_checkpoints, top / "of one")
+    killed_after(1, binary_fit_with_checkpoints, top / "binary of one")
+    assert names(top / "of one") == [f"gaussian-00000{epoch}.checkpoint" for epoch in (1, 2)]
+    return top
+
+
+@pytest.fixture(scope="module")
+def two(top):
+    found = found_by("by_two", 2, top)
+    assert names(top / "of two") == [f"gaussian-00000{epoch}.checkpoint" for epoch in (1, 2)]
+    shutil.copytree(top / "of two", top / "as two left it")
+    return found
+
+
+@pytest.fixture(scope="module")
+def four(top, two):
+    return found_by("by_four", 4, top)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What one process finds."""
+    return everything()
+
+
+@pytest.fixture(params=["two", "four"])
+def together(request):
+    """What each of several finds."""
+    return request.getfixturevalue(request.param)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.glob("*.checkpoint"))
 
 
 def assert_same_bits(found):
@@ -34,70 +65,63 @@ def assert_same_bits(found):
             np.testing.assert_array_equal(one, another)
 
 
-@pytest.mark.parametrize(("work", "size"), [("ragged", 2), ("ragged", 4), ("three_rows", 4)])
-def test_three_epochs(work, size, tmp_path):
-    truth = WORKS[work](tmp_path)
-    found = found_by(work, size, tmp_path)
-    for one, other in zip(found[0]["parties"][:2], truth["parties"][:2], strict=True):
+def assert_same_model(*models):
+    """Bit for bit, all of its arrays."""
+    assert_same_bits([[*model[0], *model[1]] for model in models])
+
+
+@pytest.mark.parametrize("case", ["ragged", "three rows"])
+def test_three_epochs(alone, together, case):
+    truth = alone["gaussian"][case]
+    found = [each["gaussian"][case] for each in together]
+    for one, other in zip(found[0]["state"][:2], truth["state"][:2], strict=True):
         for name, a, b in zip(FactorPosterior._fields, one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=2e-5, err_msg=name)
-    for one, other in zip(found[0]["parties"][2:], truth["parties"][2:], strict=True):
+    for one, other in zip(found[0]["state"][2:4], truth["state"][2:4], strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5)
     np.testing.assert_allclose(found[0]["likelihoods"], truth["likelihoods"], atol=1e-5)
     for part in range(4):
-        assert_same_bits([each["parties"][part] for each in found])
-    assert_same_bits([each["likelihoods"] for each in found])
+        assert_same_bits([each["state"][part] for each in found])
+    assert_same_bits([[each["likelihoods"]] for each in found])
 
 
-def test_processes_agree_in_a_seed_that_is_left_to_chance(tmp_path):
-    found = found_by("whole_fit", 2, tmp_path)
-    assert_same_bits([each["model"].by_rows for each in found])
-    assert_same_bits([each["model"].by_columns for each in found])
-    assert_same_bits([each["history"] for each in found])
+def test_processes_agree_in_a_seed_that_is_left_to_chance(two):
+    assert_same_model(*(each["seed"]["model"] for each in two))
+    assert_same_bits([[each["seed"]["history"]] for each in two])
 
 
 @pytest.fixture(scope="module")
-def of_one():
-    return orbm.MatrixCumulativeRBM(2, 2, n_epochs=3, random_state=0).fit(ratings())
+def of_one(tmp_path_factory):
+    return fit_with_checkpoints(tmp_path_factory.mktemp("one"))
 
 
 def assert_ended_like(found, truth):
-    np.testing.assert_allclose(found["history"], truth.history_["validation"], atol=1e-5)
-    np.testing.assert_allclose(found["model"].by_rows.bias, truth.model_.by_rows.bias, atol=2e-5)
-    np.testing.assert_allclose(
-        found["model"].by_columns.bias, truth.model_.by_columns.bias, atol=2e-5
-    )
+    np.testing.assert_allclose(found["history"], truth["history"], atol=1e-5)
+    for one, other in zip(found["model"][:2], truth["model"][:2], strict=True):
+        np.testing.assert_allclose(one.mean[:, 0], other.mean[:, 0], atol=2e-5)
 
 
-def names(folder):
-    return sorted(path.name for path in (folder / "kept").glob("*.checkpoint"))
+def test_two_processes_go_on_from_a_checkpoint_of_one(of_one, two):
+    assert_ended_like(two[0]["from one"], of_one)
+    assert_same_model(*(each["from one"]["model"] for each in two))
 
 
-def test_two_processes_go_on_from_a_checkpoint_of_one(of_one, tmp_path):
-    assert stopped_after_two_epochs(tmp_path / "none") == {}
-    assert names(tmp_path) == [f"continuous-00000{epoch}.checkpoint" for epoch in (1, 2)]
-    found = found_by("fit_with_checkpoints", 2, tmp_path)
-    assert_ended_like(found[0], of_one)
-    assert_same_bits([each["model"].by_rows for each in found])
+def test_one_process_goes_on_from_a_checkpoint_of_two(of_one, two, top):
+    """After the newest was lost."""
+    folder = top / "as two left it"
+    (folder / "gaussian-000002.checkpoint").unlink()
+    assert_ended_like(fit_with_checkpoints(folder), of_one)
 
 
-def test_others_go_on_from_a_checkpoint_of_two_processes(of_one, tmp_path):
-    """One process, after the newest was lost, and three."""
-    found_by("stopped_after_two_epochs", 2, tmp_path)
-    assert names(tmp_path) == [f"continuous-00000{epoch}.checkpoint" for epoch in (1, 2)]
-    older = tmp_path / "older"
-    shutil.copytree(tmp_path / "kept", older / "kept")
-    (older / "kept" / "continuous-000002.checkpoint").unlink()
-    assert_ended_like(fit_with_checkpoints(older / "none"), of_one)
-    found = found_by("fit_with_checkpoints", 3, tmp_path)
-    assert_ended_like(found[0], of_one)
-    assert_same_bits([each["model"].by_rows for each in found])
-    assert names(tmp_path) == [f"continuous-00000{epoch}.checkpoint" for epoch in (2, 3)]
+def test_four_processes_go_on_from_a_checkpoint_of_two(of_one, four, top):
+    assert_ended_like(four[0]["from two"], of_one)
+    assert_same_model(*(each["from two"]["model"] for each in four))
+    assert names(top / "of two") == [f"gaussian-00000{epoch}.checkpoint" for epoch in (2, 3)]
 
 
-def test_processes_with_different_ratings_are_refused(tmp_path):
-    for each in found_by("different_ratings", 2, tmp_path):
+def test_processes_with_different_ratings_are_refused(two):
+    for each in two:
         assert "given different ratings" in each["error"]
 
 
@@ -109,7 +133,7 @@ def assert_close(one, other, name, relative=2e-6):
     np.testing.assert_allclose(one, other, atol=relative * size, err_msg=name)
 
 
-def assert_same_learnt(found, truth, relative):
+def assert_same_state(found, truth, relative):
     """Chains to the last bit; what is learnt from them to rounding."""
     for one, other in zip(found.chains, truth.chains, strict=True):
         np.testing.assert_array_equal(one.clamped, other.clamped)
@@ -134,24 +158,12 @@ def assert_same_on_all_ranks(found):
         assert_same_bits([found[0].priors[0], other.priors[0]])
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """What one process finds."""
-    return binary(tmp_path_factory.mktemp("alone"))
-
-
-@pytest.fixture(scope="module", params=[2, 4])
-def together(request, tmp_path_factory):
-    """What each of several finds."""
-    return found_by("binary", request.param, tmp_path_factory.mktemp("together"))
-
-
 def test_chains_and_statistics(alone, together):
     """Rows' statistics are added up; of columns, every process has those of its rows."""
     for case, expected in alone["chains"].items():
         all_ranks = [each["chains"][case] for each in together]
         for own in all_ranks:
-            assert_same_learnt(own["learnt"], expected["learnt"], 2e-6)
+            assert_same_state(own["state"], expected["state"], 2e-6)
             n_batches = -(-31 // 6)
             pairs = zip(own["statistics"], expected["statistics"], strict=True)
             for number, ((clamped, free), (all_clamped, all_free)) in enumerate(pairs):
@@ -162,42 +174,36 @@ def test_chains_and_statistics(alone, together):
                     assert_close(slope, whole if name == "factor_bias" else whole[rows], name)
                 for name in ("thresholds", "answers"):
                     assert_close(getattr(clamped, name), getattr(all_clamped, name)[rows], name)
-        assert_same_on_all_ranks([own["learnt"] for own in all_ranks])
+        assert_same_on_all_ranks([own["state"] for own in all_ranks])
 
 
 def test_three_epochs_of_binary_factors(alone, together):
     found = [each["epochs"] for each in together]
     for case, expected in alone["epochs"].items():
-        assert_same_learnt(found[0][case]["learnt"], expected["learnt"], 2e-5)
+        assert_same_state(found[0][case]["state"], expected["state"], 2e-5)
         np.testing.assert_allclose(
             found[0][case]["likelihoods"], expected["likelihoods"], atol=1e-5
         )
-        assert_same_on_all_ranks([each[case]["learnt"] for each in found])
+        assert_same_on_all_ranks([each[case]["state"] for each in found])
         assert_same_bits([each[case]["likelihoods"] for each in found])
 
 
-def test_binary_and_mixed_fits(alone, together):
+def test_fits(alone, together):
     for each in together:
         for kind, expected in alone["fits"].items():
             np.testing.assert_allclose(each["fits"][kind], expected, atol=1e-5, err_msg=kind)
 
 
-def test_a_binary_fit_that_is_killed_ends_with_the_same_bits(tmp_path):
-    for each in found_by("binary_fit_killed_and_resumed", 2, tmp_path):
-        assert_same_bits([each[run]["model"].by_rows for run in ("resumed", "unharmed")])
-        assert_same_bits([each[run]["model"].by_columns for run in ("resumed", "unharmed")])
-        assert_same_bits([each[run]["history"] for run in ("resumed", "unharmed")])
+def test_a_binary_fit_that_is_killed_ends_with_the_same_bits(two):
+    for each in two:
+        assert_same_model(each["resumed"]["model"], each["unharmed"]["model"])
+        assert_same_bits([[each[run]["history"]] for run in ("resumed", "unharmed")])
 
 
-def test_binary_factors_go_on_from_a_checkpoint_of_another_number(tmp_path, monkeypatch):
-    """One process is stopped after its first epoch; two go on, and end where one would have."""
-    truth = binary_fit_with_checkpoints(tmp_path / "alone" / "run")
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointWriter, "after", killed_after(1))
-        with pytest.raises(RuntimeError, match="killed"):
-            binary_fit_with_checkpoints(tmp_path / "none")
-    found = found_by("binary_fit_with_checkpoints", 2, tmp_path)
-    for each in found:
+def test_binary_factors_go_on_from_a_checkpoint_of_another_number(two, tmp_path):
+    """One process was stopped after its first epoch; two go on, and end where one would have."""
+    truth = binary_fit_with_checkpoints(tmp_path)
+    for each in (each["binary from one"] for each in two):
         np.testing.assert_allclose(each["history"], truth["history"], atol=1e-5)
         for one, other in zip(each["model"][:2], truth["model"][:2], strict=True):
             for name, a, b in zip(one._fields, one, other, strict=True):

@@ -80,18 +80,18 @@ run()
 
 
 def test_a_missing_torch_is_named(folder):
-    told = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
-    done = started("-c", WITHOUT_TORCH, *FIT[2:], "--out", "m.orbm", cwd=folder, **told)
+    given = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
+    done = started("-c", WITHOUT_TORCH, *FIT[2:], "--out", "m.orbm", cwd=folder, **given)
     assert done.returncode == 2, done.stderr
     assert 'pip install "ordinalrbm[distributed]"' in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("told", [{}, {"RANK": "0", "WORLD_SIZE": "1"}, {"RANK": "x"}])
-def test_a_single_process_is_no_group(told, monkeypatch):
+@pytest.mark.parametrize("given", [{}, {"RANK": "0", "WORLD_SIZE": "1"}, {"RANK": "x"}])
+def test_a_single_process_is_no_group(given, monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in told.items():
+    for name, value in given.items():
         monkeypatch.setenv(name, value)
     assert own_rank() is None
 

@@ -13,8 +13,8 @@ if find_spec("torch"):  # else all of these tests are skipped
 
     if not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
-# Random sides and settings are those of the other engines' tests, small matrices those of others.
-for folder in ("engine", "matrix"):
+# Random sides and ratings are those of the tests of other engines, small matrices those of others.
+for folder in ("engine", "matrix", "conformance"):
     sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 

@@ -9,10 +9,12 @@ a dozen of them numbers agree to 3e-5 of their size with a wide margin (3e-6 was
 import warnings
 from contextlib import contextmanager
 
+import cases
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from small_matrices import random_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ordinalrbm as orbm
@@ -21,24 +23,26 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gpu import thresholds as on_device
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix import predict as pairs
-from ordinalrbm.matrix.binary_learner import MatrixSettings
+from ordinalrbm.matrix.binary_learner import BinarySettings
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu import predict
-from ordinalrbm.matrix.model import Half, start
-from ordinalrbm.training.loop import DivergenceError, refuse_divergence
+from ordinalrbm.matrix.gpu.backend import Cuda
+from ordinalrbm.matrix.model import start
+from ordinalrbm.training.divergence import DivergenceError, refuse_divergence
 
 TOLERANCE = 3e-5
-# A position of −1 is a stranger's.
+# A position of −1 is unknown.
 CELLS = Cells(np.array([0, 3, -1, 5, -1]), np.array([0, 2, 3, -1, -1]), np.array([4, 1, 2, 3, 0]))
 
 
 def settings(device, n_column_factors=2, **others):
     given = {
-        "n_row_factors": 3, "factors": "binary", "n_epochs": 2, "batch_size": 4,
+        "n_row_factors": 3, "n_epochs": 2, "batch_size": 4,
         "learning_rate": 0.15, "gibbs_steps": 1, "free_phase": "contrastive", "memory": 0.5,
         "weight_decay": None, "patience": 5, "n_averaged": 1, "calibrate": True, "seed": 0,
         "verbose": False, "device": device, "n_column_factors": n_column_factors,
     }  # fmt: skip
-    return MatrixSettings(**{**given, **others})
+    return BinarySettings(**{**given, **others})
 
 
 @pytest.fixture(scope="module")
@@ -142,15 +146,15 @@ def test_nothing_waits_inside_a_pass(observations, device):
     there.epoch()  # the first also brings the seed there
     with watched_by_torch(device), NothingWaits():
         for process in there.processes:
-            binary_learner._pass(there.backend, process, there.learnt, 1, 0.1, there.settings)
+            binary_learner._pass(there.backend, process, there.binary, 1, 0.1, there.settings)
     with pytest.raises(AssertionError), NothingWaits():
-        bool(there.learnt.model.by_rows.bias.sum() > 0)
+        bool(there.binary.model.by_rows.bias.sum() > 0)
 
 
 @pytest.mark.parametrize("spoilt", [np.nan, 1e30, -1e30])
 def test_divergence_is_noticed(observations, spoilt):
     there = learner(observations, settings("cuda"))
-    backend, half = there.backend, there.learnt.model.by_rows
+    backend, half = there.backend, there.binary.model.by_rows
     sound = backend.extremes(half)
     refuse_divergence(sound.weights, sound, sound.cutpoints)
     half.weights[1, 2] = spoilt
@@ -173,42 +177,34 @@ def test_thresholds(device, longest):
     )
 
 
-def random_model(n_levels, continuous):
-    """Of five rows, with two factors of rows and three of columns."""
-    rng = np.random.default_rng(1)
-    n_columns, n_rows, width = n_levels.size, 5, int(n_levels.max()) - 1
-
-    def half(n_columns, n_rows, n_factors):
-        shapes = (n_columns, n_factors), (n_columns,), (n_rows, n_factors)
-        weights, bias, factors = (rng.normal(size=s).astype(np.float32) for s in shapes)
-        doubts = [rng.random(s).astype(np.float32) for s in shapes] if continuous else []
-        cutpoints = 0.3 * rng.normal(size=(n_columns, width))
-        cutpoints[:, 0] *= n_columns == n_levels.size  # rows have gaps, and no first threshold
-        return Half(weights, bias, cutpoints, np.zeros(n_factors, np.float32), factors, *doubts)
-
-    halves = half(n_columns, n_rows, 2), half(n_rows, n_columns, 3)
-    return pairs.MatrixModel(*halves, n_levels, np.array([1.1, 0.8, 1.3]), 0.25)
+def gaussian_model(n_levels, n_rows):
+    """Three factors, nothing symmetric."""
+    observations = Observations.from_dense(np.zeros((n_rows, n_levels.size), dtype=int), n_levels)
+    return GaussianModel.of_state(cases.state(observations, 3))._replace(spread=1.3)
 
 
 @pytest.mark.parametrize("with_cold_start", [False, True])
-def test_cells_of_models(device, monkeypatch, with_cold_start):
+def test_cells_of_models(monkeypatch, with_cold_start):
     """Two kinds of factors and unequal shares; levels that a scale has not are impossible."""
-    n_levels = np.array([5, 3, 5, 2], dtype=np.int32)
-    models = [random_model(n_levels, kind) for kind in (False, True)]
-    models[1] = models[1]._replace(share=0.75)
+    n_levels, gains = np.array([5, 3, 5, 2], dtype=np.int32), np.array([1.1, 0.8, 1.3])
+    models = [
+        random_model(n_levels, 5, 2, 3)._replace(gains=gains, share=0.25),
+        gaussian_model(n_levels, 5)._replace(share=0.75),
+    ]
     least = -1 if with_cold_start else 0
     row, column = (part.ravel() for part in np.mgrid[least:5, least:4])
     cells = Cells(row, column, np.resize(np.arange(5), row.size))
-    there = [predict.model_on(model, device) for model in models]
+    gpu = Cuda("cuda")
+    there = [gpu.to_device(model) for model in models]
     monkeypatch.setattr(predict, "_TOGETHER", 7)
     np.testing.assert_allclose(
         predict.log_probability(there, cells), pairs.log_probability(models, cells), atol=1e-6
     )
     none = Cells(*(part[:0] for part in cells))
     assert predict.log_probability(there, none).shape == (0,)
-    back = predict.model_from(there[0])
-    for one, other in zip(back.by_rows, models[0].by_rows, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for back, model in zip(map(gpu.to_host, there), models, strict=True):
+        for one, other in zip((*back[0], *back[1]), (*model[0], *model[1]), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 # ---- whole fits ---------------------------------------------------------------------------------
@@ -218,12 +214,16 @@ USERS, ITEMS = np.divmod(np.random.default_rng(1).permutation(48)[:40], 6)
 RATINGS = pd.DataFrame({"user": USERS, "item": ITEMS, "rating": (USERS + ITEMS) % 3})
 
 
-def fitted(device, factors="binary", **others):
+def fitted(device, **others):
     model = orbm.MatrixCumulativeRBM(
-        2, 1, factors=factors, n_epochs=2, batch_size=6, free_phase="persistent", random_state=0,
-        device=device,
-    )  # fmt: skip
+        2, 1, n_epochs=2, batch_size=6, free_phase="persistent", random_state=0, device=device
+    )
     return model.fit(RATINGS, **others)
+
+
+def both_kinds(device):
+    models = [orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=6), orbm.OrdinalMF(3)]
+    return orbm.RatingEnsemble(models, random_state=0, device=device).fit(RATINGS)
 
 
 def assert_same_predictions(one, other):
@@ -235,7 +235,9 @@ def assert_same_predictions(one, other):
 
 
 def test_both_kinds_of_factors():
-    assert_same_predictions(fitted("cuda", "mixed"), fitted("cpu", "mixed"))
+    gpu, cores = both_kinds("cuda"), both_kinds("cpu")
+    assert_same_predictions(gpu, cores)
+    np.testing.assert_allclose(gpu.shares_, cores.shares_, atol=TOLERANCE)
 
 
 def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):

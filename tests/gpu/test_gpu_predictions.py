@@ -1,4 +1,4 @@
-"""Predictions, recommendations and newcomers on the GPU against those of the cores."""
+"""Predictions, recommendations, new users and items on the GPU against those of the cores."""
 
 import contextlib
 import copy
@@ -12,39 +12,46 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from small_matrices import random_model, simulated, small
+from small_matrices import random_model, simulated
 from typer.testing import CliRunner
 
 import ordinalrbm as orbm
 from ordinalrbm import cli
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
-from ordinalrbm.matrix import fold_in as folding
+from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cold_start import Precisions, cold_start_priors, with_cold_start
+from ordinalrbm.matrix.fold_in import fold_in_binary
 from ordinalrbm.matrix.gpu import fold_in, recommend
-from ordinalrbm.matrix.predict import probabilities, with_cold_start
+from ordinalrbm.matrix.gpu.backend import Cuda
+from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.recommend import best_items
 
-# Each has a model with continuous and one with binary factors; strangers are asked for in all.
+# Of both kinds of factors; unknown users and items are asked for in all.
+BINARY = {"n_epochs": 2, "batch_size": 6}
 KINDS = {
-    "three scales": {"item_scales": {"i1": [1, 2, 3, 4, 5, 6, 7], "i2": [1, 5]}},
-    "no item factors": {"n_item_factors": 0},
+    "three scales": [orbm.MatrixCumulativeRBM(3, 2, **BINARY), orbm.OrdinalMF(5, n_epochs=2)],
+    "no item factors": [orbm.MatrixCumulativeRBM(3, 0, n_averaged=2, **BINARY)],
+    "points": [orbm.OrdinalMF(3, n_epochs=2, posterior="point")],
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def both(request):
     """A model that was learnt on the cores, as it is and on the GPU."""
-    options = {"n_user_factors": 3, "n_item_factors": 2, "factors": "mixed"}
-    options |= KINDS[request.param]
-    ratings = simulated(12, 8, density=0.5)
-    if "item_scales" in options:
+    models, ratings, scales = KINDS[request.param], simulated(12, 8, density=0.5), None
+    if request.param == "three scales":
+        scales = {"i1": [1, 2, 3, 4, 5, 6, 7], "i2": [1, 5]}
         ratings = ratings[(ratings["item"] != "i2") | ratings["rating"].isin([1, 5])]
-    model = small(n_epochs=2, batch_size=6, **options).fit(ratings)
+    model = orbm.RatingEnsemble(models, item_scales=scales, random_state=0)
+    if len(models) == 1:
+        model = clone(models[0]).set_params(random_state=0)
+    model.fit(ratings)
     return model, copy.copy(model).set_params(device="cuda")
 
 
 def every_pair(model):
-    """All pairs, also with strangers."""
+    """All pairs, also with unknown users and items."""
     users, items = [*model.users_.labels, "nobody"], [*model.items_.labels, "nothing"]
     return [part.ravel() for part in np.meshgrid(users, items, indexing="ij")]
 
@@ -76,15 +83,15 @@ def test_recommendations(both, options):
         assert_same_items(there, truth)
 
 
-def test_newcomers(both):
-    newcomers = pd.DataFrame(
+def test_new_users_and_items(both):
+    new_ratings = pd.DataFrame(
         {
             "user": ["x", "x", "x", "y", "u1", "u2"],
             "item": ["i1", "i2", "fresh", "i6", "fresh", "fresh"],
             "rating": [5, 1, 4, 2, 5, 5],
         }
     )
-    truth, there = (model.fold_in(newcomers) for model in both)
+    truth, there = (model.fold_in(new_ratings) for model in both)
     for one, other in zip(there.models_, truth.models_, strict=True):
         for half, true_half in zip(one[:2], other[:2], strict=True):
             for name, a, b in zip(half._fields, half, true_half, strict=True):
@@ -95,7 +102,7 @@ def test_newcomers(both):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_many_newcomers_in_blocks(monkeypatch):
+def test_many_new_users_in_blocks(monkeypatch):
     """With binary factors their systems come in blocks of rows; long rows have several pieces."""
     rng = np.random.default_rng(0)
     n_levels = np.full(300, 5)
@@ -103,14 +110,12 @@ def test_many_newcomers_in_blocks(monkeypatch):
     dense = rng.integers(0, 5, (9, 300))
     dense[rng.random(dense.shape) < 0.1] = -1
     dense[7], dense[8, 1:] = -1, -1  # one has no ratings, and one has one
-    usuals = [
-        folding.usual(half, levels, folding.OfWeights(4.0, 2.0, 10.0))
-        for half, levels in ((model.by_rows, n_levels), (model.by_columns, np.full(6, 5)))
-    ]
-    answers = Observations.from_dense(dense, 5)
-    truth = folding.fold_in(model, answers, usuals)
+    dense = np.vstack([np.full((6, 300), -1), dense])
+    priors = cold_start_priors(model, 2 * (Precisions(4.0, 2.0, 10.0),))
+    answers = Observations.from_dense(dense, n_levels)
+    truth = fold_in_binary(model, answers, priors, CPU)
     monkeypatch.setattr(fold_in, "_SYSTEMS_BYTES", 1)
-    found = folding.fold_in(model, answers, usuals, fold_in.OnGpu("cuda"))
+    found = fold_in_binary(model, answers, priors, Cuda("cuda"))
     for half, true_half in zip(found[:2], truth[:2], strict=True):
         for name, a, b in zip(half._fields, half, true_half, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
@@ -175,7 +180,7 @@ def test_parts_that_gains_and_shares_play():
 
 @pytest.fixture
 def model():
-    learnt = small(2, 1, n_epochs=1).fit(simulated(8, 6, density=0.7))
+    learnt = orbm.OrdinalMF(3, n_epochs=1, random_state=0).fit(simulated(8, 6, density=0.7))
     return learnt.set_params(device="cuda")
 
 
@@ -191,9 +196,9 @@ def test_pairs_and_users_in_blocks(model, monkeypatch):
 @pytest.fixture
 def uploads(monkeypatch):
     """How often models were put on the device."""
-    found, put = [], recommend.OnGpu._placed
+    found, put = [], recommend.OnGpu.__init__
     monkeypatch.setattr(
-        recommend.OnGpu, "_placed", lambda *given: found.append(given) or put(*given)
+        recommend.OnGpu, "__init__", lambda *given: found.append(given) or put(*given)
     )
     return found
 
@@ -211,10 +216,10 @@ def test_models_go_to_the_device_once(model, uploads):
 
 def test_other_models_take_their_place(model, uploads):
     before = model.predict_proba("u1", "i1")
-    flat = model.model_._replace(
-        by_rows=model.model_.by_rows._replace(bias=9 + model.model_[0].bias)
-    )
-    model.models_[0] = flat
+    columns = model.model_.columns
+    mean = columns.mean.copy()
+    mean[:, 0] += 9
+    model.models_[0] = model.model_._replace(columns=columns._replace(mean=mean))
     assert model.predict_proba("u1", "i1")[0, -1] > before[0, -1] + 0.3
     model.set_params(device="cpu").fit(simulated(8, 6, density=0.7, seed=5))
     found = model.set_params(device="cuda").predict_proba("u1", "i1")
@@ -231,7 +236,7 @@ def test_what_is_on_the_device_is_not_copied_nor_stored(model, tmp_path):
         pickle.loads(pickle.dumps(model)), copy.copy(model), copy.deepcopy(model),
         loaded.set_params(device="cuda"), model.fold_in((["x"], ["i1"], [5])),
     ):  # fmt: skip
-        assert "_resident" not in vars(other)
+        assert "_on_device" not in vars(other)
         first = other.recommend(model.users_.labels, n=2)
         assert_same_items(first, found)
     assert clone(model).get_params() == model.get_params()
@@ -240,7 +245,7 @@ def test_what_is_on_the_device_is_not_copied_nor_stored(model, tmp_path):
 def test_several_threads_predict_at_once(model):
     users, items = every_pair(model)
     truth, best = model.predict_proba(users, items), model.recommend("all", n=2)
-    model.__dict__.pop("_resident")
+    model.__dict__.pop("_on_device")
     found = {}
 
     def predict(number):

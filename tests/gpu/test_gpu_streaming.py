@@ -9,7 +9,8 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu import half_sweep, streamed
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.gaussian_backends import Cuda
+from ordinalrbm.matrix.gaussian import Precisions
+from ordinalrbm.matrix.gpu.backend import Cuda
 
 N_FACTORS = 3
 # Bytes beside what stays on the device: sixteen rows fit in, twice as many do not.
@@ -34,7 +35,7 @@ def need_of(observations):
 
 @pytest.fixture
 def in_blocks(observations, monkeypatch):
-    """A machine with so little memory that ratings come in blocks; these end within chunks."""
+    """A GPU with so little memory that ratings come in blocks; these end within chunks."""
     monkeypatch.setattr(streamed, "_CHUNK", 30)
     monkeypatch.setattr(streamed, "_BLOCK_BYTES", 1)
     need, _ = need_of(observations)
@@ -45,26 +46,26 @@ def test_epochs_are_the_same_to_the_last_bit(observations, in_blocks):
     found = []
     for backend in (Cuda("cuda"), in_blocks):
         data = backend.data(observations, N_FACTORS)
-        parties = backend.to_device(gaussian.start(observations, N_FACTORS, True, seed=0))
-        found.append(backend.to_host(gaussian.epoch(data, parties, 1)))
+        state = backend.to_device(gaussian.start(observations, N_FACTORS, 0, Precisions()))
+        found.append(backend.to_host(gaussian.epoch(data, state, 1)))
     assert (data.rows.answers.n_blocks, data.columns.answers.n_blocks) == (2, 2)
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(found[0][:4], found[1][:4], strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
 def test_stages_are_the_same_to_the_last_bit(observations, in_blocks):
     """As several processes need them for the columns that they share."""
-    parties = in_blocks.to_device(gaussian.start(observations, N_FACTORS, True, seed=0))
+    state = in_blocks.to_device(gaussian.start(observations, N_FACTORS, 0, Precisions()))
     whole, parts = (
         backend.data(observations, N_FACTORS).rows for backend in (Cuda("cuda"), in_blocks)
     )
-    direction, ridge = (torch.randn_like(parties.rows.mean) for _ in range(2))
+    direction, ridge = (torch.randn_like(state.rows.mean) for _ in range(2))
     rows = slice(10, 30)  # from within the first block to within the second
     asked = {
-        "gather": (parties.rows, parties.columns),
-        "apply": (parties.columns, ridge, direction),
-        "gap_sums": (parties.rows, parties.columns, rows),
+        "gather": (state.rows, state.columns),
+        "apply": (state.columns, ridge, direction),
+        "gap_sums": (state.rows, state.columns, rows),
     }
     for stage, given in asked.items():
         one, other = (getattr(view.engine, stage)(view.answers, *given) for view in (whole, parts))
@@ -106,12 +107,12 @@ def test_blocks_hold_all_rows_and_fit(observations):
             assert cost[block].sum() <= LEFT
 
 
-def test_a_gpu_that_is_too_small_is_told_with_numbers(observations, monkeypatch):
+def test_a_gpu_that_is_too_small_is_refused_with_numbers(observations, monkeypatch):
     monkeypatch.setattr(Cuda, "_usable", lambda self: 2_000_000)
     row = np.repeat(np.arange(observations.n_rows), np.diff(observations.row_start))
     ratings = row, observations.column.astype(int), observations.level.astype(int)
-    told = (
+    said = (
         r"Learning \d+ factors from .* ratings \(32 users, 33 items\) takes about 4 MB of the GPU"
     )
-    with pytest.raises(orbm.DataError, match=told + ".* only 2 MB can be had; take fewer factors"):
-        orbm.MatrixCumulativeRBM(2, 2, random_state=0, device="cuda").fit(ratings)
+    with pytest.raises(orbm.DataError, match=said + ".* only 2 MB can be had; take fewer factors"):
+        orbm.OrdinalMF(4, random_state=0, device="cuda").fit(ratings)

@@ -68,15 +68,15 @@ def test_rows_and_positions_with_numbers_of_their_own(device, phase):
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_what_the_answers_of_others_tell(device, phase):
+def test_sums_over_the_answers_of_others(device, phase):
     """As if another process had the same answers, in which it agrees in everything."""
     side, factors = small(offset=True)
     batch = Batch(2, 14, SEED, 1, 2)
     truth = factors.copy()
-    getattr(reference, phase)(side, truth, batch, all_reduce=lambda part: part.__imul__(2.0))
+    getattr(reference, phase)(side, truth, batch, all_reduce=lambda sums: sums.__imul__(2.0))
     there = sweep.factors_on(factors, device)
     on = sweep.side_on(side, device)
-    getattr(sweep, phase)(on, there, batch, all_reduce=lambda part: part.mul_(2.0))
+    getattr(sweep, phase)(on, there, batch, all_reduce=lambda sums: sums.mul_(2.0))
     np.testing.assert_array_equal(there.cpu().numpy()[:, : factors.shape[1]], truth)
 
 

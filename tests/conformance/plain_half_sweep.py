@@ -8,6 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine.half_sweep import (  # noqa: F401
+    broadcast,
+    cutpoint_squares,
+    draw_towards,
+    moments,
+    rotate,
+    shares,
+    shift,
+)
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 
 
@@ -41,17 +50,17 @@ def half_sweep(answers, this, other, prior, spread=True):
     cutpoints_variance = np.zeros_like(this.cutpoints)
     for d in range(len(this.mean)):
         row = Row(answers, this, other, d)
-        told = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
+        known = regress(row, this.mean[d], np.isfinite(prior.precision), prior.precision)
         if spread:
-            known = 1.0 / (prior.precision + told / UNDERSTATED)
-            this.variance[d] = np.where(np.isfinite(prior.precision), known, 0.0)
+            variance = 1.0 / (prior.precision + known / UNDERSTATED)
+            this.variance[d] = np.where(np.isfinite(prior.precision), variance, 0.0)
         if prior.cutpoints_precision.size > 1 and np.isfinite(prior.cutpoints_precision[1]):
             cutpoints_variance[d, 1:] = move_gaps(row, this, prior, d)
     return cutpoints_variance
 
 
 def regress(row, x, free, precision):
-    """Steps of conjugate gradients towards the ridge regression; what the answers tell of each."""
+    """Steps of conjugate gradients towards the ridge regression; what the answers add to the precision of each."""
     own = np.where(free, precision, 0.0)
     ridge = own + row.doubt.sum(axis=0)
     at = row.mean(x)
