@@ -323,7 +323,11 @@ class MatrixCumulativeRBM(BaseEstimator):
 
     def _check_memory(self, ratings: Observations) -> None:
         memory.check_ratings(
-            self.factors, ratings, self.n_user_factors, self.n_item_factors, self.n_averaged
+            "ordinal_mf" if self.factors == "continuous" else "matrix_crbm",
+            ratings,
+            self.n_user_factors,
+            self.n_item_factors,
+            n_averaged=self.n_averaged,
         )
 
     def _settings(self, seed: int) -> MatrixSettings:
