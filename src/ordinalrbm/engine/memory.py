@@ -63,7 +63,7 @@ class Cost(NamedTuple):
     level: float = 0.0
     weight: float = 0.0
     correlation: float = 0.0
-    reading: float = 25.0
+    reading: float = 22.0
     fixed: int = 4 * 2**20
 
 
