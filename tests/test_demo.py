@@ -7,7 +7,6 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from ordinalrbm.evaluate.hidden import hide_answers, marginals
 from rich.console import Console
 from scipy.special import ndtr
 
@@ -17,6 +16,7 @@ from ordinalrbm.cli import tour
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
+from ordinalrbm.evaluate.hidden import hide_answers, marginals
 from ordinalrbm.report import survey as survey_sections
 from ordinalrbm.report.placing import Places
 from ordinalrbm.vector.model import VectorModel

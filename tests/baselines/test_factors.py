@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from made_up_ratings import ratings
+from ordinalrbm.matrix.baselines.factors import Effects
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix.baselines import factors
-from ordinalrbm.matrix.baselines.factors import Effects
 
 NOISE = 0.7
 

@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
+from ordinalrbm.matrix.baselines.learning import learn, log_probability
 
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.matrix.baselines.learning import learn, log_probability
 
 CELLS = Cells(np.zeros(1, dtype=int), np.zeros(1, dtype=int), np.zeros(1, dtype=int))
 

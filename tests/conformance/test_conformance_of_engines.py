@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from in_processes import found_by_ranks
-from work import by_engine, by_backend
+from work import by_backend, by_engine
 
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.side import Statistics

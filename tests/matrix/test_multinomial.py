@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from ordinalrbm.matrix.baselines.multinomial_rbm import Batch, MultinomialRBM, Parameters
 from scipy.special import expit, logsumexp, softmax
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix.baselines import multinomial_rbm as rbm
-from ordinalrbm.matrix.baselines.multinomial_rbm import Batch, MultinomialRBM, Parameters
 
 N_LEVELS = np.array([2, 4, 3, 1], dtype=np.int32)
 N_FACTORS = 3

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from made_up_ratings import ENDS, ratings
+from ordinalrbm.matrix.baselines.factors import Effects, cell_means
+from ordinalrbm.matrix.baselines.ordinal_mf import Widths
 from scipy.optimize import approx_fprime
 from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix.baselines import ordinal_mf as mf
-from ordinalrbm.matrix.baselines.factors import Effects, cell_means
-from ordinalrbm.matrix.baselines.ordinal_mf import Widths
 
 SCALES = (5, 3, 2, 1)
 

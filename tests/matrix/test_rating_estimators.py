@@ -128,7 +128,9 @@ def test_copies(model):
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
         assert type(again) is type(model)
         assert_same_models(again, model)
-        np.testing.assert_array_equal(again.predict("u1", ["i1", "x"]), model.predict("u1", ["i1", "x"]))
+        np.testing.assert_array_equal(
+            again.predict("u1", ["i1", "x"]), model.predict("u1", ["i1", "x"])
+        )
 
 
 @every_model

@@ -104,21 +104,13 @@ except orbm.DataError as error:
 
 
 @pytest.mark.parametrize("name", ["rows", "columns", "answers", "row_factors", "column_factors"])
-@pytest.mark.parametrize("kind", ["survey", *memory.COSTS])
+@pytest.mark.parametrize("kind", memory.COSTS)
 def test_more_of_anything_needs_more(kind, name):
     size = memory.Size(10_000, 300, 10**6, 5, 20, 20)
     more = size._replace(**{name: 5 * getattr(size, name)})
-    if kind == "survey" and name == "column_factors":
-        return
-    for latent in (False, True):
-        if kind == "survey" and latent and name == "answers":
-            continue  # then all cells count, answered or not
-        first, second = (
-            memory.of_survey(s, 1, is_latent=latent) if kind == "survey"
-            else memory.of_ratings(kind, s)
-            for s in (size, more)
-        )  # fmt: skip
-        assert first < second
+    assert memory.needed(kind, size) < memory.needed(kind, more)
+    how = {"units": 100} if kind == "survey" else {"n_averaged": 5}
+    assert memory.needed(kind, size) < memory.needed(kind, size, **how)
 
 
 def test_predictions_in_blocks_are_the_same(monkeypatch):

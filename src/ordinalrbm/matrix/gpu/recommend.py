@@ -1,8 +1,8 @@
 """Predictions and recommendations on a GPU, from models that stay there between calls.
 
 The arithmetic is that of :mod:`ordinalrbm.matrix.predict` and
-:mod:`ordinalrbm.matrix.recommend`, in blocks of cells or of rows: memory does not grow with how much
-is asked for.
+:mod:`ordinalrbm.matrix.recommend`, in blocks of cells or of rows: memory does not grow with how
+much is asked for.
 """
 
 from __future__ import annotations
