@@ -12,26 +12,10 @@ import pytest
 
 HERE = Path(__file__).parent
 # Whatever else cannot be imported is an error, ours included.
-MAY_BE_MISSING = frozenset(
-    [
-        "arviz",
-        "filelock",
-        "hypothesis",
-        "jinja2",
-        "matplotlib",
-        "mpmath",
-        "polars",
-        "pyarrow",
-        "pyreadstat",
-        "rich",
-        "safetensors",
-        "threadpoolctl",
-        "torch",
-        "tqdm",
-        "triton",
-        "typer",
-    ]
-)
+MAY_BE_MISSING = {
+    "arviz", "filelock", "hypothesis", "jinja2", "matplotlib", "mpmath", "polars", "pyarrow",
+    "pyreadstat", "rich", "safetensors", "threadpoolctl", "torch", "tqdm", "triton", "typer",
+}  # fmt: skip
 # Tests that show what they need only when they run, in processes of their own.
 NEEDED = {
     "tests/cli": ["pyreadstat", "safetensors", "filelock"],
