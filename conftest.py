@@ -12,26 +12,11 @@ import pytest
 
 HERE = Path(__file__).parent
 # Whatever else cannot be imported is an error, ours included.
-MAY_BE_MISSING = frozenset(
-    [
-        "arviz",
-        "filelock",
-        "hypothesis",
-        "jinja2",
-        "matplotlib",
-        "mpmath",
-        "polars",
-        "pyarrow",
-        "pyreadstat",
-        "rich",
-        "safetensors",
-        "threadpoolctl",
-        "torch",
-        "tqdm",
-        "triton",
-        "typer",
-    ]
-)
+MAY_BE_MISSING = [
+    "arviz", "filelock", "hypothesis", "jinja2", "matplotlib", "mpmath", "polars", "pyarrow",
+    "pyreadstat", "rich", "safetensors", "threadpoolctl", "torch", "tqdm", "triton", "typer",
+]  # fmt: skip
+MISSING = {package for package in MAY_BE_MISSING if not find_spec(package)}
 # Tests that show what they need only when they run, in processes of their own.
 NEEDED = {
     "tests/cli": ["pyreadstat", "safetensors", "filelock"],
@@ -51,7 +36,7 @@ def pytest_make_collect_report(collector):
     package = _missing(report.call.excinfo)
     for place, needed in NEEDED.items():
         if collector.path.is_relative_to(HERE / place):
-            package = next((each for each in needed if not find_spec(each)), package)
+            package = next((each for each in needed if each in MISSING), package)
     if package is None:
         return report
     reason = (str(collector.path), 0, f"Skipped: needs {package}, which is not installed")
@@ -67,7 +52,10 @@ def pytest_runtest_setup(item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
-    """Skip a test that comes upon such a package while it runs."""
+    """Skip a test that comes upon such a package while it runs.
+
+    Not upon torch: without it there is a sentence of ours, which is tested everywhere.
+    """
     with _skipping():
         return (yield)
 
@@ -78,7 +66,8 @@ def _skipping() -> Iterator[None]:
         yield
     except (ModuleNotFoundError, doctest.UnexpectedException) as error:
         cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
-        if not isinstance(cause, ModuleNotFoundError) or (package := _named(cause)) is None:
+        package = _named(cause) if isinstance(cause, ModuleNotFoundError) else None
+        if package in (None, "torch", "triton"):
             raise
         pytest.skip(f"needs {package}, which is not installed")
 
@@ -93,4 +82,4 @@ def _missing(excinfo: pytest.ExceptionInfo | None) -> str | None:
 
 def _named(error: ModuleNotFoundError) -> str | None:
     package = (error.name or "").partition(".")[0]
-    return package if package in MAY_BE_MISSING and not find_spec(package) else None
+    return package if package in MISSING else None
