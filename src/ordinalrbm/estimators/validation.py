@@ -39,6 +39,7 @@ _BASELINE_WHOLE = {
     "batch_size": (1, 10_000),
     "epochs_per_step": (0, None),
     "averaged_epochs": (1, None),
+    "n_averaged": (1, None),
 }
 # Settings of the baselines that are real numbers, and whether they must be above zero.
 _BASELINE_REAL = {
@@ -112,6 +113,8 @@ def check_baseline_parameters(estimator: Any) -> None:
             _check_real(name, given[name], 0.0, most, open_below=above_zero)
     if "posterior" in given:
         check_choice("posterior", given["posterior"], ("variational", "point"))
+    if "device" in given:
+        check_device(given["device"])
     _check_common(estimator)
 
 
