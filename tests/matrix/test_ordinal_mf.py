@@ -1,188 +1,245 @@
-"""Ordinal matrix factorisation against a slow likelihood."""
+"""Ordinal matrix factorisation: what its arrays say, and the optimum that points end at."""
 
 import numpy as np
 import pytest
-from made_up_ratings import ENDS, ratings
-from ordinalrbm.matrix.baselines.factors import Effects, cell_means
-from ordinalrbm.matrix.baselines.ordinal_mf import Widths
-from scipy.optimize import approx_fprime
-from scipy.stats import norm
+from scipy.special import ndtr
+from small_matrices import MODELS, bounds_of, learnt, simulated
 
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.matrix.baselines import ordinal_mf as mf
+import ordinalrbm as orbm
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.matrix.gaussian import Precisions, epoch, on_cpu, start
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.predict import expected_utility, log_probability, utilities
 
-SCALES = (5, 3, 2, 1)
-
-
-@pytest.fixture(scope="module")
-def table():
-    return ratings(25, 16, SCALES, density=0.8).train
+# Gaps that differ and no symmetry: a sign or an order that is wrong shows.
+BOUNDS = {2: [0.4], 3: [-1.1, 0.2], 5: [-2.0, -1.5, -0.3, 0.9]}
 
 
-@pytest.fixture(scope="module")
-def model(table):
-    """Parameters of any size, none of them at a special place."""
-    rng = np.random.default_rng(2)
+def all_cells(n_rows, n_columns):
+    row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
+    return Cells(row, column, np.zeros(row.size, dtype=np.int8))
 
-    def effects(n):
-        return Effects(
-            rng.normal(0, 0.5, (n, 4)), rng.uniform(0, 0.2, (n, 4)), rng.uniform(1, 3, 4)
+
+@pytest.fixture(scope="module", params=["variational", "point"])
+def fitted(request):
+    """More factors than the ratings can tell."""
+    return MODELS["ordinal"](12, posterior=request.param, factor_precision=2.0).fit(simulated())
+
+
+# ---- what the public arrays say -----------------------------------------------------------------
+
+
+def test_biases_and_the_product_of_factors_are_the_expected_utility(fitted):
+    assert fitted.user_factors_.shape == (120, 12)
+    assert fitted.item_factors_.shape == (50, 12)
+    cells = all_cells(120, 50)
+    found = fitted.user_biases_[:, None] + fitted.item_biases_
+    found = found + fitted.user_factors_ @ fitted.item_factors_.T
+    np.testing.assert_allclose(found.ravel(), expected_utility(fitted.model_, cells), atol=3e-6)
+    assert found.std() > 0.5
+
+
+def test_predictions_follow_from_the_expected_utility(fitted):
+    """With a deviation of one, and what is not known of the utility."""
+    model, users, items = fitted.model_, np.arange(0, 120, 7), np.arange(0, 50, 3)
+    cells = Cells(*map(np.ravel, np.meshgrid(users, items)), np.zeros(users.size * items.size))
+    mean = fitted.user_biases_[cells.row] + fitted.item_biases_[cells.column]
+    mean = mean + (fitted.user_factors_[cells.row] * fitted.item_factors_[cells.column]).sum(axis=1)
+    deviation = model.spread * utilities(model, cells).deviation
+    found = fitted.predict_proba(fitted.users_.take(cells.row), fitted.items_.take(cells.column))
+    for p, d, i, at, width in zip(found, cells.row, cells.column, mean, deviation, strict=True):
+        bounds = bounds_of(model.column_cutpoints[i], model.row_cutpoints[d], 5)
+        np.testing.assert_allclose(p, np.diff(ndtr((bounds - at) / width)), atol=2e-6)
+
+
+def test_what_is_not_known_widens_the_variational_posterior_alone(fitted):
+    deviation = utilities(fitted.model_, all_cells(120, 50)).deviation
+    if fitted.posterior == "point":
+        np.testing.assert_array_equal(deviation, 1.0)
+    else:
+        assert deviation.min() > 1.01
+
+
+def test_factors_that_the_ratings_cannot_tell_are_zero(fitted):
+    """2,100 ratings of 120 users and 50 items tell six; a point has all it was asked for."""
+    used = fitted.user_factors_.any(axis=0)
+    if fitted.posterior == "point":
+        assert used.all()
+    else:
+        assert used.tolist() == [True] * 6 + [False] * 6
+        np.testing.assert_array_equal(fitted.item_factors_[:, 6:], 0.0)
+
+
+def test_strengths_of_priors_are_learnt_with_variances_and_stay_without(fitted):
+    for prior in (fitted.model_.row_prior, fitted.model_.column_prior):
+        if fitted.posterior == "point":
+            np.testing.assert_allclose(prior.precision, [5.0] + [2.0] * 12)
+            np.testing.assert_allclose(prior.cutpoints_precision, 20.0)
+        else:
+            assert prior.precision[0] != 5.0
+            assert np.ptp(prior.precision[1:]) > 0.5
+            assert (prior.cutpoints_precision[1:] != 20.0).all()
+
+
+def test_arrays_lie_row_by_row(fitted):
+    """Kernels go along a row's factors, and are compiled anew for every other order."""
+    for side in (fitted.model_.rows, fitted.model_.columns):
+        assert all(part.flags.c_contiguous for part in side)
+
+
+def test_strengths_that_are_not_given():
+    given = {"n_epochs": 1, "random_state": 0}
+    for posterior, strength in (("point", 20.0), ("variational", 1.0)):
+        one, other = (
+            orbm.OrdinalMF(3, posterior=posterior, factor_precision=own, **given).fit(simulated())
+            for own in (None, strength)
         )
-
-    def gaps(n, size):
-        step = rng.normal(0, size, (n, 4))
-        return Widths(step, rng.normal(0, 0.1, (n, 4)), rng.uniform(2, 5, 4))
-
-    columns = gaps(16, 0.5)
-    columns.step[:, 0] -= 1.5
-    row_gaps = gaps(25, 0.3)
-    row_gaps.step[:, 0] = 0.0
-    return mf.OrdinalMF(
-        effects(25), effects(16), row_gaps, columns, table.n_levels, "variational"
-    )  # fmt: skip
+        np.testing.assert_array_equal(one.user_factors_, other.user_factors_)
 
 
-def slow_thresholds(kappa, tau, n_levels):
-    cutpoints = kappa + tau
-    bounds = np.cumsum(np.r_[cutpoints[0], np.exp(cutpoints[1:])])
-    return np.r_[-np.inf, bounds[: n_levels - 1], np.inf]
+@pytest.mark.parametrize(("posterior", "most"), [("variational", 30), ("point", 60)])
+def test_learning_stops_by_itself(posterior, most):
+    for n_epochs in (None, 200):
+        model = orbm.OrdinalMF(4, posterior=posterior, n_epochs=n_epochs, random_state=0)
+        model.fit(simulated())
+        assert model.n_iter_ < (most if n_epochs is None else 100)
+        assert model.best_epoch_ == model.history_["validation"].argmax() + 1
+        assert model.n_iter_ <= model.best_epoch_ + 2
 
 
-def slow_log_probability(model, d, i, level, mean, variance):
-    bounds = slow_thresholds(model.row_gaps.step[d], model.column_gaps.step[i], model.n_levels[i])
-    p = norm.cdf((bounds - mean) / np.sqrt(1.0 + variance))
-    return np.log(p[level + 1] - p[level])
+# ---- points end where the log posterior is flat -------------------------------------------------
 
 
-def entries_of(table):
-    rows = np.repeat(np.arange(table.n_rows), np.diff(table.row_start))
-    return list(zip(rows, table.column, table.level, strict=True))
+def small_table(n_rows=25, n_columns=12, density=0.8, seed=0):
+    """Levels of a factor model with a probit on scales of several lengths; −1 where there is none."""
+    rng = np.random.default_rng(seed)
+    n_levels = np.resize([5, 3, 2], n_columns)
+    utility = rng.normal(0, 0.5, (n_rows, 1)) + rng.normal(0, 0.7, (1, n_columns))
+    utility = utility + rng.normal(size=(n_rows, 2)) @ rng.normal(0, 0.8, (2, n_columns))
+    utility += rng.normal(size=utility.shape)
+    levels = [np.searchsorted(BOUNDS[int(n)], utility[:, i]) for i, n in enumerate(n_levels)]
+    dense = np.where(rng.random(utility.shape) < density, np.stack(levels, axis=1), -1)
+    return dense, n_levels
 
 
-def test_distributions(table, model):
-    rows, columns = (part.ravel().astype(np.int32) for part in np.indices((25, 16)))
-    mean, variance = cell_means(rows, columns, model.rows, model.columns)
-    got = mf.predict_proba(model, rows, columns)
-    np.testing.assert_allclose(got.sum(axis=1), 1.0, atol=1e-8)
-    for e in range(len(rows)):
-        for level in range(model.n_levels[columns[e]]):
-            exact = slow_log_probability(model, rows[e], columns[e], level, mean[e], variance[e])
-            assert np.log(got[e, level]) == pytest.approx(exact, abs=1e-7)
-        assert not got[e, model.n_levels[columns[e]] :].any()
-
-
-def test_pull_is_the_slope_of_the_log_likelihood(table, model):
-    answers, _ = mf.answers_of(table)
-    sides = (model.rows, model.columns, model.row_gaps, model.column_gaps)
-    got = mf._pull(answers, *sides)
-    mean, _ = cell_means(answers.this, answers.other, model.rows, model.columns)
-    for e, (d, i, level) in enumerate(entries_of(table)):
-        around = [
-            slow_log_probability(model, d, i, level, mean[e] + step, 0.0) for step in (1e-5, -1e-5)
-        ]
-        assert got[e] == pytest.approx((around[0] - around[1]) / 2e-5, abs=1e-6)
-
-
-def slow_width_posterior(model, table, d, kappa):
-    """Log posterior of the widths of one row, the rest being given."""
-    kappa = np.r_[model.row_gaps.step[d, 0], kappa]
-    cutpoints = model.row_gaps.step.copy()
-    cutpoints[d] = kappa
-    moved = model._replace(row_gaps=model.row_gaps._replace(step=cutpoints))
-    total = -0.5 * (model.row_gaps.precision * (kappa - model.row_gaps.centre[d]) ** 2).sum()
-    columns, levels = table.row(d)
-    rows = np.full(len(columns), d, dtype=np.int32)
-    for i, level, mean, variance in zip(
-        columns, levels, *cell_means(rows, columns, model.rows, model.columns), strict=True
-    ):
-        total += slow_log_probability(moved, d, i, level, mean, variance)
+def log_posterior(parts, priors, dense, n_levels):
+    """Of points, cell by cell; parts are means and cutpoints of rows, and of columns."""
+    (p, kappa), (q, tau) = parts
+    total = 0.0
+    for d, i in zip(*np.nonzero(dense >= 0), strict=True):
+        mean = p[d, 0] + q[i, 0] + p[d, 1:] @ q[i, 1:]
+        low, high = bounds_of(tau[i], kappa[d], n_levels[i])[dense[d, i] :][:2] - mean
+        total += np.log(ndtr(-low) - ndtr(-high) if low > 0 else ndtr(high) - ndtr(low))
+    for (mean, cutpoints), prior in zip(parts, priors, strict=True):
+        away = (cutpoints - prior.cutpoints)[:, 1:]
+        total -= 0.5 * (prior.precision * mean**2).sum()
+        total -= 0.5 * (prior.cutpoints_precision[1:] * away**2).sum()
     return total
 
 
-def test_newton_steps_on_widths_end_where_the_posterior_is_flat(table, model):
-    answers, _ = mf.answers_of(table)
-    given = (answers, model.rows, model.columns)
-    gaps = model.row_gaps
-    for _ in range(60):
-        gaps, variance = mf.moved_gaps(*given, gaps, model.column_gaps)
-    found = model._replace(row_gaps=gaps)
-    np.testing.assert_array_equal(gaps.step[:, 0], 0.0)
-    assert (variance * gaps.precision < 1.0 + 1e-12).all()
-    for d in range(0, table.n_rows, 3):
-        here = gaps.step[d, 1:]
-        slope = approx_fprime(here, lambda k, d=d: slow_width_posterior(found, table, d, k), 1e-6)
-        np.testing.assert_allclose(slope, 0.0, atol=1e-3)
-        before = slow_width_posterior(model, table, d, model.row_gaps.step[d, 1:])
-        assert slow_width_posterior(found, table, d, here) > before
+@pytest.fixture(scope="module")
+def settled():
+    """Points after so many epochs that nothing moves any more, in float64, and their table."""
+    dense, n_levels = small_table()
+    observations = Observations.from_dense(dense, n_levels)
+    state, data = start(observations, 2, 0, Precisions(5.0, 2.0, 20.0)), on_cpu(observations)
+    for number in range(1, 401):
+        state = epoch(data, state, number, is_point=True)
+    parts = [
+        [side.mean.astype(np.float64), side.cutpoints.copy()] for side in (state.rows, state.columns)
+    ]
+    return parts, state[2:4], dense, n_levels
 
 
-def test_half_sweeps_of_a_point_end_where_the_posterior_is_flat(table, model):
-    """Expected utilities in place of values lead to the same place as the likelihood itself."""
-    no_spread = np.zeros_like(model.rows.variance), np.zeros_like(model.columns.variance)
-    columns = model.columns._replace(variance=no_spread[1])
-    answers, _ = mf.answers_of(table)
-    rows = model.rows._replace(variance=no_spread[0])
-    for _ in range(80):
-        pull = mf._pull(answers, rows, columns, model.row_gaps, model.column_gaps)
-        rows = mf.improved(answers.view, rows, columns, pull, 1.0, "point")
-
-    def log_posterior(d, effects):
-        seen, levels = table.row(d)
-        mean = effects[0] + columns.mean[seen, 0] + columns.mean[seen, 1:] @ effects[1:]
-        return -0.5 * (rows.precision * effects**2).sum() + sum(
-            slow_log_probability(model, d, i, level, m, 0.0)
-            for i, level, m in zip(seen, levels, mean, strict=True)
-        )
-
-    for d in range(0, table.n_rows, 4):
-        slope = approx_fprime(rows.mean[d], lambda effects, d=d: log_posterior(d, effects), 1e-6)
-        np.testing.assert_allclose(slope, 0.0, atol=1e-4)
+@pytest.mark.parametrize(("side", "kind"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_points_end_where_the_log_posterior_is_flat(settled, side, kind):
+    """Biases and factors, and log gaps, of rows and of columns: slopes by finite differences."""
+    parts, priors, dense, n_levels = settled
+    array = parts[side][kind]
+    step = 1e-5
+    slopes, elsewhere = [], []
+    # The first threshold is no gap: it stays, or moves with the biases of all.
+    places = [place for place in np.ndindex(array.shape) if kind == 0 or place[1] > 0]
+    for place in places[:: 3 if side == 0 else 1]:
+        kept, values = array[place], []
+        for move in (step, -step, 0.1 + step, 0.1 - step):
+            array[place] = kept + move
+            values.append(log_posterior(parts, priors, dense, n_levels))
+        array[place] = kept
+        slopes.append((values[0] - values[1]) / (2 * step))
+        elsewhere.append((values[2] - values[3]) / (2 * step))
+    np.testing.assert_allclose(slopes, 0.0, atol=3e-3)
+    assert np.abs(elsewhere).mean() > 0.1  # not flat all over
 
 
-def test_roles_can_be_swapped(model):
-    """With one scale for all columns, the transposed table is the same problem."""
-    table = ratings(25, 16).train
-    ours, theirs = mf.answers_of(table)[1], mf.answers_of(table.transpose())[0]
-    for mine, other in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(mine, other)
-    sides = (model.columns, model.rows, model.column_gaps, model.row_gaps)
-    swapped = mf._half_sweep(theirs, *sides, "variational")
-    for mine, other in zip(mf._half_sweep(ours, *sides, "variational"), swapped, strict=True):
-        for part, twin in zip(mine, other, strict=True):
-            np.testing.assert_array_equal(part, twin)
+def test_commons_are_where_they_belong(settled):
+    """What all rows share is the columns', and what all columns of a scale share is its own."""
+    (rows, columns), _, _, n_levels = settled
+    assert rows[0][:, 0].mean() == pytest.approx(0.0, abs=1e-6)
+    np.testing.assert_allclose(rows[1].mean(axis=0), 0.0, atol=1e-9)
+    for levels in (5, 3, 2):
+        assert columns[0][n_levels == levels, 0].mean() == pytest.approx(0.0, abs=1e-6)
 
 
-def test_moving_what_is_shared_leaves_distributions_alone(table, model):
-    rows, columns = (part.ravel() for part in np.indices((25, 16)))
-    before = mf.predict_proba(model, rows, columns)
-    moved = mf._with_common_cutpoints(model)
-    np.testing.assert_allclose(mf.predict_proba(moved, rows, columns), before, atol=1e-10)
-    np.testing.assert_allclose(moved.row_gaps.step.mean(axis=0), 0.0, atol=1e-12)
-    assert moved.rows.mean[:, 0].mean() == pytest.approx(0.0, abs=1e-12)
-    for scale in SCALES:
-        alike = model.n_levels == scale
-        assert moved.columns.mean[alike, 0].mean() == pytest.approx(0.0, abs=1e-12)
-        centre = moved.column_gaps.centre[alike]
-        assert (centre == centre[0]).all()
+# ---- truth that is known ------------------------------------------------------------------------
 
 
-def test_thresholds_are_found():
-    """Without effects, common steps end at the thresholds that made the answers."""
+@pytest.mark.parametrize("posterior", ["variational", "point"])
+def test_thresholds_are_found(posterior):
+    """Without effects, common cutpoints end at the thresholds that made the answers."""
     rng = np.random.default_rng(0)
-    levels = np.searchsorted(ENDS[5], rng.normal(size=(300, 40)))
-    table = Observations.from_dense(levels, 5)
-    model, _ = mf.fit(table, settings=mf.Settings(n_factors=2, n_epochs=25))
-    cutpoints = model.column_gaps.centre[0]
-    np.testing.assert_allclose(
-        np.cumsum(np.r_[cutpoints[0], np.exp(cutpoints[1:])]), ENDS[5], atol=0.1
-    )
+    levels = np.searchsorted(BOUNDS[5], rng.normal(size=(300, 40)))
+    user, item = np.indices(levels.shape).reshape(2, -1)
+    model = orbm.OrdinalMF(2, posterior=posterior, n_epochs=25, random_state=0)
+    model.fit((user, item, levels.ravel()))
+    cutpoints = model.model_.column_cutpoints.mean(axis=0)
+    found = bounds_of(cutpoints, np.zeros(4), 5)[1:-1]
+    np.testing.assert_allclose(found, BOUNDS[5], atol=0.1)
 
 
-def test_a_new_row_is_placed_like_an_old_one(table):
-    model, _ = mf.fit(table, settings=mf.Settings(n_factors=2, n_epochs=40))
-    again = table.take_rows([4, 9])
-    rows, gaps = mf.fold_in_rows(model, again)
-    new = model._replace(rows=rows, row_gaps=gaps)
-    cells = np.repeat([0, 1], 16), np.tile(np.arange(16), 2)
-    old = mf.predict_proba(model, np.array([4, 9])[cells[0]], cells[1])
-    np.testing.assert_allclose(mf.predict_proba(new, *cells), old, atol=0.03)
+@pytest.mark.parametrize("posterior", ["variational", "point"])
+def test_a_factorisation_is_found_again(posterior):
+    """Utilities that made the ratings, from levels alone."""
+    rng = np.random.default_rng(1)
+    truth = rng.normal(0, 0.5, (200, 1)) + rng.normal(0, 0.7, (1, 80))
+    truth = truth + rng.normal(size=(200, 2)) @ rng.normal(0, 0.9, (2, 80))
+    levels = np.searchsorted(BOUNDS[5], truth + rng.normal(size=truth.shape))
+    user, item = np.nonzero(rng.random(levels.shape) < 0.7)
+    model = orbm.OrdinalMF(2, posterior=posterior, factor_precision=1.0, random_state=0)
+    model.fit((user, item, levels[user, item]))
+    found = expected_utility(model.model_, all_cells(200, 80))
+    assert np.corrcoef(found, truth.ravel())[0, 1] > 0.95
+    hidden = np.argwhere(levels >= 0)[::7]
+    cells = Cells(*hidden.T, levels[tuple(hidden.T)])
+    shares = np.bincount(levels.ravel()) / levels.size
+    gain = log_probability([model.model_], cells).mean() - np.log(shares[cells.level]).mean()
+    assert gain > 0.3
+
+
+def test_a_new_user_is_placed_like_an_old_one():
+    model = MODELS["ordinal"](2, n_epochs=40, validation_fraction=0).fit(simulated())
+    seen = model.ratings_.observations
+    for user in ("u4", "u9"):
+        items, levels = seen.row(model.users_.lookup([user])[0])
+        new = ([f"new {user}"] * items.size, model.items_.take(items), 1 + levels)
+        wider = model.fold_in(new)
+        every = model.items_.labels
+        old = model.predict_proba(user, every)
+        np.testing.assert_allclose(wider.predict_proba(f"new {user}", every), old, atol=0.03)
+
+
+def test_an_averaged_model_is_the_mean_of_the_last_epochs():
+    model = MODELS["ordinal"](n_averaged=3, calibrate=False).fit(simulated())
+    assert len(model.models_) == 3
+    assert isinstance(model.model_, GaussianModel)
+    p = model.predict_proba("u3", model.items_.labels)
+    alone = []
+    for one in model.models_:
+        assert one.share == pytest.approx(1 / 3)
+        i = np.arange(50)
+        d = np.full(50, model.users_.lookup(["u3"])[0])
+        alone.append(
+            np.exp([log_probability([one], Cells(d, i, np.full(50, v))) for v in range(5)]).T
+        )
+    np.testing.assert_allclose(p, np.mean(alone, axis=0), atol=1e-9)
+    assert model.user_factors_ is not learnt("ordinal").user_factors_

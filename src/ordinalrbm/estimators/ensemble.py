@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.ratings import Ratings
@@ -186,6 +187,7 @@ class RatingEnsemble(RatingModel):
 
         See :meth:`RatingModel.fold_in`.
         """
+        check_is_fitted(self, "models_")
         wider = copy.copy(self)
         wider.estimators_ = [estimator.fold_in(new_ratings) for estimator in self.estimators_]
         wider._collect()
