@@ -146,7 +146,8 @@ def settled():
     for number in range(1, 401):
         state = epoch(data, state, number, is_point=True)
     parts = [
-        [side.mean.astype(np.float64), side.cutpoints.copy()] for side in (state.rows, state.columns)
+        [side.mean.astype(np.float64), side.cutpoints.copy()]
+        for side in (state.rows, state.columns)
     ]
     return parts, state[2:4], dense, n_levels
 

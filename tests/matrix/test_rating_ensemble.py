@@ -120,7 +120,9 @@ def test_one_model_is_itself(ratings):
     assert_same_models(model, alone)
 
 
-@pytest.mark.parametrize("names", list(itertools.permutations(["matrix", "ordinal", "multinomial"])))
+@pytest.mark.parametrize(
+    "names", list(itertools.permutations(["matrix", "ordinal", "multinomial"]))
+)
 def test_any_order(names, ratings, tmp_path):
     """What models tell of their epochs differs; the history has what all tell."""
     model = ensemble_of(*names, n_epochs=3).fit(ratings)

@@ -249,7 +249,10 @@ def test_nobody_loses_all_ratings_to_validation(shuffle):
     dense = known.observations.to_dense()
     user, item = (
         np.array([np.flatnonzero(position == place)[0] for place in places])
-        for position, places in ((data.row_position, cells.row), (data.column_position, cells.column))
+        for position, places in (
+            (data.row_position, cells.row),
+            (data.column_position, cells.column),
+        )
     )
     np.testing.assert_array_equal(dense[user, item], cells.level)
     assert (data.observations.to_dense()[cells.row, cells.column] == -1).all()

@@ -18,7 +18,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import plain_parameters
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import check_parameters
+from ordinalrbm.estimators.validation import check_parameters, keep_parameters
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
@@ -90,7 +90,7 @@ class RatingEnsemble(RatingModel):
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     # ---- learning -------------------------------------------------------------------------------
 

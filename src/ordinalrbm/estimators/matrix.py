@@ -9,6 +9,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import keep_parameters
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
@@ -122,7 +123,7 @@ class MatrixCumulativeRBM(RatingModel):
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     @classmethod
     def paper(

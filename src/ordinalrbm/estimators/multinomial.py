@@ -9,6 +9,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import keep_parameters
 from ordinalrbm.matrix import multinomial_learner
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import MultinomialModel
@@ -87,7 +88,7 @@ class MultinomialRBM(RatingModel):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         data = data.by_ids()

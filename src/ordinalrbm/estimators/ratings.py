@@ -111,10 +111,6 @@ class RatingModel(BaseEstimator):
     verbose: bool
     device: str = "cpu"
 
-    def _set_parameters(self, given: dict[str, Any]) -> None:
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
-
     # ---- what each model has of its own ---------------------------------------------------------
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:

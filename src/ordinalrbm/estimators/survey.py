@@ -27,6 +27,7 @@ from ordinalrbm.estimators.validation import (
     check_parameters,
     check_weights,
     check_whole,
+    keep_parameters,
 )
 from ordinalrbm.evaluate.points import Rule, log_of_level, point
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
@@ -160,25 +161,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.n_factors = n_factors
-        self.units_per_factor = units_per_factor
-        self.response_styles = response_styles
-        self.unanswered = unanswered
-        self.scales = scales
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.gibbs_steps = gibbs_steps
-        self.free_phase = free_phase
-        self.n_chains = n_chains
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.inference = inference
-        self.n_draws = n_draws
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     # Learning
 
@@ -622,7 +605,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tables.encode(table, self.scales_)
 
     def _side(self, observations: Observations) -> Side:
-        return side(self.model_, observations, self.unanswered)  # type: ignore[arg-type]
+        return side(self.model_, observations, self.unanswered)
 
     def _factors(self, this: Side) -> np.ndarray:
         if self.inference == "mcmc":

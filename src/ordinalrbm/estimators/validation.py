@@ -55,6 +55,12 @@ _CHOICES = {
 }
 
 
+def keep_parameters(estimator: Any, given: dict[str, Any]) -> None:
+    """Set the parameters of an estimator as they were given to its constructor."""
+    for name in estimator._get_param_names():
+        setattr(estimator, name, given[name])
+
+
 def check_parameters(estimator: Any) -> None:
     """Refuse settings of an estimator that make no sense, before any work is done.
 
