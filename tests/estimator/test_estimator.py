@@ -29,6 +29,8 @@ from small_surveys import (
 )
 
 import ordinalrbm as orbm
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.tables import read_table
 from ordinalrbm.estimators import survey
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector.chains import start_chains
@@ -49,6 +51,35 @@ def model(table):
 
 
 # What goes in
+
+
+def test_what_is_encoded_already_is_taken_as_it_is(monkeypatch):
+    answers, weight = frame(), np.linspace(0, 2, 150)
+    encoded = read_table(answers, SCALES)
+    plain = small(scales=SCALES).fit(answers, sample_weight=weight)
+    monkeypatch.setattr(Scale, "encode", None)  # nothing may be encoded again
+    model = small().fit(encoded, sample_weight=weight)
+    assert_same_model(model, plain)
+    assert model.feature_names_in_.tolist() == NAMES and model.scales_ == plain.scales_
+    filled = model.impute(encoded)
+    probabilities = model.predict_proba(encoded)
+    found = [model.transform(encoded), model.predict(encoded, "mean"), model.score(encoded)]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(filled.to_frame().astype(float), plain.impute(answers))
+    for one, other in zip(probabilities, plain.predict_proba(answers), strict=True):
+        np.testing.assert_array_equal(one, other)
+    truth = [plain.transform(answers), plain.predict(answers, "mean"), plain.score(answers)]
+    for one, other in zip(found, truth, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_encoded_columns_must_be_those_of_the_model(model):
+    with pytest.raises(orbm.DataError, match="6 features"):
+        model.transform(read_table(numbers(levels())[:, :2]))
+    named = small(scales=SCALES).fit(frame())
+    others = frame().rename(columns={"town": "country"})
+    with pytest.raises(orbm.DataError, match="country"):
+        named.transform(read_table(others))
 
 
 def to_polars(array):
