@@ -7,16 +7,23 @@ DOCS_READY := .venv/.docs-ready
 TORCH := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
 
-.PHONY: demo test test-torch bench-gpu lint docs clean
+.PHONY: demo test test-long test-torch bench-gpu lint docs clean
 
 demo: $(READY)
 	$(BIN)/ordinalrbm demo
 
+# Each process of pytest-xdist would compile the kernels for itself: they are compiled before.
 test: $(READY) lint
+	$(BIN)/python tests/warm_up.py
 	$(BIN)/pytest -q -n auto --dist loadfile --durations=15
+
+# Before a release: more random cases, more kills, full sizes; takes an hour or two.
+test-long: $(READY)
+	ORDINALRBM_LONG=1 $(BIN)/pytest -q -n auto --dist loadfile --durations=30
 
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
 test-torch: $(TORCH_READY)
+	$(TORCH)/python tests/warm_up.py
 	$(TORCH)/pytest -q -n auto --dist loadfile tests/gpu tests/distributed tests/conformance
 
 # What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.

@@ -1,10 +1,85 @@
-"""What tests do without: folders and modules that need torch, where it is not installed."""
+"""What is missing on this machine: tests that need it are skipped, and say what they need."""
 
+from __future__ import annotations
+
+import doctest
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
-collect_ignore: list[str] = []
-if not find_spec("torch"):
-    collect_ignore += ["tests/distributed"]
-if not find_spec("torch") or not find_spec("triton"):
-    collect_ignore += ["tests/gpu", "src/ordinalrbm/engine/gpu"]
-    collect_ignore += ["src/ordinalrbm/matrix/gpu"]
+import pytest
+
+HERE = Path(__file__).parent
+# Whatever else cannot be imported is an error, ours included.
+MAY_BE_MISSING = [
+    "arviz", "filelock", "hypothesis", "jinja2", "matplotlib", "mpmath", "polars", "pyarrow",
+    "pyreadstat", "rich", "safetensors", "threadpoolctl", "torch", "tqdm", "triton", "typer",
+]  # fmt: skip
+MISSING = {package for package in MAY_BE_MISSING if not find_spec(package)}
+# Tests that show what they need only when they run, in processes of their own.
+NEEDED = {
+    "tests/cli": ["pyreadstat", "safetensors", "filelock"],
+    "tests/distributed": ["torch", "safetensors", "filelock"],
+    "tests/extreme/test_extreme_commands.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/learn/test_checkpoints_killed.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/running/test_surroundings.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/running/test_workers.py": ["safetensors"],
+    "tests/storage": ["safetensors", "filelock"],
+}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Skip a file that needs, or imports, a package that is not there."""
+    report = yield
+    package = _missing(report.call.excinfo)
+    for place, needed in NEEDED.items():
+        if collector.path.is_relative_to(HERE / place):
+            package = next((each for each in needed if each in MISSING), package)
+    if package is None:
+        return report
+    reason = (str(collector.path), 0, f"Skipped: needs {package}, which is not installed")
+    return pytest.CollectReport(collector.nodeid, "skipped", reason, [])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """Skip a test whose fixtures come upon such a package."""
+    with _skipping():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skip a test that comes upon such a package while it runs.
+
+    Not upon torch: without it there is a sentence of ours, which is tested everywhere.
+    """
+    with _skipping():
+        return (yield)
+
+
+@contextmanager
+def _skipping() -> Iterator[None]:
+    try:
+        yield
+    except (ModuleNotFoundError, doctest.UnexpectedException) as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        package = _named(cause) if isinstance(cause, ModuleNotFoundError) else None
+        if package in (None, "torch", "triton"):
+            raise
+        pytest.skip(f"needs {package}, which is not installed")
+
+
+def _missing(excinfo: pytest.ExceptionInfo | None) -> str | None:
+    """The package for want of which a file could not be imported."""
+    error = excinfo.value if excinfo else None
+    while error is not None and not isinstance(error, ModuleNotFoundError):
+        error = error.__cause__
+    return None if error is None else _named(error)
+
+
+def _named(error: ModuleNotFoundError) -> str | None:
+    package = (error.name or "").partition(".")[0]
+    return package if package in MISSING else None

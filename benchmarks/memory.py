@@ -1,4 +1,4 @@
-"""What `ordinalrbm.engine.memory` says a fit will take, beside what it takes: every case in a new process.
+"""What `ordinalrbm.engine.memory` says of a fit, beside what it takes: every case a new process.
 
     python benchmarks/memory.py [--small]
 
@@ -21,6 +21,7 @@ import ordinalrbm as orbm
 from ordinalrbm.engine import memory
 
 CHILD = "--child"
+KINDS = {"continuous": "ordinal_mf", "binary": "matrix_crbm", "mixed": "matrix_crbm"}
 
 
 class Case(NamedTuple):
@@ -90,10 +91,11 @@ def estimated(case: Case, n_answers: int) -> int:
     if case.kind in ("vector", "recommended"):
         model = estimator(case)
         latent = model.unanswered == "latent"
-        return memory.of_survey(size, model.units_per_factor, is_latent=latent)
+        size = size._replace(answers=size.rows * size.columns) if latent else size
+        return memory.needed("survey", size, units=model.units_per_factor)
     if case.kind in ("continuous", "binary", "mixed"):
         size = size._replace(column_factors=case.factors)
-    return memory.of_ratings(case.kind, size)
+    return memory.needed(KINDS.get(case.kind, case.kind), size)
 
 
 def resident(what: str) -> int:

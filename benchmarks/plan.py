@@ -138,11 +138,11 @@ class Counter:
 def count(data: str, rank: int, size: int, folder: Path) -> None:
     """One of the processes: bytes and calls of two epochs, one with widths and one without."""
     import torch.distributed as dist
+    from ordinalrbm.matrix.gaussian_backends import backend_for
     from sources import split
 
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.matrix import gaussian
-    from ordinalrbm.matrix.gaussian_backends import backend_for
     from ordinalrbm.matrix.prepare import prepare
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)

@@ -27,12 +27,12 @@ EPOCHS = 5
 
 def measure(name: str) -> dict[str, list[float]]:
     """Wall and processor seconds of this process for each epoch but the first."""
+    from ordinalrbm.matrix.gaussian_backends import backend_for
     from sources import split
     from threadpoolctl import threadpool_limits
 
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.matrix import gaussian
-    from ordinalrbm.matrix.gaussian_backends import backend_for
     from ordinalrbm.matrix.prepare import prepare
 
     train, _, _ = split(name)

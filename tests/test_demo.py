@@ -11,12 +11,14 @@ from rich.console import Console
 from scipy.special import ndtr
 
 import ordinalrbm as orbm
-from ordinalrbm import plots
+from ordinalrbm import plots, report
 from ordinalrbm.cli import tour
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import hide_answers, marginals
+from ordinalrbm.report import survey as survey_sections
+from ordinalrbm.report.placing import Places
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import Wording, column_similarity, describe_factors, factor_effects
 
@@ -219,17 +221,11 @@ def test_marginals_are_frequencies_with_half_an_answer_added():
         np.array([2.5, 0.5, 1.5, 0.5, 0.5]) / 5.5,
         np.array([0.5, 0.5, 0.5, 0.5, 1.5]) / 3.5,
     ]
-    encoded = Encoded.of(shown, [1, 2, 3, 4, 5])
+    encoded = read_table(shown, [1, 2, 3, 4, 5])
     np.testing.assert_allclose(marginals(encoded.observations), expected)
 
 
 # The demo itself
-
-
-@pytest.fixture
-def quick_map(monkeypatch):
-    """t-SNE is tested elsewhere, and slow."""
-    monkeypatch.setattr(plots, "row_positions", lambda factors: np.asarray(factors)[:, :2])
 
 
 def printed(encoding: str = "utf-8") -> tuple[Console, io.TextIOWrapper]:
@@ -242,23 +238,33 @@ def text_of(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
-QUICK = {"n_factors": 4, "n_epochs": 8}
-
-
-def test_demo_from_end_to_end(tmp_path, quick_map):
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """One demo from end to end: what it found and said. t-SNE is tested elsewhere, and slow."""
     console, stream = printed()
-    outcome = tour.run(tmp_path / "new" / "folder", console=console, **QUICK)
+    folder = tmp_path_factory.mktemp("demo") / "new" / "folder"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "row_positions", lambda factors: np.asarray(factors)[:, :2])
+        patch.setattr(
+            survey_sections, "place", lambda factors, **_: Places(factors[:, :2], len(factors))
+        )
+        outcome = tour.run(folder, console=console, n_factors=4, n_epochs=8)
+    return outcome, text_of(stream)
+
+
+def test_demo_from_end_to_end(demo):
+    outcome, text = demo
+    folder = outcome.page.parent
     assert outcome.scores["nll"] < outcome.baseline["nll"] - 0.03
     assert outcome.scores["mae_median"] < outcome.baseline["mae_median"] - 0.03
     assert outcome.scores["accuracy"] > outcome.baseline["accuracy"] + 0.02
     assert outcome.rating_scores["nll"] < outcome.baseline["nll"] - 0.1
     assert outcome.rating_scores["mae_median"] < outcome.baseline["mae_median"] - 0.1
     assert outcome.factors
-    names = sorted(path.name for path in (tmp_path / "new" / "folder").iterdir())
+    names = sorted(path.name for path in folder.iterdir())
     assert names == ["food-cuisines.png", "food-map.png", "report.html"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in outcome.pictures)
 
-    text = text_of(stream)
     assert "1,373 Americans" in text and "CC BY 4.0" in text and "2,394" in text
     assert f"{outcome.scores['mae_median']:.3f}" in text
     assert f"{outcome.baseline['accuracy'] * 100:.1f} %" in text
@@ -270,13 +276,21 @@ def test_demo_from_end_to_end(tmp_path, quick_map):
     assert all(str(path) in text for path in (*outcome.pictures, outcome.page))
     assert "How much do you like the food of Ghana?" in outcome.page.read_text(encoding="utf-8")
     for line in text.splitlines():
-        assert len(line) <= 80 or str(tmp_path) in line
+        assert len(line) <= 80 or str(folder) in line
     assert "\x1b" not in text and "\r" not in text
 
 
-def test_demo_without_unicode(tmp_path, quick_map):
+def test_demo_without_unicode(demo, tmp_path, monkeypatch):
+    """Again with what was learnt before, and without pictures."""
+    outcome, _ = demo
+    monkeypatch.setattr(tour, "warm_up", lambda: None)
+    monkeypatch.setattr(tour, "_learn", lambda *_: outcome.model)
+    monkeypatch.setattr(tour, "_learn_ratings", lambda *_: outcome.rater)
+    monkeypatch.setattr(report, "survey_page", lambda *_, **__: "a page")
+    monkeypatch.setattr(tour, "_draw", lambda *_: {})
+    monkeypatch.setattr(tour, "_tell_pictures", lambda *_: None)
     console, stream = printed("ascii")
-    tour.run(tmp_path, console=console, **QUICK)
+    tour.run(tmp_path, console=console)
     assert re.search(r"\d % -> \d+ %", " ".join(text_of(stream).split()))
 
 

@@ -20,7 +20,7 @@ class NotThere:
 sys.meta_path.insert(0, NotThere)
 import ordinalrbm
 for module in pkgutil.walk_packages(ordinalrbm.__path__, "ordinalrbm."):
-    if module.name.startswith(("ordinalrbm.engine.gpu", "ordinalrbm.matrix.gpu.predict")):
+    if module.name.startswith(("ordinalrbm.engine.gpu", "ordinalrbm.matrix.gpu.")):
         continue
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
@@ -38,13 +38,13 @@ def test_a_device_that_is_none(device):
         orbm.MatrixCumulativeRBM(1, 1, device=device).fit(three_ratings())
 
 
-@pytest.mark.parametrize("factors", ["continuous", "binary", "mixed"])
-def test_without_torch_the_extra_is_named(monkeypatch, factors):
+@pytest.mark.parametrize("kind", ["OrdinalMF", "MatrixCumulativeRBM"])
+def test_without_torch_the_extra_is_named(monkeypatch, kind):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(
         orbm.DataError, match=r"torch is not installed; pip install \"ordinalrbm\[gpu"
     ):
-        orbm.MatrixCumulativeRBM(1, 1, factors=factors, device="cuda").fit(three_ratings())
+        getattr(orbm, kind)(1, device="cuda").fit(three_ratings())
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])

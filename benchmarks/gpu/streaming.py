@@ -14,10 +14,10 @@ import time
 import numpy as np
 import torch
 from netflix_shaped import made
+from ordinalrbm.matrix.gaussian_backends import Cuda
 
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.gaussian import GaussianState
-from ordinalrbm.matrix.gaussian_backends import Cuda
 
 
 def learnt(backend: Cuda, data, start: GaussianState, epochs: int) -> GaussianState:

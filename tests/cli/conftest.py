@@ -6,18 +6,19 @@ import shutil
 from pathlib import Path
 
 import pytest
-from program import succeed
-from small_files import write_all
+from program import succeed_here
 
 
 @pytest.fixture(scope="session")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files, and what `ordinalrbm fit` makes of them."""
+    from small_files import write_all  # not where pyreadstat is missing
+
     folder = tmp_path_factory.mktemp("originals")
     write_all(folder)
-    succeed("fit", "survey.sav", "--out", "survey.orbm", "--epochs", 3, cwd=folder)
-    succeed("fit", "ratings.csv", "--out", "films.orbm", "--epochs", 4, cwd=folder)
-    succeed("fit", "survey.sav", "--write-schema", "schema.toml", cwd=folder)
+    succeed_here("fit", "survey.sav", "--out", "survey.orbm", "--epochs", 3, cwd=folder)
+    succeed_here("fit", "ratings.csv", "--out", "films.orbm", "--epochs", 4, cwd=folder)
+    succeed_here("fit", "survey.sav", "--write-schema", "schema.toml", cwd=folder)
     return folder
 
 

@@ -19,6 +19,7 @@ import ordinalrbm
 from ordinalrbm import cli
 
 PROGRAM = [sys.executable, "-m", "ordinalrbm"]
+LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 # Nothing of these tests should take longer, on however busy a machine.
 PATIENCE = 600
 

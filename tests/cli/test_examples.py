@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from program import succeed_here
+from program import LONG, succeed_here
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = ["demo", "fit", "predict", "impute", "recommend", "evaluate", "report", "info", "doctor"]
@@ -68,6 +68,8 @@ def workplace(originals, tmp_path_factory):
 
 @pytest.mark.parametrize("line", _lines())
 def test_example(line, workplace):
+    if line.startswith("demo ") and not LONG:
+        pytest.skip("tests/test_demo.py runs it; ORDINALRBM_LONG=1 here, too")
     done = succeed_here(*shlex.split(line), cwd=workplace)
     out = re.search(r"--out (\S+)", line)
     if out is not None and "--draws" not in line:

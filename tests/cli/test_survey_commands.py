@@ -94,7 +94,7 @@ def test_draws(files):
     for after in (one, two):
         _check_filled(before, after)
     assert not one[list(CODES)].equals(two[list(CODES)])
-    succeed(*arguments, "--out", "e.sav", cwd=files)
+    succeed_here(*arguments, "--out", "e.sav", cwd=files)
     assert (files / "d-1.sav").read_bytes() == (files / "e-1.sav").read_bytes()
 
 
@@ -134,7 +134,7 @@ def test_evaluate(files):
 
 
 def test_a_model_tested_on_its_own_data_is_told(files):
-    done = succeed("evaluate", "survey.orbm", "--data", "survey.sav", "--quiet", cwd=files)
+    done = succeed_here("evaluate", "survey.orbm", "--data", "survey.sav", "--quiet", cwd=files)
     assert re.fullmatch(r"Warning: .*learnt from.*\n", done.stderr)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ordinalrbm.data.scales import Scale, resolve_scales
-from ordinalrbm.data.tables import Encoded, as_table, decode, encode
+from ordinalrbm.data.tables import as_table, decode, encode, read_table
 from ordinalrbm.errors import DataError, DataTypeError
 
 steady = settings(derandomize=True, deadline=None, max_examples=40)
@@ -63,13 +63,13 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_encoded_is_not_encoded_again(form):
-    once = Encoded.of(FORMS[form])
-    assert Encoded.of(once) is once
+    once = read_table(FORMS[form])
+    assert read_table(once) is once
     table = as_table(once)
     assert (table.names, table.n_rows, table.n_columns) == (once.names, 4, 4)
     assert encode(table, once.scales) is once.observations
-    assert once.take_rows([3, 0]).observations.to_dense().tolist() == [LEVELS[3], LEVELS[0]]
-    again = Encoded.of(once.to_frame())
+    assert once.subset([3, 0]).observations.to_dense().tolist() == [LEVELS[3], LEVELS[0]]
+    again = read_table(once.to_frame())
     assert again.observations.to_dense().tolist() == LEVELS
     assert again.scales == once.scales
     back = decode(LEVELS, once.scales, once)
@@ -77,10 +77,10 @@ def test_what_is_encoded_is_not_encoded_again(form):
 
 
 def test_what_is_encoded_on_other_scales_is_read_by_its_labels():
-    once = Encoded.of(pd.DataFrame({"q": [1, 3, None]}))
+    once = read_table(pd.DataFrame({"q": [1, 3, None]}))
     wider = [Scale((0, 1, 2, 3, 4))]
     assert encode(as_table(once), wider).to_dense().tolist() == [[1], [3], [-1]]
-    assert Encoded.of(once, {"q": [3, 1]}).observations.to_dense().tolist() == [[1], [0], [-1]]
+    assert read_table(once, {"q": [3, 1]}).observations.to_dense().tolist() == [[1], [0], [-1]]
     with pytest.raises(DataError, match=r"row 1 .*the value 3 is not on the scale"):
         encode(as_table(once), [Scale((1, 2))])
 

@@ -9,9 +9,9 @@ SCALES = (2, 3, 5, 7)
 
 
 def random_thresholds(generator, n_levels):
-    """(N, L + 1) ends of the levels, unevenly spaced, off centre, padded with +∞.
+    """(N, L + 1) bounds of the levels, unevenly spaced, off centre, padded with +∞.
 
-    Two more ends make a level that is the whole line, for answers that nobody knows.
+    Two more make a level that is the whole line, for answers that nobody knows.
     """
     thresholds = np.full((n_levels.size, n_levels.max() + 3), np.inf)
     thresholds[:, [0, -2]] = -np.inf

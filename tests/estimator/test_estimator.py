@@ -29,6 +29,8 @@ from small_surveys import (
 )
 
 import ordinalrbm as orbm
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.tables import read_table
 from ordinalrbm.estimators import survey
 from ordinalrbm.vector import likelihood, posterior
 from ordinalrbm.vector.chains import start_chains
@@ -49,6 +51,35 @@ def model(table):
 
 
 # What goes in
+
+
+def test_what_is_encoded_already_is_taken_as_it_is(monkeypatch):
+    answers, weight = frame(), np.linspace(0, 2, 150)
+    encoded = read_table(answers, SCALES)
+    plain = small(scales=SCALES).fit(answers, sample_weight=weight)
+    monkeypatch.setattr(Scale, "encode", None)  # nothing may be encoded again
+    model = small().fit(encoded, sample_weight=weight)
+    assert_same_model(model, plain)
+    assert model.feature_names_in_.tolist() == NAMES and model.scales_ == plain.scales_
+    filled = model.impute(encoded)
+    probabilities = model.predict_proba(encoded)
+    found = [model.transform(encoded), model.predict(encoded, "mean"), model.score(encoded)]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(filled.to_frame().astype(float), plain.impute(answers))
+    for one, other in zip(probabilities, plain.predict_proba(answers), strict=True):
+        np.testing.assert_array_equal(one, other)
+    truth = [plain.transform(answers), plain.predict(answers, "mean"), plain.score(answers)]
+    for one, other in zip(found, truth, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_encoded_columns_must_be_those_of_the_model(model):
+    with pytest.raises(orbm.DataError, match="6 features"):
+        model.transform(read_table(numbers(levels())[:, :2]))
+    named = small(scales=SCALES).fit(frame())
+    others = frame().rename(columns={"town": "country"})
+    with pytest.raises(orbm.DataError, match="country"):
+        named.transform(read_table(others))
 
 
 def to_polars(array):
@@ -230,6 +261,10 @@ def test_levels_that_nobody_chose():
     assert np.isfinite(model.transform(one)).all()
 
 
+@pytest.mark.skipif(
+    os.environ.get("ORDINALRBM_LONG") != "1",
+    reason="ORDINALRBM_LONG=1 compiles for it; tests/running/test_wide_types.py runs plain Python",
+)
 def test_more_than_127_levels():
     """Levels no longer fit into one byte."""
     generator = np.random.default_rng(0)
@@ -747,7 +782,7 @@ for n_jobs in (1, 2, 4):
     threads.clear()
     digest = hashlib.sha256()
     for settings in ({}, {"inference": "mcmc", "n_draws": 5, "free_phase": "persistent"},
-                     {"response_styles": 5, "units_per_factor": 300}):
+                     {"response_styles": 5, "units_per_factor": 200}):
         model = small(n_jobs=n_jobs, **settings).fit(X, sample_weight=np.linspace(0, 2, 150))
         for part in (*map(np.asarray, model.model_), model.transform(X), *model.predict_proba(X),
                      model.response_style(X),

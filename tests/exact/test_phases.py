@@ -139,7 +139,7 @@ def run_phase(case, phase, factors, pattern, gibbs_steps, side=None):
 
 
 def flat_statistics(statistics):
-    """In the order of the oracle; what stands at infinite ends must be nothing."""
+    """In the order of the oracle; what stands at infinite bounds must be nothing."""
     inner = [statistics.thresholds[i, 1:n] for i, n in enumerate(N_LEVELS)]
     outer = [np.delete(statistics.thresholds[i], np.s_[1:n]) for i, n in enumerate(N_LEVELS)]
     assert not np.concatenate(outer).any()

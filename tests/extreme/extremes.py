@@ -18,9 +18,11 @@ SURVEY_MODELS = {
         "inference": "linear_response", "learning_rate": 0.003,
     },
 }  # fmt: skip
-RATING_MODELS = ("continuous", "binary", "GaussianMF", "OrdinalMF", "MultinomialRBM")
+RATING_MODELS = ("OrdinalMF", "MatrixCumulativeRBM", "point", "GaussianMF", "MultinomialRBM")
 if LONG:  # the first two together
-    RATING_MODELS = ("mixed", *RATING_MODELS)
+    RATING_MODELS = ("RatingEnsemble", *RATING_MODELS)
+# Models that can say why.
+EXPLAINED = (orbm.OrdinalMF, orbm.MatrixCumulativeRBM)
 
 
 def survey_model(how, n_factors=6, **more):
@@ -30,10 +32,16 @@ def survey_model(how, n_factors=6, **more):
 
 def rating_model(kind, n_factors=4, **more):
     more = {"n_epochs": 20, **more}
-    if kind in ("continuous", "binary", "mixed"):
-        return orbm.MatrixCumulativeRBM(
-            n_factors, n_factors, factors=kind, random_state=0, **more
-        )  # fmt: skip
+    if kind == "RatingEnsemble":
+        parts = [
+            rating_model(part, n_factors, n_epochs=more.pop("n_epochs"))
+            for part in ("OrdinalMF", "MatrixCumulativeRBM")
+        ]
+        return orbm.RatingEnsemble(parts, random_state=0, **more)
+    if kind == "MatrixCumulativeRBM":
+        return orbm.MatrixCumulativeRBM(n_factors, n_factors, random_state=0, **more)
+    if kind == "point":
+        return orbm.OrdinalMF(n_factors, posterior="point", random_state=0, **more)
     if kind == "MultinomialRBM":  # whose batches are made for more users than there are here
         more = {"batch_size": 20, "learning_rate": 0.01, **more, "n_epochs": 40}
     return getattr(orbm, kind)(n_factors, random_state=0, **more)
@@ -67,14 +75,14 @@ def checked_ratings(model, users, items, tmp_path):
         assert np.isfinite(model.predict(users, items, rule=rule)).all()
     again = saved_and_loaded(model, tmp_path)
     np.testing.assert_array_equal(found, again.predict_proba(users, items))
-    if hasattr(model, "recommend"):
-        some = np.unique(users)[:5]
-        best = model.recommend(some, n=3)
-        assert np.isfinite(best["score"]).all()
-        assert best.equals(again.recommend(some, n=3))
-        seen = set(zip(*model.ratings_.to_frame()[["user", "item"]].to_numpy().T, strict=True))
-        assert not seen & set(zip(best["user"], best["item"], strict=True))
-        np.isfinite(model.explain(users[0], items[0]).expected)
+    some = np.unique(users)[:5]
+    best = model.recommend(some, n=3)
+    assert np.isfinite(best["score"]).all()
+    assert best.equals(again.recommend(some, n=3))
+    seen = set(zip(*model.ratings_.to_frame()[["user", "item"]].to_numpy().T, strict=True))
+    assert not seen & set(zip(best["user"], best["item"], strict=True))
+    if type(model) in EXPLAINED:
+        assert np.isfinite(model.explain(users[0], items[0]).expected)
     return found
 
 
@@ -90,7 +98,7 @@ def assert_distributions(found):
 
 def numbers_of(model):
     """All arrays of numbers that were learnt."""
-    parts = list(model.models_) if hasattr(model, "models_") else [model.model_]
+    parts = list(model.models_)
     while parts:
         part = parts.pop()
         if isinstance(part, tuple):

@@ -44,7 +44,7 @@ def test_all_ratings_are_equal(kind, scale, tmp_path):
 @every_model
 @pytest.mark.parametrize("who", ["user", "item", "both"])
 def test_one_rating_each(kind, who, tmp_path):
-    """Nothing is known of anybody, so that strangers are predicted by the frequencies."""
+    """Nothing is known of anybody, so that somebody new is predicted by the frequencies."""
     rng = np.random.default_rng(0)
     n, few = 600, rng.integers(0, 10, 600)
     rating = 1 + rng.choice(5, n, p=SHARES)
@@ -52,10 +52,10 @@ def test_one_rating_each(kind, who, tmp_path):
     item = few if who == "user" else np.arange(n)
     model = rating_model(kind).fit((user, item, rating))
     checked_ratings(model, user[:100], item[:100], tmp_path)
-    stranger = model.predict_proba([-1], [-1])[0]
-    assert abs(stranger @ np.arange(1, 6) - rating.mean()) < 0.15
+    unknown = model.predict_proba([-1], [-1])[0]
+    assert abs(unknown @ np.arange(1, 6) - rating.mean()) < 0.15
     if kind in ORDINAL:
-        np.testing.assert_allclose(stranger, shares(rating - 1, 5), atol=0.06)
+        np.testing.assert_allclose(unknown, shares(rating - 1, 5), atol=0.06)
 
 
 @every_model
@@ -142,12 +142,11 @@ def test_hardly_any_ratings(kind, ratings, tmp_path):
 
 def _learnt_numbers(model):
     """Effects, in units of the utility; precisions may be as large as they like."""
-    if hasattr(model, "models_"):
-        for one in model.models_:
+    for one in model.models_:
+        if hasattr(one, "by_rows"):
             for half in one[:2]:
                 yield from half[:2]
-        return
-    core = model.model_
-    yield from (core.weights, core.bias) if hasattr(core, "weights") else (
-        core.rows.mean, core.columns.mean,
-    )  # fmt: skip
+        elif hasattr(one, "weights"):
+            yield from (one.weights, one.bias)
+        else:
+            yield from (one.rows.mean, one.columns.mean)

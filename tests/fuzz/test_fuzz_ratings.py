@@ -14,12 +14,15 @@ import ordinalrbm as orbm
 from ordinalrbm.data.ratings import read_ratings
 
 MODELS: list[Any] = [
-    lambda **own: orbm.MatrixCumulativeRBM(2, 2, **own),
-    lambda **own: orbm.MatrixCumulativeRBM(2, 1, factors="binary", **own),
-    lambda **own: orbm.MatrixCumulativeRBM(1, 2, factors="mixed", **own),
-    lambda **own: orbm.MatrixCumulativeRBM(2, 0, factors="binary", **own),
-    lambda **own: orbm.GaussianMF(2, **own),
     lambda **own: orbm.OrdinalMF(2, **own),
+    lambda **own: orbm.MatrixCumulativeRBM(2, 1, **own),
+    lambda n_epochs, **own: orbm.RatingEnsemble(
+        [orbm.OrdinalMF(1, n_epochs=n_epochs), orbm.MatrixCumulativeRBM(1, 2, n_epochs=n_epochs)],
+        **own,
+    ),
+    lambda **own: orbm.MatrixCumulativeRBM(2, 0, **own),
+    lambda **own: orbm.GaussianMF(2, **own),
+    lambda **own: orbm.OrdinalMF(2, posterior="point", **own),
     lambda **own: orbm.MultinomialRBM(2, **own),
 ]
 MORE = {"n_epochs": 2, "n_jobs": 1, "random_state": 0}
@@ -144,17 +147,17 @@ def told_left_out(said: list[str]) -> int:
 
 def assert_sound(model: Any) -> None:
     users, items = model.users_.labels, model.items_.labels
-    strangers = ["nobody at all" if ids.dtype == object else 123456789 for ids in (users, items)]
-    users = np.append(users[:4], np.array(strangers[:1], dtype=users.dtype))
-    items = np.append(items[:4], np.array(strangers[1:], dtype=items.dtype))
+    unknown = ["nobody at all" if ids.dtype == object else 123456789 for ids in (users, items)]
+    users = np.append(users[:4], np.array(unknown[:1], dtype=users.dtype))
+    items = np.append(items[:4], np.array(unknown[1:], dtype=items.dtype))
     for item in items:
         assert_distributions(told(model.predict_proba, users, item)[0])
     for rule in ("mean", "mode", "median"):
         answer, _ = told(model.predict, users[0], items, rule)
         assert not pd.isna(answer).any()
-    if hasattr(model, "recommend"):
-        assert np.isfinite(model.user_factors_).all() and np.isfinite(model.item_factors_).all()
-        assert_recommendations(model, users)
+    for factors in ("user_factors_", "item_factors_"):  # not every model has both
+        assert np.isfinite(getattr(model, factors, 0.0)).all()
+    assert_recommendations(model, users)
 
 
 def assert_distributions(distribution: np.ndarray) -> None:

@@ -31,11 +31,13 @@ SURVEY = small_surveys.numbers(small_surveys.levels())
 RATINGS = small_matrices.simulated(60, 30)
 WEIGHT = np.linspace(0, 2, len(SURVEY))
 
+LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 VECTORS = {
     "contrastive": {},
     "persistent": {"free_phase": "persistent"},
     "units": {"units_per_factor": 5, "free_phase": "persistent"},
-    "many units": {"units_per_factor": 300},
+    # More than 255 have a wider type, for which the kernels are compiled once more.
+    "many units": {"units_per_factor": 300 if LONG else 200},
     "styles": {"response_styles": 5},
     "latent": {"unanswered": "latent"},
     "nothing held out": {"validation_fraction": 0.0},
@@ -158,7 +160,7 @@ for name, model in (("survey", survey), ("ratings", ratings)):
 
 def test_another_number_of_threads_may_go_on(tmp_path):
     hashes = []
-    for name, plan in (("one", [(1, 2), (4, 99)]), ("two", [(4, 1), (1, 2), (2, 99)])):
+    for name, plan in (("one", [(1, 99)]), ("two", [(4, 2), (2, 99)])):
         folder = tmp_path / name
         folder.mkdir()
         for n_jobs, n_epochs in plan:

@@ -1,5 +1,6 @@
-"""Small rating matrices for the tests, and the matrix model written down plainly."""
+"""Small rating matrices for the tests, all rating models, and what they say written down plainly."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -9,18 +10,70 @@ from scipy.stats import norm
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.multinomial import MultinomialModel
 
 SMALL = {"n_epochs": 6, "batch_size": 40, "random_state": 0}
 LABELS = np.array([1, 2, 3, 4, 5])
-FACTORS = ("continuous", "binary", "mixed")
-
-for_both = pytest.mark.parametrize("factors", FACTORS)
 
 
 def small(n_user_factors=4, n_item_factors=4, **changes):
-    """An estimator that learns in no time."""
+    """The paper's model, learnt in no time."""
     return orbm.MatrixCumulativeRBM(n_user_factors, n_item_factors, **{**SMALL, **changes})
+
+
+# ---- all rating models --------------------------------------------------------------------------
+
+
+def _factorisation(kind, **own):
+    def make(n_factors=4, **changes):
+        return kind(n_factors, **{"n_epochs": 6, "random_state": 0, **own, **changes})
+
+    return make
+
+
+def _multinomial(n_factors=4, **changes):
+    quick = {"n_epochs": 6, "batch_size": 32, "learning_rate": 0.01, "random_state": 0}
+    return orbm.MultinomialRBM(n_factors, **{**quick, **changes})
+
+
+# What the models of an ensemble have themselves, and the ensemble has not.
+_OF_MODELS = ("n_epochs", "patience", "n_averaged", "calibrate")
+
+
+def _ensemble(n_factors=4, **changes):
+    """Of kinds and degrees: the paper's model and the ordinal factorisation."""
+    own = {name: changes.pop(name) for name in _OF_MODELS if name in changes}
+    models = [
+        small(n_factors, n_factors, **own, random_state=None),
+        _factorisation(orbm.OrdinalMF)(n_factors, **own, random_state=None),
+    ]
+    return orbm.RatingEnsemble(models, **{"random_state": 0, **changes})
+
+
+def _matrix(n_factors=4, **changes):
+    return small(n_factors, n_factors, **changes)
+
+
+MODELS = {
+    "matrix": _matrix,
+    "ordinal": _factorisation(orbm.OrdinalMF),
+    # The strength that suits many factors leaves nothing of so few.
+    "ordinal point": _factorisation(orbm.OrdinalMF, posterior="point", factor_precision=2.0),
+    "gaussian": _factorisation(orbm.GaussianMF),
+    "multinomial": _multinomial,
+    "ensemble": _ensemble,
+}
+# Those that need not have one scale for all items.
+ON_ANY_SCALES = [name for name in MODELS if name != "gaussian"]
+# Those that average over epochs.
+AVERAGED = ("matrix", "ordinal", "ordinal point", "ensemble")
+
+every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
+on_any_scales = pytest.mark.parametrize(
+    "make", [MODELS[name] for name in ON_ANY_SCALES], ids=ON_ANY_SCALES
+)
 
 
 def simulated(n_users=120, n_items=50, *, density=0.35, seed=0):
@@ -44,6 +97,13 @@ def simulated(n_users=120, n_items=50, *, density=0.35, seed=0):
     ).astype({"user": object, "item": object})
 
 
+@functools.cache
+def learnt(name):
+    """One of all models, learnt from the simulated ratings; for looking at only."""
+    averaged = {"n_averaged": 2} if name in AVERAGED else {}
+    return MODELS[name](**averaged).fit(simulated())
+
+
 def halves(ratings, share=0.2, seed=1):
     """Ratings to learn from, and others."""
     hidden = np.random.default_rng(seed).random(len(ratings)) < share
@@ -54,9 +114,10 @@ def assert_same_models(one, other):
     """Bit for bit."""
     assert len(one.models_) == len(other.models_)
     for first, second in zip(one.models_, other.models_, strict=True):
-        parts = ((*model[0], *model[1], *model[2:]) for model in (first, second))
-        for a, b in zip(*parts, strict=True):
-            np.testing.assert_array_equal(a, b)
+        parts, others = first.to_arrays(), second.to_arrays()
+        assert parts.keys() == others.keys()
+        for name, part in parts.items():
+            np.testing.assert_array_equal(part, others[name], err_msg=name)
     assert one.best_epoch_ == other.best_epoch_
 
 
@@ -103,38 +164,44 @@ def cell_mean(model, d, i, h, g):
 
 def cell_bounds(model, d, i):
     """−∞, θ_di, +∞."""
-    n = model.n_levels[i]
-    tau, kappa = model.by_rows.cutpoints[i], model.by_columns.cutpoints[d]
-    gaps = [np.exp(tau[m] + kappa[m]) for m in range(1, n - 1)]
-    inner = np.cumsum([tau[0] + kappa[0], *gaps])[: n - 1]
+    return bounds_of(model.by_rows.cutpoints[i], model.by_columns.cutpoints[d], model.n_levels[i])
+
+
+def bounds_of(tau, kappa, n_levels):
+    """−∞, thresholds of both together, +∞."""
+    gaps = [np.exp(tau[m] + kappa[m]) for m in range(1, n_levels - 1)]
+    inner = np.cumsum([tau[0] + kappa[0], *gaps])[: n_levels - 1]
     return np.concatenate([[-np.inf], inner, [np.inf]])
 
 
-def cell_deviation(model, d, i):
-    """Standard deviation of a utility: one, and what is not known of its mean."""
-    own, other = model.by_rows, model.by_columns
-    if not model.is_continuous:
-        return 1.0
-    return np.sqrt(
-        1.0
-        + own.bias_variance[i]
-        + other.bias_variance[d]
-        + own.weights_variance[i] @ (own.factors[d] ** 2 + own.factors_variance[d])
-        + own.weights[i] ** 2 @ own.factors_variance[d]
-        + other.weights_variance[d] @ (other.factors[i] ** 2 + other.factors_variance[i])
-        + other.weights[d] ** 2 @ other.factors_variance[i]
-    )
-
-
 def cell_probabilities(model, d, i):
-    """The distribution of one rating: see the docstring of MatrixModel."""
-    middle = 0.0 if model.is_continuous else 0.5
-    h, g = (
-        middle + gain * (half.factors[at] - middle)
-        for gain, half, at in zip(model.gains, model[:2], (d, i), strict=False)
-    )
-    deviation = model.gains[2] * cell_deviation(model, d, i)
-    return np.diff(norm.cdf((cell_bounds(model, d, i) - cell_mean(model, d, i, h, g)) / deviation))
+    """The distribution of one rating: see the docstrings of the models."""
+    if isinstance(model, MultinomialModel):
+        n = model.n_levels[i]
+        logs = model.bias[i, :n] + model.weights[i, :n] @ (model.factors[d] - 0.5)
+        weights = np.exp(logs.astype(np.float64) - logs.max())
+        return weights / weights.sum()
+    if isinstance(model, GaussianModel):
+        mean, deviation = gaussian_cell(model, d, i)
+        deviation *= model.spread
+        bounds = bounds_of(model.column_cutpoints[i], model.row_cutpoints[d], model.n_levels[i])
+    else:
+        h, g = (
+            0.5 + gain * (half.factors[at] - 0.5)
+            for gain, half, at in zip(model.gains, model[:2], (d, i), strict=False)
+        )
+        mean, deviation = cell_mean(model, d, i, h, g), model.gains[2]
+        bounds = cell_bounds(model, d, i)
+    return np.diff(norm.cdf((bounds - mean) / deviation))
+
+
+def gaussian_cell(model, d, i):
+    """Mean and standard deviation of a utility: one, and what is not known of its mean."""
+    p, q = model.rows.mean[d].astype(np.float64), model.columns.mean[i].astype(np.float64)
+    v, w = model.rows.variance[d].astype(np.float64), model.columns.variance[i].astype(np.float64)
+    mean = p[0] + q[0] + p[1:] @ q[1:]
+    doubt = v[0] + w[0] + v[1:] @ (q[1:] ** 2 + w[1:]) + p[1:] ** 2 @ w[1:]
+    return mean, np.sqrt(1.0 + doubt)
 
 
 def cell_log_level(model, d, i, level, mean):

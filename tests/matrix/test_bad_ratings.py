@@ -4,14 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
-from small_matrices import FACTORS, simulated, small
+from small_matrices import MODELS, every_model, learnt, on_any_scales, simulated, small
 
+import ordinalrbm as orbm
 from ordinalrbm import DataError
 
 
-@pytest.fixture(scope="module", params=FACTORS)
+@pytest.fixture(params=MODELS)
 def model(request):
-    return small(n_epochs=2, factors=request.param).fit(simulated())
+    return learnt(request.param)
 
 
 FRAME = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rating": [1, 2, 3]})
@@ -26,23 +27,27 @@ BAD_RATINGS = {
     "no such column": (FRAME.rename(columns={"item": "film"}), {}, "no column 'item'"),
     "a list": ([[1, 2, 3]], {}, "must be a pandas or polars DataFrame"),
     "text": (FRAME.assign(rating=list("abc")), {}, "order cannot"),
+    "an unrated item's scale": (FRAME, {"item_scales": {9: [1, 2]}}, "which nobody has rated"),
 }
 
 
+@every_model
 @pytest.mark.parametrize("case", BAD_RATINGS)
-def test_bad_ratings(case):
+def test_bad_ratings(make, case):
     data, options, message = BAD_RATINGS[case]
     with pytest.raises(DataError, match=message):
-        small(**options).fit(data)
+        make(**options).fit(data)
 
 
 BAD_SETTINGS = [
     ("n_user_factors", 0),
     ("n_item_factors", -1),
     ("n_item_factors", 2.5),
-    ("factors", "ternary"),
+    ("n_factors", 0),
+    ("n_factors", 2.5),
     ("n_epochs", 0),
     ("batch_size", True),
+    ("batch_size", 0),
     ("learning_rate", 0),
     ("gibbs_steps", "many"),
     ("free_phase", "none"),
@@ -50,22 +55,44 @@ BAD_SETTINGS = [
     ("memory", -0.1),
     ("weight_decay", -1),
     ("weight_decay", np.nan),
+    ("bias_decay", None),
+    ("epochs_per_step", -1),
+    ("averaged_epochs", 0),
+    ("posterior", "both"),
+    ("bias_precision", 0),
+    ("factor_precision", -1.0),
+    ("gap_precision", np.nan),
     ("patience", 0),
+    ("patience", True),
     ("n_averaged", 0),
     ("validation_fraction", 0.5),
     ("random_state", "x"),
     ("n_jobs", 0),
+    ("device", "tpu"),
+    ("models", []),
+    ("models", "all"),
+    ("models", [small(), None]),
+    ("models", [orbm.RatingEnsemble([small()])]),
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), BAD_SETTINGS)
-def test_bad_settings(name, value):
-    with pytest.raises(DataError, match=f"The '{name}' parameter must be"):
-        small().set_params(**{name: value}).fit(FRAME)
+@every_model
+def test_bad_settings(make):
+    own = [(name, value) for name, value in BAD_SETTINGS if name in make().get_params()]
+    assert len(own) > 6
+    for name, value in own:
+        with pytest.raises(DataError, match=f"The '{name}' parameter must be"):
+            make().set_params(**{name: value}).fit(FRAME)
 
 
-def test_nothing_works_before_fit(tmp_path):
-    new = small()
+def test_bad_settings_of_a_model_in_an_ensemble():
+    with pytest.raises(DataError, match="The 'n_factors' parameter must be"):
+        orbm.RatingEnsemble([small(), orbm.OrdinalMF(0)]).fit(FRAME)
+
+
+@every_model
+def test_nothing_works_before_fit(make, tmp_path):
+    new = make()
     for call in (
         lambda: new.predict(1, 1),
         lambda: new.predict_proba(1, 1),
@@ -105,24 +132,30 @@ def test_bad_newcomers(model):
     ):
         with pytest.raises(DataError, match=message):
             model.fold_in(data)
-    own = small(n_epochs=2, factors=model.factors, item_scales={1: [1, 2, 3], 2: [1, 2]}).fit(FRAME)
+
+
+@on_any_scales
+def test_a_newcomer_without_a_scale(make):
+    own = make(n_epochs=2, item_scales={1: [1, 2, 3], 2: [1, 2]}).fit(FRAME)
     with pytest.raises(DataError, match="every known item has a scale of its own"):
         own.fold_in(([1], [3], [1]))
 
 
-def test_a_newcomer_on_a_longer_scale_than_any_known():
+@on_any_scales
+def test_a_newcomer_on_a_longer_scale_than_any_known(make):
     """Of the upper levels of the common scale nothing was learnt: no known item has them."""
     own = {1: [1, 2, 3], 2: [1, 2]}
-    longer = small(n_epochs=2, scale=[1, 2, 3, 4, 5], item_scales=own).fit(FRAME)
+    longer = make(n_epochs=2, scale=[1, 2, 3, 4, 5], item_scales=own).fit(FRAME)
     with pytest.raises(DataError, match=r"item 3 is new .* \[1, 2, 3, 4, 5\].* more than 3 levels"):
         longer.fold_in(([1], [3], [5]))
     assert longer.fold_in(([9], [1], [3])).predict_proba(9, [1]).shape == (1, 3)
 
 
-def test_validation_ratings_that_cannot_be_judged_are_told():
+@on_any_scales
+def test_validation_ratings_that_cannot_be_judged_are_counted(make):
     own = {1: [1, 2, 3], 2: [1, 2]}
     with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
-        small(n_epochs=2, item_scales=own).fit(FRAME, ([2, 2], [2, 77], [1, 1]))
+        make(n_epochs=2, item_scales=own).fit(FRAME, ([2, 2], [2, 77], [1, 1]))
 
 
 @pytest.mark.parametrize("users", [["u1", ("u2", "u3")], [["u1"]], {"u1"}, {"u1": 1}, b"u1"])
@@ -132,6 +165,7 @@ def test_ids_that_are_none(model, users):
             call()
 
 
-def test_validation_is_checked_too():
+@every_model
+def test_validation_is_checked_too(make):
     with pytest.raises(DataError, match="not on the scale"):
-        small().fit(FRAME, FRAME.assign(rating=[9, 1, 2]))
+        make().fit(FRAME, FRAME.assign(rating=[9, 1, 2]))

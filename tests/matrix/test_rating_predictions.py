@@ -1,16 +1,28 @@
-"""Predictions of single ratings against the formula, also of strangers and on several scales."""
+"""Predictions of single ratings against the formula, also of the unknown and on several scales."""
 
 import copy
 
 import numpy as np
 import pandas as pd
 import pytest
-from small_matrices import FACTORS, LABELS, cell_probabilities, for_both, simulated, small
+from small_matrices import (
+    LABELS,
+    MODELS,
+    cell_probabilities,
+    learnt,
+    on_any_scales,
+    simulated,
+    small,
+)
+
+import ordinalrbm as orbm
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.model import MatrixModel
 
 
-@pytest.fixture(scope="module", params=FACTORS)
+@pytest.fixture(params=MODELS)
 def model(request):
-    return small(n_averaged=2, factors=request.param).fit(simulated())
+    return learnt(request.param)
 
 
 def test_probabilities_follow_the_formula(model):
@@ -25,11 +37,16 @@ def test_probabilities_follow_the_formula(model):
     np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
 
 
-def test_gains_and_doubts_count(model):
-    """Twice as wide, half as sure of factors: still by the formula."""
+def unsure(one):
+    """Twice as wide, and half as sure of binary factors."""
+    if isinstance(one, MatrixModel):
+        return one._replace(gains=np.array([0.5, 1.5, 2.0]))
+    return one._replace(spread=2.0) if isinstance(one, GaussianModel) else one
+
+
+def test_gains_and_spread_count(model):
     changed = copy.copy(model)
-    gains = np.array([0.5, 1.5, 2.0])
-    changed.models_ = [one._replace(gains=gains) for one in model.models_]
+    changed.models_ = [unsure(one) for one in model.models_]
     found = changed.predict_proba(model.users_.labels[5], model.items_.labels[:9])
     for i, p in enumerate(found):
         expected = sum(one.share * cell_probabilities(one, 5, i) for one in changed.models_)
@@ -40,27 +57,17 @@ def test_gains_and_doubts_count(model):
         assert score == pytest.approx(means.get(item, score), abs=1e-5)
 
 
-def test_points_follow_from_the_distributions(model):
-    users, items = ["u3", "u7", "nobody"], ["i1", "i4", "i4"]
-    p = model.predict_proba(users, items)
-    np.testing.assert_allclose(model.predict(users, items), p @ LABELS)
-    np.testing.assert_array_equal(
-        model.predict(users, items, rule="mode"), LABELS[p.argmax(axis=1)]
-    )
-    np.testing.assert_array_equal(
-        model.predict(users, items, rule="median"), LABELS[(p.cumsum(axis=1) < 0.5).sum(axis=1)]
-    )
-
-
 def test_one_id_stands_for_all(model):
     many = model.predict(["u1"] * 3, ["i1", "i2", "i3"])
     np.testing.assert_array_equal(model.predict("u1", ["i1", "i2", "i3"]), many)
     np.testing.assert_array_equal(model.predict(["u1"], "i2"), many[1:2])
     np.testing.assert_array_equal(model.predict("u1", "i2"), many[1:2])
     assert model.predict_proba([], []).shape == (0, 5)
+    for rule in ("mean", "mode", "median"):
+        assert model.predict([], [], rule=rule).shape == (0,)
 
 
-def test_strangers_are_predicted_from_what_is_known(model):
+def test_the_unknown_are_predicted_from_what_is_known(model):
     ratings = simulated()
     users, items = model.users_.labels, model.items_.labels
     of_items = model.predict("nobody", items)
@@ -68,7 +75,9 @@ def test_strangers_are_predicted_from_what_is_known(model):
     assert np.corrcoef(of_items, means)[0, 1] > 0.8
     of_users = model.predict(users, "nothing")
     means = ratings.groupby("user")["rating"].mean().loc[users]
-    assert np.corrcoef(of_users, means)[0, 1] > 0.8
+    # A multinomial unit has nothing of the user's own but factors.
+    least = 0.25 if isinstance(model, orbm.MultinomialRBM) else 0.8
+    assert np.corrcoef(of_users, means)[0, 1] > least
     nothing = model.predict("nobody", "nothing")[0]
     assert abs(nothing - ratings["rating"].mean()) < 0.3
     # Others in the same call do not matter.
@@ -92,10 +101,13 @@ def with_own_scales():
     return ratings.assign(rating=text), list(words.values())
 
 
-@for_both
-def test_items_with_scales_of_their_own(factors):
+@on_any_scales
+def test_items_with_scales_of_their_own(make):
     ratings, words = with_own_scales()
-    model = small(scale=words, item_scales=SCALES, factors=factors).fit(ratings)
+    model = make(scale=words, item_scales=SCALES)
+    unknown = pd.DataFrame({"user": ["u1", "new"], "item": ["new", "i1"], "rating": ["one", "g"]})
+    model.fit(ratings[40:], pd.concat([ratings[:40], unknown]))
+    assert np.isfinite(model.history_["validation"]).all()
     p = model.predict_proba("u5", ["i0", "i1", "i2", "new"])
     assert p.shape == (4, 7)
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
@@ -112,24 +124,45 @@ def test_items_with_scales_of_their_own(factors):
     assert share["i2"] == pytest.approx((means[2] - 1) / 4, abs=1e-5)
 
 
-@for_both
-def test_numbers_on_several_scales(factors):
+@on_any_scales
+def test_numbers_on_several_scales(make):
     ratings = simulated()
     half = ratings["item"].isin(["i3", "i4"])
     ratings["rating"] = ratings["rating"].astype(float).where(~half, ratings["rating"] / 2)
     halves = [0.5, 1.0, 1.5, 2.0, 2.5]
-    model = small(item_scales={"i3": halves, "i4": halves}, factors=factors).fit(ratings)
+    model = make(item_scales={"i3": halves, "i4": halves}).fit(ratings)
     assert model.predict("u1", "i3")[0] <= 2.5
     assert model.predict(["u1", "u2"], ["i3", "i5"], rule="mode").dtype == np.float64
 
 
-@for_both
-def test_no_common_scale(factors):
+@on_any_scales
+def test_no_common_scale(make):
     """Each item has its own; an unknown one gets the longest."""
     frame = pd.DataFrame(
         {"user": [1, 2, 3, 1, 2, 3], "item": [1, 1, 1, 2, 2, 2], "rating": [1, 2, 2, 1, 2, 3]}
     )
-    model = small(item_scales={1: [1, 2], 2: [1, 2, 3]}, factors=factors).fit(frame)
+    model = make(item_scales={1: [1, 2], 2: [1, 2, 3]})
+    with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
+        model.fit(frame, validation=([3, 1], [2, 77], [2, 3]))
+    assert np.isfinite(model.history_["validation"]).all()
     p = model.predict_proba([1, 9], [5, 5])
     assert p.shape == (2, 3)
     assert (p > 0).all()
+
+
+@on_any_scales
+def test_validation_on_a_common_scale_that_no_known_item_has(make):
+    """Of its highest level nothing was learnt; also where there are items that nobody has rated."""
+    ratings, scales = ([1, 1, 2], ["a", "b", "a"], [1, 2, 2]), {"a": [1, 2], "b": [1, 2, 3]}
+    model = make(scale=[1, 2, 3, 4], item_scales=scales)
+    with pytest.warns(UserWarning, match="1 of 2 validation ratings are not used"):
+        model.fit(ratings, validation=([2, 2], ["new", "b"], [4, 3]))
+    assert np.isfinite(model.history_["validation"]).all()
+
+
+def test_an_unknown_item_is_on_no_longer_scale_than_the_known_ones():
+    """Nothing is learnt of levels that no item has; kernels have no room for them."""
+    ratings = simulated(n_users=20, n_items=8)
+    own = {item: [1, 2, 3, 4, 5] for item in ratings["item"].unique()}
+    model = small(scale=list(range(1, 10)), item_scales=own, n_epochs=2).fit(ratings)
+    assert model.predict_proba("u1", ["i1", "new"]).shape == (2, 5)

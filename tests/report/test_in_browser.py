@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 
 import numpy as np
 import pytest
@@ -276,7 +276,7 @@ def test_pages_of_ratings_work_alike(browser, tmp_path):
 
 
 def test_many_people_do_not_freeze_the_page(browser, tmp_path, monkeypatch):
-    n = 66_690
+    n = 66_690 if os.environ.get("ORDINALRBM_LONG") == "1" else 9_000
     rng = np.random.default_rng(0)
     monkeypatch.setattr(
         survey_sections,
@@ -288,22 +288,16 @@ def test_many_people_do_not_freeze_the_page(browser, tmp_path, monkeypatch):
                    background(n))  # fmt: skip
     path = tmp_path / "many.html"
     path.write_text(report.survey_page(fitted(few, n_epochs=1), whole), encoding="utf-8")
-    started = time.perf_counter()
     browser.open(path)
     browser.wait_for(READY)
-    print(f"{n:,} people: shown after {time.perf_counter() - started:.1f} s")
     settled(browser)
     ink, colours = browser.run(INK)
     assert ink > 10_000
     assert colours > 2
-    started = time.perf_counter()
     colour_by(browser, "Factor")
     browser.wait_for("document.querySelector('.map-legend').textContent.includes(' to ')")
-    print(f"coloured by a factor after {time.perf_counter() - started:.2f} s")
-    started = time.perf_counter()
     to_map(browser)
     browser.run("document.querySelector('.map-in').click()")
     settled(browser)
-    print(f"drawn again after {time.perf_counter() - started:.2f} s")
     assert hover_somebody(browser).startswith("Row ")
     assert browser.errors() == []

@@ -86,7 +86,7 @@ def test_the_limit_of_a_process(tmp_path):
     code = """
 import numpy as np, resource
 import ordinalrbm as orbm
-from ordinalrbm import memory
+from ordinalrbm.engine import memory
 model = orbm.MatrixCumulativeRBM(5000, 5000)
 ratings = (np.arange(4000) % 2000, np.arange(4000) // 2, np.arange(4000) % 3)
 used = 1024 * memory._table(memory.Path("/proc/self/status"))["VmSize"]
@@ -104,21 +104,13 @@ except orbm.DataError as error:
 
 
 @pytest.mark.parametrize("name", ["rows", "columns", "answers", "row_factors", "column_factors"])
-@pytest.mark.parametrize("kind", ["survey", "mixed", *memory.COSTS])
+@pytest.mark.parametrize("kind", memory.COSTS)
 def test_more_of_anything_needs_more(kind, name):
     size = memory.Size(10_000, 300, 10**6, 5, 20, 20)
     more = size._replace(**{name: 5 * getattr(size, name)})
-    if kind == "survey" and name == "column_factors":
-        return
-    for latent in (False, True):
-        if kind == "survey" and latent and name == "answers":
-            continue  # then all cells count, answered or not
-        first, second = (
-            memory.of_survey(s, 1, is_latent=latent) if kind == "survey"
-            else memory.of_ratings(kind, s)
-            for s in (size, more)
-        )  # fmt: skip
-        assert first < second
+    assert memory.needed(kind, size) < memory.needed(kind, more)
+    how = {"units": 100} if kind == "survey" else {"n_averaged": 5}
+    assert memory.needed(kind, size) < memory.needed(kind, size, **how)
 
 
 def test_predictions_in_blocks_are_the_same(monkeypatch):
@@ -136,6 +128,6 @@ def test_predictions_in_blocks_are_the_same(monkeypatch):
         ]  # fmt: skip
 
     whole = asked()
-    monkeypatch.setattr("ordinalrbm.estimators._ROWS_AT_ONCE", 17)
+    monkeypatch.setattr("ordinalrbm.estimators.survey._ROWS_AT_ONCE", 17)
     for one, other in zip(whole, asked(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)

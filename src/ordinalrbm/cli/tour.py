@@ -27,7 +27,7 @@ import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.cli.output import plain_table
 from ordinalrbm.data.datasets import load_food_world_cup
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate.hidden import distributions, hide_answers, marginals, rows_of
@@ -181,7 +181,7 @@ def warm_up() -> None:
 
     Better while things are set up, or else before a progress bar starts to estimate.
     """
-    few = Encoded.of(load_food_world_cup().head(100), _LEVELS)
+    few = read_table(load_food_world_cup().head(100), _LEVELS)
     CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
     example_of(_rater().set_params(n_epochs=1).fit(as_ratings(few)), n_items=1)
 
@@ -192,7 +192,7 @@ def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
         Column(name, "ordinal", f"How much do you like the food of {name}?", tuple(_LEVELS), names)
         for name in answers
     ]
-    encoded = Encoded.of(answers, _LEVELS)
+    encoded = read_table(answers, _LEVELS)
     return Survey("Food World Cup", encoded, background, None, None, Schema(tuple(columns)), ())
 
 
@@ -211,7 +211,7 @@ def as_ratings(answers: Any) -> pd.DataFrame:
     >>> as_ratings(pd.DataFrame({"tea": [1.0, None], "milk": [4.0, 5.0]})).values.tolist()
     [[0, 'tea', 1], [0, 'milk', 4], [1, 'milk', 5]]
     """
-    encoded = answers if isinstance(answers, Encoded) else Encoded.of(answers, _LEVELS)
+    encoded = answers if isinstance(answers, Encoded) else read_table(answers, _LEVELS)
     given, names = encoded.observations, np.array(encoded.names, dtype=object)
     rating = given.level.astype(np.int64) + 1
     return pd.DataFrame({"user": rows_of(given), "item": names[given.column], "rating": rating})

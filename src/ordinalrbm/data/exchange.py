@@ -28,18 +28,21 @@ from ordinalrbm.data.ratings import (
     Values,
     as_triples,
     catalogue_of,
+    encode,
     encode_triples,
     given_scales,
     infer_scale,
     levels_of,
     no_rating,
+    read_ratings,
     read_values,
     too_many_values,
     values_seen,
 )
 from ordinalrbm.data.scales import MAX_LEVELS
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.runtime.process_group import Alone, Group
+from ordinalrbm.runtime.digest import digest
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, current
 from ordinalrbm.storage.reader import Stored
 
 
@@ -59,6 +62,70 @@ class RatingsElsewhere(Ratings):
             "This process was given only some of the ratings, and what users have rated is known "
             "to process 0 alone; ask there, or load the model file that it has saved."
         )
+
+
+class Part:
+    """What a process brings of the ratings, where the others bring the rest."""
+
+    def table(self) -> Any:
+        """The ratings of this process."""
+        raise NotImplementedError
+
+
+def read_given(
+    ratings: Any, validation: Any, *, scale: Any, item_scales: Any, may_be_shared: bool
+) -> tuple[Ratings, Cells | None, Alone | Group]:
+    """What was given to a fit, encoded once: ratings, validation ratings, and who shares them."""
+    known, among = _read_known(ratings, scale, item_scales, may_be_shared)
+    return known, _read_validation(known, validation, among), among
+
+
+def _read_known(
+    ratings: Any, scale: Any, item_scales: Any, may_be_shared: bool
+) -> tuple[Ratings, Alone | Group]:
+    """Ratings, and the processes that they are shared among.
+
+    Shared ratings are those of this process's users. Where a learner wants all of them, they are
+    not shared: all processes have all ratings, however they were given.
+    """
+    how = {"scale": scale, "item_scales": item_scales}
+    group, is_part = current(), isinstance(ratings, Part)
+    if group is not None and may_be_shared and not group.agree(is_part):
+        raise DataError(
+            "Some processes of this run were given a RatingsPart and others all ratings; give all "
+            "of them the same."
+        )
+    if not is_part:
+        return read_ratings(ratings, **how), ALONE
+    if group is None:
+        return read_ratings(ratings.table(), **how), ALONE
+    known = read_shared(ratings.table, group, **how)
+    return (known, group) if may_be_shared else (everywhere(known, group), ALONE)
+
+
+def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
+    """Validation ratings, of which all processes have all."""
+    if isinstance(among, Group) and not among.agree(type(ratings).__name__):
+        raise _different_validation()
+    if ratings is None:
+        return None
+    if isinstance(ratings, Part):
+        group = current()
+        if group is not None:
+            return encode_shared(known, ratings.table, group)
+        return encode(known, ratings.table())
+    with among.together():
+        given = encode(known, ratings)
+    if isinstance(among, Group) and not among.agree(digest(*given)):
+        raise _different_validation()
+    return given
+
+
+def _different_validation() -> DataError:
+    return DataError(
+        "The processes of this run were given different validation ratings; give all of them the "
+        "same, or give each its own as a RatingsPart."
+    )
 
 
 def read_shared(
@@ -100,17 +167,21 @@ def _own_levels(
     The table, which is the largest that there is, is forgotten when this ends.
     """
     table = _own_table(table_of, group)
-    coded = group.together(lambda: _coded(table))
+    with group.together():
+        coded = _coded(table)
     users = _joined_ids(coded.users, "user", group)
     items = _joined_ids(coded.items, "item", group)
     values = _joined_values(coded.values, group)
     user, item = _on_lists(coded, users, items)
-    common, own = group.together(lambda: given_scales(scale, item_scales, items))
+    with group.together():
+        common, own = given_scales(scale, item_scales, items)
     if common is None and len(own) < len(items):
         seen = group.summed(values_seen(values, item, own).astype(np.int64)) > 0
         common = infer_scale(values, seen, zeros_count=True)
     known = catalogue_of(users, items, common, own)
-    return known, Cells(user, item, group.together(lambda: levels_of(table, values, item, known)))
+    with group.together():
+        level = levels_of(table, values, item, known)
+    return known, Cells(user, item, level)
 
 
 def everywhere(known: Ratings, group: Group) -> Ratings:
@@ -142,7 +213,8 @@ def encode_shared(known: Catalogue, table_of: Callable[[], Any], group: Group) -
     As `ordinalrbm.data.ratings.encode` does; unknown ids are -1.
     """
     table = _own_table(table_of, group)
-    part = group.together(lambda: encode_triples(known, table))
+    with group.together():
+        part = encode_triples(known, table)
     cells = Cells(*map(group.all_gather, part))
     both = (cells.row >= 0) & (cells.column >= 0)
     _refuse_repeated(known, Cells(*(part[both] for part in cells)))
@@ -151,7 +223,8 @@ def encode_shared(known: Catalogue, table_of: Callable[[], Any], group: Group) -
 
 def _own_table(table_of: Callable[[], Any], group: Group) -> Triples:
     """What this process brings; rows are counted through the tables of all."""
-    table = group.together(lambda: _as_part(table_of()))
+    with group.together():
+        table = _as_part(table_of())
     return replace(table, first_row=group.before(len(table)))
 
 
@@ -247,16 +320,12 @@ def _with_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
     owner = before * group.size // counts.sum()
     own = Cells(*group.all_to_all(lambda block: owner[user[block]], *cells))
 
-    def observations() -> Observations:
-        try:
-            return Observations.from_triples(
-                *own, known.n_users, known.n_items, known.level_counts()
-            )
-        except DataError:
-            _refuse_repeated(known, own)
-            raise
-
-    return Ratings.of(known, group.together(observations))
+    with group.together():
+        _refuse_repeated(known, own)
+        observations = Observations.from_triples(
+            *own, known.n_users, known.n_items, known.level_counts()
+        )
+    return Ratings.of(known, observations)
 
 
 def _refuse_repeated(known: Catalogue, cells: Cells) -> None:

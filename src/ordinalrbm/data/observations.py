@@ -148,6 +148,11 @@ class Observations:
         _fill_column_view(self.row_start, self.column, column_start[:-1].copy(), row, entry)
         return ColumnView(column_start, row, entry)
 
+    def cells(self) -> Cells:
+        """Row, column and level of every answer."""
+        rows = np.repeat(np.arange(self.n_rows), self.row_counts)
+        return Cells(rows, self.column, self.level)
+
     def row(self, d: int) -> tuple[np.ndarray, np.ndarray]:
         """Columns and levels of row d's answers."""
         if not 0 <= d < self.n_rows:

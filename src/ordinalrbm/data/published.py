@@ -12,9 +12,10 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -374,40 +375,91 @@ def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
 # ---- Netflix ----------------------------------------------------------------------------------
 
 _NETFLIX = "1488844,3,2005-09-06 (or 1: to begin a movie)"
-_TAIL = b",R,YYYY-MM-DD"  # what a line ends with; before it stands the user
-_MOST_DIGITS = 9  # of a user, so that it fits into 32 bits
-_MONTH_START = np.arange("1970-01", "2038-02", dtype="M8[M]").astype("M8[D]").astype(np.int64)
+_MOVIE = re.compile(rb"\d{1,9}:")
+_RATING = re.compile(rb"\d{1,9},\d,(\d{4}-\d\d-\d\d)")
+_DATE = r"\d{4}-\d\d-\d\d"
+_LAST_SECOND = np.iinfo(np.int32).max
 
 
 def _netflix_pieces(path: Path) -> Iterator[dict[str, np.ndarray]]:
     first = _first_line(path)
-    if not _is_movie(first[:-1]) or not first.endswith(b":"):
+    if not _MOVIE.fullmatch(first):
         raise _bad_line(path, 1, first, "1: that begins a movie")
-    movie, line_number = 0, 1
+    movie = 0
     for block in _blocks_of_lines(path):
-        text = np.frombuffer(block, dtype=np.uint8)
-        end = np.flatnonzero(text == ord("\n"))
-        start = np.append(0, end[:-1] + 1)
-        is_header = (text[end - 1] == ord(":")) & (end > start)
-        headers = [block[a:b] for a, b in zip(start[is_header], end[is_header] - 1, strict=True)]
-        is_bad = np.zeros(len(end), dtype=bool)
-        is_bad[is_header] = [not _is_movie(header) for header in headers]
-        is_rating = ~is_header & (end > start)
-        piece, is_bad[is_rating] = _parse_ratings(text, start[is_rating], end[is_rating])
-        if is_bad.any():
-            k = int(is_bad.argmax())
-            raise _bad_line(path, line_number + k, block[start[k] : end[k]], _NETFLIX)
-        movies = np.array([movie, *map(int, headers)], dtype=np.int32)
-        piece["item"] = movies[np.cumsum(is_header)][is_rating]
+        try:
+            piece, movie = _parse_block(block, movie)
+        except (ValueError, OverflowError) as error:
+            # pandas says what is wrong, but not in which line of the file.
+            raise _find_bad_netflix_line(path, str(error)) from error
         yield piece
-        movie, line_number = int(movies[-1]), line_number + len(end)
+
+
+def _parse_block(block: bytes, movie: int) -> tuple[dict[str, np.ndarray], int]:
+    """Ratings of lines ``user,R,YYYY-MM-DD`` and ``movie:``, and the movie of the last of them.
+
+    A movie becomes a rating of -1, so that all lines have the same fields.
+    """
+    if block.translate(None, b"0123456789,-:\n"):  # signs, blanks and quotes that pandas allows
+        raise ValueError("there are other characters than digits")
+    lines = pd.read_csv(
+        BytesIO(block.replace(b":\n", b",-1,\n")),
+        header=None,
+        names=["user", "rating", "date"],
+        dtype={"user": np.int32, "rating": np.int8, "date": "category"},
+        quoting=csv.QUOTE_NONE,
+    )
+    number, rating, date = lines["user"].to_numpy(), lines["rating"].to_numpy(), lines["date"].array
+    is_movie = rating == -1
+    is_rating = (rating >= 0) & (rating <= 9) & (date.codes >= 0)
+    in_range = (number >= 0) & (number < 10**9)
+    if is_movie.sum() != block.count(b":\n") or not ((is_movie ^ is_rating) & in_range).all():
+        raise ValueError("a number or a date is missing, negative or too large")
+    movies = np.append(np.int32(movie), number[is_movie])
+    piece = {
+        "user": number[is_rating],
+        "item": movies[np.cumsum(is_movie)][is_rating],
+        "rating": rating[is_rating],
+        "timestamp": _seconds(date.categories)[date.codes[is_rating]],
+    }
+    return piece, int(movies[-1])
+
+
+def _seconds(dates: pd.Index) -> np.ndarray:
+    """Seconds from 1970 to the beginning of each day."""
+    if not dates.astype(str).str.fullmatch(_DATE).all():
+        raise ValueError("a date is not of the form YYYY-MM-DD")
+    seconds = pd.to_datetime(dates, format="%Y-%m-%d").to_numpy("datetime64[s]").astype(np.int64)
+    if len(seconds) and not (seconds.min() >= 0 and seconds.max() <= _LAST_SECOND):
+        raise ValueError("a date is before 1970 or too late for 32 bits")
+    return seconds.astype(np.int32)
+
+
+def _find_bad_netflix_line(path: Path, problem: str) -> DataError:
+    with _open(path) as file:
+        for number, line in enumerate(file, start=1):
+            content = line.rstrip(b"\r\n")
+            if content and not _MOVIE.fullmatch(content) and not _is_netflix_rating(content):
+                return _bad_line(path, number, content, _NETFLIX)
+    return _unreadable(path, problem)
+
+
+def _is_netflix_rating(line: bytes) -> bool:
+    found = _RATING.fullmatch(line)
+    if found is None:
+        return False
+    try:
+        _seconds(pd.Index([found[1].decode()]))
+    except ValueError:
+        return False
+    return True
 
 
 def _blocks_of_lines(path: Path) -> Iterator[bytes]:
     """The file in pieces of whole lines."""
     with _open(path) as file:
         rest = b""
-        for read in _reads(file):
+        while read := file.read(_BLOCK_BYTES):
             whole, newline, after = read.rpartition(b"\n")
             if newline:
                 block, rest = rest + whole + newline, after
@@ -416,66 +468,3 @@ def _blocks_of_lines(path: Path) -> Iterator[bytes]:
                 rest += read
         if rest.strip():
             yield rest.rstrip(b"\r") + b"\n"
-
-
-def _reads(file: BinaryIO) -> Iterable[bytes]:
-    return iter(lambda: file.read(_BLOCK_BYTES), b"")
-
-
-def _is_movie(header: bytes) -> bool:
-    return header.isdigit() and 0 < len(header) <= _MOST_DIGITS
-
-
-def _parse_ratings(
-    text: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Users, ratings and times of lines ``user,R,YYYY-MM-DD``, and which of the lines are not so.
-
-    Character by character for all lines at once, which is quicker than to split them first.
-    """
-    # Short lines reach into the ones before, or before the first; they are bad for being short.
-    tail = {k: text[np.maximum(end + k, 0)] for k in range(-len(_TAIL), 0)}
-    user, is_bad = _users(text, start, end - len(_TAIL))
-    for k, expected in zip(tail, _TAIL, strict=True):
-        is_bad |= tail[k] != expected if expected in b",-" else _digit(tail[k]) > 9
-    year, month, day = (_number(tail, ks) for ks in ((-10, -9, -8, -7), (-5, -4), (-2, -1)))
-    days, is_no_day = _days(year, month, day)
-    piece = {
-        "user": user,
-        "rating": _number(tail, (-12,)).astype(np.int8),
-        "timestamp": (days * 86_400).astype(np.int32),
-    }
-    return piece, is_bad | is_no_day
-
-
-def _users(text: np.ndarray, start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers that stand between start and end, last digit first, and which are none."""
-    n_digits = end - start
-    is_bad = (n_digits < 1) | (n_digits > _MOST_DIGITS)
-    user = np.zeros(len(end), dtype=np.int32)
-    for k in range(int(n_digits.max(initial=0, where=~is_bad))):
-        digit = _digit(text[np.maximum(end - 1 - k, 0)])
-        is_inside = k < n_digits
-        is_bad |= is_inside & (digit > 9)
-        user += np.where(is_inside, digit, 0).astype(np.int32) * np.int32(10**k)
-    return user, is_bad
-
-
-def _digit(character: np.ndarray) -> np.ndarray:
-    """0 to 9, or more for what is no digit: below "0", unsigned bytes wrap around."""
-    return character - np.uint8(ord("0"))
-
-
-def _number(tail: dict[int, np.ndarray], places: tuple[int, ...]) -> np.ndarray:
-    number: np.ndarray = np.zeros(len(tail[-1]), dtype=np.int64)
-    for k in places:
-        number = 10 * number + _digit(tail[k])
-    return number
-
-
-def _days(year: np.ndarray, month: np.ndarray, day: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970, and which are not in the calendar (or beyond 32 bits of seconds)."""
-    is_bad = (year < 1970) | (year > 2037) | (month < 1) | (month > 12)
-    which = np.where(is_bad, 0, (year - 1970) * 12 + month - 1)
-    is_bad |= (day < 1) | (day > np.diff(_MONTH_START)[which])
-    return _MONTH_START[which] + day - 1, is_bad

@@ -46,9 +46,9 @@ class Encoded:
 
     Examples
     --------
-    >>> answers = Encoded.of(pd.DataFrame({"tea": [1, 3, None], "milk": [2, 2, 1]}))
+    >>> answers = read_table(pd.DataFrame({"tea": [1, 3, None], "milk": [2, 2, 1]}))
     >>> answers.observations.to_dense().tolist()
-    [[0, 1], [2, 1], [-1, 0]]
+    [[0, 1], [1, 1], [-1, 0]]
     >>> answers.to_frame()["tea"].tolist()
     [1, 3, nan]
     """
@@ -56,22 +56,6 @@ class Encoded:
     observations: Observations
     scales: list[Scale]
     names: list[str] | None = None
-
-    @classmethod
-    def of(cls, X: Any, scales: Any = None) -> Encoded:
-        """Encode any table, on the given scales or on those that its columns show.
-
-        Parameters
-        ----------
-        X : anything that `as_table` takes
-        scales : None, labels, or dict
-            See `resolve_scales`.
-        """
-        if isinstance(X, cls) and scales is None:
-            return X
-        table = as_table(X)
-        found = resolve_scales(table.columns(), table.names, scales)
-        return cls(encode(table, found), found, table.names)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,7 +66,7 @@ class Encoded:
         """Other answers on the same scales."""
         return replace(self, observations=observations)
 
-    def take_rows(self, index: Any) -> Encoded:
+    def subset(self, index: Any) -> Encoded:
         """The rows at these positions, in this order."""
         return self.with_observations(self.observations.take_rows(index))
 
@@ -157,6 +141,27 @@ class Table:
         if self.kind == "encoded" and self.names is not None:
             return pd.DataFrame(columns=self.names)
         return self.source
+
+
+def read_table(X: Any, scales: Any = None) -> Encoded:
+    """Any table's answers as levels, on the given scales or on those that its columns show.
+
+    Parameters
+    ----------
+    X : anything that `as_table` takes
+    scales : None, labels, or dict
+        See `resolve_scales`.
+
+    Examples
+    --------
+    >>> read_table([[1, 5], [None, 3]]).scales[1].labels
+    (3, 5)
+    """
+    if isinstance(X, Encoded) and scales is None:
+        return X
+    table = as_table(X)
+    found = resolve_scales(table.columns(), table.names, scales)
+    return Encoded(encode(table, found), found, table.names)
 
 
 def as_table(X: Any) -> Table:

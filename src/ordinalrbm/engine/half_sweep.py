@@ -506,8 +506,8 @@ def _squared_errors(
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         total[d] = _squared_error(
-            column[entries], level[entries], this, other, values, work.square[numba.get_thread_id()],
-            np.int64(d),
+            column[entries], level[entries], this, other, values,
+            work.square[numba.get_thread_id()], np.int64(d),
         )  # fmt: skip
 
 

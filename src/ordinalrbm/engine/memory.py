@@ -37,94 +37,93 @@ class Size(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Bytes per answer; per row or column and factor; per row or column and level.
+    """Bytes that a kind of model takes at its peak, per unit of a `Size`.
 
-    ``weight`` is per column, factor and level, for models that have such weights.
+    Attributes
+    ----------
+    answer
+        Per answer.
+    row_factor, column_factor
+        Per row and factor, per column and factor; a bias counts as a factor.
+    level
+        Per row or column and level.
+    weight
+        Per column, factor and level.
+    correlation
+        Per pair of columns, unless there are too many to start from their correlations.
+    reading
+        Per answer, before there is a model: what reading and ordering take.
+    fixed
+        Blocks of fixed size.
     """
 
     answer: float
-    factor: float
-    level: float
+    row_factor: float
+    column_factor: float
+    level: float = 0.0
     weight: float = 0.0
+    correlation: float = 0.0
+    reading: float = 22.0
+    fixed: int = 4 * 2**20
 
 
+# Means, variances and the best of both, and what a half-sweep makes of them, in float32;
+# cutpoints and gaps in float64.
+_GAUSSIAN = Cost(12.0, 19.0, 19.0, level=66.0)
 COSTS = {
-    # Means, variances and the best of both, and what a half-sweep makes of them, in float32;
-    # thresholds and widths in float64.
-    "continuous_": Cost(16.0, 19.0, 66.0),
+    "ordinal_mf": _GAUSSIAN,
+    "gaussian_mf": _GAUSSIAN,
     # Weights, sums of squares, chains, the best and the state to go back to; an offset per rating.
-    "matrix_crbm": Cost(28.0, 30.0, 85.0),
-    # Means, variances and what a half-sweep makes of them, in float64; a value and a weight per
-    # rating and view.
-    "gaussian_mf": Cost(52.0, 76.0, 0.0),
-    "ordinal_mf": Cost(46.0, 76.0, 25.0),
+    "matrix_crbm": Cost(25.0, 30.0, 30.0, level=85.0),
     # Weights per level, their moments, their average, gradients: eight arrays in float32.
-    "multinomial_rbm": Cost(27.0, 7.0, 0.0, 30.0),
+    "multinomial_rbm": Cost(22.0, 7.0, 7.0, weight=30.0),
+    # Both views twice, and what a batch leaves; chains, of which rows have bits; weights,
+    # gradients, moments, the best and the state to go back to; half a dozen matrices of
+    # correlations; what is watched are some thousand rows, and tables of counts come in blocks.
+    "survey": Cost(18.0, 4.2, 60.0, correlation=68.0, reading=0.0, fixed=12 * 2**20),
 }
-# Reading ratings and putting them into the order of the learner: per rating, before there is a
-# model.
-_ARRANGING = 28.0
-# Blocks of fixed size.
-_FIXED = 4 * 2**20
+# Per row and factor of several units, or of more than a byte counts: draws need more room too.
+_SEVERAL_UNITS, _MANY_UNITS = 16.2, 25.0
+_MOST_CORRELATED = 2000
 
 
-def of_ratings(kind: str, size: Size, n_averaged: int = 1) -> int:
-    """Bytes that learning from ratings takes at its peak, beside the ratings themselves.
+def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int:
+    """Bytes that learning takes at its peak, beside the data themselves.
+
+    Parameters
+    ----------
+    kind : one of `COSTS`
+    size : Size
+    n_averaged : int
+        How many epochs predictions are averaged over.
+    units : int
+        Units per factor of a survey.
 
     Examples
     --------
-    >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50, column_factors=50)
-    >>> 30 < of_ratings("continuous", films) / 2**20 < 60
+    >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50)
+    >>> 30 < needed("ordinal_mf", films) / 2**20 < 60
     True
-    """
-    both = size.rows + size.columns
-    factors = 1 + size.row_factors + size.column_factors
-    model = both * (4 * factors + 8 * size.levels)
-    if kind == "mixed":  # one after the other: the first leaves its models
-        first, second = (of_ratings(part, size, n_averaged) for part in ("continuous", "binary"))
-        return max(first, second + 2 * n_averaged * model)
-    cost = COSTS[kind]
-    learning = cost.answer * size.answers + both * (
-        cost.factor * factors + cost.level * size.levels
-    )
-    learning += cost.weight * size.columns * factors * size.levels
-    # Every averaged epoch is a model more, with variances, and they are put in order at the end.
-    learning += (n_averaged - 1) * 3 * model
-    return int(_FIXED + max(learning, _ARRANGING * size.answers))
-
-
-# Of surveys: both views twice, and what a batch leaves.
-_OF_ANSWER = 18.0
-# Chains and their state to go back to, which is bits for factors of one unit, and bytes or pairs
-# of bytes for those of many, whose draws need more room too.
-_OF_CHAIN = (4.2, 16.2, 25.0)
-# Weights, gradients, moments, the best and the state to go back to.
-_OF_WEIGHT = 60.0
-# Learning starts from correlations, unless there are too many columns; half a dozen matrices.
-_OF_CORRELATION, _MOST_CORRELATED = 68.0, 2000
-# What is watched are some thousand rows; tables of counts come in blocks.
-_FIXED_OF_SURVEY = 12 * 2**20
-
-
-def of_survey(size: Size, units: int, *, is_latent: bool) -> int:
-    """Bytes that learning from a survey takes at its peak, beside the table itself.
-
-    Examples
-    --------
     >>> survey = Size(100_000, 80, 8 * 10**6, levels=5, row_factors=50)
-    >>> 100 < of_survey(survey, 1, is_latent=False) / 2**20 < 300
+    >>> 100 < needed("survey", survey) / 2**20 < 300
     True
     """
-    # An answer that nobody has given is one all the same when it is integrated over.
-    answers = size.rows * size.columns if is_latent else size.answers
+    cost = COSTS[kind]
+    if units > 1:
+        cost = cost._replace(row_factor=_SEVERAL_UNITS if units <= 255 else _MANY_UNITS)
+    both, factors = size.rows + size.columns, 1 + size.row_factors + size.column_factors
     correlated = size.columns if size.columns <= _MOST_CORRELATED else 0
-    return int(
-        _FIXED_OF_SURVEY
-        + _OF_ANSWER * answers
-        + _OF_CHAIN[(units > 1) + (units > 255)] * size.rows * size.row_factors
-        + _OF_WEIGHT * size.columns * size.row_factors
-        + _OF_CORRELATION * correlated**2
+    learning = (
+        cost.answer * size.answers
+        + factors * (cost.row_factor * size.rows + cost.column_factor * size.columns)
+        + cost.level * both * size.levels
+        + cost.weight * size.columns * factors * size.levels
+        + cost.correlation * correlated**2
+        # Every averaged epoch is a model more, with variances, and they are put in order at the
+        # end.
+        + (n_averaged - 1) * 3 * both * (4 * factors + 8 * size.levels)
     )
+    return int(cost.fixed + max(learning, cost.reading * size.answers))
 
 
 # On a GPU
@@ -178,7 +177,7 @@ def on_gpu(size: Size, level_bytes: int = 1) -> OnGpu:
     table = -(-numbers // _MULTIPLE) * _MULTIPLE
     pieces = 2 * (both + size.answers // _PIECE)
     stays = (
-        _FIXED
+        COSTS["ordinal_mf"].fixed
         + both * (_COPIES * 2 * 4 * numbers + _STEPS * 8 * (size.levels - 1))
         + _TABLES * 4 * table * max(size.rows, size.columns)
         + _OF_PIECE * pieces
@@ -194,10 +193,10 @@ def usable_on_gpu(free: int) -> int:
     return int(_USABLE * free)
 
 
-def refuse_on_gpu(size: Size, needed: int, usable: int) -> None:
+def refuse_on_gpu(size: Size, n_bytes: int, usable: int) -> None:
     """Say that a GPU is too small even if ratings come to it a few at a time."""
     raise DataError(
-        f"{_task(size, _OF_RATINGS)} takes about {in_words(needed)} of the GPU's memory even if "
+        f"{_task(size, _OF_RATINGS)} takes about {in_words(n_bytes)} of the GPU's memory even if "
         f"ratings are streamed, and only {in_words(usable)} can be had; take fewer factors, a GPU "
         'with more memory, or device="cpu".'
     )
@@ -209,7 +208,7 @@ def refuse_on_gpu(size: Size, needed: int, usable: int) -> None:
 def available(root: str = "/") -> int | None:
     """Bytes that this process may still take; None where the system does not say.
 
-    The least of what the machine has free, what is left to a control group (a container, a job of
+    The least of what the computer has free, what is left to a control group (a container, a job of
     a batch system) and what is left below the limit of the process (``ulimit -v``).
     """
     return min(_limits(Path(root)), default=None)
@@ -272,19 +271,25 @@ def _table(path: Path) -> dict[str, int]:
 def check_survey(answers: Observations, n_factors: int, units: int, *, is_latent: bool) -> None:
     """Warn or refuse when there is not the memory to learn from answers; see :func:`check`."""
     size = size_of(answers, n_factors)
-    check(of_survey(size, units, is_latent=is_latent), size, ("answers", "rows", "columns"))
+    # An answer that nobody has given is one all the same when it is integrated over.
+    counted = size._replace(answers=size.rows * size.columns) if is_latent else size
+    check(needed("survey", counted, units=units), size, ("answers", "rows", "columns"))
 
 
-def check_ratings(
-    kind: str,
-    ratings: Observations,
-    n_user_factors: int,
-    n_item_factors: int = 0,
-    n_averaged: int = 1,
-) -> None:
-    """Warn or refuse when there is not the memory to learn from ratings; see :func:`check`."""
-    size = size_of(ratings, n_user_factors, n_item_factors)
-    check(of_ratings(kind, size, n_averaged), size, _OF_RATINGS)
+class Fit(NamedTuple):
+    """What the memory of a fit to ratings depends on, beside the ratings."""
+
+    kind: str
+    n_user_factors: int
+    n_item_factors: int = 0
+    n_averaged: int = 1
+
+
+def check_ratings(ratings: Observations, *fits: Fit) -> None:
+    """Warn or refuse when there is not the memory for some fits to ratings; see :func:`check`."""
+    for kind, n_user_factors, n_item_factors, n_averaged in fits:
+        size = size_of(ratings, n_user_factors, n_item_factors)
+        check(needed(kind, size, n_averaged=n_averaged), size, _OF_RATINGS)
 
 
 _OF_RATINGS = ("ratings", "users", "items")
@@ -296,13 +301,13 @@ def size_of(given: Observations, *n_factors: int) -> Size:
     return Size(given.n_rows, given.n_columns, given.n_entries, levels, *n_factors)
 
 
-def check(needed: int, size: Size, words: tuple[str, str, str]) -> None:
+def check(n_bytes: int, size: Size, words: tuple[str, str, str]) -> None:
     """Warn when a fit will hardly find the memory it needs, and refuse when it never will.
 
     Parameters
     ----------
-    needed : bytes
-    size : what the fit is about
+    n_bytes : what the fit needs
+    size : what it is about
     words : how answers, rows and columns are called
 
     Raises
@@ -311,16 +316,16 @@ def check(needed: int, size: Size, words: tuple[str, str, str]) -> None:
         When the need is clearly more than there is.
     """
     free = available()
-    if free is None or needed <= _TIGHT * free:
+    if free is None or n_bytes <= _TIGHT * free:
         return
-    told = (
-        f"{_task(size, words)} takes about {in_words(needed)} of memory, and only "
+    sentence = (
+        f"{_task(size, words)} takes about {in_words(n_bytes)} of memory, and only "
         f"{in_words(free)} are free"
     )
-    remedy = f"take fewer factors or fewer {words[1]}, or a machine with more memory"
-    if needed > _HOPELESS * free:
-        raise DataError(f"{told}; {remedy}.")
-    warnings.warn(f"{told}; should it fail, {remedy}.", stacklevel=user_stacklevel())
+    remedy = f"take fewer factors or fewer {words[1]}, or a computer with more memory"
+    if n_bytes > _HOPELESS * free:
+        raise DataError(f"{sentence}; {remedy}.")
+    warnings.warn(f"{sentence}; should it fail, {remedy}.", stacklevel=user_stacklevel())
 
 
 def _task(size: Size, words: tuple[str, str, str]) -> str:

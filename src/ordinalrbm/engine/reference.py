@@ -52,7 +52,7 @@ def free_phase(
 def mean_field(
     side: Side, probabilities: np.ndarray, tolerance: float, max_iterations: int
 ) -> np.ndarray:
-    """Move the factors' expectations to their fixed point, in place; return each row's last change."""
+    """Move factors to the fixed point of mean-field, in place; return each row's last change."""
     answers = _Answers(side, 0, side.n_rows)
     change = np.full(side.n_rows, np.inf)
     for _ in range(max_iterations):

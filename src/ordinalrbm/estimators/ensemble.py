@@ -10,17 +10,19 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.catalogue import plain_parameters
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import check_parameters
+from ordinalrbm.estimators.validation import check_parameters, keep_parameters
 from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
-from ordinalrbm.matrix.prepare import TrainingData, prepare
+from ordinalrbm.matrix.prepare import TrainingData
 from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
@@ -88,7 +90,7 @@ class RatingEnsemble(RatingModel):
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -99,10 +101,11 @@ class RatingEnsemble(RatingModel):
 
     def _given_models(self) -> list[RatingModel]:
         given = self.models if isinstance(self.models, list | tuple) else [self.models]
-        if not given or not all(isinstance(model, RatingModel) for model in given):
+        if not given or not all(map(_may_be_member, given)):
             raise DataError(
                 "The 'models' parameter must be a list of models of ratings, for example "
-                f"[MatrixCumulativeRBM(), OrdinalMF()]. Got {self.models!r:.80} instead."
+                "[MatrixCumulativeRBM(), OrdinalMF()], none of which is an ensemble itself. "
+                f"Got {self.models!r:.80} instead."
             )
         return list(given)
 
@@ -111,29 +114,22 @@ class RatingEnsemble(RatingModel):
         own = member.get_params(deep=False)
         passed = {"verbose": self.verbose, "n_jobs": self.n_jobs, "device": self.device}
         passed |= {"scale": self.scale, "item_scales": self.item_scales}
-        return member.set_params(**{name: passed[name] for name in passed if name in own})
+        member.set_params(**{name: passed[name] for name in passed if name in own})
+        check_parameters(member)
+        return member
 
-    def _check_memory(self, ratings: Observations) -> None:
-        for member in self._members:
-            member._check_memory(ratings)
+    def _fit_sizes(self) -> list[memory.Fit]:
+        return [size for member in self._members for size in member._fit_sizes()]
 
-    def _prepare(self, known: Ratings, given: Cells | None, seed: int, among: Any) -> Any:
-        """Ratings in random order and in that of the ids, as far as members want them."""
-        return {
-            shuffle: prepare(known, given, self.validation_fraction, seed, among, shuffle=shuffle)
-            for shuffle in sorted({member._shuffles for member in self._members}, reverse=True)
-        }
-
-    def _learn(self, data: Any, seed: int, checkpoints: Checkpoints) -> Fitted:
+    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         """Learn one model after the other; Ctrl-C ends learning and gives what there is."""
-        found: list[tuple[RatingModel, TrainingData, Fitted]] = []
+        found: list[tuple[RatingModel, Fitted]] = []
         interrupted = False
         for number, member in enumerate(self._members):
-            own_data, own_seed = data[member._shuffles], seed
-            if member.random_state is not None:
-                own_seed = seed_from(member.random_state)
+            own = member.random_state
+            own_seed = seed if own is None else seed_from(own)
             try:
-                fitted = member._learn(own_data, own_seed, _Part(checkpoints, number))  # type: ignore[arg-type]
+                fitted = member._learn(data, own_seed, _Part(checkpoints, number))  # type: ignore[arg-type]
             except KeyboardInterrupt:
                 if not found:
                     raise
@@ -148,21 +144,25 @@ class RatingEnsemble(RatingModel):
                     stacklevel=4,
                 )
                 continue
-            found.append((member, own_data, fitted))
+            found.append((member, fitted))
             interrupted = fitted.interrupted
             if interrupted:
                 break
-        self.shares_ = _shares(found)
         self._found = found
-        lines = [line for _, _, fitted in found for line in fitted.history]
-        return Fitted([], found[0][2].best_epoch, lines, interrupted)
+        lines = [
+            Record(line.epoch, line.validation, line.seconds)
+            for _, fitted in found
+            for line in fitted.history
+        ]
+        return Fitted([], found[0][1].best_epoch, lines, interrupted)
 
-    def _keep(self, known: Ratings, data: Any, fitted: Fitted) -> None:
+    def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         histories = []
-        for number, (member, own_data, own) in enumerate(self._found):
-            member._keep(known, own_data, own._replace(interrupted=False))
+        for number, (member, own) in enumerate(self._found):
+            member._keep(known, data, own._replace(interrupted=False))
             histories.append(member.history_.assign(model=number))
-        self.estimators_ = [member for member, _, _ in self._found]
+        self.estimators_ = [member for member, _ in self._found]
+        self.shares_ = _shares(self.estimators_, data)
         del self._found, self._members
         self._collect()
         super()._keep(known, data, fitted)
@@ -187,6 +187,7 @@ class RatingEnsemble(RatingModel):
 
         See :meth:`RatingModel.fold_in`.
         """
+        check_is_fitted(self, "models_")
         wider = copy.copy(self)
         wider.estimators_ = [estimator.fold_in(new_ratings) for estimator in self.estimators_]
         wider._collect()
@@ -222,7 +223,7 @@ class RatingEnsemble(RatingModel):
         for number, described in enumerate(members):
             own = stored.member(described, f"{number}.")
             kind = estimator_class(own.entry("kind", str))
-            if not issubclass(kind, RatingModel) or kind is RatingEnsemble:
+            if not issubclass(kind, RatingModel) or issubclass(kind, RatingEnsemble):
                 raise DataError(f"its header has {kind.__name__} as a part of an ensemble")
             estimator = own.estimator(kind, check_parameters)
             estimator.about_, estimator.best_epoch_ = {}, own.whole("best_epoch", 0)
@@ -240,6 +241,10 @@ class RatingEnsemble(RatingModel):
             estimator._set_ratings(known)
 
 
+def _may_be_member(model: Any) -> bool:
+    return isinstance(model, RatingModel) and not isinstance(model, RatingEnsemble)
+
+
 class _Part(NamedTuple):
     """Checkpoints of one of the models: the last one of the first says that it is done."""
 
@@ -250,15 +255,15 @@ class _Part(NamedTuple):
         return self.whole.of(f"{self.number}-{name}")
 
 
-def _shares(found: list[tuple[RatingModel, TrainingData, Fitted]]) -> np.ndarray:
+def _shares(estimators: list[RatingModel], data: TrainingData) -> np.ndarray:
     """Most likely shares: each rating is divided between the models that expected it."""
-    n = len(found)
+    n = len(estimators)
     shares = np.full(n, 1.0 / n)
-    if n == 1 or any(data.validation is None for _, data, _ in found):
+    if n == 1 or data.validation is None:
         return shares
-    logs = np.array(
-        [log_probability(fitted.models, data.validation) for _, data, fitted in found]  # type: ignore[arg-type]
-    )
+    held_out = data.by_ids().validation
+    assert held_out is not None, "it is there"
+    logs = np.array([log_probability(each.models_, held_out) for each in estimators])
     likelihood = np.exp(logs - logs.max(axis=0))
     for _ in range(_ROUNDS):
         credit = shares[:, None] * likelihood

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import memory as memory_of
+from ordinalrbm.engine.memory import Fit
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import keep_parameters
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
@@ -122,7 +123,7 @@ class MatrixCumulativeRBM(RatingModel):
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     @classmethod
     def paper(
@@ -149,10 +150,8 @@ class MatrixCumulativeRBM(RatingModel):
         }
         return cls(n_user_factors, n_item_factors, **(own | others))
 
-    def _check_memory(self, ratings: Observations) -> None:
-        memory_of.check_ratings(
-            self._kind, ratings, self.n_user_factors, self.n_item_factors, self.n_averaged
-        )
+    def _fit_sizes(self) -> list[Fit]:
+        return [Fit(self._kind, self.n_user_factors, self.n_item_factors, self.n_averaged)]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:

@@ -9,6 +9,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import keep_parameters
 from ordinalrbm.matrix import multinomial_learner
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import MultinomialModel
@@ -65,7 +66,7 @@ class MultinomialRBM(RatingModel):
     (2, 5)
     """
 
-    _kind, _model_type, _shuffles = "multinomial_rbm", MultinomialModel, False
+    _kind, _model_type = "multinomial_rbm", MultinomialModel
     n_factors: int
 
     def __init__(
@@ -87,14 +88,18 @@ class MultinomialRBM(RatingModel):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        assert isinstance(data.observations, Observations), "learnt by one process"
+        data = data.by_ids()
+        assert isinstance(data.observations, Observations), "of one process"
         names = set(MultinomialSettings.__dataclass_fields__) - {"seed"}
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
         settings = MultinomialSettings(seed=seed, **given)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
+
+    def _in_order(self, model: MultinomialModel, data: TrainingData) -> MultinomialModel:
+        return model
 
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)

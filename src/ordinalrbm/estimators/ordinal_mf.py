@@ -10,8 +10,10 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.validation import keep_parameters
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner
 from ordinalrbm.matrix.cold_start import blank_gaussian
@@ -47,6 +49,9 @@ class _FactorModel(RatingModel):
             np.pad(side.mean[:, 1:], ((0, 0), (0, self.n_factors - self.model_.n_factors)))
             for side in (rows, columns)
         )
+
+    def _fit_sizes(self) -> list[Fit]:
+        return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
 
     def _fold_in(self, ratings: Observations) -> list[GaussianModel]:
         backend = self._backend()
@@ -158,7 +163,7 @@ class OrdinalMF(_FactorModel):
         device: str = "cpu",
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         is_point = self.posterior == "point"
@@ -233,7 +238,7 @@ class GaussianMF(_FactorModel):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        keep_parameters(self, locals())
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         factors = self.factor_precision or (40.0 if self.posterior == "point" else 1.0)

@@ -12,14 +12,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue, as_list
-from ordinalrbm.data.exchange import at_first
+from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, extend
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators import ratings_part
 from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
 from ordinalrbm.estimators.validation import (
     check_choice,
@@ -40,7 +39,7 @@ from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
-from ordinalrbm.training.identity import Identity, identity_of
+from ordinalrbm.training.identity import identity_of_ratings
 
 _SEEN = ("row_start", "column", "level")
 _ROUNDING = 1e-3
@@ -102,7 +101,6 @@ class RatingModel(BaseEstimator):
 
     _kind: ClassVar[str]  # of a model file
     _model_type: ClassVar[Any]
-    _shuffles: ClassVar[bool] = True  # whether users and items are learnt in random order
     _may_be_shared: ClassVar[bool] = False  # whether processes may learn from parts of the ratings
 
     scale: Any
@@ -113,10 +111,6 @@ class RatingModel(BaseEstimator):
     verbose: bool
     device: str = "cpu"
 
-    def _set_parameters(self, given: dict[str, Any]) -> None:
-        for name in self._get_param_names():
-            setattr(self, name, given[name])
-
     # ---- what each model has of its own ---------------------------------------------------------
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
@@ -126,8 +120,8 @@ class RatingModel(BaseEstimator):
     def _read_scales(self, catalogue: Catalogue) -> None:
         """Look at the scales before learning; raises DataError if they do not suit the model."""
 
-    def _check_memory(self, ratings: Observations) -> None:
-        memory.check_ratings(self._kind, ratings, self.n_factors)
+    def _fit_sizes(self) -> list[memory.Fit]:
+        return [memory.Fit(self._kind, self.n_factors)]
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.models_ = models
@@ -202,37 +196,26 @@ class RatingModel(BaseEstimator):
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
         group = process_group.current()
         with Checkpoints(checkpoint, every, resume, group or process_group.ALONE) as checkpoints:
-            known, among = ratings_part.read(
-                ratings, scale=self.scale, item_scales=self.item_scales,
+            known, given, among = read_given(
+                ratings, validation, scale=self.scale, item_scales=self.item_scales,
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
             self._read_scales(known)
-            given = ratings_part.read_validation(known, validation, among)
-            among.together(lambda: self._check_memory(known.observations))
             seed = seed_from(self.random_state, known=checkpoints.seed)
             seed = seed if group is None else group.broadcast_object(lambda: seed)
             if checkpoints.are_kept:
                 whole = at_first(known, among)
-                identity = among.broadcast_object(lambda: self._identity(whole, given, seed))
-                checkpoints.belong_to(identity)
+                checkpoints.belong_to(
+                    among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given))
+                )
                 del whole  # until it is kept
+            with among.together():
+                memory.check_ratings(known.observations, *self._fit_sizes())
             with threads(self.n_jobs), working_on_named(self.device):
-                data = self._prepare(known, given, seed, among)
+                data = prepare(known, given, self.validation_fraction, seed, among)
                 fitted = self._learn(data, seed, checkpoints)
             self._keep(at_first(known, among), data, fitted)
         return self
-
-    def _prepare(self, known: Ratings, given: Cells | None, seed: int, among: Any) -> Any:
-        fraction = self.validation_fraction
-        return prepare(known, given, fraction, seed, among, shuffle=self._shuffles)
-
-    def _identity(self, known: Ratings, given: Cells | None, seed: int) -> Identity:
-        scales = known.scales
-        distinct = [scales] if isinstance(scales, Scale) else scales
-        held_out = () if given is None else tuple(given)
-        return identity_of(
-            self, seed, known.observations, distinct, ("validation ratings", held_out)
-        )
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         models = [self._in_order(model, data) for model in fitted.models]
@@ -247,8 +230,6 @@ class RatingModel(BaseEstimator):
             tell_of_interruption(self.n_iter_, self.best_epoch_)
 
     def _in_order(self, model: Any, data: TrainingData) -> Any:
-        if not self._shuffles:
-            return model
         return restore_order(model, data.row_position, data.column_position, data.n_levels)
 
     def _set_ratings(self, known: Ratings) -> None:

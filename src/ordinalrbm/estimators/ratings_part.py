@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ordinalrbm.data.exchange import encode_shared, everywhere, read_shared
-from ordinalrbm.data.observations import Cells
-from ordinalrbm.data.ratings import Ratings, encode, read_ratings
-from ordinalrbm.errors import DataError
+from ordinalrbm.data.exchange import Part
 from ordinalrbm.runtime import process_group
-from ordinalrbm.runtime.process_group import ALONE, Alone, Group
-from ordinalrbm.training.identity import digest
 
 if TYPE_CHECKING:
     from ordinalrbm.files.parquet_parts import ParquetRatings
 
 
-class RatingsPart:
+class RatingsPart(Part):
     """Some of the ratings; the other processes of a torch process group bring the others.
 
     :meth:`MatrixCumulativeRBM.fit` takes it in place of ratings and of validation ratings. The
@@ -92,52 +87,5 @@ class RatingsPart:
         """The ratings of this process."""
         if self._unread is None:
             return self._ratings
-        here = process_group.current() or ALONE
+        here = process_group.current() or process_group.ALONE
         return self._unread.part(here.rank, here.size)
-
-
-def read(
-    ratings: Any, *, scale: Any, item_scales: Any, may_be_shared: bool
-) -> tuple[Ratings, Alone | Group]:
-    """Ratings that were given to a fit, and the processes that they are shared among.
-
-    Shared ratings are those of this process's users. Where a learner wants all of them, they are
-    not shared: all processes have all ratings, however they were given.
-    """
-    how = {"scale": scale, "item_scales": item_scales}
-    group, is_part = process_group.current(), isinstance(ratings, RatingsPart)
-    if group is not None and may_be_shared and not group.agree(is_part):
-        raise DataError(
-            "Some processes of this run were given a RatingsPart and others all ratings; give all "
-            "of them the same."
-        )
-    if not is_part:
-        return read_ratings(ratings, **how), ALONE
-    if group is None:
-        return read_ratings(ratings.table(), **how), ALONE
-    known = read_shared(ratings.table, group, **how)
-    return (known, group) if may_be_shared else (everywhere(known, group), ALONE)
-
-
-def read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
-    """Validation ratings that were given to a fit; all processes have all of them."""
-    if isinstance(among, Group) and not among.agree(type(ratings).__name__):
-        raise _different_validation()
-    if ratings is None:
-        return None
-    if isinstance(ratings, RatingsPart):
-        group = process_group.current()
-        if group is not None:
-            return encode_shared(known, ratings.table, group)
-        return encode(known, ratings.table())
-    given = among.together(lambda: encode(known, ratings))
-    if isinstance(among, Group) and not among.agree(digest(*given)):
-        raise _different_validation()
-    return given
-
-
-def _different_validation() -> DataError:
-    return DataError(
-        "The processes of this run were given different validation ratings; give all of them the "
-        "same, or give each its own as a RatingsPart."
-    )

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from ordinalrbm.data import tables
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
@@ -27,6 +27,7 @@ from ordinalrbm.estimators.validation import (
     check_parameters,
     check_weights,
     check_whole,
+    keep_parameters,
 )
 from ordinalrbm.evaluate.points import Rule, log_of_level, point
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
@@ -160,25 +161,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.n_factors = n_factors
-        self.units_per_factor = units_per_factor
-        self.response_styles = response_styles
-        self.unanswered = unanswered
-        self.scales = scales
-        self.n_epochs = n_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.gibbs_steps = gibbs_steps
-        self.free_phase = free_phase
-        self.n_chains = n_chains
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.inference = inference
-        self.n_draws = n_draws
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        keep_parameters(self, locals())
 
     # Learning
 
@@ -257,27 +240,31 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_parameters(self)
         with Checkpoints(checkpoint, every, resume) as checkpoints:
-            answers = Encoded.of(X, self.scales)
+            answers = read_table(X, self.scales)
             fitted = self._learn(answers, sample_weight, checkpoints)
-        return self._keep(answers, fitted)
+        _check_feature_names(self, tables.as_table(answers).header, reset=True)
+        self.scales_ = answers.scales
+        return self._keep(fitted)
 
     def _learn(self, answers: Encoded, sample_weight: Any, checkpoints: Checkpoints) -> Fitted:
-        weight = check_weights(sample_weight, answers.observations.n_rows)
+        observations = answers.observations
+        weight = check_weights(sample_weight, observations.n_rows)
         seed = seed_from(self.random_state, known=checkpoints.seed)
         # Batches are neighbouring rows, and files are often sorted.
-        order = np.random.default_rng(seed).permutation(answers.observations.n_rows)
+        order = np.random.default_rng(seed).permutation(observations.n_rows)
         if weight is not None:
             order = order[weight[order] > 0]  # a row without weight is as one that is not there
             weight = weight[order]
-        shuffled = answers.observations.take_rows(order)
+        observations = observations.take_rows(order)
         memory.check_survey(
-            shuffled, self.n_factors, self.units_per_factor, is_latent=self.unanswered == "latent"
-        )
+            observations, self.n_factors, self.units_per_factor,
+            is_latent=self.unanswered == "latent",
+        )  # fmt: skip
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
-            checkpoints.belong_to(identity_of(self, seed, shuffled, answers.scales, weights))
+            checkpoints.belong_to(identity_of(self, seed, observations, answers.scales, weights))
         with threads(self.n_jobs):
-            return fit(shuffled, weight, self._settings(seed), checkpoints)
+            return fit(observations, weight, self._settings(seed), checkpoints)
 
     def _settings(self, seed: int) -> Settings:
         same = {
@@ -287,10 +274,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         }
         return Settings(**same, units=self.units_per_factor, seed=seed)
 
-    def _keep(self, answers: Encoded, fitted: Fitted) -> CumulativeRBM:
-        _check_feature_names(self, tables.as_table(answers).header, reset=True)
-        self.n_features_in_ = len(answers.scales)
-        self.scales_ = answers.scales
+    def _keep(self, fitted: Fitted) -> CumulativeRBM:
+        self.n_features_in_ = len(self.scales_)
         self.model_ = fitted.model
         self.best_epoch_ = fitted.best_epoch
         self.n_iter_ = len(fitted.history)
@@ -620,7 +605,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tables.encode(table, self.scales_)
 
     def _side(self, observations: Observations) -> Side:
-        return side(self.model_, observations, self.unanswered)  # type: ignore[arg-type]
+        return side(self.model_, observations, self.unanswered)
 
     def _factors(self, this: Side) -> np.ndarray:
         if self.inference == "mcmc":

@@ -11,7 +11,7 @@ import pandas as pd
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.metrics import score
 
@@ -72,7 +72,7 @@ def hide_answers(answers: Any, share: float = 0.05, random_state: int = 0) -> tu
     """
     if not 0 <= share < 1:
         raise DataError(f"share must be at least 0 and below 1, got {share}.")
-    encoded = Encoded.of(answers)
+    encoded = read_table(answers)
     given = encoded.observations
     count = min(round(share * given.n_entries), MOST_HIDDEN)
     chosen = np.random.default_rng(random_state).permutation(given.n_entries)[:count]
@@ -200,7 +200,7 @@ def distributions(model: Predictor, shown: Encoded, hidden: Cells) -> np.ndarray
     rows, of_row = np.unique(hidden.row, return_inverse=True)
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
         some = rows[start : start + _ROWS_AT_A_TIME]
-        predicted = model.predict_proba(shown.take_rows(some))
+        predicted = model.predict_proba(shown.subset(some))
         cells = np.flatnonzero((of_row >= start) & (of_row < start + len(some)))
         for i in np.unique(hidden.column[cells]):
             own = cells[hidden.column[cells] == i]

@@ -6,7 +6,6 @@ A backend holds ratings and what moves in its own form. What an epoch does is th
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -31,8 +30,9 @@ from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, views
 from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import Model, log_probability
+from ordinalrbm.matrix.trees import mapped
 from ordinalrbm.runtime import process_group
-from ordinalrbm.training.identity import digest
+from ordinalrbm.runtime.digest import digest
 
 Tree = TypeVar("Tree")
 
@@ -83,15 +83,6 @@ class Backend(Protocol):
 
     def extremes(self, half: Half) -> Half:
         """Arrays with the same least and largest number each, for the host to look at."""
-
-
-def mapped(change: Callable[[Any], Any], tree: Any) -> Any:
-    """A tree with every array changed; numbers stay."""
-    if isinstance(tree, list):
-        return [mapped(change, part) for part in tree]
-    if isinstance(tree, tuple):
-        return type(tree)(*(mapped(change, part) for part in tree))
-    return change(tree) if hasattr(tree, "shape") else tree
 
 
 class _Answers(NamedTuple):

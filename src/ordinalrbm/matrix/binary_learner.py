@@ -261,9 +261,7 @@ def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:
 def some_of(observations: Observations) -> Cells:
     """Ratings that tell whether learning diverges: the first, in random order by now."""
     n_rows = int(np.searchsorted(observations.row_start, _WATCHED)) or 1
-    some = observations.take_rows(np.arange(min(n_rows, observations.n_rows)))
-    row = np.repeat(np.arange(some.n_rows), np.diff(some.row_start))
-    return Cells(row, some.column, some.level)
+    return observations.take_rows(np.arange(min(n_rows, observations.n_rows))).cells()
 
 
 def _begun(model: MatrixModel, halves: list[Half], settings: BinarySettings) -> BinaryState:

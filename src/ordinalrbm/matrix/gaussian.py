@@ -129,6 +129,8 @@ def start_with_values(
     precisions: Precisions,
 ) -> GaussianState:
     """The same where levels stand for values, which ascend; gaps stay half-way between them."""
+    # From 0 to 1 first: sums of large numbers have no room for small differences, or overflow.
+    values = (values / 2 - values[0] / 2) / ((values[-1] / 2 - values[0] / 2) or 1.0)
     seen = values[observations.level]
     deviation = float(seen.std()) or 1.0
     standard = (values - seen.mean()) / deviation

@@ -1,4 +1,4 @@
-"""The model of Gaussian factors that learning leaves: for ordinal and for Gaussian factorisation."""
+"""What learning leaves of Gaussian factors: the model of both factorisations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """P(v_di) of single cells of a matrix, also where the row or the column is unknown.
 
-Every ordinal model says how a cell's utility is distributed: a mean, and a standard deviation that may hold
-what is not known of the mean. What follows from that and the cutpoints is the same for both.
+Every ordinal model says how a cell's utility is distributed: a mean, and a standard deviation that
+may hold what is not known of the mean. What follows from that and the cutpoints is the same for
+both.
 """
 
 from __future__ import annotations

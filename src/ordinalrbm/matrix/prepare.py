@@ -41,10 +41,29 @@ class TrainingData(NamedTuple):
     column_position: np.ndarray
     n_levels: np.ndarray
 
+    def by_ids(self) -> TrainingData:
+        """The same with all users and items in the order of their ids."""
+        assert isinstance(self.observations, Observations), "of one process"
+        row, column, level = self.observations.cells()
+        users, items = _order(self.row_position), _order(self.column_position)
+        n_users, n_items = self.row_position.size, self.column_position.size
+        validation = self.validation
+        if validation is not None:
+            validation = validation._replace(
+                row=np.append(users, -1)[validation.row],
+                column=np.append(items, -1)[validation.column],
+            )
+        return TrainingData(
+            Observations.from_triples(
+                users[row], items[column], level, n_users, n_items, self.n_levels
+            ),
+            validation, np.arange(n_users), np.arange(n_items), self.n_levels,
+        )  # fmt: skip
+
 
 def prepare(
     known: Ratings, given: Cells | None, fraction: float, seed: int,
-    among: Alone | Group = ALONE, *, shuffle: bool = True,
+    among: Alone | Group = ALONE,
 ) -> TrainingData:  # fmt: skip
     """Prepare ratings for learning.
 
@@ -61,15 +80,12 @@ def prepare(
         How many to hold out; of the same seed always the same ones.
     seed : int
     among : Alone or Group
-    shuffle : bool, default=True
-        Whether users and items come in random order and only if they have ratings to learn from.
-        Otherwise all come in the order of their ids.
     """
     rng = np.random.default_rng(seed)
     observations, held_out = _informative(known.observations, among), given
     if given is None and fraction > 0:
         observations, held_out = hold_out(observations, fraction, rng, among)
-    data = _shuffled(observations, rng, among) if shuffle else _by_ids(observations, known)
+    data = _shuffled(observations, rng, among)
     return data if held_out is None else data._replace(validation=_moved(held_out, data))
 
 
@@ -111,9 +127,11 @@ def _shuffled(
     return TrainingData(shuffled, None, *positions, observations.n_levels)
 
 
-def _by_ids(observations: Observations, known: Ratings) -> TrainingData:
-    positions = np.arange(known.n_users), np.arange(known.n_items)
-    return TrainingData(observations, None, *positions, observations.n_levels)
+def _order(position: np.ndarray) -> np.ndarray:
+    """Which of those with a position is first, second and so on."""
+    order = np.empty(np.count_nonzero(position >= 0), dtype=np.int32)
+    order[position[position >= 0]] = np.flatnonzero(position >= 0)
+    return order
 
 
 def _positions(order: np.ndarray, n: int) -> np.ndarray:
@@ -146,9 +164,9 @@ def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
     Not by those of unknown items that have no scale, or one with more levels than are learnt, nor
     by those on a scale of one level; a warning counts them.
     """
-    n_levels, n_items = data.n_levels, data.column_position.size
-    longest = n_levels[data.column_position >= 0].max(initial=1)
-    says_nothing = np.append(n_levels < 2, False)[held_out.column]
+    learnt = data.observations.column_counts > 0
+    longest = data.observations.n_levels[learnt].max(initial=1)
+    says_nothing = np.append(data.n_levels < 2, False)[held_out.column]
     useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
     n = int(np.count_nonzero(~useful))
     if n:
@@ -160,11 +178,10 @@ def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
         )
     if not useful.any():
         return None
-    unknown_item = n_items if data.observations.n_columns > n_items else -1
     # An unknown user or item, at -1, finds the last.
     return Cells(
         np.append(data.row_position, -1)[held_out.row[useful]],
-        np.append(data.column_position, unknown_item)[held_out.column[useful]],
+        np.append(data.column_position, -1)[held_out.column[useful]],
         held_out.level[useful],
     )
 

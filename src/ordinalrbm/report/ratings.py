@@ -324,8 +324,8 @@ def example_of(
         Table(
             ("factor", "value", "contribution"),
             [
-                (f"{of} factor {k}", float(value), float(part))
-                for of, k, value, part in why.factors.itertuples(index=False)
+                (" ".join([*of, f"factor {k}"]), float(value), float(part))
+                for *of, k, value, part in why.factors.itertuples(index=False)
                 if abs(part) >= _WORTH_NAMING
             ],
             ("", ".2f", "+.3f"),

@@ -468,7 +468,7 @@ def _points(
     questions: list[str],
 ) -> PointMap:
     background = survey.background.reset_index(drop=True).iloc[rows]
-    answers = people.answers.take_rows(rows).to_frame()
+    answers = people.answers.subset(rows).to_frame()
     texts = question_texts(people.names, survey.schema)
     labels = question_texts([str(name) for name in background.columns], survey.schema)
     found = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -52,9 +52,9 @@ class Alone:
         """Parts of all ranks, one below the other."""
         return part
 
-    def together(self, work: Callable[[], Found]) -> Found:
-        """Do what may fail."""
-        return work()
+    def together(self) -> AbstractContextManager[None]:
+        """What may fail stands inside."""
+        return nullcontext()
 
     def reduce_scatter(self, part: Any) -> Any:
         """Sums over the ranks, of the lines that are this rank's."""
@@ -266,24 +266,24 @@ class Group:
             self.dist.all_gather_object(said, what)
         return said
 
-    def together(self, work: Callable[[], Found]) -> Found:
-        """Do what may fail on some ranks: then the error of the first of them is raised on all.
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What may fail on some ranks stands inside: all raise the error of the first of them.
 
         Without this, those on which nothing fails would wait for the others for ever.
         """
-        found, error = None, None
+        error = None
         try:
-            found = work()
+            yield
         except DataError as raised:
             error = raised
         said = self.all_gather_object(
             None if error is None else (isinstance(error, TypeError), str(error))
         )
         first = next((each for each in said if each is not None), None)
-        if first is None:
-            return found  # type: ignore[return-value]  # the work has been done
-        is_type_error, text = first
-        raise (DataTypeError if is_type_error else DataError)(text) from error
+        if first is not None:
+            is_type_error, text = first
+            raise (DataTypeError if is_type_error else DataError)(text) from error
 
     def broadcast_object(self, work: Callable[[], Found]) -> Found:
         """What rank 0 finds, which alone does the work; anything small."""

@@ -132,6 +132,7 @@ class Contents(NamedTuple):
 
     header: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
+    checksums: dict[str, Any]
     file: Any
 
     def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
@@ -144,7 +145,7 @@ class Contents(NamedTuple):
         except (ValueError, TypeError) as error:
             raise _senseless(name) from error
         content = _bytes_of(array)
-        if _digest(content) != self.header["checksums"][name]:
+        if _digest(content) != self.checksums[name]:
             raise DamagedFileError(f"its array '{name:.80}'")
         if array.dtype == np.bool_ and np.asarray(content).max(initial=0) > 1:
             raise _senseless(name)
@@ -226,13 +227,13 @@ def _contents(path: Path, front: bytes, file: Any) -> Contents:
             f"File '{path}' has format version {header.get('version')!s:.20}, and this ordinalrbm "
             f"reads version {MAJOR}; {remedy}."
         )
-    if header.get("checksum") != _digest(_with_checksum(front, _ZEROS)):
+    if header.pop("checksum", None) != _digest(_with_checksum(front, _ZEROS)):
         raise DamagedFileError("its header")
     shapes = {name: _shape(name, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
-    sums = header.get("checksums")
+    sums = header.pop("checksums", None)
     if not isinstance(sums, dict) or set(sums) != set(shapes):
         raise BrokenFileError("its header lacks the checksums of some arrays")
-    return Contents(header, shapes, file)
+    return Contents(header, shapes, sums, file)
 
 
 def _shape(name: str, array: Any) -> tuple[int, ...]:

@@ -174,7 +174,8 @@ class Checkpoints:
         if self.folder is None:
             return
         place = self.folder
-        self._lock = among.together(lambda: None if among.rank else _prepare(place))
+        with among.together():
+            self._lock = None if among.rank else _prepare(place)
         try:
             self._look_around(self.folder, resume)
         except BaseException:
@@ -295,7 +296,8 @@ class CheckpointWriter:
         if self._found is None:
             return
         found = self._found
-        self._checkpoints.among.together(lambda: _restore(learner, found))
+        with self._checkpoints.among.together():
+            _restore(learner, found)
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from ordinalrbm import __version__
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
+from ordinalrbm.runtime.digest import digest
 from ordinalrbm.storage.model_file import plain_number
 
 
@@ -62,12 +64,10 @@ def identity_of(
     further: tuple[str, Iterable[np.ndarray]],
 ) -> Identity:  # fmt: skip
     """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
-    given = estimator.get_params(deep=False).items()
-    settings = {name: plain_number(value) for name, value in given if name not in _NOT_LEARNING}
     seen, (name, arrays) = observations, further
     return Identity(
         type(estimator).__name__,
-        {**settings, "seed": seed},
+        {**_settings(estimator), "seed": seed},
         {"rows": seen.n_rows, "columns": seen.n_columns, "answers": seen.n_entries},
         {
             "scales": digest([scale.to_json() for scale in scales]),
@@ -77,17 +77,31 @@ def identity_of(
     )
 
 
+def identity_of_ratings(
+    estimator: Any, seed: int, known: Ratings, validation: Cells | None
+) -> Identity:
+    """Identity of a fit of these ratings."""
+    scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
+    further = ("validation ratings", () if validation is None else tuple(validation))
+    return identity_of(estimator, seed, known.observations, scales, further)
+
+
+def _settings(estimator: Any) -> dict[str, Any]:
+    given = estimator.get_params(deep=False).items()
+    return {name: _plain(value) for name, value in given if name not in _NOT_LEARNING}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):  # the models of an ensemble
+        return [
+            [type(model).__name__, _settings(model), str(model.random_state)] for model in value
+        ]
+    return plain_number(value)
+
+
+def _seed(model: Any) -> int | None:
+    return int(model.random_state) if isinstance(model.random_state, Integral) else None
+
+
 def _difference(name: str, there: Any, here: Any) -> str:
     return "random_state" if name == "seed" else f"{name} {there!r:.80} (now {here!r})"
-
-
-def digest(*parts: Any) -> str:
-    """A hash of arrays, and of what JSON can hold."""
-    found = blake2b(digest_size=32)
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            found.update(f"{part.dtype.str}{part.shape}".encode())
-            found.update(np.ascontiguousarray(part).view(np.uint8).data if part.size else b"")
-        else:
-            found.update(json.dumps(part, sort_keys=True, ensure_ascii=False).encode())
-    return found.hexdigest()

@@ -1,8 +1,8 @@
-"""Steps up the gradient on a GPU: the function of :mod:`ordinalrbm.matrix.adagrad`."""
+"""Updates of the parameters on a GPU: the function of :mod:`ordinalrbm.matrix.adagrad`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -15,6 +15,14 @@ from ordinalrbm.engine.side import Statistics
 _TOGETHER = 2048
 
 
+class _Columns(NamedTuple):
+    """Parameters of columns, or their sums of squared gradients."""
+
+    weights: torch.Tensor
+    bias: torch.Tensor
+    cutpoints: torch.Tensor
+
+
 def ascend(
     half: Any, sums: Any, clamped: Statistics, free: Statistics, n_answers: torch.Tensor,
     priors: Any, rate: float,
@@ -23,18 +31,18 @@ def ascend(
 
     ``half`` and ``sums`` have their weights in tables
     (:func:`ordinalrbm.engine.gpu.tables.padded`), and ``n_answers`` are float64. Columns of which
-    the batch has no answer are left alone by the kernel itself, so that nobody has to list them.
+    the batch has no answer are left alone by the kernel itself, so that they need not be listed.
     """
     n_columns, width = half.weights.shape
     tile, block = shape(width, _TOGETHER)
     if n_columns:
         _move_columns[(triton.cdiv(n_columns, tile),)](
-            half.weights, half.bias, half.cutpoints, sums.weights, sums.bias, sums.cutpoints,
-            clamped.weights, free.weights, clamped.weights.stride(0), clamped.bias, free.bias,
-            clamped.thresholds, clamped.thresholds.shape[1], clamped.answers, n_answers,
-            priors.common_cutpoints, priors.weights, priors.bias, priors.cutpoints, priors.common_bias,
-            float(rate), n_columns, half.factor_bias.numel(), width, half.cutpoints.shape[1],
-            tile=tile, block=block,
+            _Columns(half.weights, half.bias, half.cutpoints),
+            _Columns(sums.weights, sums.bias, sums.cutpoints),
+            clamped, free, clamped.weights.stride(0), clamped.thresholds.shape[1], n_answers,
+            priors.common_cutpoints, priors.weights, priors.bias, priors.cutpoints,
+            priors.common_bias, float(rate), n_columns, half.factor_bias.numel(), width,
+            half.cutpoints.shape[1], tile=tile, block=block,
         )  # fmt: skip
     gradient = clamped.factor_bias - free.factor_bias
     sums.factor_bias.addcmul_(gradient, gradient)
@@ -43,46 +51,45 @@ def ascend(
 
 @triton.jit(do_not_specialize=["n_factors", "n_cutpoints", "statistics_width"])
 def _move_columns(
-    weights, bias, cutpoints, sums_weights, sums_bias, sums_cutpoints, clamped_weights, free_weights,
-    statistics_width, clamped_bias, free_bias, by_bounds, n_bounds, answers, n_answers, common,
-    of_weights, of_bias, of_cutpoints, common_bias, rate, n_columns, n_factors, width, n_cutpoints,
-    tile: tl.constexpr, block: tl.constexpr,
+    half, sums, clamped, free, statistics_width, n_bounds, n_answers, common, of_weights, of_bias,
+    of_cutpoints, common_bias, rate, n_columns, n_factors, width, n_cutpoints, tile: tl.constexpr,
+    block: tl.constexpr,
 ):  # fmt: skip
-    """Move some columns: the same steps as ``_move_column`` of the cores."""
+    """Move some columns: the same as ``_move_column`` on the CPU."""
     i = (tl.program_id(0) * tile + tl.arange(0, tile)).to(tl.int64)
-    told = tl.load(answers + i, mask=i < n_columns, other=0.0)
-    here = told > 0.0
+    count = tl.load(clamped.answers + i, mask=i < n_columns, other=0.0)
+    here = count > 0.0
     # The prior is spread over the answers, so that an epoch counts it once.
-    part = (told.to(tl.float64) / tl.load(n_answers + i, mask=here, other=1.0)).to(tl.float32)
-    towards_bias = tl.load(clamped_bias + i, mask=here, other=0.0)
-    towards_bias -= tl.load(free_bias + i, mask=here, other=0.0)
+    part = (count.to(tl.float64) / tl.load(n_answers + i, mask=here, other=1.0)).to(tl.float32)
+    towards_bias = tl.load(clamped.bias + i, mask=here, other=0.0)
+    towards_bias -= tl.load(free.bias + i, mask=here, other=0.0)
 
     k = tl.arange(0, block)
     inside = here[:, None] & (k < n_factors)[None, :]
     at, of_batch = i[:, None] * width + k[None, :], i[:, None] * statistics_width + k[None, :]
-    w = tl.load(weights + at, mask=inside, other=0.0)
+    w = tl.load(half.weights + at, mask=inside, other=0.0)
     # Factors are coded around their middle: a weight turns the utility, it does not shift it.
-    g = tl.load(clamped_weights + of_batch, mask=inside, other=0.0)
-    g -= tl.load(free_weights + of_batch, mask=inside, other=0.0) + 0.5 * towards_bias[:, None]
+    g = tl.load(clamped.weights + of_batch, mask=inside, other=0.0)
+    g -= tl.load(free.weights + of_batch, mask=inside, other=0.0) + 0.5 * towards_bias[:, None]
     g = tl.where(inside, g - of_weights * part[:, None] * w, 0.0)
-    squares = tl.load(sums_weights + at, mask=inside, other=1.0) + g * g
+    squares = tl.load(sums.weights + at, mask=inside, other=1.0) + g * g
     step = rate * g / tl.sqrt(squares)
-    tl.store(sums_weights + at, squares, mask=inside)
-    tl.store(weights + at, w + step, mask=inside)
+    tl.store(sums.weights + at, squares, mask=inside)
+    tl.store(half.weights + at, w + step, mask=inside)
 
-    b = tl.load(bias + i, mask=here, other=0.0)
+    b = tl.load(half.bias + i, mask=here, other=0.0)
     away = b + 0.5 * tl.sum(w, axis=1) - common_bias
     g_bias = towards_bias - of_bias * part * away
-    squares_bias = tl.load(sums_bias + i, mask=here, other=1.0) + g_bias * g_bias
-    tl.store(sums_bias + i, squares_bias, mask=here)
+    squares_bias = tl.load(sums.bias + i, mask=here, other=1.0) + g_bias * g_bias
+    tl.store(sums.bias + i, squares_bias, mask=here)
     b += rate * g_bias / tl.sqrt(squares_bias) - 0.5 * tl.sum(step, axis=1)
-    tl.store(bias + i, b, mask=here)
+    tl.store(half.bias + i, b, mask=here)
 
     for m in range(1, n_cutpoints):
-        at_step = i * n_cutpoints + m
-        s = tl.load(cutpoints + at_step, mask=here, other=0.0)
-        g_step = tl.exp(s) * tl.load(by_bounds + i * n_bounds + m, mask=here, other=0.0)
-        g_step -= of_cutpoints * part * (s - tl.load(common + at_step, mask=here, other=0.0))
-        squares_step = tl.load(sums_cutpoints + at_step, mask=here, other=1.0) + g_step * g_step
-        tl.store(sums_cutpoints + at_step, squares_step, mask=here)
-        tl.store(cutpoints + at_step, s + rate * g_step / tl.sqrt(squares_step), mask=here)
+        at_c = i * n_cutpoints + m
+        c = tl.load(half.cutpoints + at_c, mask=here, other=0.0)
+        g_c = tl.exp(c) * tl.load(clamped.thresholds + i * n_bounds + m, mask=here, other=0.0)
+        g_c -= of_cutpoints * part * (c - tl.load(common + at_c, mask=here, other=0.0))
+        squares_c = tl.load(sums.cutpoints + at_c, mask=here, other=1.0) + g_c * g_c
+        tl.store(sums.cutpoints + at_c, squares_c, mask=here)
+        tl.store(half.cutpoints + at_c, c + rate * g_c / tl.sqrt(squares_c), mask=here)

@@ -25,9 +25,9 @@ _LAST = tl.constexpr(2**31 - 1)
 
 
 class Factored(NamedTuple):
-    """One half of a matrix model on a device: who weighs factors, and whose these are.
+    """One half of a matrix model on a device: the weights of one side, the factors of the other.
 
-    Variances are empty where nothing is said of them. ``gain`` is one number, in float64.
+    Variances are empty where there are none. ``gain`` is one number, in float64.
     """
 
     weights: torch.Tensor
@@ -45,7 +45,7 @@ def add_products(
     half: Factored, weighing: torch.Tensor, acting: torch.Tensor, mean: torch.Tensor,
     variance: torch.Tensor,
 ) -> None:  # fmt: skip
-    """Add what factors make of mean and variance of every cell; in place.
+    """Add the factors' part of the mean and variance of every cell; in place.
 
     ``weighing`` and ``acting`` are the positions of a cell's weights and of its factors.
     """
@@ -106,8 +106,8 @@ def add_masses(
 
 @triton.jit
 def _add_masses(
-    row, column, n, mean, deviation, row_gaps, column_cutpoints, n_cutpoints, n_levels, share_of, total,
-    width,
+    row, column, n, mean, deviation, row_gaps, column_cutpoints, n_cutpoints, n_levels, share_of,
+    total, width,
 ):  # fmt: skip
     cell = tl.program_id(0).to(tl.int64) * _BLOCK + tl.arange(0, _BLOCK)
     here = cell < n
@@ -115,13 +115,13 @@ def _add_masses(
     i = tl.load(column + cell, mask=here, other=0)
     levels = tl.load(n_levels + i, mask=here, other=1)
     spread = tl.load(deviation + cell, mask=here, other=1.0)
-    end = tl.load(column_cutpoints + i * n_cutpoints, mask=here, other=0.0)
-    end -= tl.load(mean + cell, mask=here, other=0.0)
+    bound = tl.load(column_cutpoints + i * n_cutpoints, mask=here, other=0.0)
+    bound -= tl.load(mean + cell, mask=here, other=0.0)
     low = tl.full((_BLOCK,), float("-inf"), dtype=tl.float64)
     share = tl.load(share_of)
     for level in range(0, width):
-        # An end may be anywhere, but nothing of the mass is this far out.
-        far = tl.minimum(tl.maximum(end / spread, -_FAR), _FAR)
+        # A bound may be anywhere, but nothing of the mass is this far out.
+        far = tl.minimum(tl.maximum(bound / spread, -_FAR), _FAR)
         high = tl.where(level == levels - 1, float("inf"), far)
         exists = here & (level < levels)
         before = tl.load(total + cell * width + level, mask=exists, other=0.0)
@@ -130,8 +130,8 @@ def _add_masses(
         low = high
         # Above the last threshold there is none, and nobody asks for it.
         m = tl.minimum(level + 1, n_cutpoints - 1)
-        step = tl.load(column_cutpoints + i * n_cutpoints + m, mask=here, other=0.0)
-        end += tl.exp(step + tl.load(row_gaps + d * n_cutpoints + m, mask=here, other=0.0))
+        log_gap = tl.load(column_cutpoints + i * n_cutpoints + m, mask=here, other=0.0)
+        bound += tl.exp(log_gap + tl.load(row_gaps + d * n_cutpoints + m, mask=here, other=0.0))
 
 
 # ---- the best columns of rows -----------------------------------------------------------------
@@ -140,7 +140,7 @@ def _add_masses(
 class Worth(NamedTuple):
     """What columns contribute to thresholds, and what passing one is worth; (L − 1, columns)."""
 
-    width: torch.Tensor
+    gaps: torch.Tensor
     gain: torch.Tensor
 
 
@@ -150,13 +150,13 @@ def add_worth(
 ) -> None:  # fmt: skip
     """Add a share of the expected worth of every cell, given means above the lowest threshold.
 
-    All are (rows, columns); ``variance`` None stands for one. ``row_widths`` is (rows, L − 1), its
+    All are (rows, columns); ``variance`` None stands for one. ``row_gaps`` is (rows, L − 1), its
     first column zero.
     """
     (n_rows, n_columns), n_cutpoints = scores.shape, len(worth.gain)
     if n_rows and n_columns and n_cutpoints:
         _add_worth[(n_rows, triton.cdiv(n_columns, _COLUMNS.value))](
-            mean, mean if variance is None else variance, spread, row_gaps, worth.width,
+            mean, mean if variance is None else variance, spread, row_gaps, worth.gaps,
             worth.gain, share, scores, n_columns, n_cutpoints, variance is not None,
         )  # fmt: skip
 
@@ -187,7 +187,7 @@ def _add_worth(
 def leave_out(
     scores: torch.Tensor, rows: torch.Tensor, row_start: torch.Tensor, column: torch.Tensor
 ) -> None:
-    """Set the scores of what rows have seen to −∞; rows beyond those of the table saw nothing."""
+    """Set the scores of what rows have seen to −∞; rows beyond the table have seen nothing."""
     if len(scores):
         _leave_out[(len(scores),)](
             scores, scores.shape[1], rows, row_start, row_start.numel() - 1, column
@@ -209,7 +209,7 @@ def _leave_out(scores, n_columns, rows, row_start, n_rows, column):
 
 
 def best(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The n best columns of each row in order, of equal ones the first; columns and scores.
+    """Return the n best columns of each row in order, of equal ones the first, and their scores.
 
     Scores and columns make one whole number each, no two of which are equal, so that it does not
     matter which of equal numbers ``topk`` finds.
@@ -221,10 +221,10 @@ def best(scores: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
         )
     keys = torch.topk(keys, n, dim=1).values
     column = _LAST.value - (keys & (2**32 - 1))
-    return column.int(), _turned((keys >> 32).int()).view(torch.float32)
+    return column.int(), _in_order((keys >> 32).int()).view(torch.float32)
 
 
-def _turned(bits: torch.Tensor) -> torch.Tensor:
+def _in_order(bits: torch.Tensor) -> torch.Tensor:
     return torch.where(bits < 0, bits ^ _LAST.value, bits)
 
 
@@ -233,6 +233,6 @@ def _set_keys(scores, keys, n_columns, n):
     cell = tl.program_id(0).to(tl.int64) * _COLUMNS + tl.arange(0, _COLUMNS)
     here = cell < n
     bits = tl.load(scores + cell, mask=here, other=0.0).to(tl.int32, bitcast=True)
-    # Numbers as whole numbers in the same order: of negative ones all bits but the sign turn.
+    # Whole numbers in the same order: of negative ones all bits but the sign are inverted.
     bits = tl.where(bits < 0, bits ^ _LAST, bits).to(tl.int64)
     tl.store(keys + cell, (bits << 32) | (_LAST - cell % n_columns), mask=here)

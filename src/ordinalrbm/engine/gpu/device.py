@@ -1,4 +1,4 @@
-"""Which GPU, or why none."""
+"""The GPU to work on, or why there is none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ordinalrbm.errors import DataError
 
 
 def torch_device(name: str) -> Any:
-    """The torch device of a name such as "cuda" or "cuda:1"; never another one instead.
+    """Return the torch device of a name such as "cuda" or "cuda:1"; never another one.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def torch_device(name: str) -> Any:
 
 
 def free_memory(device: Any) -> int | None:
-    """Bytes of a GPU that can be had, those among them that torch keeps; None if it is no GPU."""
+    """Return the bytes that are free on a GPU, or kept by torch for reuse; None if it is no GPU."""
     import torch
 
     if device.type != "cuda":
@@ -51,12 +51,12 @@ def free_memory(device: Any) -> int | None:
 
 
 def working_on(device: Any) -> AbstractContextManager:
-    """Kernels go to the device that is the current one: let it be this, for as long as it takes."""
+    """Return a context in which kernels are launched on this device."""
     import torch
 
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def working_on_named(name: str) -> AbstractContextManager:
-    """The same, of a device's name; with the cores there is nothing to do."""
+    """Return a context in which kernels are launched on the named device; none for "cpu"."""
     return nullcontext() if name == "cpu" else working_on(torch_device(name))

@@ -1,8 +1,8 @@
-"""The half-sweep of binary factors on a GPU: the functions of :mod:`ordinalrbm.engine.gibbs`.
+"""Gibbs chains of binary factors on a GPU: the functions of :mod:`ordinalrbm.engine.gibbs`.
 
 A phase has the two passes of the CPU engine. In the row pass every Gibbs step is four kernels:
-means of the answers' utilities, draws of these (one answer per thread), the sums that they tell the
-factors, draws of the factors. The column pass walks the column view in the same pieces.
+means of the answers' utilities, draws of these (one answer per thread), the factors' activations,
+draws of the factors. The column pass walks the column view in the same pieces.
 
 Sides and factors are tensors on the device; factors are bytes, changed in place. Random words are
 those of the other engines, so that chains are the same up to ties in rounding.
@@ -51,19 +51,19 @@ class DeviceSide(NamedTuple):
         return self.side.factor_bias.numel()
 
     def with_parameters(self, **parameters: Any) -> DeviceSide:
-        """The same answers with other parameters."""
+        """Return the same answers with other parameters."""
         if "weights" in parameters:
             parameters["weights"] = padded(parameters["weights"])
         return self._replace(side=self.side._replace(**parameters))
 
 
 def factors_on(factors: np.ndarray, device: torch.device) -> torch.Tensor:
-    """Factors on a device, in a table of bytes."""
+    """Return factors on a device, in a table of bytes."""
     return padded(torch.from_numpy(np.ascontiguousarray(factors, dtype=np.uint8)).to(device))
 
 
 def side_on(side: Side, device: torch.device) -> DeviceSide:
-    """Put a side on a device."""
+    """Return a side on a device."""
     arrays = side._asdict()
     units = arrays.pop("units")
     there = {
@@ -97,7 +97,7 @@ def clamped_phase(
     all_reduce: AllReduce | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors."""
-    part = _part(on, batch)
+    part = part_of(on, batch)
     columns = _columns_in(on, batch, part)
     return _clamped_phase(on, factors, batch, part, columns, expected, keep, all_reduce)
 
@@ -106,7 +106,7 @@ def free_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AllReduce | None = None
 ) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    part = _part(on, batch)
+    part = part_of(on, batch)
     return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), all_reduce)
 
 
@@ -114,48 +114,48 @@ def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
     expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AllReduce | None = None,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
-    """The clamped and the free phase; contrastive free chains begin where the clamped ones end."""
-    part = _part(on, batch)
+    """The clamped and the free phase; contrastive free chains begin at the clamped ones."""
+    part = part_of(on, batch)
     columns = _columns_in(on, batch, part)
-    told = _clamped_phase(on, clamped, batch, part, columns, expected, keep, all_reduce)
+    statistics = _clamped_phase(on, clamped, batch, part, columns, expected, keep, all_reduce)
     if is_contrastive:
         rows = slice(batch.start, batch.stop)
         free[rows] = clamped[rows]
-    return told, _free_phase(on, free, batch, part, columns, all_reduce)
+    return statistics, _free_phase(on, free, batch, part, columns, all_reduce)
 
 
 def offsets(
     on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor
 ) -> torch.Tensor:
-    """What the rows' own parameters and the columns' factors make of each answer's mean."""
-    part = _part(on, Batch(0, on.side.n_rows, 0, 0, 0))
+    """Return what the rows' weights and the columns' factors add to each answer's mean."""
+    part = part_of(on, Batch(0, on.side.n_rows, 0, 0, 0))
     found = products(
         part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries
     )
-    _launch(_add_to_row, part, bias, found)
+    launch(_add_to_row, on, part, bias, found)
     return found
 
 
 def clamped_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
     """Gibbs steps with the answers given, and nothing else."""
-    _gibbs(on, factors, batch, _part(on, batch), True)
+    _gibbs(on, factors, batch, part_of(on, batch), True)
 
 
 def free_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
     """Gibbs steps with the answers forgotten, and nothing else."""
-    _gibbs(on, factors, batch, _part(on, batch), False)
+    _gibbs(on, factors, batch, part_of(on, batch), False)
 
 
 def mean_field(
     on: DeviceSide, probabilities: torch.Tensor, tolerance: float, max_iterations: int
 ) -> torch.Tensor:
-    """Fixed point of the factor probabilities; in place. Returns the last change of each row."""
+    """Move factors to the fixed point of mean-field, in place; return each row's last change."""
     side = on.side
-    part = _part(on, Batch(0, side.n_rows, 0, 0, 0))
+    part = part_of(on, Batch(0, side.n_rows, 0, 0, 0))
     change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
     previous = torch.zeros_like(probabilities)
     for iteration in range(1, max_iterations + 1):
-        utility = _products(on, probabilities, part)
+        utility = factor_products(on, probabilities, part)
         _expected(on, part, utility)
         updated = side.units * torch.sigmoid(_activation(on, utility, part))
         goes_on = change > tolerance
@@ -187,16 +187,13 @@ def _extrapolate(
 def log_levels(
     on: DeviceSide, factors: torch.Tensor, start: int, stop: int, stretches: torch.Tensor
 ) -> torch.Tensor:
-    """(rows, G) log P(the row's answers | its factors), were its levels' ends so far apart."""
-    part = _part(on, Batch(start, stop, 0, 0, 0))
-    mean = _products(on, factors, part)
+    """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
+    part = part_of(on, Batch(start, stop, 0, 0, 0))
+    mean = factor_products(on, factors, part)
     partial = torch.zeros(
         (part.pieces.n, stretches.numel()), dtype=torch.float64, device=mean.device
     )
-    _launch(
-        _sum_log_levels, part, *_answers_of(on), mean, stretches.double(), partial,
-        stretches.numel(),
-    )  # fmt: skip
+    launch(_sum_log_levels, on, part, mean, stretches.double(), partial, stretches.numel())
     return summed(partial, part.pieces)
 
 
@@ -208,7 +205,7 @@ def _clamped_phase(
     expected: torch.Tensor | None, keep: float, all_reduce: AllReduce | None,
 ) -> Statistics:  # fmt: skip
     _gibbs(on, factors, batch, part, True, expected, keep, all_reduce)
-    utility = _products(on, factors, part)
+    utility = factor_products(on, factors, part)
     bounds = _expected(on, part, utility)
     return _summed(on, factors, batch, part, columns, utility, bounds)
 
@@ -218,34 +215,53 @@ def _free_phase(
     all_reduce: AllReduce | None,
 ) -> Statistics:  # fmt: skip
     _gibbs(on, factors, batch, part, False, all_reduce=all_reduce)
-    utility = _products(on, factors, part)
-    _launch(_add_rest, part, *_answers_of(on), utility)
+    utility = factor_products(on, factors, part)
+    launch(_add_rest, on, part, utility)
     return _summed(on, factors, batch, part, columns, utility, None)
 
 
-def _part(on: DeviceSide, batch: Batch) -> _Part:
+def part_of(on: DeviceSide, batch: Batch) -> _Part:
+    """Return the pieces of a batch."""
     pieces = on.rows.of_rows(slice(batch.start, batch.stop))
     first, stop = (int(on.host_row_start[row]) for row in (batch.start, batch.stop))
     return _Part(pieces, batch.start, first, stop - first)
 
 
-def _launch(kernel: Any, part: _Part, *arguments: Any) -> None:
+def launch(kernel: Any, on: DeviceSide, part: _Part, *arguments: Any) -> None:
     """Run a kernel on each piece; answers are counted from the first of the batch."""
     if part.pieces.n:
-        kernel[(part.pieces.n,)](*part.pieces[:3], part.first, *arguments)
+        kernel[(part.pieces.n,)](*part.pieces[:3], part.first, view_of(on), *arguments)
 
 
-def _answers_of(on: DeviceSide) -> tuple[Any, ...]:
-    """What kernels need to know about the level of an answer."""
+class View(NamedTuple):
+    """What kernels read of a side; None for what it does not have, which they are compiled for."""
+
+    column: torch.Tensor
+    level: torch.Tensor
+    bias: torch.Tensor
+    thresholds: torch.Tensor
+    n_bounds: int
+    offset: torch.Tensor | None
+    stretch: torch.Tensor | None
+    row_gaps: torch.Tensor | None
+    n_row_gaps: int
+
+
+def view_of(on: DeviceSide) -> View:
+    """Return the view of a side."""
     side = on.side
-    return (
-        side.column, side.level, side.bias, side.offset, side.thresholds, side.thresholds.shape[1],
-        side.stretch, side.row_gaps, side.row_gaps.shape[-1], side.offset.numel() > 0,
-        side.stretch.numel() > 0, side.row_gaps.numel() > 0,
+    return View(
+        side.column, side.level, side.bias, side.thresholds, side.thresholds.shape[1],
+        _if_any(side.offset), _if_any(side.stretch), _if_any(side.row_gaps),
+        side.row_gaps.shape[-1],
     )  # fmt: skip
 
 
-def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tensor:
+def _if_any(values: torch.Tensor) -> torch.Tensor | None:
+    return values if values.numel() else None
+
+
+def factor_products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tensor:
     """What factors add to the mean of every answer."""
     return products(
         part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries
@@ -253,9 +269,9 @@ def _products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tenso
 
 
 def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Expected utilities in place of their means; returns densities at both ends of the levels."""
+    """Expected utilities in place of their means; returns densities at the levels' bounds."""
     bounds = torch.empty_like(mean), torch.empty_like(mean)
-    _launch(_expect, part, *_answers_of(on), mean, *bounds)
+    launch(_expect, on, part, mean, *bounds)
     return bounds
 
 
@@ -263,10 +279,10 @@ def _activation(
     on: DeviceSide, utility: torch.Tensor, part: _Part, all_reduce: AllReduce | None = None
 ) -> torch.Tensor:
     side = on.side
-    told = sums(part.pieces, part.first, side.column, side.weights, utility)
+    activation = sums(part.pieces, part.first, side.column, side.weights, utility)
     if all_reduce is not None:
-        all_reduce(told)
-    return told[:, : on.n_factors] + side.factor_bias
+        all_reduce(activation)
+    return activation[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
@@ -277,24 +293,23 @@ def _gibbs(
     seed = _seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
-    numbered = side.row_number.numel() > 0
+    row_number, position = _if_any(side.row_number), _if_any(side.position)
     for step in range(batch.gibbs_steps):
-        utility = _products(on, factors, part)
-        _launch(
-            _draw, part, *_answers_of(on), utility, side.row_start, side.row_number, side.position,
-            numbered, side.position.numel() > 0, seed, batch.sweep, stream(of_utility, step),
-            clamped,
+        utility = factor_products(on, factors, part)
+        launch(
+            _draw, on, part, utility, side.row_start, row_number, position, seed, batch.sweep,
+            stream(of_utility, step), clamped,
         )  # fmt: skip
         activation = _activation(on, utility, part, all_reduce)
         if expected is not None and step == batch.gibbs_steps - 1:
-            told = (1.0 - keep) * side.units * torch.sigmoid(activation)
+            new = (1.0 - keep) * side.units * torch.sigmoid(activation)
             running = expected[rows, : on.n_factors]
-            torch.add(told, running, alpha=keep, out=running)
+            torch.add(new, running, alpha=keep, out=running)
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, factors.shape[1], side.row_number, numbered, seed,
-                batch.start, *activation.shape, batch.sweep, stream(of_factor, step), side.units,
+                activation, factors, factors.shape[1], row_number, seed, batch.start,
+                *activation.shape, batch.sweep, stream(of_factor, step), side.units,
             )  # fmt: skip
 
 
@@ -313,18 +328,16 @@ def _summed(
     width, n_bounds = factors.shape[1], side.thresholds.shape[1]
     weights = side.weights.new_empty((pieces.n, width))
     numbers = side.thresholds.new_zeros((pieces.n, 2 + n_bounds))
-    view = (side.entry_row, side.entry, part.first)
+    entries = (side.entry_row, side.entry, part.first)
+    row_weight, (at_low, at_high) = _if_any(side.row_weight), bounds or (None, None)
     if pieces.n:
         _sum_columns[(pieces.n,)](
-            *pieces[1:3], *view, utility, factors, side.row_weight, weights, width,
-            side.row_weight.numel() > 0, *shape(width, _TILE),
+            *pieces[1:3], *entries, utility, factors, row_weight, weights, width,
+            *shape(width, _TILE),
         )  # fmt: skip
         _sum_numbers[(pieces.n,)](
-            *pieces[1:3], *view, side.level, utility, utility if bounds is None else bounds[0],
-            utility if bounds is None else bounds[1], side.row_weight, side.stretch, side.row_gaps,
-            side.row_gaps.shape[-1], numbers, n_bounds, side.row_weight.numel() > 0,
-            side.stretch.numel() > 0, side.row_gaps.numel() > 0, bounds is not None,
-        )  # fmt: skip
+            *pieces[1:3], *entries, view_of(on), utility, at_low, at_high, row_weight, numbers
+        )
     numbers = summed(numbers, pieces)
     active = factors[batch.start : batch.stop, : on.n_factors].float()
     if side.row_weight.numel():
@@ -365,39 +378,48 @@ def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
 
 
 @triton.jit
-def _bounds(
-    answer, row, i, here, thresholds, n_bounds, stretch,
-    row_gaps, n_row_gaps, has_stretch: tl.constexpr, has_gaps: tl.constexpr,
-):  # fmt: skip
-    """Ends of the levels of some answers of a row; see the CPU engine."""
-    bounds = thresholds + i * n_bounds
-    if has_gaps:
-        high = tl.load(bounds + 1, mask=here, other=0.0) + tl.load(row_gaps + row * n_row_gaps)
+def of_piece(row_of, first_of, stop_of, side):
+    """The row of this program's piece; its answers, which of them exist, and their columns."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    return row, e, here, tl.load(side.column + e, mask=here, other=0).to(tl.int64)
+
+
+@triton.jit
+def bounds_of(side, row, e, here, i):
+    """Levels of some answers of a row, and their bounds; see the CPU engine."""
+    answer = tl.load(side.level + e, mask=here, other=0).to(tl.int32)
+    bounds = side.thresholds + i * side.n_bounds
+    if side.row_gaps is not None:
+        row_gaps = side.row_gaps + row * side.n_row_gaps
+        high = tl.load(bounds + 1, mask=here, other=0.0) + tl.load(row_gaps)
         low = tl.full(high.shape, float("-inf"), dtype=tl.float64)
         before = tl.load(bounds + 1, mask=here, other=0.0)
-        for m in range(1, n_bounds - 1):
+        for m in range(1, side.n_bounds - 1):
             counts = here & (m <= answer)
             after = tl.load(bounds + m + 1, mask=counts, other=0.0)
             low = tl.where(counts, high, low)
-            step = tl.load(row_gaps + row * n_row_gaps + m).to(tl.float64)
-            high = tl.where(counts, high + step * (after - before), high)
+            gap = tl.load(row_gaps + m).to(tl.float64)
+            high = tl.where(counts, high + gap * (after - before), high)
             before = after
     else:
         low = tl.load(bounds + answer, mask=here, other=0.0)
         high = tl.load(bounds + answer + 1, mask=here, other=1.0)
-        if has_stretch:
-            by = tl.load(stretch + row).to(tl.float64)
+        if side.stretch is not None:
+            by = tl.load(side.stretch + row).to(tl.float64)
             low, high = by * low, by * high
-    return low, high
+    return answer, low, high
 
 
 @triton.jit
-def _mean(e, base, i, here, products, bias, offset, has_offset: tl.constexpr):
+def _mean(side, e, base, here, i, products):
     """Mean utilities of some answers."""
     mean = tl.load(products + (e - base), mask=here, other=0.0).to(tl.float64)
-    mean += tl.load(bias + i, mask=here, other=0.0)
-    if has_offset:
-        mean += tl.load(offset + e, mask=here, other=0.0)
+    mean += tl.load(side.bias + i, mask=here, other=0.0)
+    if side.offset is not None:
+        mean += tl.load(side.offset + e, mask=here, other=0.0)
     return mean
 
 
@@ -416,32 +438,21 @@ def _uniform(seed, row, position, sweep, stream):
 
 @triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
 def _draw(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
-    n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, utility, row_start, row_number, position,
-    has_numbers: tl.constexpr, has_positions: tl.constexpr, seed, sweep,
+    row_of, first_of, stop_of, base, side, utility, row_start, row_number, position, seed, sweep,
     stream, clamped: tl.constexpr,
 ):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
+    row, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    mean = _mean(side, e, base, here, i, utility)
     at = e - tl.load(row_start + row)
-    if has_positions:
+    if position is not None:
         at = tl.load(position + e, mask=here, other=0).to(tl.int64)
     number = row
-    if has_numbers:
+    if row_number is not None:
         number = tl.load(row_number + row).to(tl.int64)
     uniform = _uniform(seed, number, at, sweep, stream)
     if clamped:
-        answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-        low, high = _bounds(
-            answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
-            has_gaps,
-        )  # fmt: skip
+        _, low, high = bounds_of(side, row, e, here, i)
         drawn = normal.truncated_draw(low - mean, high - mean, uniform)
     else:
         drawn = normal.standard_normal(uniform)
@@ -449,23 +460,11 @@ def _draw(
 
 
 @triton.jit(do_not_specialize=OF_BATCH)
-def _expect(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
-    n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, utility, at_low, at_high,
-):  # fmt: skip
-    """Expected utilities of a piece in place of their means, and the densities at the ends."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
-    low, high = _bounds(
-        answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
-        has_gaps,
-    )  # fmt: skip
+def _expect(row_of, first_of, stop_of, base, side, utility, at_low, at_high):
+    """Expected utilities of a piece in place of their means, and the densities at the bounds."""
+    row, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    mean = _mean(side, e, base, here, i, utility)
+    _, low, high = bounds_of(side, row, e, here, i)
     low_density, high_density, shift = normal.edge_densities(low - mean, high - mean)
     tl.store(utility + (e - base), (mean + shift).to(tl.float32), mask=here)
     tl.store(at_low + (e - base), low_density.to(tl.float32), mask=here)
@@ -473,35 +472,25 @@ def _expect(
 
 
 @triton.jit(do_not_specialize=OF_BATCH)
-def _add_rest(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_bounds, stretch,
-    row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, utility,
-):  # fmt: skip
+def _add_rest(row_of, first_of, stop_of, base, side, utility):
     """Mean utilities of a piece in place of what factors add to them."""
-    piece = tl.program_id(0)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    mean = _mean(e, base, i, here, utility, bias, offset, has_offset)
+    _, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    mean = _mean(side, e, base, here, i, utility)
     tl.store(utility + (e - base), mean.to(tl.float32), mask=here)
 
 
 @triton.jit(do_not_specialize=OF_BATCH)
-def _add_to_row(row_of, first_of, stop_of, base, of_row, values):
+def _add_to_row(row_of, first_of, stop_of, base, side, row_bias, values):
     """Add a number of the row to every answer's."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    value = tl.load(values + (e - base), mask=here, other=0.0) + tl.load(of_row + row)
+    row, e, here, _ = of_piece(row_of, first_of, stop_of, side)
+    value = tl.load(values + (e - base), mask=here, other=0.0) + tl.load(row_bias + row)
     tl.store(values + (e - base), value, mask=here)
 
 
 @triton.jit(do_not_specialize=["first_row", "n_rows", "sweep", "stream"])
 def _draw_factors(
-    activation, factors, width, row_number, has_numbers: tl.constexpr, seed, first_row, n_rows,
-    n_factors, sweep, stream, units,
+    activation, factors, width, row_number, seed, first_row, n_rows, n_factors, sweep, stream,
+    units,
 ):  # fmt: skip
     """Draw the factors of the batch's rows, one factor per thread."""
     cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
@@ -509,7 +498,7 @@ def _draw_factors(
     row, k = first_row + cell // n_factors, cell % n_factors
     a = tl.load(activation + cell, mask=here, other=0.0).to(tl.float64)
     number = row
-    if has_numbers:
+    if row_number is not None:
         number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
     uniform = _uniform(seed, number, k, sweep, stream)
     if units == 1:
@@ -529,7 +518,7 @@ def _units_on(a, uniform, units):
     log_ways = a * 0.0
     for m in range(1, units + 1):
         log_ways += tl.where(m <= start, tl.log((units - m + 1.0) / m), 0.0)
-    # log1p(exp(a)) without loss at either end.
+    # log1p(exp(a)) without loss on either side.
     softened = tl.maximum(a, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(a)))
     at_above = tl.exp(log_ways + start * a - units * softened)
     at_below = at_above
@@ -557,23 +546,20 @@ def _units_on(a, uniform, units):
 
 @triton.jit(do_not_specialize=OF_BATCH)
 def _sum_log_levels(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds,
-    n_bounds, stretch, row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, mean, stretches, partial, n_stretches,
-):  # fmt: skip
+    row_of, first_of, stop_of, base, side, products, stretches, partial, n_stretches
+):
     """Log probabilities of a piece's levels, summed, for each stretch."""
-    piece = tl.program_id(0)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    at = _mean(e, base, i, here, mean, bias, offset, has_offset)
-    low = tl.load(thresholds + i * n_bounds + answer, mask=here, other=0.0)
-    high = tl.load(thresholds + i * n_bounds + answer + 1, mask=here, other=1.0)
+    _, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    mean = _mean(side, e, base, here, i, products)
+    bounds = side.thresholds + i * side.n_bounds
+    bounds += tl.load(side.level + e, mask=here, other=0).to(tl.int32)
+    low = tl.load(bounds, mask=here, other=0.0)
+    high = tl.load(bounds + 1, mask=here, other=1.0)
+    out = partial + tl.program_id(0).to(tl.int64) * n_stretches
     for g in range(n_stretches):
         by = tl.load(stretches + g)
-        value = tl.where(here, normal.log_mass(by * low - at, by * high - at), 0.0)
-        tl.store(partial + piece.to(tl.int64) * n_stretches + g, tl.sum(value))
+        value = tl.where(here, normal.log_mass(by * low - mean, by * high - mean), 0.0)
+        tl.store(out + g, tl.sum(value))
 
 
 # ---- kernels of the column pass ---------------------------------------------------------------
@@ -581,7 +567,7 @@ def _sum_log_levels(
 
 @triton.jit(do_not_specialize=["start", "stop"])
 def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
-    """Where in each column's answers those of a batch of rows begin and end."""
+    """Where in each column's answers those of a batch of rows begin and stop."""
     i = tl.program_id(0) * _MANY + tl.arange(0, _MANY)
     here = i < n_columns
     first = tl.load(column_start + i, mask=here, other=0)
@@ -600,9 +586,8 @@ def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
 
 @triton.jit(do_not_specialize=["base"])
 def _sum_columns(
-    first_of, stop_of, entry_row, entry, base, utility, factors,
-    row_weight, partial, n_factors, is_weighted: tl.constexpr, tile: tl.constexpr,
-    block: tl.constexpr,
+    first_of, stop_of, entry_row, entry, base, utility, factors, row_weight, partial, n_factors,
+    tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Expected utility times factor, summed over a piece of a column."""
     piece = tl.program_id(0)
@@ -615,7 +600,7 @@ def _sum_columns(
         row = tl.load(entry_row + place, mask=here, other=0).to(tl.int64)
         at = tl.load(entry + place, mask=here, other=0).to(tl.int64) - base
         u = tl.load(utility + at, mask=here, other=0.0)
-        if is_weighted:
+        if row_weight is not None:
             u *= tl.load(row_weight + row, mask=here, other=0.0)
         inside = here[:, None] & (k < n_factors)[None, :]
         h = tl.load(factors + row[:, None] * n_factors + k[None, :], mask=inside, other=0)
@@ -626,11 +611,8 @@ def _sum_columns(
 
 @triton.jit(do_not_specialize=["base"])
 def _sum_numbers(
-    first_of, stop_of, entry_row, entry, base, level, utility,
-    at_low, at_high, row_weight, stretch, row_gaps, n_row_gaps,
-    partial, n_bounds, is_weighted: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, clamped: tl.constexpr,
-):  # fmt: skip
+    first_of, stop_of, entry_row, entry, base, side, utility, at_low, at_high, row_weight, partial
+):
     """Expected utilities, answers, and what moves each threshold, summed over a piece."""
     piece = tl.program_id(0)
     place = tl.load(first_of + piece) + tl.arange(0, _SIZE)
@@ -639,27 +621,28 @@ def _sum_numbers(
     where = tl.load(entry + place, mask=here, other=0).to(tl.int64)
     at = where - base
     weight = tl.where(here, 1.0, 0.0).to(tl.float64)
-    if is_weighted:
+    if row_weight is not None:
         weight = tl.load(row_weight + row, mask=here, other=0.0).to(tl.float64)
     u = tl.load(utility + at, mask=here, other=0.0).to(tl.float64)
-    out = partial + piece.to(tl.int64) * (2 + n_bounds)
+    out = partial + piece.to(tl.int64) * (2 + side.n_bounds)
     tl.store(out, tl.sum(weight * u))
     tl.store(out + 1, tl.sum(weight))
-    if clamped:
-        answer = tl.load(level + where, mask=here, other=0).to(tl.int32)
+    if at_low is not None:
+        answer = tl.load(side.level + where, mask=here, other=0).to(tl.int32)
         low = weight * tl.load(at_low + at, mask=here, other=0.0).to(tl.float64)
         high = weight * tl.load(at_high + at, mask=here, other=0.0).to(tl.float64)
-        if has_gaps:
-            for m in range(1, n_bounds - 1):
-                # A step moves every end above it.
+        if side.row_gaps is not None:
+            row_gaps = side.row_gaps + row * side.n_row_gaps
+            for m in range(1, side.n_bounds - 1):
+                # A gap moves every threshold above it.
                 moved = tl.where(m <= answer, high, 0.0) - tl.where(m < answer, low, 0.0)
-                step = tl.load(row_gaps + row * n_row_gaps + m, mask=here, other=0.0)
-                step = tl.where(moved != 0.0, step.to(tl.float64), 0.0)
-                tl.store(out + 2 + m, tl.sum(step * moved))
+                gap = tl.load(row_gaps + m, mask=here, other=0.0)
+                gap = tl.where(moved != 0.0, gap.to(tl.float64), 0.0)
+                tl.store(out + 2 + m, tl.sum(gap * moved))
         else:
-            if has_stretch:
-                by = tl.load(stretch + row, mask=here, other=1.0).to(tl.float64)
+            if side.stretch is not None:
+                by = tl.load(side.stretch + row, mask=here, other=1.0).to(tl.float64)
                 low, high = by * low, by * high
-            for m in range(n_bounds):
+            for m in range(side.n_bounds):
                 moved = tl.where(m == answer + 1, high, 0.0) - tl.where(m == answer, low, 0.0)
                 tl.store(out + 2 + m, tl.sum(moved))

@@ -67,7 +67,7 @@ def mills_ratio(x):
 
 @triton.jit
 def logistic(x):
-    """1/(1 + exp(−x)), exact at both ends."""
+    """1/(1 + exp(−x)), exact on both sides."""
     e, _ = exp_and_fall(-tl.abs(x))
     low = e / (1.0 + e)
     return tl.where(x < 0, low, 1.0 - low)
@@ -93,7 +93,7 @@ def standard_normal(u):
 
 @triton.jit
 def interval(lower, upper):
-    """Mirror an interval so that its middle is not negative, and measure it; see lanes."""
+    """Mirror an interval so that its middle is not negative, and measure it; see the CPU's."""
     flipped = lower + upper < 0.0
     a = tl.maximum(tl.where(flipped, -upper, lower), -1e6)
     b = tl.minimum(tl.where(flipped, -lower, upper), 1e6)
@@ -110,7 +110,7 @@ def interval(lower, upper):
 
 @triton.jit
 def edge_densities(lower, upper):
-    """Density of the truncated standard normal at its lower and upper end, and its mean."""
+    """Density of the truncated standard normal at its lower and upper bound, and its mean."""
     flipped, _, _, at_a, at_b, fall, _, mass = interval(lower, upper)
     scale = 1.0 / mass
     inner = at_a * scale
@@ -148,7 +148,7 @@ def log_mass(lower, upper):
 
 @triton.jit
 def truncated_draw(lower, upper, u):
-    """Inversion of the truncated distribution function; see lanes."""
+    """Inversion of the truncated distribution function; see the CPU's."""
     flipped, a, b, at_a, _, _, mills_a, mass = interval(lower, upper)
     share = tl.where(flipped, 1.0 - u, u)
     inside = a < 0.0

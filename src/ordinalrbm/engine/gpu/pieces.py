@@ -13,15 +13,15 @@ from ordinalrbm.data.observations import Observations
 
 # Answers of a piece. Netflix' users have 200 ratings on average, its films 5,600.
 SIZE = 256
-# What kernels call that which differs from batch to batch: they are not compiled anew when it
-# happens to be a multiple of 16, or an address that is one.
+# Arguments of kernels that differ from batch to batch. Kernels are not specialised to them: they
+# would be compiled anew when one happens to be a multiple of 16, or an address that is one.
 OF_BATCH = ["row_of", "first_of", "stop_of", "base"]
 # Partial sums that are added at a time.
 _TOGETHER = tl.constexpr(16)
 
 
 class Pieces(NamedTuple):
-    """Where each piece begins and ends, whose it is, and which ones are a row's.
+    """Where each piece begins and stops, which row it is of, and which pieces a row has.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Pieces(NamedTuple):
         return self.row.numel()
 
     def of_rows(self, rows: slice) -> Pieces:
-        """Those of some neighbouring rows, which are counted as before."""
+        """Return the pieces of neighbouring rows, which keep their numbers."""
         host_start = self.host_start[rows.start : rows.stop + 1]
         some = slice(host_start[0], host_start[-1])
         row, first, stop = (part[some] for part in self[:3])
@@ -63,7 +63,7 @@ def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
 
 
 def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
-    """Neighbouring rows that cost so much together at most; one that costs more is alone.
+    """Return blocks of neighbouring rows of bounded cost; a row that costs more is alone.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Answers(NamedTuple):
         return self.pieces.start.numel() - 1
 
     def of_rows(self, rows: slice) -> Answers:
-        """Some neighbouring rows, which are counted as before."""
+        """Return neighbouring rows, which keep their numbers."""
         return self._replace(pieces=self.pieces.of_rows(rows))
 
 
@@ -112,7 +112,7 @@ def answers_on(observations: Observations, device: torch.device) -> Answers:
 
 
 def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:
-    """Sum over the pieces of each row, in their order: (pieces, width) to (rows, width)."""
+    """Return sums over the pieces of each row, in their order: (pieces, n) to (rows, n)."""
     n_rows, width = pieces.start.numel() - 1, partial.shape[1]
     total = torch.empty((n_rows, width), dtype=partial.dtype, device=partial.device)
     block = min(triton.next_power_of_2(max(width, 1)), 128)

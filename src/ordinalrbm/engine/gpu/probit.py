@@ -1,4 +1,4 @@
-"""Ordered probit regressions of many rows at once: what Newton's method needs to know of answers.
+"""Ordered probit regressions of many rows at once: the sums that Newton's method needs.
 
 For rows with binary factors that are placed among known columns, see
 :mod:`ordinalrbm.matrix.gpu.fold_in`. Answers come as a Side, as half-sweeps have them.
@@ -12,11 +12,10 @@ import triton.language as tl
 
 from ordinalrbm.engine.gpu import gibbs, normal
 from ordinalrbm.engine.gpu.gibbs import DeviceSide
-from ordinalrbm.engine.gpu.pieces import SIZE, Pieces, summed
+from ordinalrbm.engine.gpu.pieces import Pieces, summed
 from ordinalrbm.engine.side import Batch
 
-_SIZE = tl.constexpr(SIZE)
-_FAR = tl.constexpr(1e6)  # ends of levels this far out are as good as infinite
+_FAR = tl.constexpr(1e6)  # bounds this far out are as good as infinite
 # Answers, and numbers of each in both directions, whose products a program sums.
 _ANSWERS, _MOST_NUMBERS = 32, 64
 
@@ -27,36 +26,34 @@ def whole(on: DeviceSide) -> Batch:
 
 
 def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
-    """What columns and the rows' factors make of the mean of every answer, in float64."""
+    """Return the mean of every answer without the row's own parameters, in float64."""
     bias = on.side.bias[on.side.column.long()].double()
     if not factors.shape[1]:
         return bias
-    return bias + gibbs._products(on, factors, gibbs._part(on, whole(on)))
+    return bias + gibbs.factor_products(on, factors, gibbs.part_of(on, whole(on)))
 
 
 def pulls(
     on: DeviceSide, mean: torch.Tensor, least: float
 ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-    """How far expected utilities are from their means, and how much each answer tells.
+    """Return how far expected utilities are from their means, and each answer's information.
 
     Information is one minus the variance of the utility, between ``least`` and one.
     """
     pull, information = (torch.empty_like(mean, dtype=torch.float32) for _ in range(2))
-    part = gibbs._part(on, whole(on))
-    gibbs._launch(_set_pulls, part, *gibbs._answers_of(on), mean, pull, information, least)
+    part = gibbs.part_of(on, whole(on))
+    gibbs.launch(_set_pulls, on, part, mean, pull, information, least)
     return pull, information
 
 
 def gap_sums(
     on: DeviceSide, mean: torch.Tensor, column_gaps: torch.Tensor, row_gaps: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(rows, M) slopes of the log widths, and how strongly each is told; the first is no width."""
+    """Return (rows, M) slopes by the log gaps, and their curvature; the first is no gap."""
     n_cutpoints, pieces = row_gaps.shape[1], on.rows
     partial = torch.zeros((pieces.n, 2 * n_cutpoints), dtype=torch.float64, device=mean.device)
-    gibbs._launch(
-        _sum_moves, gibbs._part(on, whole(on)), *gibbs._answers_of(on), mean, column_gaps,
-        row_gaps, partial, n_cutpoints,
-    )  # fmt: skip
+    part = gibbs.part_of(on, whole(on))
+    gibbs.launch(_sum_moves, on, part, mean, column_gaps, row_gaps, partial, n_cutpoints)
     slope, curvature = summed(partial, pieces).split(n_cutpoints, dim=1)
     return slope, curvature
 
@@ -64,7 +61,7 @@ def gap_sums(
 def squares(
     pieces: Pieces, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor
 ) -> torch.Tensor:
-    """(rows, width, width) products of the table's rows with themselves, times a number, summed."""
+    """Return (rows, M, M) outer products of the table's rows, times a number per answer, summed."""
     width = table.shape[1]
     partial = torch.empty((pieces.n, width**2), dtype=torch.float32, device=table.device)
     block = min(triton.next_power_of_2(width), _MOST_NUMBERS)
@@ -77,54 +74,32 @@ def squares(
 
 
 @triton.jit
-def _set_pulls(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_bounds, stretch,
-    row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, mean, pull, information, least,
-):  # fmt: skip
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    low, high = gibbs._bounds(
-        answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
-        has_gaps,
-    )  # fmt: skip
+def _set_pulls(row_of, first_of, stop_of, base, side, mean, pull, information, least):
+    row, e, here, i = gibbs.of_piece(row_of, first_of, stop_of, side)
+    _, low, high = gibbs.bounds_of(side, row, e, here, i)
     at = tl.load(mean + e, mask=here, other=0.0)
     low, high = tl.maximum(low - at, -_FAR), tl.minimum(high - at, _FAR)
     at_low, at_high, shift = normal.edge_densities(low, high)
-    told = shift * shift - (low * at_low - high * at_high)
-    told = tl.minimum(tl.maximum(told, least), 1.0)
+    known = shift * shift - (low * at_low - high * at_high)
+    known = tl.minimum(tl.maximum(known, least), 1.0)
     tl.store(pull + e, shift.to(tl.float32), mask=here)
-    tl.store(information + e, told.to(tl.float32), mask=here)
+    tl.store(information + e, known.to(tl.float32), mask=here)
 
 
 @triton.jit
 def _sum_moves(
-    row_of, first_of, stop_of, base, column, level, bias, offset, thresholds, n_bounds, stretch,
-    row_gaps, n_row_gaps, has_offset: tl.constexpr, has_stretch: tl.constexpr,
-    has_gaps: tl.constexpr, mean, column_gaps, own_gaps, partial, n_cutpoints,
-):  # fmt: skip
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    low, high = gibbs._bounds(
-        answer, row, i, here, thresholds, n_bounds, stretch, row_gaps, n_row_gaps, has_stretch,
-        has_gaps,
-    )  # fmt: skip
+    row_of, first_of, stop_of, base, side, mean, column_gaps, own_gaps, partial, n_cutpoints
+):
+    row, e, here, i = gibbs.of_piece(row_of, first_of, stop_of, side)
+    answer, low, high = gibbs.bounds_of(side, row, e, here, i)
     at = tl.load(mean + e, mask=here, other=0.0)
     at_low, at_high, _ = normal.edge_densities(low - at, high - at)
-    out = partial + piece.to(tl.int64) * 2 * n_cutpoints
+    out = partial + tl.program_id(0).to(tl.int64) * 2 * n_cutpoints
     for m in range(1, n_cutpoints):
-        # An end moves with every width below it.
-        wide = tl.load(column_gaps + i * n_cutpoints + m, mask=here, other=0.0)
-        wide = wide * tl.load(own_gaps + row * n_cutpoints + m)
-        share = wide * (at_high - tl.where(m < answer, at_low, 0.0))
+        # A bound moves with every gap below it.
+        gap = tl.load(column_gaps + i * n_cutpoints + m, mask=here, other=0.0)
+        gap = gap * tl.load(own_gaps + row * n_cutpoints + m)
+        share = gap * (at_high - tl.where(m < answer, at_low, 0.0))
         share = tl.where(here & (m <= answer), share, 0.0)
         tl.store(out + m, tl.sum(share))
         tl.store(out + n_cutpoints + m, tl.sum(share * share))

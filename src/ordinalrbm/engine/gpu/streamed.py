@@ -3,7 +3,7 @@
 For ratings that do not fit into the memory of a GPU. Rows are independent given the columns, so
 that a half-sweep may renew them block after block; while one block is computed with, the next is
 copied, on a stream of its own, into the other of two buffers. The engine is that of
-:mod:`ordinalrbm.engine.gpu.half_sweep`, with the same pieces and the same sums, hence the same bits.
+:mod:`ordinalrbm.engine.gpu.half_sweep`, with the same pieces and sums, hence the same bits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every half-sweep does with the table that its answers point to: products, and sums of rows.
+"""Products and sums with the rows of a table that answers point to: part of every half-sweep.
 
 Each answer points to a row of the table, the weights or features of its column. Tables have rows of
 a multiple of so many numbers (:func:`padded`), so that they can be read 16 bytes at a time; these
@@ -21,7 +21,7 @@ _FOR_SUMS = 2048
 
 
 def padded(table: torch.Tensor) -> torch.Tensor:
-    """The table with zeros at the end of each row."""
+    """Return the table with zeros appended to each row."""
     missing = -table.shape[1] % _MULTIPLE
     return torch.nn.functional.pad(table, (0, missing)) if missing else table.contiguous()
 
@@ -54,7 +54,7 @@ def sums(
 
 
 def shape(width: int, numbers: int) -> tuple[int, int]:
-    """How many answers are looked at together, and the width of a block that holds a row."""
+    """Return how many answers to look at together, and the size of a block that holds a row."""
     block = triton.next_power_of_2(max(width, 1))
     return max(numbers // block, 1), block
 
@@ -71,7 +71,7 @@ def _set_products(
         e = begin + tl.arange(0, entries)
         here = e < stop
         place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
-        # Summed at the end, so that threads talk to each other once and not for every number.
+        # Summed last, so that threads exchange sums once and not for every number.
         total = tl.zeros((entries, numbers), dtype=tl.float32)
         for start in range(0, width, numbers):
             k = start + tl.arange(0, numbers)

@@ -18,7 +18,6 @@ from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
-from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
@@ -29,6 +28,7 @@ from ordinalrbm.matrix.gpu.predict import log_probability
 from ordinalrbm.matrix.gpu.recommend import TURN
 from ordinalrbm.matrix.model import Half, answers_only
 from ordinalrbm.matrix.predict import UtilityModel
+from ordinalrbm.matrix.trees import mapped
 
 # Parts of a Half that have a number per factor in each row.
 _TABLES = ("weights", "factors")

@@ -1,8 +1,8 @@
 """Predictions and recommendations on a GPU, from models that stay there between calls.
 
 The arithmetic is that of :mod:`ordinalrbm.matrix.predict` and
-:mod:`ordinalrbm.matrix.recommend`, in blocks of cells or of rows: memory does not grow with how much
-is asked for.
+:mod:`ordinalrbm.matrix.recommend`, in blocks of cells or of rows: memory does not grow with how
+much is asked for.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from ordinalrbm.engine.gpu import cells as kernels
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix.backends import mapped
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.predict import distributions
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.predict import UtilityModel
 from ordinalrbm.matrix.recommend import Best, ladder_of, ranked
+from ordinalrbm.matrix.trees import mapped
 
 # Bytes of what is computed together.
 _CELLS_BYTES = 2**28

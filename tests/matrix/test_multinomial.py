@@ -7,15 +7,31 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp, softmax
 
-from ordinalrbm.data.observations import Observations
-from ordinalrbm.matrix.baselines import multinomial_rbm as rbm
-from ordinalrbm.matrix.baselines.multinomial_rbm import Batch, MultinomialRBM, Parameters
+import ordinalrbm as orbm
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.engine.side import Batch
+from ordinalrbm.matrix import multinomial_learner as rbm
+from ordinalrbm.matrix.multinomial import MultinomialModel, Parameters, expected_factors
+from ordinalrbm.matrix.multinomial_learner import MultinomialSettings, Table, gradient
+from ordinalrbm.matrix.predict import probabilities
 
 N_LEVELS = np.array([2, 4, 3, 1], dtype=np.int32)
 N_FACTORS = 3
 # The second column is not answered: it is not in the row's model.
 ROW = np.array([1, -1, 2, 0])
 ANSWERED = np.flatnonzero(ROW >= 0)
+
+
+def settings(**changes):
+    """Those of the estimator, with some changed."""
+    own = orbm.MultinomialRBM().get_params()
+    names = set(MultinomialSettings.__dataclass_fields__) - {"seed"}
+    return MultinomialSettings(**{**{name: own[name] for name in names}, "seed": 0, **changes})
+
+
+def learnt(table, n_factors):
+    fitted = rbm.fit(table, None, settings(n_factors=n_factors, n_epochs=4))
+    return fitted.models[0]
 
 
 def random_parameters(seed=0, scale=1.0):
@@ -58,7 +74,7 @@ def enumerated(parameters):
 
 
 def table_of(rows):
-    return rbm._table(Observations.from_dense(rows, N_LEVELS))
+    return Table.of(Observations.from_dense(rows, N_LEVELS))
 
 
 def log_likelihood(parameters, row):
@@ -86,11 +102,11 @@ def slopes(function, parameters):
     )  # fmt: skip
 
 
-def batch_gradients(table, parameters, cutpoints, n_batches=50):
+def batch_gradients(table, parameters, gibbs_steps, n_batches=50):
     """Gradients per row of equal batches of a table: their mean and its standard error."""
     size = (table.row_start.size - 1) // n_batches
     got = [
-        rbm.gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, cutpoints))
+        gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, gibbs_steps))
         for b in range(n_batches)
     ]
     for part in zip(*got, strict=True):
@@ -108,7 +124,7 @@ def test_factors_given_answers():
     parameters = random_parameters()
     truth = enumerated(parameters)
     posterior = softmax(truth.log_joint[truth.place(ROW)]) @ truth.factors
-    got = rbm.expected_factors(parameters, table_of([ROW]))
+    got = expected_factors(parameters, Observations.from_dense([ROW], N_LEVELS))
     np.testing.assert_allclose(got[0], posterior, atol=1e-5)
 
 
@@ -129,8 +145,9 @@ def test_free_energy_is_the_sum_over_factors():
 def test_answers_given_factors():
     weights, bias, factor_bias = random_parameters()
     factors = np.random.default_rng(1).random((4, N_FACTORS)).astype(np.float32)
-    model = MultinomialRBM(weights, bias, factor_bias, N_LEVELS, factors)
-    got = rbm.predict_proba(model, np.arange(4), np.arange(4))
+    model = MultinomialModel(weights, bias, factor_bias, N_LEVELS, factors)
+    every = np.arange(4)
+    got = probabilities([model], Cells(every, every, np.zeros(4, np.int8)))
     for i, n in enumerate(N_LEVELS):
         expected = softmax(bias[i, :n] + weights[i, :n] @ (factors[i] - 0.5))
         np.testing.assert_allclose(got[i, :n], expected, atol=1e-6)
@@ -141,11 +158,11 @@ def test_long_chains_give_the_gradient_of_the_log_likelihood():
     parameters = random_parameters(scale=0.8)
     table = table_of(np.tile(ROW, (40_000, 1)))
     truth = slopes(lambda moved: log_likelihood(moved, ROW), parameters)
-    assert_within_error(batch_gradients(table, parameters, cutpoints=25), truth)
+    assert_within_error(batch_gradients(table, parameters, gibbs_steps=25), truth)
 
 
-@pytest.mark.parametrize("cutpoints", [1, 3])
-def test_the_model_s_own_answers_pull_nowhere(cutpoints):
+@pytest.mark.parametrize("gibbs_steps", [1, 3])
+def test_the_model_s_own_answers_pull_nowhere(gibbs_steps):
     """A chain that starts in its stationary distribution stays there, however short it is."""
     parameters = random_parameters(3)
     truth = enumerated(parameters)
@@ -153,21 +170,21 @@ def test_the_model_s_own_answers_pull_nowhere(cutpoints):
     drawn = rng.choice(len(truth.levels), size=40_000, p=np.exp(truth.log_marginal))
     rows = np.full((len(drawn), len(N_LEVELS)), -1)
     rows[:, ANSWERED] = truth.levels[drawn]
-    for mean, error in batch_gradients(table_of(rows), parameters, cutpoints):
+    for mean, error in batch_gradients(table_of(rows), parameters, gibbs_steps):
         assert (np.abs(mean) <= 5 * error + 1e-5).all()
 
 
-def test_steps_grow_with_the_epochs():
-    settings = rbm.Settings(batch_size=4, epochs_per_step=3)
-    cutpoints = [next(iter(rbm._batches(10, epoch, settings))).cutpoints for epoch in (1, 3, 4, 7)]
-    assert cutpoints == [1, 1, 2, 3]
-    assert next(iter(rbm._batches(10, 50, rbm.Settings(epochs_per_step=0)))).cutpoints == 1
-    rows = [row for b in rbm._batches(10, 2, settings) for row in range(b.start, b.stop)]
+def test_gibbs_steps_grow_with_the_epochs():
+    given = settings(batch_size=4, epochs_per_step=3)
+    found = [next(iter(rbm._batches(10, epoch, given))).gibbs_steps for epoch in (1, 3, 4, 7)]
+    assert found == [1, 1, 2, 3]
+    assert next(iter(rbm._batches(10, 50, settings(epochs_per_step=0)))).gibbs_steps == 1
+    rows = [row for b in rbm._batches(10, 2, given) for row in range(b.start, b.stop)]
     assert sorted(rows) == list(range(10))
 
 
 def test_slope_of_the_prior():
-    parameters, settings = random_parameters(), rbm.Settings(weight_decay=3.0, bias_decay=2.0)
+    parameters, given = random_parameters(), settings(weight_decay=3.0, bias_decay=2.0)
     usual = random_parameters(7).bias
     exists = np.arange(N_LEVELS.max()) < N_LEVELS[:, None]
 
@@ -177,7 +194,7 @@ def test_slope_of_the_prior():
         return 0.25 * -0.5 * (3.0 * (apart**2).sum() + 2.0 * ((moved.bias - usual) ** 2).sum())
 
     got = rbm._zeros_like(parameters)
-    rbm._add_prior(got, parameters, usual, N_LEVELS, 0.25, settings)
+    rbm._add_prior(got, parameters, usual, N_LEVELS, 0.25, given)
     truth = slopes(log_prior, parameters)
     np.testing.assert_allclose(got.weights[exists], truth.weights[exists], atol=1e-5)
     np.testing.assert_allclose(got.bias[exists], truth.bias[exists], atol=1e-5)
@@ -188,7 +205,7 @@ def test_slope_of_the_prior():
 def test_columns_that_nobody_answered_are_like_the_others_on_their_scale():
     levels = np.array([[0, 1, -1, 2, -1], [1, 1, -1, 0, -1]])
     table = Observations.from_dense(levels, [2, 2, 2, 3, 3])
-    model, _ = rbm.fit(table, settings=rbm.Settings(n_factors=2, n_epochs=4))
+    model = learnt(table, 2)
     for part in (model.weights, model.bias):
         np.testing.assert_allclose(part[2], part[:2].mean(axis=0), rtol=1e-5)
         np.testing.assert_allclose(part[4], part[3], rtol=1e-5)
@@ -197,8 +214,8 @@ def test_columns_that_nobody_answered_are_like_the_others_on_their_scale():
 def test_new_rows_are_given_the_factors_of_old_ones_with_the_same_answers():
     rng = np.random.default_rng(0)
     table = Observations.from_dense(rng.integers(-1, 3, (20, 6)), 3)
-    model, _ = rbm.fit(table, settings=rbm.Settings(n_factors=3, n_epochs=4))
-    again = rbm.fold_in_rows(model, table.take_rows([5, 2]))
+    model = learnt(table, 3)
+    again = model.infer_rows(table.take_rows([5, 2]))
     np.testing.assert_array_equal(again, model.factors[[5, 2]])
-    nothing = rbm.fold_in_rows(model, Observations.from_dense(np.full((1, 6), -1), 3))
+    nothing = model.infer_rows(Observations.from_dense(np.full((1, 6), -1), 3))
     np.testing.assert_allclose(nothing[0], expit(model.factor_bias), atol=1e-6)

@@ -1,11 +1,11 @@
-"""The half-sweep in stages against the one that renews row by row.
+"""The half-sweep in stages against the one that works row by row.
 
 Both sum in float32, in different orders: numbers of size one agree to some 1e-6.
 """
 
 import numpy as np
 import pytest
-from test_regress import setting
+from test_half_sweep import setting
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import half_sweep, staged
@@ -49,7 +49,7 @@ def test_an_infinite_precision_keeps_a_coordinate(kept):
     np.testing.assert_array_equal(this.mean[:, kept], case.this.mean[:, kept])
 
 
-def test_systems_of_widths_in_blocks(monkeypatch):
+def test_systems_of_gaps_in_blocks(monkeypatch):
     case = setting(2, seed=4, gaps_move=True)
     truth, truth_variance = case.renewed()
     monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.cutpoints.shape[1] ** 2)
@@ -60,7 +60,7 @@ def test_systems_of_widths_in_blocks(monkeypatch):
 
 
 def test_sums_of_parts_of_the_answers_are_those_of_all():
-    """What lets columns be renewed where none has seen all of their answers."""
+    """What lets columns be updated where none has seen all of their answers."""
     case = setting(3, seed=5, gaps_move=True)
     dense, rows = case.dense, slice(0, len(case.dense))
     direction = case.this.mean + np.float32(0.5)

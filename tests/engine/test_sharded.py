@@ -1,4 +1,4 @@
-"""Rows and answers shared out: what several do together is what one does with all of them.
+"""Rows and answers among several: what they do together is what one does with all of them.
 
 The ranks are threads of this process here; tests/distributed has them as processes. What the
 answers of a row tell its factors is rounded in another order when it comes from several ranks, so
@@ -37,7 +37,7 @@ class Meeting:
         self.barrier.wait()
 
     def found(self, work):
-        """What ``work(rank, add_up)`` returns on each rank."""
+        """What ``work(rank, all_reduce)`` returns on each rank."""
         results = [None] * self.size
 
         def run(rank):
@@ -87,8 +87,8 @@ def sides(rows, n_factors):
     row_side = side_of(part, row_gaps=own_cutpoints[rows], **parameters(N_COLUMNS, n_factors))
     given = parameters(N_ROWS, n_factors)
     given |= {name: given[name][rows] for name in ("weights", "bias", "thresholds")}
-    rotate = part.transpose()
-    column_side = side_of(rotate, offset=np.cos(7.0 * rows[rotate.column]), **given)
+    transposed = part.transpose()
+    column_side = side_of(transposed, offset=np.cos(7.0 * rows[transposed.column]), **given)
     position = positions_by_columns(seen.row_start, seen.column, rows)
     return (
         row_side._replace(row_number=rows),

@@ -1,7 +1,7 @@
-"""The half-sweep of continuous factors against plain formulas in float64 and an optimiser.
+"""The half-sweep of Gaussian factors against plain formulas in float64 and an optimiser.
 
-The reference is written for one row at a time, of whatever party is renewed: bias and factors x,
-the columns' features (1, q), and the ends of the answers' levels.
+The reference is written for one row at a time, whether users or items: bias and factors x, the
+columns' features (1, q), and the bounds of the answers' levels.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ SETTLED = 400  # sweeps after which nothing moves any more
 
 
 class Setting(NamedTuple):
-    """A table of levels, −1 where there is none, both parties, and the rows' prior."""
+    """A table of levels, −1 where there is none, rows and columns, and the rows' prior."""
 
     dense: np.ndarray
     this: FactorPosterior
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
         return Observations.from_dense(self.dense, most)
 
     def renewed(self, times=1, spread=True):
-        """The rows after so many sweeps, and the variances of their steps after the last."""
+        """The rows after so many sweeps, and the variances of their cutpoints after the last."""
         this = FactorPosterior(*map(np.copy, self.this))
         answers = self.answers
         for _ in range(times):
@@ -103,7 +103,7 @@ def log_mass(low, high):
 
 
 def bounds(case, d, cutpoints):
-    """Ends of the levels that row d has answered with, for steps of its own."""
+    """Bounds of the levels that row d has answered with, for cutpoints of its own."""
     low, high = [], []
     for i in np.flatnonzero(case.dense[d] >= 0):
         n_levels = min(case.this.n_levels[d], case.other.n_levels[i])
@@ -130,7 +130,7 @@ def expected_utility(low, high, mean):
 
 
 def log_posterior(case, d, x):
-    """Of a row's bias and factors, its steps staying; and its slope."""
+    """Of a row's bias and factors, its cutpoints staying; and its slope."""
     features, doubt, bias = seen(case, d)
     low, high = bounds(case, d, case.this.cutpoints[d])
     mean = features @ x + bias
@@ -176,9 +176,9 @@ def differences(function, x, size=1e-5):
 
 
 def newton_step(case, d, mean, variance):
-    """Move of the log widths, and the variances it leaves, from finite differences.
+    """Move of the log gaps, and the variances it leaves, from finite differences.
 
-    The curvature is that of the log probability in the ends, carried over to the widths.
+    The curvature is that of the log probability in the bounds, carried over to the gaps.
     """
     cutpoints, centre = case.this.cutpoints[d], case.prior.cutpoints[d]
     precision = case.prior.cutpoints_precision[1:]
@@ -193,11 +193,11 @@ def newton_step(case, d, mean, variance):
     at_mean = features @ mean + bias
 
     def finite_bounds(gaps):
-        both = np.stack([(end - at_mean) / scale for end in bounds(case, d, at(gaps))], axis=1)
+        both = np.stack([(bound - at_mean) / scale for bound in bounds(case, d, at(gaps))], axis=1)
         return np.where(np.isinf(both), 0.0, both)
 
-    infinite = np.stack([np.isinf(end) for end in bounds(case, d, cutpoints)], axis=1)
-    jacobian = differences(finite_bounds, cutpoints[1:])  # (widths, answers, 2)
+    infinite = np.stack([np.isinf(bound) for bound in bounds(case, d, cutpoints)], axis=1)
+    jacobian = differences(finite_bounds, cutpoints[1:])  # (gaps, answers, 2)
     system = np.diag(precision)
     for e, pair in enumerate(finite_bounds(cutpoints[1:])):
         gone = np.where(infinite[e], [-np.inf, np.inf], 0.0)
@@ -308,7 +308,7 @@ def test_without_answers_the_variance_is_the_priors():
 
 
 def test_one_answer_moves_a_row_in_its_direction():
-    """Between two ends the bias settles where prior and answer pull alike."""
+    """Between two bounds the bias settles where prior and answer pull alike."""
     case = setting(0, seed=8)
     found, _ = case.renewed(SETTLED)
     (low,), (high,) = bounds(case, 1, case.this.cutpoints[1])
@@ -330,11 +330,11 @@ def test_answers_far_out_leave_finite_numbers():
     assert np.abs(found.mean).max() < 10.0
 
 
-# ---- widths -------------------------------------------------------------------------------------
+# ---- gaps ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_widths_move_by_newtons_step(swapped):
+def test_gaps_move_by_newtons_step(swapped):
     case = setting(2, seed=11, swapped=swapped, gaps_move=True)
     found, cutpoints_variance = case.renewed()
     moved = []
@@ -354,7 +354,7 @@ def test_widths_move_by_newtons_step(swapped):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_widths_settle_at_the_most_likely(swapped):
+def test_gaps_settle_at_the_most_likely(swapped):
     case = setting(2, seed=12, swapped=swapped, gaps_move=True)
     case.prior.precision[:] = np.inf  # bias and factors stay
     found, _ = case.renewed(60, spread=False)
@@ -373,7 +373,7 @@ def test_widths_settle_at_the_most_likely(swapped):
         assert loss(found.cutpoints[d, 1:]) < best.fun + 1e-6
 
 
-def test_a_width_moves_only_so_far_at_once():
+def test_a_gap_moves_only_so_far_at_once():
     case = setting(1, seed=13, gaps_move=True)
     case.prior.cutpoints[:, 1:] += 30.0
     found, _ = case.renewed()
@@ -382,7 +382,7 @@ def test_a_width_moves_only_so_far_at_once():
     assert np.abs(moved).max() <= LARGEST_MOVE + 1e-12
 
 
-def test_scales_of_two_levels_have_no_widths():
+def test_scales_of_two_levels_have_no_gaps():
     rng = np.random.default_rng(0)
     dense = rng.integers(-1, 2, (6, 8))
 
@@ -406,11 +406,11 @@ def test_scales_of_two_levels_have_no_widths():
 
 def test_the_transposed_table_is_a_table_like_any_other():
     case = setting(3, seed=14, swapped=True, gaps_move=True)
-    rotate = Observations.from_dense(case.dense.T, case.this.n_levels).transpose()
+    transposed = Observations.from_dense(case.dense.T, case.this.n_levels).transpose()
     direct, _ = case.renewed(3)
     this = FactorPosterior(*map(np.copy, case.this))
     for _ in range(3):
-        half_sweep(rotate, this, case.other, case.prior)
+        half_sweep(transposed, this, case.other, case.prior)
     for one, other in zip(this, direct, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -441,9 +441,7 @@ def digest():
 
 
 def test_threads_do_not_change_a_bit():
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import test_regress as t; print(t.digest())"
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_half_sweep as t; print(t.digest())"
     found = {digest()}
     for threads in {1, 2, 4} - {numba.get_num_threads()}:
         run = subprocess.run(

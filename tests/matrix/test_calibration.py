@@ -8,38 +8,82 @@ from scipy.special import ndtr
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import calibration
 from ordinalrbm.matrix.calibration import _Judge, calibrated
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of
 from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import parts_of, probabilities
+from ordinalrbm.matrix.predict import bounds, probabilities, utilities
 
 N_ROWS, N_COLUMNS, SCALES = 120, 80, (5, 3, 2)
-FACTORS = ("continuous", "binary")
+FACTORS = ("gaussian", "binary")
 MANY = 20_000
 
 
-def half(rng, n_columns, n_rows, n_factors, factors, first):
-    binary = factors == "binary"
-    cutpoints = rng.normal(-0.2, 0.2, (n_columns, max(SCALES) - 1))
+def some_cutpoints(rng, n, first):
+    cutpoints = rng.normal(-0.2, 0.2, (n, max(SCALES) - 1))
     cutpoints[:, 0] = first
-    shapes = (n_columns, n_factors), (n_columns,), (n_rows, n_factors)
-    doubts = [rng.uniform(0.0, 0.1, shape).astype(np.float32) for shape in shapes]
+    return cutpoints
+
+
+def half(rng, n_columns, n_rows, n_factors, first):
     return Half(
-        # Weights of binary factors are larger: factors are between zero and one.
-        rng.normal(0.1, 1.6 if binary else 0.5, (n_columns, n_factors)).astype(np.float32),
+        rng.normal(0.1, 1.6, (n_columns, n_factors)).astype(np.float32),
         rng.normal(0.2, 0.4, n_columns).astype(np.float32),
-        cutpoints,
+        some_cutpoints(rng, n_columns, first),
         np.zeros(n_factors, np.float32),
-        (rng.random if binary else rng.standard_normal)((n_rows, n_factors)).astype(np.float32),
-        *([] if binary else doubts),
+        rng.random((n_rows, n_factors)).astype(np.float32),
     )
+
+
+def posterior(rng, n, n_levels, first):
+    mean = rng.normal(0.1, 0.6, (n, 5)).astype(np.float32)
+    variance = rng.uniform(0.0, 0.1, mean.shape).astype(np.float32)
+    return posterior_of(mean, variance, some_cutpoints(rng, n, first), n_levels)
 
 
 def random_model(factors, *, n_column_factors=3, seed=0):
     rng = np.random.default_rng(seed)
-    by_rows = half(rng, N_COLUMNS, N_ROWS, 4, factors, first=-1.2)
-    by_columns = half(rng, N_ROWS, N_COLUMNS, n_column_factors, factors, first=0.0)
+    n_levels = np.resize(SCALES, N_COLUMNS).astype(np.int32)
+    if factors == "gaussian":
+        rows = posterior(rng, N_ROWS, np.full(N_ROWS, max(SCALES)), 0.0)
+        prior = FactorPrior(np.ones(5, np.float32), np.ones(max(SCALES) - 1))
+        return GaussianModel(rows, posterior(rng, N_COLUMNS, n_levels, -1.2), prior, prior)
+    by_rows = half(rng, N_COLUMNS, N_ROWS, 4, first=-1.2)
+    by_columns = half(rng, N_ROWS, N_COLUMNS, n_column_factors, first=0.0)
     if not n_column_factors:
         by_columns.bias[:], by_columns.cutpoints[:] = 0.0, 0.0
-    return MatrixModel(by_rows, by_columns, np.resize(SCALES, N_COLUMNS).astype(np.int32))
+    return MatrixModel(by_rows, by_columns, n_levels)
+
+
+def biases(model):
+    """Of columns and of rows."""
+    if isinstance(model, GaussianModel):
+        return [model.columns.mean[:, 0], model.rows.mean[:, 0]]
+    return [model.by_rows.bias, model.by_columns.bias]
+
+
+def with_biases(model, of_columns, of_rows):
+    of_columns, of_rows = of_columns.astype(np.float32), of_rows.astype(np.float32)
+    if isinstance(model, GaussianModel):
+        sides = []
+        for side, bias in ((model.rows, of_rows), (model.columns, of_columns)):
+            mean = side.mean.copy()
+            mean[:, 0] = bias
+            sides.append(side._replace(mean=mean))
+        return model._replace(rows=sides[0], columns=sides[1])
+    own, other = model.by_rows, model.by_columns
+    return model._replace(
+        by_rows=own._replace(bias=of_columns), by_columns=other._replace(bias=of_rows)
+    )
+
+
+def gains(model):
+    """Both gains of binary factors, and the spread."""
+    return [1.0, 1.0, model.spread] if isinstance(model, GaussianModel) else model.gains
+
+
+def with_gains(model, *found):
+    if isinstance(model, GaussianModel):
+        return model._replace(spread=found[2])
+    return model._replace(gains=np.array(found))
 
 
 def counted(seed=1):
@@ -64,25 +108,25 @@ def rated(model, n=MANY, *, seed=2, cold=False):
 def judge_of(model, pairs):
     row, column = calibration._log_counts(counted())
     known = np.append(row, 0.0)[pairs.row], np.append(column, 0.0)[pairs.column]
-    return _Judge(parts_of(model, pairs), np.stack(known))
+    return _Judge(utilities(model, pairs), bounds(model, pairs), np.stack(known))
 
 
 # ---- parts, slope, optimum ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strangers", [False, True])
+@pytest.mark.parametrize("cold", [False, True])
 @pytest.mark.parametrize("factors", FACTORS)
 def test_the_parts_make_the_probabilities(factors, cold):
     model = random_model(factors)
-    for gains in ([1.0, 1.0, 1.0], [1.3, 0.6, 1.7]):
-        model = model._replace(gains=np.array(gains))
+    for given in ([1.0, 1.0, 1.0], [1.3, 0.6, 1.7]):
+        model = with_gains(model, *given)
         pairs = rated(model, 500, cold=cold)
-        parts = parts_of(model, pairs)
-        mean = parts.base + gains[0] * parts.by_rows + gains[1] * parts.by_columns
-        bounds = (np.stack([parts.low, parts.high]) - mean) / (gains[2] * parts.deviation)
+        parts = utilities(model, pairs)
+        mean = parts.base + given[0] * parts.by_rows + given[1] * parts.by_columns
+        both = (np.stack(bounds(model, pairs)) - mean) / (given[2] * parts.deviation)
         truth = probabilities([model], pairs)[np.arange(500), pairs.level]
-        np.testing.assert_allclose(np.diff(ndtr(bounds), axis=0)[0], truth, rtol=1e-6, atol=1e-9)
-    assert (parts.deviation > 1.01).all() == (factors == "continuous")
+        np.testing.assert_allclose(np.diff(ndtr(both), axis=0)[0], truth, rtol=1e-6, atol=1e-9)
+    assert (parts.deviation > 1.01).all() == (factors == "gaussian")
 
 
 @pytest.mark.parametrize("factors", FACTORS)
@@ -141,11 +185,11 @@ def shifted(model, by_row, by_column):
     answers = counted()
     rows = np.log(np.maximum(np.diff(answers.row_start), 1))
     columns = np.log(np.maximum(np.diff(answers.column_view.column_start), 1))
-    own, other = model.by_rows, model.by_columns
-    shift = by_column * (columns - columns.mean()), by_row * (rows - rows.mean())
-    return model._replace(
-        by_rows=own._replace(bias=(own.bias + shift[0]).astype(np.float32)),
-        by_columns=other._replace(bias=(other.bias + shift[1]).astype(np.float32)),
+    of_columns, of_rows = biases(model)
+    return with_biases(
+        model,
+        of_columns + by_column * (columns - columns.mean()),
+        of_rows + by_row * (rows - rows.mean()),
     )
 
 
@@ -153,13 +197,14 @@ def shifted(model, by_row, by_column):
 def test_nothing_changes_without_need(factors):
     model = random_model(factors)
     (found,) = calibrated([model], counted(), rated(model))
-    if factors == "continuous":
-        np.testing.assert_array_equal(found.gains, 1.0)
-    np.testing.assert_allclose(found.gains, 1.0, atol=0.04)
-    for one, other in zip(found[:2], model[:2], strict=True):
-        np.testing.assert_allclose(one.bias, other.bias, atol=0.06)
-        np.testing.assert_array_equal(one.weights, other.weights)
-        np.testing.assert_array_equal(one.factors, other.factors)
+    if factors == "gaussian":
+        assert found.spread == 1.0
+    np.testing.assert_allclose(gains(found), 1.0, atol=0.04)
+    for one, other in zip(biases(found), biases(model), strict=True):
+        np.testing.assert_allclose(one, other, atol=0.06)
+    back, before = with_biases(found, *biases(model)).to_arrays(), model.to_arrays()
+    for name in set(before) - {"gains"}:
+        np.testing.assert_array_equal(back[name], before[name], err_msg=name)
 
 
 @pytest.mark.parametrize("factors", FACTORS)
@@ -167,20 +212,18 @@ def test_shifts_with_activity_are_found_again(factors):
     model = random_model(factors)
     truth = shifted(model, -0.25, 0.35)
     (found,) = calibrated([model], counted(), rated(truth))
-    for one, true, before in zip(found[:2], truth[:2], model[:2], strict=True):
-        away = (true.bias - before.bias).astype(np.float64)
-        slope = (one.bias - before.bias) @ away / (away @ away)
+    for one, true, before in zip(*map(biases, (found, truth, model)), strict=True):
+        away = (true - before).astype(np.float64)
+        slope = (one - before) @ away / (away @ away)
         assert slope == pytest.approx(1.0, abs=0.12)
-        np.testing.assert_allclose(one.bias - before.bias, slope * away, atol=1e-5)
-    np.testing.assert_allclose(found.gains, 1.0, atol=0.05)
+        np.testing.assert_allclose(one - before, slope * away, atol=1e-5)
+    np.testing.assert_allclose(gains(found), 1.0, atol=0.05)
 
 
 def test_a_wider_spread_is_found_again():
-    model = random_model("continuous")
-    truth = model._replace(gains=np.array([1.0, 1.0, 1.4]))
-    (found,) = calibrated([model], counted(), rated(truth))
-    np.testing.assert_array_equal(found.gains[:2], 1.0)
-    assert found.gains[2] == pytest.approx(1.4, abs=0.05)
+    model = random_model("gaussian")
+    (found,) = calibrated([model], counted(), rated(model._replace(spread=1.4)))
+    assert found.spread == pytest.approx(1.4, abs=0.05)
 
 
 def test_gains_of_binary_factors_are_found_again():
@@ -211,29 +254,29 @@ def test_a_few_ratings_change_little():
 
 
 def test_no_rating_changes_nothing():
-    model = random_model("continuous")
+    model = random_model("gaussian")
     nothing = Cells(*(np.zeros(0, dtype=kind) for kind in (np.int64, np.int64, np.int8)))
-    assert calibrated([model], counted(), nothing) == [model]
+    (found,) = calibrated([model], counted(), nothing)
+    assert found is model
 
 
-@pytest.mark.parametrize("factors", FACTORS)
-def test_rows_that_do_not_differ_stay_alike(factors):
-    model = random_model(factors, n_column_factors=0)
+def test_rows_that_do_not_differ_stay_alike():
+    model = random_model("binary", n_column_factors=0)
     (found,) = calibrated([model], counted(), rated(shifted(model, 0.4, 0.4)))
     np.testing.assert_array_equal(found.by_columns.bias, 0.0)
     assert np.abs(found.by_rows.bias - model.by_rows.bias).max() > 0.1
 
 
-def test_all_models_are_changed_by_what_the_last_one_needs():
-    first, last = random_model("binary", seed=7), random_model("binary")
-    truth = shifted(last, -0.3, 0.0)._replace(gains=np.array([1.4, 0.7, 1.2]))
+@pytest.mark.parametrize("factors", FACTORS)
+def test_all_models_are_changed_by_what_the_last_one_needs(factors):
+    first, last = random_model(factors, seed=7), random_model(factors)
+    truth = with_gains(shifted(last, -0.3, 0.0), 1.4, 0.7, 1.2)
     pairs = rated(truth, 5000)
     one, other = calibrated([first, last], counted(), pairs)
     (alone,) = calibrated([last], counted(), pairs)
-    np.testing.assert_array_equal(other.gains, alone.gains)
-    np.testing.assert_array_equal(one.gains, alone.gains)
-    np.testing.assert_allclose(
-        one.by_columns.bias - first.by_columns.bias,
-        other.by_columns.bias - last.by_columns.bias,
-        atol=1e-6,
+    np.testing.assert_array_equal(gains(other), gains(alone))
+    np.testing.assert_array_equal(gains(one), gains(alone))
+    of_first, of_last = (
+        biases(after)[1] - biases(before)[1] for after, before in ((one, first), (other, last))
     )
+    np.testing.assert_allclose(of_first, of_last, atol=1e-6)

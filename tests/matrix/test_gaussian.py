@@ -1,4 +1,4 @@
-"""Continuous factors of a matrix: what may not change a prediction, priors, recovery of truth."""
+"""Gaussian factors of a matrix: what may not change a prediction, priors, recovery of truth."""
 
 from types import SimpleNamespace
 
@@ -15,14 +15,16 @@ from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.gaussian import (
     Data,
     GaussianState,
+    Precisions,
     View,
-    dealt,
     epoch,
     on_cpu,
     start,
-    to_matrix,
+    swapped,
+    tellable_factors,
 )
-from ordinalrbm.matrix.predict import log_probability, parts_of
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.predict import bounds, log_probability, probabilities, utilities
 
 SCALES = (5, 2, 7, 3)
 
@@ -52,7 +54,7 @@ def prior_of(posterior, cutpoints_precision=20.0):
     )
 
 
-def random_parties(n_factors=4, *, seed=0, n_rows=30, n_columns=16):
+def random_state(n_factors=4, *, seed=0, n_rows=30, n_columns=16):
     rng = np.random.default_rng(seed)
     rows = posterior(rng, n_rows, n_factors, (max(SCALES),), first=0.0)
     columns = posterior(rng, n_columns, n_factors, SCALES, first=-0.8)
@@ -71,9 +73,9 @@ def cell_variances(rows, columns):
     return v[:, :1] + w[:, 0] + v[:, 1:] @ (q + w)[:, 1:].T + p[:, 1:] @ w[:, 1:].T
 
 
-def bounds_above_means(parties):
+def bounds_above_means(state):
     """(rows, columns, L − 1) thresholds less the cell's mean; none beyond a column's own."""
-    rows, columns = parties[:2]
+    rows, columns = state[:2]
     cutpoints = rows.cutpoints[:, None] + columns.cutpoints
     cutpoints[..., 1:] = np.exp(cutpoints[..., 1:])
     bounds = np.cumsum(cutpoints, axis=-1) - cell_means(rows, columns)[..., None]
@@ -81,9 +83,9 @@ def bounds_above_means(parties):
     return np.where(beyond, np.inf, bounds)
 
 
-def probabilities_of(parties):
+def probabilities_of(state):
     """(rows, columns, L) with points for parameters."""
-    bounds = bounds_above_means(parties)
+    bounds = bounds_above_means(state)
     below = np.concatenate([np.zeros((*bounds.shape[:2], 1)), ndtr(bounds)], axis=-1)
     return np.diff(below, axis=-1, append=1.0)
 
@@ -93,37 +95,42 @@ def second_moment(posterior):
     return (factors.T @ factors + np.diag(posterior.variance[:, 1:].sum(axis=0))) / len(factors)
 
 
-def renewing(half_sweep):
-    """The engine with another renewal."""
-    return SimpleNamespace(**{**vars(half_sweep), "half_sweep": half_sweep})
+def engine_with(update):
+    """The engine with another half-sweep."""
+    return SimpleNamespace(**{**vars(half_sweep), "half_sweep": update})
 
 
 def seen_by(engine):
-    """Data that no renewal looks at."""
+    """Data that no half-sweep looks at."""
     return Data(View(None, engine), View(None, engine), np.unique(SCALES))
 
 
 # ---- what may not change predictions ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("is_point", [False, True])
 @pytest.mark.parametrize("n_factors", [1, 2, 6])
-def test_turning_leaves_the_cells_alone(n_factors, centred):
-    rows, columns = random_parties(n_factors, seed=n_factors)[:2]
+def test_rotating_leaves_the_cells_alone(n_factors, is_point):
+    rows, columns = random_state(n_factors, seed=n_factors)[:2]
     before = cell_means(rows, columns)
-    rotation, other_rotation = gaussian._rotations(moments(rows), moments(columns), centred)
-    after, columns = rotate(rows, rotation), rotate(columns, other_rotation)
-    np.testing.assert_allclose(cell_means(after, columns), before, atol=3e-5)
-    if centred:
-        np.testing.assert_allclose(after.mean[:, 1:].mean(axis=0), 0.0, atol=1e-5)
+    rotation, other_rotation = gaussian._rotations(moments(rows), moments(columns), is_point)
+    after, others = rotate(rows, rotation), rotate(columns, other_rotation)
+    np.testing.assert_allclose(cell_means(after, others), before, atol=3e-5)
     np.testing.assert_allclose(after.mean[:, 0], rows.mean[:, 0], atol=1e-6)
+    if not is_point:
+        np.testing.assert_allclose(after.mean[:, 1:].mean(axis=0), 0.0, atol=1e-5)
+        return
+    # The priors of points stay: what they say of rows and columns must not change.
+    for one, other in ((after, rows), (others, columns)):
+        sizes = [np.square(side.mean, dtype=np.float64).sum(axis=1) for side in (one, other)]
+        np.testing.assert_allclose(*sizes, rtol=1e-5)
 
 
-@pytest.mark.parametrize("centred", [True, False])
-def test_sums_turn_like_the_party(centred):
-    parties = random_parties(3, seed=9)[:2]
-    rotations = gaussian._rotations(*map(moments, parties), centred)
-    for posterior, rotation in zip(parties, rotations, strict=True):
+@pytest.mark.parametrize("is_point", [False, True])
+def test_sums_rotate_like_what_they_sum(is_point):
+    state = random_state(3, seed=9)[:2]
+    rotations = gaussian._rotations(*map(moments, state), is_point)
+    for posterior, rotation in zip(state, rotations, strict=True):
         found, truth = moments(posterior).rotate(rotation), moments(rotate(posterior, rotation))
         assert found.n == truth.n
         for one, other in zip(found[1:], truth[1:], strict=True):
@@ -132,7 +139,7 @@ def test_sums_turn_like_the_party(centred):
 
 @pytest.mark.parametrize("n_factors", [1, 3, 8])
 def test_in_the_axes_both_second_moments_are_the_same_diagonal(n_factors):
-    one, other = (second_moment(posterior) for posterior in random_parties(n_factors, seed=3)[:2])
+    one, other = (second_moment(posterior) for posterior in random_state(n_factors, seed=3)[:2])
     forward, backward = gaussian._axes(one, other)
     np.testing.assert_allclose(forward @ backward.T, np.eye(n_factors), atol=1e-9)
     first, second = forward.T @ one @ forward, backward.T @ other @ backward
@@ -156,13 +163,13 @@ def test_axes_of_less_directions_than_factors():
         np.testing.assert_allclose(forward @ backward.T, np.eye(5), atol=1e-6)
 
 
-def test_common_steps_leave_the_cells_alone():
-    parties = random_parties(seed=4)
-    before = bounds_above_means(parties)
-    parties = gaussian._with_common_cutpoints(seen_by(half_sweep), parties)
-    np.testing.assert_allclose(bounds_above_means(parties), before, atol=2e-5)
-    rows, columns, _, column_prior = parties
-    # What all rows share is the columns', and what all columns of a scale share is in the steps.
+def test_common_cutpoints_leave_the_cells_alone():
+    state = random_state(seed=4)
+    before = bounds_above_means(state)
+    state = gaussian._with_common_cutpoints(seen_by(half_sweep), state)
+    np.testing.assert_allclose(bounds_above_means(state), before, atol=2e-5)
+    rows, columns, _, column_prior = state[:4]
+    # What all rows share is the columns', and what all columns of a scale share is in the cutpoints.
     np.testing.assert_allclose(rows.cutpoints.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(rows.mean[:, 0].mean(), 0.0, atol=1e-6)
     for n_levels in SCALES:
@@ -174,39 +181,48 @@ def test_common_steps_leave_the_cells_alone():
         np.testing.assert_array_equal(posterior.gaps, gaps_of(posterior.cutpoints))
 
 
-@pytest.mark.parametrize("rows_differ", [True, False])
-def test_an_epoch_only_renews(rows_differ):
-    """When nobody is renewed, an epoch changes no prediction."""
-    data = seen_by(renewing(lambda _, this, *__: np.zeros_like(this.cutpoints)))
-    parties = random_parties(seed=5)
-    if not rows_differ:
-        parties.rows.mean[:, 0] = 0.0
-        parties.rows.cutpoints[:] = 0.0
-        parties.row_prior.precision[0] = np.inf
-        parties.row_prior.cutpoints_precision[:] = np.inf
-    before = bounds_above_means(parties)
+@pytest.mark.parametrize("is_point", [False, True])
+def test_an_epoch_changes_nothing_else(is_point):
+    """When nobody is updated, an epoch changes no prediction."""
+    data = seen_by(engine_with(lambda _, this, *__, **___: np.zeros_like(this.cutpoints)))
+    state = random_state(seed=5)
+    before = bounds_above_means(state)
     for number in (1, 2, 3):
-        parties = epoch(data, parties, number)
-    np.testing.assert_allclose(bounds_above_means(parties), before, atol=1e-4)
-    if not rows_differ:
-        np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
-        np.testing.assert_array_equal(parties.rows.cutpoints, 0.0)
+        state = epoch(data, state, number, is_point)
+    np.testing.assert_allclose(bounds_above_means(state), before, atol=1e-4)
+
+
+def test_what_stays_in_an_epoch_of_points():
+    state = random_state(seed=5)
+    data = seen_by(engine_with(lambda _, this, *__, **___: np.ones_like(this.cutpoints)))
+    after = epoch(data, state, 3, is_point=True)
+    for one, other in zip(after[2:4], state[2:4], strict=True):
+        np.testing.assert_array_equal(one.precision, other.precision)
+        np.testing.assert_array_equal(one.cutpoints_precision, other.cutpoints_precision)
+
+
+def test_swapping_twice_is_nothing():
+    state = random_state(seed=5)
+    for one, other in zip(swapped(swapped(state)), state, strict=True):
+        assert one is other
+    assert swapped(state).rows is state.columns
+    assert swapped(state).row_prior is state.column_prior
 
 
 # ---- simulated from the model -------------------------------------------------------------------
 
 
-def drawn(parties, density, seed):
+def drawn(state, density, seed):
     """Levels of some cells, drawn with the means for parameters; −1 elsewhere."""
     rng = np.random.default_rng(seed)
-    bounds = bounds_above_means(parties)
+    bounds = bounds_above_means(state)
     utility = rng.normal(size=bounds.shape[:2])
     level = (utility[..., None] > bounds).sum(axis=-1)
     return np.where(rng.random(level.shape) < density, level, -1)
 
 
-def true_parties(n_rows=300, n_columns=120, *, seed=0):
-    """Two factors, of which the second is smaller; biases and widths of one's own."""
+def true_state(n_rows=300, n_columns=120, *, seed=0):
+    """Two factors, of which the second is smaller; biases and gaps of one's own."""
     rng = np.random.default_rng(seed)
     rows = posterior(rng, n_rows, 2, (max(SCALES),), first=0.0)
     columns = posterior(rng, n_columns, 2, SCALES, first=-1.1)
@@ -221,7 +237,7 @@ def true_parties(n_rows=300, n_columns=120, *, seed=0):
 
 @pytest.fixture(scope="module")
 def truth():
-    return true_parties()
+    return true_state()
 
 
 @pytest.fixture(scope="module")
@@ -236,11 +252,11 @@ def levels(truth):
 def learnt(truth, levels):
     """With twice as many factors as there are."""
     observations = Observations.from_dense(levels[0], truth.columns.n_levels)
-    parties = start(observations, 4, True, seed=0)
+    state = start(observations, 4, 0, Precisions())
     data = on_cpu(observations)
     for number in range(1, 31):
-        parties = epoch(data, parties, number)
-    return parties
+        state = epoch(data, state, number)
+    return state
 
 
 def held_out(levels):
@@ -251,13 +267,13 @@ def held_out(levels):
 def test_held_out_answers_are_nearly_as_likely_as_under_the_truth(truth, levels, learnt):
     hidden = held_out(levels)
     n_levels = truth.columns.n_levels
-    found = log_probability([to_matrix(learnt, 2, 2)], hidden).mean()
+    found = log_probability([GaussianModel.of_state(learnt)], hidden).mean()
     best = np.log(probabilities_of(truth)[hidden.row, hidden.column, hidden.level]).mean()
     observations = Observations.from_dense(levels[0], n_levels)
-    nothing = start(observations, 0, True, seed=0)
-    marginal = log_probability([to_matrix(nothing, 0, 0)], hidden).mean()
+    nothing = start(observations, 0, 0, Precisions())
+    marginal = log_probability([GaussianModel.of_state(nothing)], hidden).mean()
     assert found < best
-    # A row's three numbers and its widths were learnt from some eighty answers.
+    # A row's three numbers and its gaps were learnt from some eighty answers.
     assert best - found < 0.05
     assert marginal < best - 0.3
 
@@ -265,9 +281,8 @@ def test_held_out_answers_are_nearly_as_likely_as_under_the_truth(truth, levels,
 def test_predictions_are_calibrated(levels, learnt):
     """Says 0.7 of a level where it is right in 0.7 of the cases, variances included."""
     hidden = held_out(levels)
-    probability = np.exp(log_probability([to_matrix(learnt, 2, 2)], hidden))
-    model = to_matrix(learnt, 2, 2)
-    parts = parts_of(model, hidden)
+    probability = np.exp(log_probability([GaussianModel.of_state(learnt)], hidden))
+    model = GaussianModel.of_state(learnt)
     expected = np.zeros(hidden.row.size)  # E log P under the model's own distribution
     for level in range(max(SCALES)):
         other = hidden._replace(level=np.full_like(hidden.level, level))
@@ -275,16 +290,16 @@ def test_predictions_are_calibrated(levels, learnt):
         chance = np.exp(log_probability([model], other))
         expected += np.where(fits, chance * np.log(chance), 0.0)
     assert abs(np.log(probability).mean() - expected.mean()) < 0.02
-    assert parts.deviation.mean() > 1.02
+    assert utilities(model, hidden).deviation.mean() > 1.02
 
 
-def test_biases_and_widths_are_found_again(truth, learnt):
+def test_biases_and_gaps_are_found_again(truth, learnt):
     for found, true in ((learnt.rows, truth.rows), (learnt.columns, truth.columns)):
         assert np.corrcoef(found.mean[:, 0], true.mean[:, 0])[0, 1] > 0.85
     means = cell_means(*truth[:2])
     found = -bounds_above_means(learnt)[..., 0] + bounds_above_means(truth)[..., 0] + means
     assert np.corrcoef(found.ravel(), means.ravel())[0, 1] > 0.95
-    gaps = [parties.columns.cutpoints[::4, 1:4].mean() for parties in (learnt, truth)]
+    gaps = [state.columns.cutpoints[::4, 1:4].mean() for state in (learnt, truth)]
     assert gaps[0] == pytest.approx(gaps[1], abs=0.12)
 
 
@@ -302,7 +317,7 @@ def test_priors_are_found_again(truth, learnt):
     np.testing.assert_allclose(row_gaps, 0.3, atol=0.12)
 
 
-def test_after_an_epoch_both_parties_are_in_the_same_axes(learnt):
+def test_after_an_epoch_rows_and_columns_are_in_the_same_axes(learnt):
     one, other = second_moment(learnt.rows), second_moment(learnt.columns)
     sizes = np.diag(one)
     np.testing.assert_allclose(np.diag(other), sizes, rtol=1e-3, atol=1e-6)
@@ -314,17 +329,9 @@ def test_after_an_epoch_both_parties_are_in_the_same_axes(learnt):
 
 def test_the_seed_decides_the_start(truth, levels):
     observations = Observations.from_dense(levels[0], truth.columns.n_levels)
-    one, same, other = (start(observations, 3, True, seed) for seed in (1, 1, 2))
+    one, same, other = (start(observations, 3, seed, Precisions()) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.columns.mean, same.columns.mean)
     assert (one.columns.mean[:, 1:] != other.columns.mean[:, 1:]).any()
-
-
-def test_a_copy_has_arrays_of_its_own(truth):
-    copied = truth.copy()
-    for one, other in zip(truth, copied, strict=True):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a, b)
-            assert not np.shares_memory(a, b)
 
 
 # ---- priors -------------------------------------------------------------------------------------
@@ -339,9 +346,9 @@ def test_the_learnt_precision_is_the_most_likely():
     posterior = FactorPosterior(
         mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2)
     )
-    found = gaussian._learnt(old, moments(posterior), weak=False)
+    found = gaussian._learnt(old, moments(posterior), is_weak=False)
     assert found[1] == np.inf  # what is fixed stays so
-    weak = gaussian._learnt(old, moments(posterior), weak=True)
+    weak = gaussian._learnt(old, moments(posterior), is_weak=True)
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
@@ -353,172 +360,117 @@ def test_the_learnt_precision_is_the_most_likely():
         assert found[a] == pytest.approx(np.exp(best.x), rel=1e-4)
 
 
-def test_the_precision_of_widths_counts_what_is_not_known_of_them():
-    """Only of those that are free, around the common steps."""
-    parties = random_parties(seed=6)
-    away = 0.2 * np.random.default_rng(1).normal(size=parties.rows.cutpoints.shape)
-    parties.row_prior.cutpoints[:] = parties.rows.cutpoints - away
-    doubt = np.full_like(parties.rows.cutpoints, 0.05)
+def test_the_precision_of_gaps_counts_what_is_not_known_of_them():
+    """Only of those that are free, around the common cutpoints."""
+    state = random_state(seed=6)
+    away = 0.2 * np.random.default_rng(1).normal(size=state.rows.cutpoints.shape)
+    state.row_prior.cutpoints[:] = state.rows.cutpoints - away
+    doubt = np.full_like(state.rows.cutpoints, 0.05)
     data = seen_by(renewing(lambda *_: doubt))
-    how = gaussian._How(weak=False, gaps=True)
-    found = gaussian._half(data.rows, data.columns, tuple(parties), how)[2]
+    how = gaussian._Epoch(is_weak=False, moves_gaps=True, is_point=False)
+    found = gaussian._half(data.rows, data.columns, tuple(state), how)[2]
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.cutpoints_precision, truth)
 
 
-# ---- as a matrix model --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("n", "most_first", "most_second", "first"),
-    [
-        (6, 3, 3, [0, 2, 4]),
-        (5, 4, 1, [0, 2, 3, 4]),
-        (4, 1, 3, [0]),
-        (2, 2, 0, [0, 1]),
-        (2, 0, 2, []),
-        (0, 0, 0, []),
-        (3, 50, 50, [0, 2]),
-        (3, 50, 1, [0, 2]),
-        (3, 9, 0, [0, 1, 2]),
-    ],
-)
-def test_dealt(n, most_first, most_second, first):
-    found, others = dealt(n, most_first, most_second)
-    assert found.tolist() == first
-    assert sorted([*found, *others]) == list(range(n))
-    assert len(found) <= most_first
-    assert len(others) <= most_second
-
-
-def test_factors_that_the_ratings_cannot_tell_are_zero():
-    parties = random_parties(5, seed=7)
-    few, many = to_matrix(parties, 3, 2), to_matrix(parties, 8, 6)
-    row, column = np.divmod(np.arange(30 * 16), 16)
-    pairs = Cells(row, column, np.zeros(row.size, dtype=np.int8))
-    for one, other in zip(parts_of(few, pairs), parts_of(many, pairs), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-    assert (many.by_rows.n_factors, many.by_columns.n_factors) == (8, 6)
-    for half, used in zip(many[:2], (3, 2), strict=True):
-        for array in (half.weights, half.factors, half.weights_variance, half.factors_variance):
-            np.testing.assert_array_equal(array[:, used:], 0.0)
+# ---- as a model ---------------------------------------------------------------------------------
 
 
 def test_there_are_as_many_factors_as_the_ratings_can_tell():
     """One for every two ratings that a row or column has on average, but two at least."""
     for n_rows, n_columns, n_found in ((40, 40, 10), (8, 6, 2), (3, 200, 2)):
         observations = Observations.from_dense(np.zeros((n_rows, n_columns), int), 5)
-        parties = start(observations, 50, True, seed=0)
-        assert parties.rows.mean.shape == (n_rows, 1 + n_found)
-        assert start(observations, 1, True, seed=0).columns.mean.shape == (n_columns, 2)
+        assert tellable_factors(observations) == n_found
+        state = start(observations, n_found, 0, Precisions())
+        assert state.rows.mean.shape == (n_rows, 1 + n_found)
+        assert state.columns.mean.shape == (n_columns, 1 + n_found)
 
 
-@pytest.mark.parametrize("n_row_factors", [0, 1, 3, 5])
-def test_the_matrix_model_has_the_same_cells(n_row_factors):
-    parties = random_parties(5, seed=7)
-    model = to_matrix(parties, n_row_factors, 5 - n_row_factors)
-    assert model.is_continuous
-    assert model.by_rows.n_factors == n_row_factors
+def test_the_model_has_the_same_cells():
+    state = random_state(5, seed=7)
+    model = GaussianModel.of_state(state)
     row, column = np.divmod(np.arange(30 * 16), 16)
     for level in range(max(SCALES)):
         fits = level < model.n_levels[column]
-        pairs = Cells(row[fits], column[fits], np.full(fits.sum(), level, np.int8))
-        parts = parts_of(model, pairs)
-        at = pairs.row, pairs.column
-        means = parts.base + parts.by_rows + parts.by_columns
-        np.testing.assert_allclose(means, cell_means(*parties[:2])[at], atol=1e-5)
-        variance = parts.deviation**2 - 1.0
-        np.testing.assert_allclose(variance, cell_variances(*parties[:2])[at], rtol=1e-5)
-        high = bounds_above_means(parties)[(*at, np.minimum(level, 5))] + means
-        last = level == model.n_levels[pairs.column] - 1
-        np.testing.assert_allclose(parts.high, np.where(last, np.inf, high), atol=1e-5)
-    for half in model[:2]:
-        size = np.mean(half.factors**2 + half.factors_variance, axis=0)
-        np.testing.assert_allclose(size, 1.0, rtol=1e-5)
+        cells = Cells(row[fits], column[fits], np.full(fits.sum(), level, np.int8))
+        found, at = utilities(model, cells), (cells.row, cells.column)
+        np.testing.assert_allclose(found.base, cell_means(*state[:2])[at], atol=1e-5)
+        assert not found.by_rows.any()
+        assert not found.by_columns.any()
+        variance = found.deviation**2 - 1.0
+        np.testing.assert_allclose(variance, cell_variances(*state[:2])[at], rtol=1e-5)
+        above = bounds_above_means(state)
+        high = above[(*at, np.minimum(level, 5))] + found.base
+        last = level == model.n_levels[cells.column] - 1
+        low, upper = bounds(model, cells)
+        np.testing.assert_allclose(upper, np.where(last, np.inf, high), atol=1e-5)
+        lower = above[(*at, max(level - 1, 0))] + found.base
+        np.testing.assert_allclose(low, lower if level else -np.inf, atol=1e-5)
 
 
-def test_the_matrix_model_has_arrays_of_its_own():
-    parties = random_parties(seed=8)
-    model = to_matrix(parties, 2, 2)
-    for half in model[:2]:
-        for array in half:
-            for posterior in parties[:2]:
-                assert not any(np.shares_memory(array, part) for part in posterior)
-
-
-def test_the_matrix_model_lies_row_by_row():
-    """Kernels go along a row's factors, and are compiled anew for every other order."""
-    for half in to_matrix(random_parties(6), 3, 3)[:2]:
-        assert all(array.flags.c_contiguous for array in half)
-
-
-def test_the_facing_party_is_the_one_of_the_matrix():
-    """What new rows see of the columns gives the same cells as the model itself."""
-    parties = random_parties(5, seed=9)
-    model = to_matrix(parties, 3, 2)
-    own, other = model[:2]
-    columns = gaussian.facing(own, other, model.n_levels)
-    mean = np.hstack([other.bias[:, None], own.factors, other.weights])
-    variance = np.hstack([other.bias_variance[:, None], own.factors_variance])
-    variance = np.hstack([variance, other.weights_variance])
-    rows = parties.rows._replace(mean=mean, variance=variance)
-    np.testing.assert_allclose(cell_means(rows, columns), cell_means(*parties[:2]), atol=1e-5)
-    np.testing.assert_allclose(
-        cell_variances(rows, columns), cell_variances(*parties[:2]), rtol=1e-5
-    )
+def test_the_model_with_roles_swapped_has_the_same_cells():
+    """With one scale for all columns, rows and columns are alike."""
+    state = random_state(3, seed=8)
+    same = np.full_like(state.columns.n_levels, max(SCALES))
+    state = state._replace(columns=state.columns._replace(n_levels=same))
+    model = GaussianModel.of_state(state)
+    row, column = np.divmod(np.arange(30 * 16), 16)
+    nothing = np.zeros(row.size, np.int8)
+    found = probabilities([model], Cells(row, column, nothing))
+    of_swapped = probabilities([model.swapped()], Cells(column, row, nothing))
+    np.testing.assert_allclose(of_swapped, found, atol=1e-12)
 
 
 # ---- odd tables ---------------------------------------------------------------------------------
 
 
-def after_epochs(dense, n_levels, n_factors=2, *, rows_differ=True, n=5):
+def after_epochs(dense, n_levels, n_factors=2, *, n=5, is_point=False):
     observations = Observations.from_dense(np.asarray(dense), np.asarray(n_levels))
-    parties = start(observations, n_factors, rows_differ, seed=0)
+    state = start(observations, n_factors, 0, Precisions())
     data = on_cpu(observations)
     for number in range(1, n + 1):
-        parties = epoch(data, parties, number)
-    for part in (*parties.rows, *parties.columns):
+        state = epoch(data, state, number, is_point)
+    for part in (*state.rows, *state.columns):
         assert np.isfinite(part).all()
-    return parties
+    return state
 
 
-def all_log_probabilities(parties, dense):
+def all_log_probabilities(state, dense):
     row, column = np.nonzero(np.asarray(dense) >= 0)
     level = np.asarray(dense)[row, column].astype(np.int8)
-    return log_probability(
-        [to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], Cells(row, column, level)
-    )
+    return log_probability([GaussianModel.of_state(state)], Cells(row, column, level))
 
 
-def test_one_row_and_one_column():
+@pytest.mark.parametrize("is_point", [False, True])
+def test_one_row_and_one_column(is_point):
     line = np.array([[0, 3, 1, 4, 4, 2]])
     for dense, n_levels in ((line, [5] * 6), (line.T, [5]), (line[:, :1], [5])):
-        parties = after_epochs(dense, n_levels)
-        assert np.isfinite(all_log_probabilities(parties, dense)).all()
+        state = after_epochs(dense, n_levels, is_point=is_point)
+        assert np.isfinite(all_log_probabilities(state, dense)).all()
 
 
 def test_a_table_without_an_answer():
-    parties = after_epochs(np.full((3, 4), -1), [2, 3, 5, 7])
-    np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
+    state = after_epochs(np.full((3, 4), -1), [2, 3, 5, 7])
+    np.testing.assert_array_equal(state.rows.mean[:, 0], 0.0)
 
 
 def test_a_level_that_everyone_chooses_becomes_likely():
     dense = np.zeros((30, 6), dtype=int)
     for level in (0, 2, 4):
-        parties = after_epochs(dense + level, [5] * 6, n=10)
-        assert all_log_probabilities(parties, dense + level).mean() > np.log(0.9)
+        state = after_epochs(dense + level, [5] * 6, n=10)
+        assert all_log_probabilities(state, dense + level).mean() > np.log(0.9)
 
 
 def test_scales_of_one_level_say_nothing():
     rng = np.random.default_rng(0)
     dense = rng.integers(0, 3, (20, 4))
     with_dull = np.hstack([dense, np.zeros((20, 1), dtype=int)])
-    parties = after_epochs(with_dull, [3, 3, 3, 3, 1])
+    state = after_epochs(with_dull, [3, 3, 3, 3, 1])
     row = np.arange(20)
     dull = Cells(row, np.full(20, 4), np.zeros(20, dtype=np.int8))
     np.testing.assert_allclose(
-        log_probability([to_matrix(parties, 1, parties.rows.mean.shape[1] - 2)], dull),
+        log_probability([GaussianModel.of_state(state)], dull),
         0.0,
         atol=1e-12,
     )
@@ -526,26 +478,15 @@ def test_scales_of_one_level_say_nothing():
     np.testing.assert_allclose(all_log_probabilities(only, np.zeros((5, 2), dtype=int)), 0.0)
 
 
-def test_no_factor_leaves_biases_and_widths():
+def test_no_factor_leaves_biases_and_gaps():
     rng = np.random.default_rng(1)
     mild = np.repeat([0, 1], 20)
     dense = np.searchsorted([-1.0, 0.2, 0.8, 1.5], mild[:, None] + rng.normal(size=(40, 12)))
-    parties = after_epochs(dense, [5] * 12, n_factors=0)
-    assert parties.rows.mean.shape == (40, 1)
-    of_groups = [parties.rows.mean[mild == group].mean() for group in (0, 1)]
+    state = after_epochs(dense, [5] * 12, n_factors=0)
+    assert state.rows.mean.shape == (40, 1)
+    of_groups = [state.rows.mean[mild == group].mean() for group in (0, 1)]
     assert of_groups[1] - of_groups[0] == pytest.approx(1.0, abs=0.3)
-    model = to_matrix(parties, 0, 0)
-    assert model.by_rows.n_factors == model.by_columns.n_factors == 0
-
-
-def test_rows_that_do_not_differ_have_only_factors():
-    rng = np.random.default_rng(2)
-    dense = rng.integers(0, 5, (40, 8))
-    parties = after_epochs(dense, [5] * 8, rows_differ=False)
-    np.testing.assert_array_equal(parties.rows.mean[:, 0], 0.0)
-    np.testing.assert_array_equal(parties.rows.variance[:, 0], 0.0)
-    np.testing.assert_array_equal(parties.rows.cutpoints, 0.0)
-    assert np.abs(parties.rows.mean[:, 1:]).max() > 0.01
+    assert GaussianModel.of_state(state).n_factors == 0
 
 
 @pytest.mark.parametrize("n_levels", [2, 11, 100])
@@ -555,14 +496,15 @@ def test_long_scales_with_levels_that_nobody_chose(n_levels):
     utility = taste @ kind + 0.5 * rng.normal(size=(60, 20))
     dense = np.clip(n_levels * ndtr(utility), 0, n_levels - 1).astype(int)
     dense[rng.random(dense.shape) < 0.2] = -1
-    parties = after_epochs(dense, [n_levels] * 20, n=10)
-    found = all_log_probabilities(parties, dense)
+    state = after_epochs(dense, [n_levels] * 20, n=10)
+    found = all_log_probabilities(state, dense)
     shares = np.bincount(dense[dense >= 0], minlength=n_levels) / (dense >= 0).sum()
     assert found.mean() > np.log(shares[dense[dense >= 0]]).mean() + 0.1
 
 
-def test_more_factors_than_rows_and_columns():
+@pytest.mark.parametrize("is_point", [False, True])
+def test_more_factors_than_rows_and_columns(is_point):
     rng = np.random.default_rng(4)
     dense = rng.integers(0, 3, (4, 3))
-    parties = after_epochs(dense, [3] * 3, n_factors=12, n=8)
-    assert np.isfinite(all_log_probabilities(parties, dense)).all()
+    state = after_epochs(dense, [3] * 3, n_factors=12, n=8, is_point=is_point)
+    assert np.isfinite(all_log_probabilities(state, dense)).all()

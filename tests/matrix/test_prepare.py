@@ -1,0 +1,58 @@
+"""From ratings to what learners take: in random order, or in the order of the ids."""
+
+import numpy as np
+import pytest
+
+from ordinalrbm.data.ratings import encode, read_ratings
+from ordinalrbm.matrix.prepare import prepare
+
+
+def ratings(**scales):
+    rng = np.random.default_rng(0)
+    cells = rng.permutation(40 * 25)[:600]
+    return read_ratings((cells // 25, cells % 25, rng.integers(1, 6, cells.size)), **scales)
+
+
+def held_out(data):
+    """Held-out ratings as triples of positions on the lists of ids."""
+    users, items = (
+        {new: old for old, new in enumerate(position.tolist())}
+        for position in (data.row_position, data.column_position)
+    )
+    row, column, level = (part.tolist() for part in data.validation)
+    return {(users[d], items[i], v) for d, i, v in zip(row, column, level, strict=True)}
+
+
+def test_the_same_ratings_are_held_out_in_either_order():
+    known = ratings()
+    shuffled, ordered = (prepare(known, None, 0.2, 7, shuffle=shuffle) for shuffle in (True, False))
+    assert held_out(shuffled) == held_out(ordered)
+    assert len(held_out(shuffled)) == known.n_ratings - ordered.observations.n_entries
+    # In the order of the ids, and as the other once that is put back into it.
+    dense = known.observations.to_dense()
+    left = ordered.observations.to_dense()
+    np.testing.assert_array_equal(left, np.where(left >= 0, dense, -1))
+    back = shuffled.observations.to_dense()[shuffled.row_position][:, shuffled.column_position]
+    np.testing.assert_array_equal(back, left)
+
+
+def test_an_unrated_column_stands_for_unknown_items_where_scales_differ():
+    given = ([1, 1, 999], [2, 999, 3], [1, 2, 3])
+    one, many = ratings(scale=range(1, 6)), ratings(scale=range(1, 6), item_scales={3: range(9)})
+    for known, unknown, n_columns in ((one, -1, 25), (many, 25, 26)):
+        data = prepare(known, encode(known, given), 0.2, 0, shuffle=False)
+        assert data.observations.n_columns == n_columns
+        assert data.observations.n_entries == known.n_ratings
+        assert data.n_levels.size == data.column_position.size == 25
+        assert data.validation.row.tolist() == [1, 1, -1]
+        assert data.validation.column.tolist() == [2, unknown, 3]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_a_scale_of_one_level_says_nothing(shuffle):
+    known = read_ratings(([1, 1, 2, 2], [1, 2, 1, 2], [1, 5, 2, 5]), item_scales={2: [5]})
+    with pytest.warns(UserWarning, match="From 2 of 4 ratings nothing can be learnt") as told:
+        data = prepare(known, None, 0.0, 0, shuffle=shuffle)
+    assert told[0].filename == __file__
+    assert data.observations.n_entries == 2
+    assert data.validation is None

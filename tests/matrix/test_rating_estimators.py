@@ -1,0 +1,250 @@
+"""One list for all rating models: each of them fits, predicts, recommends, folds in and explains."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from small_matrices import (
+    AVERAGED,
+    LABELS,
+    MODELS,
+    assert_same_models,
+    every_model,
+    halves,
+    learnt,
+    simulated,
+)
+
+import ordinalrbm as orbm
+from ordinalrbm.matrix import binary_learner, gaussian_learner, multinomial_learner
+
+LEARNERS = (binary_learner, gaussian_learner, multinomial_learner)
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return simulated()
+
+
+@pytest.fixture(params=MODELS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def model(name):
+    return learnt(name)
+
+
+def test_predictions(model):
+    users, items = ["u3", "u7", "nobody", "u2"], ["i1", "i4", "i4", "nothing"]
+    p = model.predict_proba(users, items)
+    assert p.shape == (4, 5)
+    assert (p > 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
+    points = {rule: model.predict(users, items, rule=rule) for rule in ("mean", "mode", "median")}
+    np.testing.assert_array_equal(points["mode"], LABELS[p.argmax(axis=1)])
+    np.testing.assert_array_equal(points["median"], LABELS[(p.cumsum(axis=1) < 0.5).sum(axis=1)])
+    if not isinstance(model, orbm.GaussianMF):  # whose mean is the Gaussian's own
+        np.testing.assert_allclose(points["mean"], p @ LABELS)
+    np.testing.assert_array_equal(model.predict(users, items), points["mean"])
+
+
+def brute_force(model, ratings, user, n, exclude_seen=True, score="mean"):
+    """Items by falling score, ties in the order of the items."""
+    items = model.items_.labels
+    p = model.predict_proba(user, items)
+    value = p[:, -1] if score == "top" else p @ LABELS
+    seen = set(ratings.loc[ratings["user"] == user, "item"]) if exclude_seen else set()
+    order = [j for j in np.argsort(-value, kind="stable") if items[j] not in seen]
+    return [(items[j], value[j]) for j in order[:n]]
+
+
+@pytest.mark.parametrize("score", ["mean", "top"])
+@pytest.mark.parametrize("exclude_seen", [True, False])
+def test_recommendations_are_those_of_brute_force(model, ratings, exclude_seen, score):
+    users = ["u3", "u117", "nobody", "u3"]
+    found = model.recommend(users, n=7, exclude_seen=exclude_seen, score=score)
+    assert found.columns.tolist() == ["user", "item", "rank", "score"]
+    assert found["user"].tolist() == np.repeat(users, 7).tolist()
+    assert found["rank"].tolist() == list(range(1, 8)) * 4
+    for k, user in enumerate(users):
+        expected = brute_force(model, ratings, user, 7, exclude_seen, score)
+        part = found.iloc[7 * k : 7 * (k + 1)]
+        assert part["item"].tolist() == [item for item, _ in expected]
+        np.testing.assert_allclose(part["score"], [value for _, value in expected], atol=1e-5)
+
+
+def test_a_new_user_is_folded_in(model):
+    """Who likes what u3 likes is recommended about the same; all others stay as they are."""
+    items, levels = model.ratings_.observations.row(model.users_.lookup(["u3"])[0])
+    wider = model.fold_in((["twin"] * items.size, model.items_.labels[items], LABELS[levels]))
+    others = model.items_.labels
+    twin, first = wider.predict("twin", others), model.predict("u3", others)
+    average = model.predict("nobody", others)
+    assert np.abs(twin - first).mean() < 0.25 * np.abs(average - first).mean()
+    np.testing.assert_array_equal(wider.predict("u5", others), model.predict("u5", others))
+    assert "twin" not in model.users_.labels
+    assert not wider.recommend("twin", n=100)["item"].isin(others[items]).any()
+
+
+def test_an_explanation(model, ratings):
+    reasons = model.explain("u3", "i7", n=4)
+    given = ratings[ratings["user"] == "u3"].set_index("item")["rating"]
+    assert len(reasons.ratings) == len(reasons.factors) == 4
+    assert (given[reasons.ratings["item"]].to_numpy() == reasons.ratings["rating"]).all()
+    assert np.isfinite(reasons.factors["contribution"]).all()
+    assert abs(reasons.expected - model.predict("u3", "i7")[0]) < 0.5
+
+
+@every_model
+def test_equal_models_make_equal_files(make, ratings, tmp_path):
+    paths = [tmp_path / "one.orbm", tmp_path / "other.orbm", tmp_path / "again.orbm"]
+    models = [make(n_epochs=3).fit(ratings) for _ in range(2)]
+    for model, path in zip(models, paths, strict=False):
+        model.save(path)
+    again = orbm.load(paths[0])
+    again.save(paths[2])
+    assert paths[0].read_bytes() == paths[1].read_bytes() == paths[2].read_bytes()
+    assert_same_models(again, models[0])
+    pd.testing.assert_frame_equal(again.recommend("all", n=3), models[0].recommend("all", n=3))
+
+
+@every_model
+def test_parameters(make):
+    model = make(validation_fraction=0.2)
+    names = set(model.get_params(deep=False))
+    assert {"scale", "item_scales", "validation_fraction", "random_state", "n_jobs"} <= names
+    assert repr(clone(model).get_params()) == repr(model.get_params())
+    assert model.set_params(validation_fraction=0.1).validation_fraction == 0.1
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        model.set_params(no_such_parameter=1)
+
+
+def test_copies(model):
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
+        assert type(again) is type(model)
+        assert_same_models(again, model)
+        np.testing.assert_array_equal(
+            again.predict("u1", ["i1", "x"]), model.predict("u1", ["i1", "x"])
+        )
+
+
+@every_model
+def test_the_number_of_threads_changes_no_bit(make, ratings):
+    one, two = (make(n_jobs=n_jobs).fit(ratings) for n_jobs in (1, 2))
+    assert_same_models(one, two)
+    new = (["x"] * 3, ["i1", "i2", "i3"], [1, 5, 4])
+    assert_same_models(one.fold_in(new), two.fold_in(new))
+    pd.testing.assert_frame_equal(one.recommend("all", n=3), two.recommend("all", n=3))
+    pd.testing.assert_frame_equal(
+        one.explain("u3", "i7").ratings, two.explain("u3", "i7").ratings, check_exact=True
+    )
+
+
+# ---- learning that is stopped -------------------------------------------------------------------
+
+
+def stop_after(n_epochs, monkeypatch, reason):
+    """Break off in the epoch after so many, whichever model learns."""
+    done = []
+
+    def stopping(epoch):
+        def counted(learner):
+            if len(done) >= n_epochs:
+                raise reason
+            epoch(learner)
+            done.append(1)
+
+        return counted
+
+    for module in LEARNERS:
+        monkeypatch.setattr(module._Learner, "epoch", stopping(module._Learner.epoch))
+
+
+def plain(name):
+    """Settings under which the model of an epoch is kept as it is."""
+    return {"calibrate": False} if name in AVERAGED else {}
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.05])
+def test_ctrl_c_keeps_the_best_epoch(name, fraction, ratings, monkeypatch, capsys, tmp_path):
+    train, rest = halves(ratings)
+    stop_after(3, monkeypatch, KeyboardInterrupt)
+    model = MODELS[name](n_epochs=50, validation_fraction=fraction, **plain(name))
+    model.fit(train, rest if fraction else None)
+    said = capsys.readouterr().err
+    assert "learning was stopped after epoch 3" in said
+    assert f"the model of epoch {model.best_epoch_}, the best so far" in said
+    values = model.history_["validation"]
+    assert model.n_iter_ == len(values) == 3
+    if fraction:
+        assert model.best_epoch_ == values.argmax() + 1
+        p = model.predict_proba(rest["user"], rest["item"])
+        found = np.log(p[np.arange(len(rest)), rest["rating"].to_numpy() - 1]).mean()
+        assert found == pytest.approx(values.max(), abs=1e-6)
+    else:
+        assert model.best_epoch_ == 3
+    model.save(tmp_path / "stopped.orbm")
+    assert_same_models(orbm.load(tmp_path / "stopped.orbm"), model)
+
+
+@every_model
+def test_ctrl_c_before_the_first_epoch_goes_through(make, ratings, monkeypatch):
+    stop_after(0, monkeypatch, KeyboardInterrupt)
+    model = make()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(ratings)
+    assert not hasattr(model, "models_")
+
+
+class Killed(Exception):
+    """As if the process were no more."""
+
+
+def test_a_killed_fit_goes_on_to_the_same_bits(name, ratings, monkeypatch, tmp_path):
+    make, seconds = MODELS[name], "seconds"
+    whole = make().fit(ratings)
+    with monkeypatch.context() as context:
+        # Of an ensemble, the second model is being learnt by then.
+        stop_after(8 if name == "ensemble" else 3, context, Killed)
+        with pytest.raises(Killed):
+            make().fit(ratings, checkpoint=tmp_path, every=1)
+    again = make().fit(ratings, checkpoint=tmp_path, every=1)
+    assert_same_models(again, whole)
+    pd.testing.assert_frame_equal(
+        again.history_.drop(columns=seconds), whole.history_.drop(columns=seconds)
+    )
+    # One that has ended gives its model at once.
+    stop_after(0, monkeypatch, Killed)
+    assert_same_models(make().fit(ratings, checkpoint=tmp_path), whole)
+    with pytest.raises(orbm.DataError):
+        make(random_state=1).fit(ratings, checkpoint=tmp_path)
+
+
+def test_the_history_tells_of_the_best_epoch(name, ratings, capsys):
+    """Of an ensemble it tells of each model; see the tests of ensembles."""
+    if name == "ensemble":
+        return
+    train, rest = halves(ratings)
+    # Binary factors do not just break off: their learning rate falls first.
+    model = MODELS[name](n_epochs=60, patience=1, **plain(name)).fit(train, rest)
+    history = model.history_
+    assert {"epoch", "validation", "seconds"} <= set(history.columns)
+    assert history["epoch"].tolist() == list(range(1, model.n_iter_ + 1))
+    assert model.n_iter_ < 60
+    assert model.best_epoch_ == history["validation"].argmax() + 1
+    found = model.predict_proba(rest["user"], rest["item"])
+    best = orbm.evaluate.score(found, rest["rating"])["nll"]
+    assert best == pytest.approx(-history["validation"].max(), abs=1e-6)
+    assert capsys.readouterr().err == ""  # patience is no interruption
+
+
+@every_model
+def test_a_progress_bar_when_asked_for(make, ratings, capsys):
+    for verbose in (False, True):
+        make(n_epochs=1, verbose=verbose).fit(ratings)
+        assert ("learning" in capsys.readouterr().err) == verbose

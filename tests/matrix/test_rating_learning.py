@@ -1,0 +1,355 @@
+"""Learning from rating matrices: that it learns, odd data, seeds, threads, interruption."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from small_matrices import (
+    LABELS,
+    MODELS,
+    assert_same_models,
+    every_model,
+    halves,
+    on_any_scales,
+    simulated,
+    small,
+)
+
+import ordinalrbm as orbm
+from ordinalrbm.data.ratings import read_ratings
+from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.matrix import binary_learner, gaussian_learner, prepare
+
+
+@pytest.fixture(scope="module")
+def ratings():
+    return simulated()
+
+
+def root_mean_square(predicted, truth):
+    return float(np.sqrt(np.mean((np.asarray(predicted) - truth) ** 2)))
+
+
+def numbers(ratings):
+    """The same with ids that are numbers."""
+    return ratings.assign(
+        user=ratings["user"].str[1:].astype(int), item=ratings["item"].str[1:].astype(int)
+    )
+
+
+def gain_over_items(model):
+    """Squared error as a share of that of the items' means, of hidden ratings."""
+    train, test = halves(simulated(300, 60, density=0.5))
+    model.fit(train)
+    means = test["item"].map(train.groupby("item")["rating"].mean())
+    error = root_mean_square(model.predict(test["user"], test["item"]), test["rating"])
+    return error / root_mean_square(means, test["rating"])
+
+
+@every_model
+def test_learning_beats_the_means_of_the_items(make):
+    assert gain_over_items(make(8, n_epochs=15)) < 0.85
+
+
+def test_learning_beats_the_means_of_the_items_with_users_factors_alone():
+    model = small(8, 0, n_epochs=15)
+    assert gain_over_items(model) < 0.85
+    assert model.item_factors_.shape == (60, 0)
+    assert model.user_factors_.shape == (300, 8)
+
+
+def test_degrees_are_better_learnt_by_continuous_factors():
+    """Tastes are matters of degree in these ratings."""
+    of_degrees, of_kinds = (MODELS[name](4, n_epochs=15) for name in ("ordinal", "matrix"))
+    assert gain_over_items(of_degrees) < gain_over_items(of_kinds)
+
+
+def test_binary_factors_are_probabilities(ratings):
+    model = small().fit(ratings)
+    for factors in (model.user_factors_, model.item_factors_):
+        assert factors.min() >= 0
+        assert factors.max() <= 1
+        assert factors.std(axis=0).min() > 1e-3
+
+
+def test_the_papers_procedure(ratings):
+    model = orbm.MatrixCumulativeRBM.paper(3, 2, n_epochs=4, random_state=0)
+    assert (model.n_user_factors, model.n_item_factors, model.n_epochs) == (3, 2, 4)
+    model.fit(ratings)
+    np.testing.assert_array_equal(model.model_.gains, 1.0)  # nothing is calibrated
+    assert model.user_factors_.shape == (120, 3)
+    assert model.user_factors_.min() >= 0
+    assert model.user_factors_.max() <= 1
+    assert (model.history_["row_decay"] == 50.0).all()
+    assert np.isfinite(model.predict("u1", "i1")).all()
+    assert_same_models(clone(model).fit(ratings), model)
+
+
+@pytest.mark.parametrize(("n_rows", "n_epochs"), [(100, 60), (1_389, 60), (6_040, 15), (10**6, 15)])
+def test_fewer_users_are_learnt_in_more_epochs(n_rows, n_epochs):
+    settings = SimpleNamespace(n_epochs=None, batch_size=300)
+    assert binary_learner._n_epochs(n_rows, settings) == n_epochs
+
+
+@every_model
+def test_every_container_gives_the_same_model(ratings, make):
+    table = numbers(ratings)
+    model = make(n_epochs=2).fit(table)
+    arrays = tuple(table[name].to_numpy() for name in ("user", "item", "rating"))
+    matrix = sparse.coo_array((arrays[2], arrays[:2]), shape=(120, 50)).tocsr()
+    for same in (arrays, matrix, table.sample(frac=1, random_state=0)):
+        assert_same_models(make(n_epochs=2).fit(same), model)
+
+
+@every_model
+def test_the_seed_decides_the_model(ratings, make):
+    model = make(n_epochs=2).fit(ratings)
+    assert_same_models(clone(model).fit(ratings), model)
+    other = make(n_epochs=2, random_state=1).fit(ratings)
+    items = model.items_.labels
+    assert (other.predict("u3", items) != model.predict("u3", items)).any()
+
+
+_FIT = """
+import hashlib, sys
+sys.path.insert(0, {folder!r})
+from small_matrices import MODELS, simulated
+for name, make in MODELS.items():
+    model = make().fit(simulated())
+    items = ["i1", "i2" if name == "multinomial" else "j"]
+    wider = model.fold_in((["x", "x"], items, [1, 5]))
+    digest = hashlib.sha256()
+    for one in wider.models_:
+        for array in one.to_arrays().values():
+            digest.update(array.tobytes())
+    best = model.recommend("all", n=3)
+    digest.update(best["score"].to_numpy().tobytes())
+    digest.update(model.explain("u3", "i7").ratings["effect"].to_numpy().tobytes())
+    print(digest.hexdigest())
+"""
+
+
+def test_threads_do_not_change_a_bit():
+    """Also more threads than there are cores."""
+    found = set()
+    code = _FIT.format(folder=os.path.dirname(__file__))
+    for threads in ("1", "4"):
+        run = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found.add(run.stdout.strip())
+    assert len(found) == 1
+    digests = found.pop().split()
+    assert len(set(digests)) == len(MODELS)
+    assert all(len(digest) == len(hashlib.sha256().hexdigest()) for digest in digests)
+
+
+@every_model
+def test_the_data_are_not_changed(ratings, make):
+    before = ratings.copy()
+    make(n_epochs=2).fit(ratings).recommend("u1")
+    pd.testing.assert_frame_equal(ratings, before)
+
+
+def data_seen(monkeypatch):
+    """What fits have prepared to learn from, one after the other."""
+    seen = []
+    original = prepare.prepare
+
+    def spy(*args, **options):
+        seen.append(original(*args, **options))
+        return seen[-1]
+
+    for module in ("ratings", "ensemble"):
+        monkeypatch.setattr(f"ordinalrbm.estimators.{module}.prepare", spy)
+    return seen
+
+
+@every_model
+def test_users_and_items_are_put_back(ratings, monkeypatch, make):
+    """Batches are neighbours; ids are not in the order of the learner's rows."""
+    seen = data_seen(monkeypatch)
+    model = make(validation_fraction=0).fit(ratings)
+    counts = np.diff(seen[0].observations.row_start)
+    known = np.diff(model.ratings_.observations.row_start)
+    assert (counts != known).any() == model._shuffles
+    assert sorted(counts) == sorted(known)
+    # Not on one item: even the true utilities of i0 have a correlation of only 0.4 with the means.
+    users, items = model.users_.labels, model.items_.labels
+    table = model.predict(np.repeat(users, items.size), np.tile(items, users.size))
+    table = table.reshape(users.size, items.size)
+    mild = ratings.groupby("user")["rating"].mean().loc[users]
+    good = ratings.groupby("item")["rating"].mean().loc[items]
+    assert np.corrcoef(table.mean(axis=1), mild)[0, 1] > 0.9
+    assert np.corrcoef(table.mean(axis=0), good)[0, 1] > 0.9
+
+
+# ---- validation ---------------------------------------------------------------------------------
+
+
+@every_model
+def test_validation_ratings_are_used_as_given(ratings, monkeypatch, make):
+    seen = data_seen(monkeypatch)
+    train, rest = halves(ratings)
+    cold = pd.DataFrame({"user": ["new", "u1"], "item": ["i1", "new"], "rating": [5, 1]})
+    model = make(n_epochs=3, validation_fraction=0.3).fit(train, pd.concat([rest, cold]))
+    assert model.n_iter_ == len(model.history_) == (6 if hasattr(model, "estimators_") else 3)
+    assert model.history_["validation"].notna().all()
+    assert model.best_epoch_ in model.history_["epoch"].tolist()
+    assert "new" not in model.users_.labels
+    assert model.ratings_.n_ratings == len(train)
+    cells = seen[0].validation
+    assert seen[0].observations.n_entries == len(train)
+    assert cells.level.size == len(rest) + 2
+    assert (cells.row < 0).tolist()[-2:] == [True, False]
+    assert (cells.column < 0).tolist()[-2:] == [False, True]
+    assert cells.level.tolist()[-2:] == [4, 0]
+
+
+@every_model
+def test_without_validation_all_epochs_are_learnt(ratings, make):
+    nothing = ratings[:0]
+    options = {"n_epochs": 4, "patience": 1}
+    for model in (
+        make(validation_fraction=0, **options).fit(ratings),
+        make(**options).fit(ratings, nothing),
+    ):
+        assert model.history_["validation"].isna().all()
+        assert model.history_["epoch"].max() == model.best_epoch_ == 4
+        for one in model.models_:  # nothing is calibrated
+            if hasattr(one, "gains"):
+                np.testing.assert_array_equal(one.gains, 1.0)
+            assert getattr(one, "spread", 1.0) == 1.0
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_nobody_loses_all_ratings_to_validation(shuffle):
+    known = read_ratings(simulated(density=0.05))
+    data = prepare.prepare(known, None, 0.45, seed=0, shuffle=shuffle)
+    cells = data.validation
+    assert cells.row.size > 50
+    assert cells.row.min() >= 0
+    assert cells.column.min() >= 0
+    for position, counts, left in (
+        (data.row_position, known.observations.row_counts, data.observations.row_counts),
+        (data.column_position, known.observations.column_counts, data.observations.column_counts),
+    ):
+        assert (left[position[counts > 0]] > 0).all()
+    assert data.observations.n_entries + cells.row.size == known.n_ratings
+    # Each held-out rating is where the learner expects it.
+    dense = known.observations.to_dense()
+    user, item = (
+        np.array([np.flatnonzero(position == place)[0] for place in places])
+        for position, places in (
+            (data.row_position, cells.row),
+            (data.column_position, cells.column),
+        )
+    )
+    np.testing.assert_array_equal(dense[user, item], cells.level)
+    assert (data.observations.to_dense()[cells.row, cells.column] == -1).all()
+
+
+# ---- odd data -----------------------------------------------------------------------------------
+
+
+@every_model
+def test_a_user_and_an_item_with_a_single_rating(ratings, make):
+    more = pd.DataFrame({"user": ["once", "u1"], "item": ["i1", "rare"], "rating": [1, 5]})
+    model = make(n_epochs=2).fit(pd.concat([ratings, more]))
+    p = model.predict_proba(["once", "u1", "once"], ["i2", "rare", "rare"])
+    assert np.isfinite(p).all()
+    assert len(model.recommend("once", n=60)) == 50  # all 51 items but the one seen
+
+
+@every_model
+def test_users_and_items_without_ratings_are_unknown(ratings, make):
+    row, column = (ratings[name].str[1:].astype(int) for name in ("user", "item"))
+    matrix = sparse.coo_array((ratings["rating"], (row, column)), shape=(130, 55))
+    model = make().fit(matrix)
+    assert (len(model.users_), len(model.items_)) == (130, 55)
+    items = np.arange(50)
+    np.testing.assert_allclose(model.predict(125, items), model.predict(-1, items), rtol=2e-2)
+    np.testing.assert_allclose(model.predict([3, 4], 52), model.predict([3, 4], 99), rtol=2e-2)
+    assert 125 in model.recommend("all", n=1)["user"].tolist()
+
+
+@every_model
+def test_a_single_user_and_a_single_rating(make):
+    one = pd.DataFrame({"user": [1, 1, 1], "item": [1, 2, 3], "rating": [1, 2, 2]})
+    assert make().fit(one).predict(1, [1, 2]).shape == (2,)
+    alone = make(scale=[1, 2, 3]).fit(one[:1])
+    p = alone.predict_proba([1, 9], [1, 5])
+    assert p.shape == (2, 3)
+    assert np.isfinite(p).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+@every_model
+def test_a_level_that_nobody_chose(make):
+    levels = np.random.default_rng(0).choice([1, 2, 5], (30, 8))
+    user, item = np.indices(levels.shape).reshape(2, -1)
+    model = make(scale=list(LABELS)).fit((user, item, levels.ravel()))
+    p = model.predict_proba(user[:40], item[:40])
+    assert (p > 0).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+
+
+@every_model
+def test_ratings_that_are_all_equal_say_nothing(make):
+    frame = pd.DataFrame({"user": [1, 2], "item": [1, 1], "rating": [4, 4]})
+    with pytest.warns(UserWarning, match="From 2 of 2 ratings nothing can be learnt"):
+        model = make().fit(frame)
+    np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
+    np.testing.assert_array_equal(model.predict([1, 5], [1, 7]), 4.0)
+    assert model.predict(1, 1, rule="mode").tolist() == [4]
+    assert model.recommend(1, exclude_seen=False)["score"].tolist() == [4.0]
+
+
+@on_any_scales
+def test_an_item_with_one_level_is_left_out_of_learning(ratings, make):
+    dull = pd.DataFrame({"user": ["u1", "u2"], "item": "dull", "rating": 3})
+    model = make(item_scales={"dull": [3]}, scale=list(LABELS))
+    with pytest.warns(UserWarning, match=r"From 2 of [\d,]+ ratings nothing can be learnt"):
+        with_dull = model.fit(pd.concat([ratings, dull]))
+    assert with_dull.predict_proba("u1", "dull")[0].tolist() == [1, 0, 0, 0, 0]
+    assert with_dull.predict("u1", "dull", rule="mode")[0] == 3
+
+
+# ---- interruption -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian"])
+def test_an_interrupted_epoch_is_not_seen(name, ratings, monkeypatch, capsys):
+    """An epoch works in place: what it has begun when Ctrl-C comes must not be seen."""
+    whole = MODELS[name](n_epochs=2).fit(ratings)
+    assert whole.best_epoch_ == 2
+    epoch, calls = gaussian_learner.epoch, []
+
+    def impatient(data, state, *others):
+        calls.append(1)
+        if len(calls) > 2:
+            for array in (*state.rows, *state.columns):
+                array.fill(-1)
+            raise KeyboardInterrupt
+        return epoch(data, state, *others)
+
+    monkeypatch.setattr(gaussian_learner, "epoch", impatient)
+    model = MODELS[name]().fit(ratings)
+    assert model.n_iter_ == 2
+    assert "learning was stopped after epoch 2" in capsys.readouterr().err
+    assert_same_models(model, whole)
+
+
+def test_all_rating_models_are_tested():
+    public = {getattr(orbm, name) for name in orbm.__all__}
+    kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, RatingModel)}
+    assert {type(make()) for make in MODELS.values()} == kinds
