@@ -116,7 +116,7 @@ def _plain_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
     given = estimator.scale is not None and default is not None
     plain["scale"] = default.to_json() if given and default else None
     plain["item_scales"] = None  # JSON has no dictionaries from numbers
-    plain.pop("device", None)  # a model may be used on another machine than it was learnt on
+    plain.pop("device", None)  # a model may be used elsewhere than it was learnt
     return plain
 
 
