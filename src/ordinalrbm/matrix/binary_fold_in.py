@@ -84,8 +84,8 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
     for turn in range(MOST_TURNS):
         for step in range(MEAN_FIELD_STEPS + 1):
             _act(column, columns, factors, by_factors)
-            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high,
-                    utility)  # fmt: skip
+            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low,
+                    high, utility)  # fmt: skip
             if step < MEAN_FIELD_STEPS:
                 _infer_factors(column, columns, utility, factors)
         if usual.bias_precision[0] < np.inf:
@@ -95,8 +95,8 @@ def _infer_row(column: Any, level: Any, columns: Any, new: Any, usual: Any, row:
             for e in range(n):
                 by_own[e] = dot(design[e], own)
             # Gaps and bias speak of the same thing: one after the other, or both overshoot.
-            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low, high,
-                    utility)  # fmt: skip
+            _expect(column, level, columns, new.n_levels[row], cutpoints, by_factors, by_own, low,
+                    high, utility)  # fmt: skip
             _move_cutpoints(
                 column, level, columns, low, high, usual.cutpoints_precision[0], common, cutpoints
             )

@@ -18,7 +18,7 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import UtilityModel, Utilities, bounds, utilities
+from ordinalrbm.matrix.predict import Utilities, UtilityModel, bounds, utilities
 
 AnyModel = TypeVar("AnyModel", MatrixModel, GaussianModel)
 # More validation ratings do not change a few numbers.

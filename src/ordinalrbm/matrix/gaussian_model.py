@@ -1,4 +1,4 @@
-"""The model of Gaussian factors that learning leaves: for ordinal and for Gaussian factorisation."""
+"""The model of Gaussian factors that learning leaves, of ordinal and of Gaussian factorisation."""
 
 from __future__ import annotations
 
