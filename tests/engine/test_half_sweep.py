@@ -441,7 +441,8 @@ def digest():
 
 
 def test_threads_do_not_change_a_bit():
-    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_half_sweep as t; print(t.digest())"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import test_half_sweep as own; "
+    code += "print(own.digest())"
     found = {digest()}
     for threads in {1, 2, 4} - {numba.get_num_threads()}:
         run = subprocess.run(
