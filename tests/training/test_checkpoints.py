@@ -21,7 +21,7 @@ from ordinalrbm.training import checkpoint as checkpoints
 from ordinalrbm.training.checkpoint import Checkpoints, CheckpointWriter, interval
 from ordinalrbm.training.identity import Identity
 
-FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimator", "matrix")]
+FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimators", "matrix")]
 sys.path[:0] = FOLDERS
 
 import small_matrices  # noqa: E402
