@@ -46,7 +46,7 @@ _SMALLEST_PRECISION = 1e-30
 
 @dataclass(frozen=True)
 class GaussianSettings:
-    """What the learner may be told; see :class:`ordinalrbm.OrdinalMF` for each.
+    """Settings of the learner; see :class:`ordinalrbm.OrdinalMF` for each.
 
     ``values`` are those of the levels, for Gaussian factorisation.
     """
