@@ -102,7 +102,7 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
     Examples
     --------
     >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50)
-    >>> 30 < needed("ordinal_mf", films) / 2**20 < 60
+    >>> 20 < needed("ordinal_mf", films) / 2**20 < 60
     True
     >>> survey = Size(100_000, 80, 8 * 10**6, levels=5, row_factors=50)
     >>> 100 < needed("survey", survey) / 2**20 < 300
