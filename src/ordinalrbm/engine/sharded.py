@@ -5,7 +5,7 @@ updated where they are. A column's answers are spread over all ranks, so that it
 stages: every sum over its answers goes to the rank that looks after the column, and what that rank
 makes of it to all others; chains of columns draw the same everywhere.
 
-Of continuous factors, :class:`Rows` and :class:`Columns` have the functions of
+Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
 :mod:`ordinalrbm.engine.half_sweep`, by an engine for one process and, for columns, in the stages of
 :mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up what the answers
 of a row tell its factors; here is which rows and which draws are those of a rank, and the sum of
@@ -64,7 +64,7 @@ class Rows(_Sharded):
     def cutpoint_squares(
         self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
     ) -> Any:
-        """How many rows there are, and expected squares of how far cutpoints are from their prior."""
+        """How many rows there are, and expected squares of cutpoints around their prior."""
         return self._summed(*self.engine.cutpoint_squares(posterior, prior, cutpoints_variance))
 
     def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:

@@ -1,4 +1,4 @@
-"""The half-sweep of continuous factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
+"""The half-sweep of Gaussian factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
 
 A sweep reads the features of every answer's column five times (nine when gaps move) and next to
 nothing else, so that it is bound by how fast they come out of the cache or the memory. What an
