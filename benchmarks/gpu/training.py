@@ -1,8 +1,8 @@
 """A whole training on the GPU, to the early stop, on ratings of Netflix' shape.
 
-    python benchmarks/gpu/training.py [--scale 1.0] [--factors 100] [--cpu]
+    python benchmarks/gpu/training.py [--scale 1.0] [--factors 200] [--cpu]
 
-Seconds are told from ratings in memory (as the learner takes them: positions and levels, users and
+Seconds are counted from ratings in memory (as the learner takes them: positions and levels, users and
 films in random order) to a model in memory. ``--cpu`` learns the same on the cores, for a smaller
 scale.
 """
@@ -17,24 +17,25 @@ import torch
 from netflix_shaped import made
 
 from ordinalrbm.matrix import gaussian_learner
-from ordinalrbm.matrix.binary_learner import MatrixSettings
+from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.matrix.gaussian import Precisions
+from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import hold_out
 
 
-def settings(n_factors: int, device: str) -> MatrixSettings:
-    return MatrixSettings(
-        n_row_factors=n_factors, n_column_factors=n_factors, factors="continuous", n_epochs=None,
-        batch_size=300, learning_rate=0.15, gibbs_steps=1, free_phase="contrastive", memory=0.5,
-        weight_decay=None, patience=5, n_averaged=1, calibrate=True, seed=0, device=device,
-        verbose=False,
+def settings(n_factors: int, device: str) -> GaussianSettings:
+    """Those of OrdinalMF."""
+    return GaussianSettings(
+        n_factors=n_factors, precisions=Precisions(), is_point=False, n_epochs=30, patience=2,
+        n_averaged=1, calibrate=True, seed=0, device=device, verbose=False, values=NO_VALUES,
     )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--factors", type=int, default=100)
+    parser.add_argument("--factors", type=int, default=200, help="at most what ratings can tell")
     parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
     if torch.cuda.is_available():
