@@ -2,9 +2,9 @@
 
     python benchmarks/gpu/training.py [--scale 1.0] [--factors 200] [--cpu]
 
-Seconds are counted from ratings in memory (as the learner takes them: positions and levels, users and
-films in random order) to a model in memory. ``--cpu`` learns the same on the cores, for a smaller
-scale.
+Seconds are counted from ratings in memory (as the learner takes them: positions and levels, users
+and films in random order) to a model in memory. ``--cpu`` learns the same on the cores, for a
+smaller scale.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from netflix_shaped import made
 
-from ordinalrbm.matrix import gaussian_learner
 from ordinalrbm.engine.gaussian_state import NO_VALUES
+from ordinalrbm.matrix import gaussian_learner
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.predict import log_probability

@@ -4,8 +4,8 @@
 
 Training is with the default settings, from ratings to a calibrated model, validation ratings
 given. An epoch is rows, columns and a look at the validation ratings; the mean of all epochs but
-the first counts, and the least of myFM's iterations. myFM's 200 iterations are extrapolated from a few.
-All ratios are of this one run.
+the first counts, and the least of myFM's iterations, whose 200 are extrapolated from a few. All
+ratios are of this one run.
 """
 
 from __future__ import annotations

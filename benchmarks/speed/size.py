@@ -4,8 +4,8 @@
 
 480,189 users and 17,770 items with long-tailed activity and popularity; ratings are drawn from a
 matrix model with random parameters. (Fewer ratings: fewer users.) The arrays are written to files
-and read by a fresh process, which fits one epoch of OrdinalMF with 40 factors and recommends for 10,000 users.
-Memory is the peak above what the process had with the arrays in it.
+and read by a fresh process, which fits one epoch of OrdinalMF with 40 factors and recommends for
+10,000 users. Memory is the peak above what the process had with the arrays in it.
 """
 
 from __future__ import annotations
