@@ -81,15 +81,14 @@ def of_ratings(name: str) -> None:
 
     share = np.bincount(train["rating"] - 1) / len(train)
     title(name, -float(np.log(share[level]).mean()))
-    for factors in ("binary", "mixed"):
-        runs(
-            factors,
-            lambda factors=factors, **more: orbm.MatrixCumulativeRBM(factors=factors, **more),
-            lambda model: model.fit(train, validation),
-            judge,
-        )
-    runs("multinomial", orbm.MultinomialRBM, lambda model: model.fit(train, validation), judge)
-    # The other two baselines have no learning rate, only precisions.
+    kinds = {
+        "matrix CRBM": orbm.MatrixCumulativeRBM,
+        "ensemble": ensemble,
+        "multinomial": orbm.MultinomialRBM,
+    }
+    for how, make in kinds.items():
+        runs(how, make, lambda model: model.fit(train, validation), judge)
+    # The other two have no learning rate, only precisions.
     for kind in (orbm.GaussianMF, orbm.OrdinalMF):
         for precision in (None, 1e-6, 1e6, 1e30):
             given = {} if precision is None else {"factor_precision": precision}
@@ -101,11 +100,17 @@ def of_ratings(name: str) -> None:
                 )  # fmt: skip
 
 
+def ensemble(random_state: int = 0, **settings: Any) -> Any:
+    models = [orbm.MatrixCumulativeRBM(**settings), orbm.OrdinalMF(100)]
+    return orbm.RatingEnsemble(models, random_state=random_state)
+
+
 # Runs
 
 
 def runs(how: str, make: Callable[..., Any], fit: Callable[[Any], Any], judge: Judge) -> None:
-    usual = make().learning_rate
+    usual = make()
+    usual = getattr(usual, "models", [usual])[0].learning_rate
     for times in TIMES:
         line(
             how, f"rate x {times:g}", make(learning_rate=usual * times, random_state=0), fit, judge

@@ -1,6 +1,6 @@
 """New users without retraining: their error against full training, and milliseconds per user.
 
-    python benchmarks/fold_in.py [--data ml-1m] [--share 0.05] [--seeds 1]
+    python benchmarks/fold_in.py [--data ml-1m] [--share 0.05] [--model ordinal-mf] [--seeds 1]
 
 A share of the users is hidden during training and then folded in from all but their test ratings.
 Full training has the same ratings: theirs, but for the test, and everybody's training ratings.
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sources import Parts, split
 
 import ordinalrbm as orbm
@@ -21,18 +23,22 @@ TIMED = 50
 """Users that are folded in one by one."""
 
 
-def fitted(
-    train: pd.DataFrame, validation: pd.DataFrame, k: int, seed: int
-) -> orbm.MatrixCumulativeRBM:
-    return orbm.MatrixCumulativeRBM(k, k, random_state=seed).fit(train, validation=validation)
+MODELS = {
+    "ordinal-mf": lambda k: orbm.OrdinalMF(2 * k),
+    "matrix-crbm": lambda k: orbm.MatrixCumulativeRBM(k, k),
+}
 
 
-def rmse(model: orbm.MatrixCumulativeRBM, test: pd.DataFrame) -> float:
+def fitted(train: pd.DataFrame, validation: pd.DataFrame, model: Any, seed: int) -> Any:
+    return clone(model).set_params(random_state=seed).fit(train, validation=validation)
+
+
+def rmse(model: Any, test: pd.DataFrame) -> float:
     error = model.predict(test["user"], test["item"]) - test["rating"].to_numpy()
     return float(np.sqrt(np.mean(error**2)))
 
 
-def milliseconds(model: orbm.MatrixCumulativeRBM, theirs: pd.DataFrame) -> np.ndarray:
+def milliseconds(model: Any, theirs: pd.DataFrame) -> np.ndarray:
     """Of folding in one user, for some users."""
     found = []
     for _, own in list(theirs.groupby("user"))[:TIMED]:
@@ -42,7 +48,7 @@ def milliseconds(model: orbm.MatrixCumulativeRBM, theirs: pd.DataFrame) -> np.nd
     return np.array(found)
 
 
-def run(parts: Parts, share: float, k: int, seed: int) -> None:
+def run(parts: Parts, share: float, of_kind: Any, seed: int) -> None:
     users = parts[0]["user"].unique()
     rng = np.random.default_rng(seed)
     hidden = rng.choice(users, max(round(share * users.size), 1), replace=False)
@@ -50,8 +56,8 @@ def run(parts: Parts, share: float, k: int, seed: int) -> None:
     new, watched_new, asked = (part[part["user"].isin(hidden)] for part in parts)
     theirs = pd.concat([new, watched_new])
     others, watched = train.drop(new.index), validation.drop(watched_new.index)
-    full = rmse(fitted(pd.concat([others, theirs]), watched, k, seed), asked)
-    model = fitted(others, watched, k, seed)
+    full = rmse(fitted(pd.concat([others, theirs]), watched, of_kind, seed), asked)
+    model = fitted(others, watched, of_kind, seed)
     milliseconds(model, theirs)  # compile
     begun = time.perf_counter()
     wider = model.fold_in(theirs)
@@ -73,12 +79,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
     parser.add_argument("--share", type=float, default=0.05)
-    parser.add_argument("--factors", type=int, default=50)
+    parser.add_argument("--model", choices=list(MODELS), default="ordinal-mf")
+    parser.add_argument("--factors", type=int, default=50, help="K = S; OrdinalMF has K + S")
     parser.add_argument("--seeds", type=int, default=1)
     options = parser.parse_args()
     parts = split(options.data)
     for seed in range(options.seeds):
-        run(parts, options.share, options.factors, seed)
+        run(parts, options.share, MODELS[options.model](options.factors), seed)
 
 
 if __name__ == "__main__":

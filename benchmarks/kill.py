@@ -1,6 +1,6 @@
 """A fit that is killed at random moments, and goes on: does it end with the same model?
 
-    python benchmarks/kill.py [--data ml-100k] [--factors mixed] [--kills 100] [--minutes 5]
+    python benchmarks/kill.py [--data ml-100k] [--model ensemble] [--kills 100] [--minutes 5]
 
 Kills are SIGKILL, at moments that are drawn from the length of an undisturbed fit; every other one
 then waits for a checkpoint that is being written. When a fit comes to its end before all kills are
@@ -31,20 +31,29 @@ from ordinalrbm.storage.atomic import LEFT_OVER
 forks = multiprocessing.get_context("fork")
 
 
-def fit(known: pd.DataFrame, factors: str, folder: Path | None, out: Path) -> None:
+MODELS = {
+    "matrix-crbm": lambda: orbm.MatrixCumulativeRBM(30, 30, random_state=0),
+    "ordinal-mf": lambda: orbm.OrdinalMF(60, random_state=0),
+    "ensemble": lambda: orbm.RatingEnsemble(
+        [orbm.MatrixCumulativeRBM(30, 30), orbm.OrdinalMF(60)], random_state=0
+    ),
+}
+
+
+def fit(known: pd.DataFrame, name: str, folder: Path | None, out: Path) -> None:
     """What is killed."""
-    model = orbm.MatrixCumulativeRBM(30, 30, factors=factors, random_state=0)
+    model = MODELS[name]()
     model.fit(known, checkpoint=folder, every=1)
     model.history_["seconds"] = 0.0
     model.save(out)
 
 
 def run(
-    known: pd.DataFrame, factors: str, folder: Path | None, out: Path,
+    known: pd.DataFrame, name: str, folder: Path | None, out: Path,
     limit: float | None = None, at_writing: bool = False,
 ) -> bool:  # fmt: skip
     """Whether the fit has come to its end before it was killed."""
-    process = forks.Process(target=fit, args=(known, factors, folder, out))
+    process = forks.Process(target=fit, args=(known, name, folder, out))
     left_before = half_written(folder)
     process.start()
     process.join(limit)
@@ -62,9 +71,7 @@ def half_written(folder: Path | None) -> set[Path]:
 
 def epochs_in(folder: Path) -> str:
     """The newest checkpoint of each part."""
-    newest = {
-        path.stem.split("-")[0]: int(path.stem[-6:]) for path in sorted(folder.glob("*.checkpoint"))
-    }
+    newest = {path.stem[:-7]: int(path.stem[-6:]) for path in sorted(folder.glob("*.checkpoint"))}
     return ", ".join(f"{part} {epoch}" for part, epoch in newest.items()) or "none"
 
 
@@ -74,7 +81,7 @@ def hash_of(path: Path) -> str:
 
 def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
     whole, pieces, folder = home / "whole.orbm", home / "pieces.orbm", home / "kept"
-    fits = partial(run, ratings(given.data)[["user", "item", "rating"]], given.factors)
+    fits = partial(run, ratings(given.data)[["user", "item", "rating"]], given.model)
     assert fits(None, whole)  # kernels may be compiled, which takes a while
     begun = time.monotonic()
     assert fits(None, whole)
@@ -106,7 +113,7 @@ def kill_again_and_again(given: argparse.Namespace, home: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="ml-100k")
-    parser.add_argument("--factors", default="mixed")
+    parser.add_argument("--model", choices=list(MODELS), default="ensemble")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--minutes", type=float, default=5.0, help="no more kills after that")
     parser.add_argument("--share", type=float, default=0.3, help="latest moment, of a whole fit")

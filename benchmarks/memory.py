@@ -21,7 +21,11 @@ import ordinalrbm as orbm
 from ordinalrbm.engine import memory
 
 CHILD = "--child"
-KINDS = {"continuous": "ordinal_mf", "binary": "matrix_crbm", "mixed": "matrix_crbm"}
+KINDS = {
+    "ordinal_mf": orbm.OrdinalMF,
+    "gaussian_mf": orbm.GaussianMF,
+    "multinomial_rbm": orbm.MultinomialRBM,
+}
 
 
 class Case(NamedTuple):
@@ -35,9 +39,7 @@ class Case(NamedTuple):
 SMALL = [
     *(
         Case(kind, *size)
-        for kind in (
-            "continuous", "binary", "mixed", "gaussian_mf", "ordinal_mf", "multinomial_rbm",
-        )
+        for kind in ("ordinal_mf", "matrix_crbm", "gaussian_mf", "multinomial_rbm")
         for size in (
             (20_000, 5_000, 500_000, 10), (20_000, 5_000, 2_000_000, 10),
             (20_000, 5_000, 500_000, 50), (5_000, 200_000, 500_000, 20),
@@ -49,10 +51,10 @@ SMALL = [
 LARGE = [
     Case("vector", 100_000, 80, 7_000_000, 50),
     Case("recommended", 100_000, 80, 7_000_000, 50),
-    Case("continuous", 50_000, 10_000, 5_000_000, 20),
-    Case("continuous", 50_000, 10_000, 5_000_000, 100),
-    Case("continuous", 20_000, 1_000_000, 3_000_000, 20),
-    Case("binary", 50_000, 10_000, 5_000_000, 50),
+    Case("ordinal_mf", 50_000, 10_000, 5_000_000, 40),
+    Case("ordinal_mf", 50_000, 10_000, 5_000_000, 200),
+    Case("ordinal_mf", 20_000, 1_000_000, 3_000_000, 40),
+    Case("matrix_crbm", 50_000, 10_000, 5_000_000, 50),
     Case("gaussian_mf", 50_000, 10_000, 5_000_000, 50),
 ]
 
@@ -76,14 +78,9 @@ def estimator(case: Case):
         return orbm.CumulativeRBM(case.factors, **few)
     if case.kind == "recommended":
         return orbm.CumulativeRBM.recommended(case.factors, **few)
-    if case.kind in ("continuous", "binary", "mixed"):
-        return orbm.MatrixCumulativeRBM(case.factors, case.factors, factors=case.kind, **few)
-    kinds = {
-        "gaussian_mf": orbm.GaussianMF,
-        "ordinal_mf": orbm.OrdinalMF,
-        "multinomial_rbm": orbm.MultinomialRBM,
-    }
-    return kinds[case.kind](case.factors, **few)
+    if case.kind == "matrix_crbm":
+        return orbm.MatrixCumulativeRBM(case.factors, case.factors, **few)
+    return KINDS[case.kind](case.factors, **few)
 
 
 def estimated(case: Case, n_answers: int) -> int:
@@ -93,9 +90,9 @@ def estimated(case: Case, n_answers: int) -> int:
         latent = model.unanswered == "latent"
         size = size._replace(answers=size.rows * size.columns) if latent else size
         return memory.needed("survey", size, units=model.units_per_factor)
-    if case.kind in ("continuous", "binary", "mixed"):
+    if case.kind == "matrix_crbm":
         size = size._replace(column_factors=case.factors)
-    return memory.needed(KINDS.get(case.kind, case.kind), size)
+    return memory.needed(case.kind, size)
 
 
 def resident(what: str) -> int:

@@ -47,7 +47,7 @@ def made_up(n: int) -> pd.DataFrame:
 
 
 def of_process(file: str, name: str) -> int:
-    """A number that the system tells of this process."""
+    """A number that the system has of this process."""
     text = Path(f"/proc/self/{file}").read_text()
     return int(text.split(f"{name}:")[1].split()[0])
 
@@ -70,7 +70,7 @@ def measure(folder: Path, how: str, factors: int) -> dict[str, float]:
             return found
 
     def fit(n_factors: int, ratings: Any) -> None:
-        model = orbm.MatrixCumulativeRBM(n_factors, n_factors, n_epochs=2, random_state=0)
+        model = orbm.OrdinalMF(n_factors, n_epochs=2, random_state=0)
         model.fit(ratings)
 
     rank = process_group.current().rank if process_group.current() else 0
@@ -99,12 +99,13 @@ def work(folder: Path, how: str, factors: int, rank: int, size: int, meeting: Pa
 
 def found(folder: Path, how: str, factors: int, size: int) -> list[dict[str, float]]:
     """What each of so many processes has measured."""
-    told = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with tempfile.TemporaryDirectory() as meeting:
         given = [str(folder), how, str(factors)]
         processes = [
             subprocess.Popen(
-                [sys.executable, __file__, "--as", *given, str(rank), str(size), meeting], env=told
+                [sys.executable, __file__, "--as", *given, str(rank), str(size), meeting],
+                env=environment,
             )
             for rank in range(size)
         ]
@@ -117,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="ml-1m")
     parser.add_argument("--made-up", type=int, metavar="RATINGS")
-    parser.add_argument("--factors", type=int, default=50)
+    parser.add_argument("--factors", type=int, default=100)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--as", nargs=6, dest="own", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -130,7 +131,7 @@ def main() -> None:
     frame = made_up(given.made_up) if given.made_up else ratings(given.data)
     print(
         f"{len(frame):,} ratings by {frame['user'].nunique():,} users of "
-        f"{frame['item'].nunique():,} items; {given.factors} + {given.factors} factors"
+        f"{frame['item'].nunique():,} items; {given.factors} factors"
     )
     print(f"{'processes':>9}  {'each reads':10}  {'MiB read':>20}  MiB at the peak", flush=True)
     with tempfile.TemporaryDirectory() as folder:

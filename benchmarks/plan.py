@@ -1,4 +1,4 @@
-"""What several processes send one another in an epoch of continuous factors, and what that costs.
+"""What several processes send one another in an epoch of Gaussian factors, and what that costs.
 
     python benchmarks/plan.py               # predictions, from the constants below
     python benchmarks/plan.py --count 2 4   # the formulas against what is sent; needs torch
@@ -25,7 +25,7 @@ class Ratings(NamedTuple):
     ratings: float
     rows: float
     columns: float
-    factors: int  # that the ratings can tell, at most K + S
+    factors: int  # that the ratings can tell, at most
     levels: int = 5
 
     @property
@@ -55,14 +55,14 @@ GPU = Machine("H200", 1.70e-11, 40e9, 5e-5, 0.004)
 
 
 def received(shape: Ratings, size: int) -> float:
-    """Bytes that a rank receives per epoch, on average over those with and without widths."""
+    """Bytes that a rank receives per epoch, on average over those with and without gaps."""
     others = (size - 1) / size
     width, cutpoints = 1 + shape.factors, shape.levels - 1
     # Slope and diagonal, two images; then two directions, means and variances.
     columns = (4 + 4) * shape.table
-    # Systems of the widths, and then steps, widths and variances, in every other epoch.
+    # Systems of the gaps, and then cutpoints, gaps and variances, in every other epoch.
     gaps = 0.5 * DOUBLE * shape.columns * (cutpoints**2 + 3 * cutpoints)
-    # Twice: sums over all rows, there and back; two turns, by rank 0.
+    # Twice: sums over all rows, there and back; two rotations, by rank 0.
     small = 2 * DOUBLE * (2 * (width**2 + 2 * width) + 2 * (2 * width**2 + width))
     return others * (columns + gaps + small)
 
@@ -136,27 +136,28 @@ class Counter:
 
 
 def count(data: str, rank: int, size: int, folder: Path) -> None:
-    """One of the processes: bytes and calls of two epochs, one with widths and one without."""
+    """One of the processes: bytes and calls of two epochs, one with gaps and one without."""
     import torch.distributed as dist
-    from ordinalrbm.matrix.gaussian_backends import backend_for
     from sources import split
 
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.matrix import gaussian
+    from ordinalrbm.matrix.backends import backend_for
     from ordinalrbm.matrix.prepare import prepare
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
     data = prepare(read_ratings(split(data)[0]), None, 0.05, seed=0)
-    machine = backend_for("cpu")
-    seen = machine.data(data.observations)
-    start = gaussian.start(data.observations, 100, True, seed=0)
-    parties = machine.to_device(start)
+    backend = backend_for("cpu")
+    n_factors = min(100, gaussian.tellable_factors(data.observations))
+    seen = backend.data(data.observations, n_factors)
+    start = gaussian.start(data.observations, n_factors, 0, gaussian.Precisions())
+    state = backend.to_device(start)
     counter = Counter(dist, rank, size)
     for number in (1, 2):
-        parties = gaussian.epoch(seen, parties, number)
+        state = gaussian.epoch(seen, state, number)
     shape = Ratings(
         data.observations.n_entries, data.observations.n_rows, data.observations.n_columns,
-        start.rows.mean.shape[1] - 1,
+        n_factors,
     )  # fmt: skip
     found = {"bytes": counter.bytes / 2, "calls": counter.calls / 2, "shape": shape}
     (folder / f"{rank}.json").write_text(json.dumps(found))

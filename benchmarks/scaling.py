@@ -20,32 +20,35 @@ import time
 from pathlib import Path
 from typing import Any
 
-FACTORS = 50
-# The first epochs, of which the very first warms up; widths move in every other one.
+FACTORS = 100
+# The first epochs, of which the very first warms up; gaps move in every other one.
 EPOCHS = 5
 
 
 def measure(name: str) -> dict[str, list[float]]:
     """Wall and processor seconds of this process for each epoch but the first."""
-    from ordinalrbm.matrix.gaussian_backends import backend_for
     from sources import split
     from threadpoolctl import threadpool_limits
 
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.matrix import gaussian
+    from ordinalrbm.matrix.backends import backend_for
+    from ordinalrbm.matrix.gaussian_model import GaussianModel
     from ordinalrbm.matrix.prepare import prepare
 
     train, _, _ = split(name)
-    data = prepare(read_ratings(train), None, 0.05, seed=0)
+    ready = prepare(read_ratings(train), None, 0.05, seed=0)
     backend = backend_for("cpu")
-    data = backend.data(data.observations)
-    parties = backend.to_device(gaussian.start(data.observations, 2 * FACTORS, True, seed=0))
+    n_factors = min(FACTORS, gaussian.tellable_factors(ready.observations))
+    data = backend.data(ready.observations, n_factors)
+    start = gaussian.start(ready.observations, n_factors, 0, gaussian.Precisions())
+    state = backend.to_device(start)
     wall, busy = [], []
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(1, EPOCHS + 1):
             began = time.perf_counter(), time.process_time()
-            parties = gaussian.epoch(data, parties, number)
-            backend.likelihood(parties, (FACTORS, FACTORS), data.validation)
+            state = gaussian.epoch(data, state, number)
+            backend.log_probability(GaussianModel.of_state(state), ready.validation)
             wall.append(time.perf_counter() - began[0])
             busy.append(time.process_time() - began[1])
     return {"wall": wall[1:], "busy": busy[1:]}
@@ -58,7 +61,7 @@ def predict(name: str) -> dict[str, Any]:
     import ordinalrbm as orbm
 
     train, validation, test = split(name)
-    model = orbm.MatrixCumulativeRBM(FACTORS, FACTORS, random_state=0)
+    model = orbm.OrdinalMF(FACTORS, random_state=0)
     model.fit(train, validation=validation)
     found = model.predict_proba(test["user"], test["item"])
     level = [model.scales_.labels.index(label) for label in test["rating"]]
@@ -76,11 +79,11 @@ def work(name: str, same: bool, rank: int, size: int, folder: Path) -> None:
 
 def found_by(name: str, size: int, *options: str) -> list[dict[str, Any]]:
     """What each of so many processes has found."""
-    told = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--data", name, *options]
     with tempfile.TemporaryDirectory() as folder:
         processes = [
-            subprocess.Popen([*command, "--as", str(rank), str(size), folder], env=told)
+            subprocess.Popen([*command, "--as", str(rank), str(size), folder], env=environment)
             for rank in range(size)
         ]
         if any([process.wait() for process in processes]):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,10 @@ import pandas as pd
 import torch
 from movielens import learnt_and_scored
 from netflix_shaped import made
-from training import settings
 
 import ordinalrbm as orbm
 from ordinalrbm.matrix import binary_learner
+from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.prepare import hold_out
 
 # The first of these also compiles.
@@ -60,9 +59,11 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
         f"{held_out.row.size:,} held out (made in {time.perf_counter() - start:.1f} s)"
     )
     for batch_size in BATCHES:
-        how = replace(
-            settings(n_factors, "cuda"), factors="binary", n_epochs=n_epochs, calibrate=False,
-            batch_size=batch_size,
+        how = BinarySettings(
+            n_row_factors=n_factors, n_column_factors=n_factors, n_epochs=n_epochs,
+            batch_size=batch_size, learning_rate=0.15, gibbs_steps=1, free_phase="contrastive",
+            memory=0.5, weight_decay=None, patience=5, n_averaged=1, calibrate=False, seed=0,
+            device="cuda", verbose=False,
         )  # fmt: skip
         start = time.perf_counter()
         fitted = binary_learner.fit(known, held_out, how)
@@ -84,11 +85,10 @@ def of_movielens(file: Path, n_factors: int, n_epochs: int | None) -> None:
     train, validation, test = orbm.evaluate.split(ratings, protocol="chronological")
     for seed, device in itertools.product(range(SEEDS), ("cuda", "cpu")):  # the first compiles
         model = orbm.MatrixCumulativeRBM(
-            n_factors, n_factors, factors="binary", n_epochs=n_epochs, random_state=seed,
-            device=device,
-        )  # fmt: skip
-        told = learnt_and_scored(model, train, validation, test)
-        print(f"seed {seed}  {device:5s} {told}", flush=True)
+            n_factors, n_factors, n_epochs=n_epochs, random_state=seed, device=device
+        )
+        said = learnt_and_scored(model, train, validation, test)
+        print(f"seed {seed}  {device:5s} {said}", flush=True)
 
 
 if __name__ == "__main__":

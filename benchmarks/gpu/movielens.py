@@ -21,14 +21,12 @@ import ordinalrbm as orbm
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file")
-    parser.add_argument("--factors", type=int, default=50)
+    parser.add_argument("--factors", type=int, default=100)
     given = parser.parse_args()
     ratings = pd.DataFrame(dict(np.load(given.file)))
     train, validation, test = orbm.evaluate.split(ratings, protocol="chronological")
     for device in ("cuda", "cuda", "cpu", "cpu"):  # the first of each also compiles
-        model = orbm.MatrixCumulativeRBM(
-            given.factors, given.factors, random_state=0, device=device
-        )
+        model = orbm.OrdinalMF(given.factors, random_state=0, device=device)
         print(f"{device:5s} {learnt_and_scored(model, train, validation, test)}", flush=True)
 
 

@@ -12,7 +12,7 @@ from ordinalrbm.data.observations import Observations
 USERS, FILMS, RATINGS = 480_189, 17_770, 100_200_000
 LEVELS, RANK = 5, 20
 # Thresholds at Netflix' marginals: 5, 10, 29, 33 and 23 % of the ratings.
-ENDS = (-2.4, -1.55, -0.22, 1.1)
+THRESHOLDS = (-2.4, -1.55, -0.22, 1.1)
 
 
 class Made(NamedTuple):
@@ -56,7 +56,7 @@ def _levels(row: torch.Tensor, column: torch.Tensor, users: int) -> torch.Tensor
     p = torch.randn(users, RANK, device=device) * 0.8 / torch.arange(1, RANK + 1, device=device)
     q = torch.randn(FILMS, RANK, device=device)
     by_user, by_film = torch.randn(users, device=device), torch.randn(FILMS, device=device)
-    bounds = torch.tensor(ENDS, device=device)
+    bounds = torch.tensor(THRESHOLDS, device=device)
     level = torch.empty(row.numel(), dtype=torch.int8, device=device)
     for some in torch.arange(row.numel(), device=device).split(10_000_000):
         d, i = row[some], column[some]

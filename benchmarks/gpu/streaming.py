@@ -14,16 +14,16 @@ import time
 import numpy as np
 import torch
 from netflix_shaped import made
-from ordinalrbm.matrix.gaussian_backends import Cuda
 
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.gaussian import GaussianState
+from ordinalrbm.matrix.gpu.backend import Cuda
 
 
 def learnt(backend: Cuda, data, start: GaussianState, epochs: int) -> GaussianState:
     begun = time.perf_counter()
-    seen = backend.data(data, start.rows.mean.shape[1] - 1)
-    parties = backend.to_device(start)
+    seen = backend.data(data, start.n_factors)
+    state = backend.to_device(start)
     synchronize()
     print(f"  made ready in {time.perf_counter() - begun:.1f} s, by {seen.rows.engine.__name__}")
     if hasattr(seen.rows.answers, "n_blocks"):
@@ -31,13 +31,13 @@ def learnt(backend: Cuda, data, start: GaussianState, epochs: int) -> GaussianSt
     seconds = []
     for number in range(1, epochs + 1):
         begun = time.perf_counter()
-        parties = gaussian.epoch(seen, parties, number)
+        state = gaussian.epoch(seen, state, number)
         synchronize()
         seconds.append(time.perf_counter() - begun)
     print("  epochs: " + ", ".join(f"{one:.3f}" for one in seconds) + " s")
-    # Widths are renewed in every second epoch, and the first one compiles.
+    # Gaps are updated in every second epoch, and the first one compiles.
     print(f"  seconds per epoch, mean of the last two: {np.mean(seconds[-2:]):.4f}")
-    found = backend.to_host(parties)
+    found = backend.to_host(state)
     if torch.cuda.is_available():
         print(f"  peak {torch.cuda.max_memory_allocated() / 1e9:.2f} GB on the device")
         torch.cuda.reset_peak_memory_stats()
@@ -58,10 +58,10 @@ def main() -> None:
     given = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     data = made(device, given.scale).observations()
-    start = gaussian.start(data, 2 * given.factors, True, seed=0)
+    start = gaussian.start(data, given.factors, 0, gaussian.Precisions())
     print(
         f"{data.n_rows:,} x {data.n_columns:,}, {data.n_entries:,} ratings; "
-        f"{start.rows.mean.shape[1]} numbers each"
+        f"{start.n_factors} factors"
     )
     if device.type == "cuda":
         torch.cuda.empty_cache()
@@ -69,7 +69,7 @@ def main() -> None:
     found = []
     for name, budget in (("resident", None), ("streamed", int(given.budget * 1e9))):
         print(name)
-        found.append(learnt(Cuda("cuda", budget), data, start.copy(), given.epochs))
+        found.append(learnt(Cuda("cuda", budget), data, start, given.epochs))
     largest = max(
         float(np.abs(one - other).max())
         for first, second in zip(found[0][:2], found[1][:2], strict=True)

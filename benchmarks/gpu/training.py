@@ -2,9 +2,9 @@
 
     python benchmarks/gpu/training.py [--scale 1.0] [--factors 200] [--cpu]
 
-Seconds are told from ratings in memory (as the learner takes them: positions and levels, users and
-films in random order) to a model in memory. ``--cpu`` learns the same on the cores, for a smaller
-scale.
+Seconds are counted from ratings in memory (as the learner takes them: positions and levels, users
+and films in random order) to a model in memory. ``--cpu`` learns the same on the cores, for a
+smaller scale.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ordinalrbm.matrix.prepare import hold_out
 
 
 def settings(n_factors: int, device: str) -> GaussianSettings:
+    """Those of OrdinalMF."""
     return GaussianSettings(
         n_factors=n_factors, precisions=Precisions(), is_point=False, n_epochs=30, patience=2,
         n_averaged=1, calibrate=True, seed=0, device=device, verbose=False, values=NO_VALUES,
@@ -34,7 +35,7 @@ def settings(n_factors: int, device: str) -> GaussianSettings:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--factors", type=int, default=200)
+    parser.add_argument("--factors", type=int, default=200, help="at most what ratings can tell")
     parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
     if torch.cuda.is_available():

@@ -69,19 +69,19 @@ def figure(found: pd.DataFrame, by_decile: pd.DataFrame, title: str) -> Figure:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
-    parser.add_argument("--factors", type=int, default=50)
+    parser.add_argument("--factors", type=int, default=50, help="half of them, as in table.py")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "calibration.png")
     options = parser.parse_args()
     train, validation, test = split(options.data)
-    model = make("matrix CRBM", options.factors, options.seed).fit(train, validation=validation)
+    model = make("OrdinalMF", options.factors, options.seed).fit(train, validation=validation)
     values = np.sort(train["rating"].unique())
     truth = test["rating"].to_numpy()
     probabilities = model.predict_proba(test["user"], test["item"])
     found = orbm.evaluate.reliability(probabilities, truth, values)
     by_decile = deciles(probabilities, truth[:, None] == values)
     error = orbm.evaluate.score(probabilities, truth, values)["calibration"]
-    title = f"{options.data}, test, K = S = {options.factors}"
+    title = f"{options.data}, test, OrdinalMF({2 * options.factors})"
     print(f"{title}: expected calibration error {error:.4f}")
     show("deciles", by_decile)
     show("bins of equal width", found)

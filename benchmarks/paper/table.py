@@ -24,25 +24,25 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 Paper = Mapping[tuple[str, int], tuple[float, float]]
 """RMSE and MAE by model and number of factors, as printed in the paper."""
 
-BASELINES = {
-    "Gaussian MF": "GaussianMF",
-    "ordinal MF": "OrdinalMF",
-    "multinomial RBM": "MultinomialRBM",
+MODELS = {
+    "matrix CRBM": lambda k, **given: orbm.MatrixCumulativeRBM(k, k, **given),
+    "vector CRBM": lambda k, **given: orbm.MatrixCumulativeRBM(k, 0, **given),
+    # As many numbers per user as the matrix CRBM has: factors and weights.
+    "OrdinalMF": lambda k, **given: orbm.OrdinalMF(2 * k, **given),
+    "ensemble": lambda k, **given: orbm.RatingEnsemble(
+        [orbm.MatrixCumulativeRBM(k, k), orbm.OrdinalMF(2 * k)], **given
+    ),
+    # The paper's baselines; ordinal MF with points, as there.
+    "Gaussian MF": orbm.GaussianMF,
+    "ordinal MF": lambda k, **given: orbm.OrdinalMF(k, posterior="point", **given),
+    "multinomial RBM": orbm.MultinomialRBM,
 }
-# The matrix with other factors: binary as in the paper, and both kinds together.
-FACTORS = {"binary CRBM": "binary", "mixed CRBM": "mixed"}
-MODELS = ("matrix CRBM", "vector CRBM", *FACTORS, *BASELINES)
 SCORES = ("rmse", "mae", "mae_median", "nll", "calibration")
 
 
 def make(name: str, k: int, seed: int, **settings: Any) -> Any:
     """A model of the table, not yet fitted."""
-    if name in BASELINES:
-        return getattr(orbm, BASELINES[name])(k, random_state=seed, **settings)
-    if name in FACTORS:
-        settings = {"factors": FACTORS[name]} | settings
-    n_item_factors = 0 if name == "vector CRBM" else k
-    return orbm.MatrixCumulativeRBM(k, n_item_factors, random_state=seed, **settings)
+    return MODELS[name](k, random_state=seed, **settings)
 
 
 def scores(model: Any, train: pd.DataFrame, test: pd.DataFrame) -> dict[str, float]:
@@ -87,9 +87,9 @@ def number(value: float, digits: int) -> str:
 
 
 def parser(description: str, factors: list[int]) -> argparse.ArgumentParser:
-    """What all tables can be told."""
+    """Options of all tables."""
     found = argparse.ArgumentParser(description=description.splitlines()[0])
     found.add_argument("--factors", type=int, nargs="+", default=factors)
     found.add_argument("--seeds", type=int, default=5)
-    found.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    found.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     return found

@@ -1,11 +1,11 @@
-"""Speed of the matrix model: beside myFM, and with more threads, ratings and factors.
+"""Speed of OrdinalMF: beside myFM, and with more threads, ratings and factors.
 
     python benchmarks/speed/matrix.py [--data ml-1m] [--iterations 10]
 
 Training is with the default settings, from ratings to a calibrated model, validation ratings
-given. An epoch is both processes and a look at the validation ratings; the least of all epochs
-counts, as does the least of myFM's iterations. myFM's 200 iterations are extrapolated from a few.
-All ratios are of this one run.
+given. An epoch is rows, columns and a look at the validation ratings; the mean of all epochs but
+the first counts, and the least of myFM's iterations, whose 200 are extrapolated from a few. All
+ratios are of this one run.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ import ordinalrbm as orbm
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from sources import Parts, split
 
-FACTORS, SOME_FACTORS, FEW_FACTORS, THREADS, EPOCHS = 50, 20, 5, 2, 9
-MYFM_ITERATIONS = 200
+FACTORS, SOME_FACTORS, FEW_FACTORS, THREADS, EPOCHS = 100, 40, 10, 2, 9
+MYFM_ITERATIONS, MYFM_RANK = 200, 50
 
 
 def training(train: pd.DataFrame, validation: pd.DataFrame) -> tuple[float, int]:
     """Seconds of a fit with the default settings, and its epochs."""
     begun = time.perf_counter()
-    model = orbm.MatrixCumulativeRBM(FACTORS, FACTORS, n_jobs=THREADS, random_state=0)
+    model = orbm.OrdinalMF(FACTORS, n_jobs=THREADS, random_state=0)
     model.fit(train, validation=validation)
     return time.perf_counter() - begun, model.n_iter_
 
 
 def epoch(parts: Parts, factors: int = FACTORS, threads: int = THREADS) -> float:
-    """Seconds of an epoch, on average: widths are renewed in every other one."""
-    model = orbm.MatrixCumulativeRBM(
-        factors, factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0
+    """Seconds of an epoch, on average: gaps are updated in every other one."""
+    model = orbm.OrdinalMF(
+        factors, n_epochs=EPOCHS, calibrate=False, n_jobs=threads, random_state=0
     )
     history = model.fit(parts[0], validation=parts[1]).history_
     return float(np.diff(history["seconds"]).mean())
@@ -66,13 +66,13 @@ def beside_myfm(parts: Parts, iterations: int) -> None:
     ours, n_epochs = training(*parts[:2])
     start, each = myfm_iteration(task, 20, iterations)
     whole = start + MYFM_ITERATIONS * each
-    print(f"  training, K = S = {FACTORS}            {ours:8.2f} s   {n_epochs} epochs")
+    print(f"  training, {FACTORS} factors            {ours:8.2f} s   {n_epochs} epochs")
     print(f"  myFM, rank 20, {MYFM_ITERATIONS} iterations    {whole:8.1f} s   {iterations} timed")
     print(f"  myFM against ours                {whole / ours:8.1f} x   (bar: 30)")
-    _, each = myfm_iteration(task, FACTORS, iterations)
+    _, each = myfm_iteration(task, MYFM_RANK, iterations)
     ours = epoch(parts)
     print(f"  one epoch                        {ours:8.3f} s")
-    print(f"  one iteration of myFM, rank {FACTORS}   {each:8.3f} s")
+    print(f"  one iteration of myFM, rank {MYFM_RANK}   {each:8.3f} s")
     print(f"  iteration against epoch          {each / ours:8.1f} x   (bar: 10)")
 
 
@@ -102,7 +102,7 @@ def with_ten_times_the_ratings(parts: Parts) -> None:
         f"  {growth:4.1f} times the ratings, training  {ratio:8.2f} x   the time (bar: 11 for 10)"
     )
     ratio = epoch(ten_times(parts), SOME_FACTORS) / epoch(parts, SOME_FACTORS)
-    print(f"  10.0 times the ratings, K = {SOME_FACTORS:3}  {ratio:8.2f} x   the time (bar: 11)")
+    print(f"  10.0 times the ratings, F = {SOME_FACTORS:3}  {ratio:8.2f} x   the time (bar: 11)")
 
 
 def scaling(parts: Parts) -> None:
@@ -119,12 +119,12 @@ def scaling(parts: Parts) -> None:
     for factors in (FACTORS, FEW_FACTORS):
         ratio = epoch(parts, factors) / epoch(few, factors)
         print(
-            f"  {growth:4.1f} times the ratings, K = {factors:3}  {ratio:8.2f} x   "
+            f"  {growth:4.1f} times the ratings, F = {factors:3}  {ratio:8.2f} x   "
             "the time (bar: 11 for 10 times)"
         )
-    for factors in (FACTORS, 12):
+    for factors in (FACTORS, 24):
         ratio = epoch(parts, 2 * factors) / epoch(parts, factors)
-        print(f"  K = {factors:3} doubled                  {ratio:8.2f} x   the time (bar: 2.2)")
+        print(f"  F = {factors:3} doubled                  {ratio:8.2f} x   the time (bar: 2.2)")
 
 
 def main() -> None:

@@ -70,36 +70,35 @@ def matrix_crbm(task: Task, options: Options, _: Any) -> Predict:
     return fitted(task, orbm.MatrixCumulativeRBM(options.factors, options.factors, **ours(options)))
 
 
-def mixed_crbm(task: Task, options: Options, _: Any) -> Predict:
-    """Fit the same with both kinds of factors."""
-    model = orbm.MatrixCumulativeRBM(
-        options.factors, options.factors, factors="mixed", **ours(options)
-    )
-    return fitted(task, model)
-
-
 def vector_crbm(task: Task, options: Options, _: Any) -> Predict:
     """Fit the vector treatment of the same ratings."""
     return fitted(task, orbm.MatrixCumulativeRBM(options.factors, 0, **ours(options)))
 
 
-def baseline(name: str) -> Method:
+def ordinal_mf(task: Task, options: Options, _: Any) -> Predict:
+    """Fit with the defaults, and as many numbers per user as the matrix CRBM has."""
+    return fitted(task, orbm.OrdinalMF(2 * options.factors, **ours(options)))
+
+
+def ensemble(task: Task, options: Options, _: Any) -> Predict:
+    """Fit both together."""
+    k = options.factors
+    models = [orbm.MatrixCumulativeRBM(k, k), orbm.OrdinalMF(2 * k)]
+    return fitted(task, orbm.RatingEnsemble(models, **ours(options)))
+
+
+def baseline(name: str, **settings: Any) -> Method:
     """One of the paper's baselines, as it comes with the library."""
 
     def fit(task: Task, options: Options, _: Any) -> Predict:
-        kind = getattr(orbm, name, None)
-        if kind is None:
-            raise ImportError(f"this version has no orbm.{name}")
-        model = kind(options.factors)
-        known = model.get_params()
-        model.set_params(**{name: v for name, v in ours(options).items() if name in known})
-        return fitted(task, model)
+        model = getattr(orbm, name)(options.factors, **settings)
+        return fitted(task, model.set_params(**ours(options)))
 
     return Method(fit)
 
 
 def ours(options: Options) -> dict[str, Any]:
-    """What all our models are told."""
+    """Settings of all our models."""
     return {"random_state": options.seed, "n_jobs": options.threads}
 
 
@@ -264,11 +263,12 @@ def copula_cells(
 
 
 METHODS = {
+    "ordinal_mf": Method(ordinal_mf),
     "matrix_crbm": Method(matrix_crbm),
-    "mixed_crbm": Method(mixed_crbm),
+    "ensemble": Method(ensemble),
     "vector_crbm": Method(vector_crbm),
     "gaussian_mf": baseline("GaussianMF"),
-    "ordinal_mf": baseline("OrdinalMF"),
+    "ordinal_points": baseline("OrdinalMF", posterior="point"),
     "multinomial_rbm": baseline("MultinomialRBM"),
     "myfm": Method(myfm),
     "surprise_svd": Method(surprise_svd, choices=(0.02, 0.05, 0.1, 0.2)),

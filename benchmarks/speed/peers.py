@@ -147,7 +147,12 @@ def arguments() -> argparse.Namespace:
         "--protocol", choices=("chronological", "random"), help="random where there are no times"
     )
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--factors", type=int, default=50, help="of our models, K = S")
+    parser.add_argument(
+        "--factors",
+        type=int,
+        default=50,
+        help="of our models, K = S; the factors and weights of a user, 2 K, in OrdinalMF",
+    )
     parser.add_argument("--rank", type=int, default=20, help="of the peers")
     parser.add_argument("--iterations", type=int, default=200, help="of myFM")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -166,12 +171,12 @@ def main() -> None:
     frame = ratings(given.data)
     protocol = given.protocol or usual_protocol(frame)
     task, test = positions(orbm.evaluate.split(frame, protocol))
-    strangers = int((~np.isin(test.item, task.train.item)).sum())
+    unknown = int((~np.isin(test.item, task.train.item)).sum())
     setup = {"data": given.data, "protocol": protocol, **options._asdict()}
     print(", ".join(f"{name} {value}" for name, value in setup.items()))
     print(
         f"training, validation, test: {task.train.user.size} {task.validation.user.size} "
-        f"{test.user.size}, of these {strangers} of items without training ratings"
+        f"{test.user.size}, of these {unknown} of items without training ratings"
     )
     print(
         f"{'method':16}{'RMSE':>8}{'MAE':>8}{'median':>8}{'NLL':>8} {'fit s':>8} {'predict':>8} "

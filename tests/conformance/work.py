@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import cases
 import numpy as np
 import plain_half_sweep
@@ -22,13 +24,28 @@ from ordinalrbm.matrix.predict import probabilities
 
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 ITERATIONS = 60
-# Ratings, numbers of Gaussian factors, and whether they are points.
+# Ratings, numbers of Gaussian factors, and whether they are points; then numbers of binary factors
+# of rows and of columns. Triton's interpreter takes the first two of each.
 FITTED = (
-    (cases.ragged, 4, False), (cases.ragged, 1, False), (cases.many, 10, False),
-    (cases.ragged, 3, True),
+    (cases.ragged, 4, False), (cases.ragged, 3, True), (cases.ragged, 1, False),
+    (cases.many, 10, False),
 )  # fmt: skip
-# Numbers of binary factors of rows and of columns.
 BINARY = ((3, 1), (1, 0), (4, 6))
+
+
+def is_interpreted(name):
+    """Whether kernels of a GPU run on the host."""
+    return name.startswith("gpu") and os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def cases_of(name):
+    """What is computed of half-sweeps and phases: {case: (ratings, number of factors)}."""
+    chosen = cases.FOR_INTERPRETER if is_interpreted(name) else cases.CASES
+    return {case: cases.CASES[case] for case in chosen}
+
+
+def some_of(fits, name):
+    return fits[:2] if is_interpreted(name) else fits
 
 
 class Plain(Cpu):
@@ -48,17 +65,17 @@ class Plain(Cpu):
         return tree._replace(rows=rows, columns=columns)
 
 
-def backend(name):
+def backend_of(name):
     """A backend by its name; ranks are those of the group that this process is in."""
     if name == "plain":
         return Plain()
     return backend_for("cuda" if name.startswith("gpu") else "cpu")
 
 
-def half_sweeps(backend):
+def half_sweeps(name):
     """Rows given columns, columns given rows: {case: both}."""
-    found = {}
-    for case, (ratings, n_factors) in cases.CASES.items():
+    found, backend = {}, backend_of(name)
+    for case, (ratings, n_factors) in cases_of(name).items():
         observations = ratings()
         data = backend.data(observations, n_factors)
         state = backend.to_device(backend.clone(cases.state(observations, n_factors)))
@@ -70,11 +87,11 @@ def half_sweeps(backend):
     return found
 
 
-def three_epochs(backend):
+def three_epochs(name):
     """Distributions of all cells after three epochs, and the likelihood of some: {case: both}."""
-    found = {}
+    found, backend = {}, backend_of(name)
     watched = Cells(np.array([0, 5, 1, -1, 2]), np.array([0, 2, 3, 4, -1]), np.arange(5) % 3)
-    for ratings, n_factors, is_point in FITTED:
+    for ratings, n_factors, is_point in some_of(FITTED, name):
         observations = ratings()
         n_rows, n_columns = observations.n_rows, observations.n_columns
         row, column = np.divmod(np.arange(n_rows * n_columns), n_columns)
@@ -154,10 +171,10 @@ class OnDevice:
         return found.cpu().numpy()
 
 
-def phases(engine):
+def phases(name):
     """Chains and statistics of both phases: {case: (factors, statistics)}."""
-    found = {}
-    for case, (ratings, n_factors) in cases.CASES.items():
+    found, engine = {}, ENGINES[name]()
+    for case, (ratings, n_factors) in cases_of(name).items():
         side, factors = cases.side(ratings(), n_factors)
         batch = Batch(0, side.n_rows, SEED, sweep=3, gibbs_steps=2)
         for phase in ("clamped_phase", "free_phase"):
@@ -165,11 +182,12 @@ def phases(engine):
     return found
 
 
-def posteriors(engine):
+def posteriors(name):
     """Expected factors: {case: (rows, K)}."""
+    engine = ENGINES[name]()
     return {
         case: engine.posteriors(*cases.side(ratings(), n_factors))
-        for case, (ratings, n_factors) in cases.CASES.items()
+        for case, (ratings, n_factors) in cases_of(name).items()
     }
 
 
@@ -198,7 +216,7 @@ def three_binary_epochs(name):
     """All that has moved in three epochs of chains and steps: {case: (chains, halves)}."""
     found = {}
     observations = cases.ragged()
-    for n_rows, n_columns in BINARY:
+    for n_rows, n_columns in some_of(BINARY, name):
         settings = BinarySettings(
             n_rows, n_columns, n_epochs=15, batch_size=9, learning_rate=0.15, gibbs_steps=1,
             free_phase="contrastive", memory=0.5, weight_decay=None, patience=5, n_averaged=1,
@@ -219,20 +237,23 @@ def three_binary_epochs(name):
 
 # ---- everything -------------------------------------------------------------------------------
 
-WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
+WITH_BACKEND = {
+    "half-sweeps": half_sweeps, "three epochs": three_epochs,
+    "three binary epochs": three_binary_epochs,
+}  # fmt: skip
 WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
 ENGINES = {
     "plain": lambda: InDouble(reference, reference.mean_field),
-    "cores": lambda: OnArrays(gibbs, fixed_point), "gpu": OnDevice
-}  # fmt: skip
+    "cores": lambda: OnArrays(gibbs, fixed_point),
+    "gpu": OnDevice,
+}
 
 
 def by_backend(name):
     """What learners do, by the backend of this name, or by it and those of other ranks."""
-    found = {work: do(backend(name)) for work, do in WITH_BACKEND.items()}
-    return found | {"three binary epochs": three_binary_epochs(name)}
+    return {work: do(name) for work, do in WITH_BACKEND.items()}
 
 
 def by_engine(name):
     """What an engine does in one process."""
-    return {work: do(ENGINES[name]()) for work, do in WITH_ENGINE.items()}
+    return {work: do(name) for work, do in WITH_ENGINE.items()}
