@@ -22,9 +22,9 @@ NEEDED = {
     "tests/cli": ["pyreadstat", "safetensors", "filelock"],
     "tests/distributed": ["torch", "safetensors", "filelock"],
     "tests/extreme/test_extreme_commands.py": ["pyreadstat", "safetensors", "filelock"],
-    "tests/learn/test_checkpoints_killed.py": ["pyreadstat", "safetensors", "filelock"],
-    "tests/running/test_surroundings.py": ["pyreadstat", "safetensors", "filelock"],
-    "tests/running/test_workers.py": ["safetensors"],
+    "tests/training/test_checkpoints_killed.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/runtime/test_surroundings.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/runtime/test_workers.py": ["safetensors"],
     "tests/storage": ["safetensors", "filelock"],
 }
 

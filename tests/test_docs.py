@@ -41,9 +41,9 @@ def _run(page: Path, line: int, code: str, names: dict) -> None:
     test = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line - 1)
     test.globs = names  # not a copy: later blocks go on with what this one made
     runner = doctest.DocTestRunner(_Near(), verbose=False, optionflags=doctest.ELLIPSIS)
-    told: list[str] = []
-    runner.run(test, out=told.append, clear_globs=False)
-    assert not told, "".join(told)
+    wrong: list[str] = []
+    runner.run(test, out=wrong.append, clear_globs=False)
+    assert not wrong, "".join(wrong)
 
 
 PAGES = sorted(page for page in DOCS.glob("*.md") if _blocks(page))

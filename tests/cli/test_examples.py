@@ -69,7 +69,7 @@ def workplace(originals, tmp_path_factory):
 @pytest.mark.parametrize("line", _lines())
 def test_example(line, workplace):
     if line.startswith("demo ") and not LONG:
-        pytest.skip("tests/test_demo.py runs it; ORDINALRBM_LONG=1 here, too")
+        pytest.skip("tests/cli/test_demo.py runs it; ORDINALRBM_LONG=1 here, too")
     done = succeed_here(*shlex.split(line), cwd=workplace)
     out = re.search(r"--out (\S+)", line)
     if out is not None and "--draws" not in line:

@@ -11,13 +11,14 @@ LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 
 SURVEY_MODELS = {
     "paper": {},
-    "persistent": {"free_phase": "persistent"},
-    "draws": {"inference": "mcmc", "n_draws": 50, "unanswered": "latent"},
+    "draws": {"inference": "mcmc", "n_draws": 25, "unanswered": "latent"},
     "styles": {
         "units_per_factor": 20, "response_styles": 3, "unanswered": "latent",
         "inference": "linear_response", "learning_rate": 0.003,
     },
 }  # fmt: skip
+if LONG:
+    SURVEY_MODELS["persistent"] = {"free_phase": "persistent"}
 RATING_MODELS = ("OrdinalMF", "MatrixCumulativeRBM", "point", "GaussianMF", "MultinomialRBM")
 if LONG:  # the first two together
     RATING_MODELS = ("RatingEnsemble", *RATING_MODELS)
@@ -101,6 +102,8 @@ def numbers_of(model):
     parts = list(model.models_)
     while parts:
         part = parts.pop()
+        if hasattr(part, "precision"):  # which is infinite for what is not learnt
+            continue
         if isinstance(part, tuple):
             parts.extend(part)
         elif isinstance(part, np.ndarray):

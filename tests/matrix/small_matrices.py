@@ -1,4 +1,4 @@
-"""Small rating matrices for the tests, all rating models, and what they say written down plainly."""
+"""Small rating matrices for the tests, all rating models, and what they say, written plainly."""
 
 import functools
 import itertools

@@ -30,7 +30,7 @@ from ordinalrbm.matrix.model import Half
 
 
 def bigger():
-    return simulated(400, 80, density=0.4, seed=3)
+    return simulated(300, 60, density=0.4, seed=3)
 
 
 def error(model, test):

@@ -169,7 +169,7 @@ def test_common_cutpoints_leave_the_cells_alone():
     state = gaussian._with_common_cutpoints(seen_by(half_sweep), state)
     np.testing.assert_allclose(bounds_above_means(state), before, atol=2e-5)
     rows, columns, _, column_prior = state[:4]
-    # What all rows share is the columns', and what all columns of a scale share is in the cutpoints.
+    # What all rows share is the columns', and what all columns of a scale share is its own.
     np.testing.assert_allclose(rows.cutpoints.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(rows.mean[:, 0].mean(), 0.0, atol=1e-6)
     for n_levels in SCALES:
@@ -366,9 +366,9 @@ def test_the_precision_of_gaps_counts_what_is_not_known_of_them():
     away = 0.2 * np.random.default_rng(1).normal(size=state.rows.cutpoints.shape)
     state.row_prior.cutpoints[:] = state.rows.cutpoints - away
     doubt = np.full_like(state.rows.cutpoints, 0.05)
-    data = seen_by(renewing(lambda *_: doubt))
+    data = seen_by(engine_with(lambda *_, **__: doubt))
     how = gaussian._Epoch(is_weak=False, moves_gaps=True, is_point=False)
-    found = gaussian._half(data.rows, data.columns, tuple(state), how)[2]
+    found = gaussian._half(data.rows, data.columns, state, how).row_prior
     n = len(away)
     truth = (n + 1) / (np.sum(away**2 + 0.05, axis=0) + 0.1)
     np.testing.assert_allclose(found.cutpoints_precision, truth)
@@ -409,9 +409,24 @@ def test_the_model_has_the_same_cells():
         np.testing.assert_allclose(low, lower if level else -np.inf, atol=1e-5)
 
 
+def test_mean_and_deviation_of_a_cell_against_draws():
+    state = random_state(4, seed=2)
+    rng, n = np.random.default_rng(0), 200_000
+    p, q = (
+        rng.normal(side.mean[at], np.sqrt(side.variance[at]), (n, 5))
+        for side, at in ((state.rows, 4), (state.columns, 7))
+    )
+    draws = p[:, 0] + q[:, 0] + (p[:, 1:] * q[:, 1:]).sum(axis=1)
+    cell = Cells(np.array([4]), np.array([7]), np.zeros(1, np.int8))
+    found = utilities(GaussianModel.of_state(state), cell)
+    assert found.base[0] == pytest.approx(draws.mean(), abs=5 * draws.std() / n**0.5)
+    assert found.deviation[0] ** 2 - 1.0 == pytest.approx(draws.var(), rel=0.03)
+
+
 def test_the_model_with_roles_swapped_has_the_same_cells():
-    """With one scale for all columns, rows and columns are alike."""
+    """With one scale for all columns, and a first threshold at zero, either may be the rows."""
     state = random_state(3, seed=8)
+    state.columns.cutpoints[:, 0] = 0.0
     same = np.full_like(state.columns.n_levels, max(SCALES))
     state = state._replace(columns=state.columns._replace(n_levels=same))
     model = GaussianModel.of_state(state)
@@ -419,7 +434,7 @@ def test_the_model_with_roles_swapped_has_the_same_cells():
     nothing = np.zeros(row.size, np.int8)
     found = probabilities([model], Cells(row, column, nothing))
     of_swapped = probabilities([model.swapped()], Cells(column, row, nothing))
-    np.testing.assert_allclose(of_swapped, found, atol=1e-12)
+    np.testing.assert_allclose(of_swapped, found, atol=1e-7)
 
 
 # ---- odd tables ---------------------------------------------------------------------------------

@@ -130,9 +130,9 @@ def test_points_are_those_of_alternating_least_squares():
     dense, precisions = table(), Precisions(5.0, 4.0)
     state, data = started(dense, 2, precisions)
     first = state.columns.mean.astype(np.float64)
-    for number in range(1, 201):
+    for number in range(1, 151):
         state = epoch(data, state, number, is_point=True)
-    truth = alternating(dense, first, precisions, 400)
+    truth = alternating(dense, first, precisions, 150)
     of_seen = VALUES[dense[dense >= 0]]
     lowest = (VALUES[0] - of_seen.mean()) / of_seen.std()
     np.testing.assert_allclose(in_ratings(state) + lowest, truth, atol=2e-3)

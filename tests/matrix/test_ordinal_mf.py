@@ -61,13 +61,13 @@ def test_what_is_not_known_widens_the_variational_posterior_alone(fitted):
 
 
 def test_factors_that_the_ratings_cannot_tell_are_zero(fitted):
-    """2,100 ratings of 120 users and 50 items tell six; a point has all it was asked for."""
+    """Some 2,000 ratings of 170 users and items tell five; a point has all it was asked for."""
     used = fitted.user_factors_.any(axis=0)
     if fitted.posterior == "point":
         assert used.all()
     else:
-        assert used.tolist() == [True] * 6 + [False] * 6
-        np.testing.assert_array_equal(fitted.item_factors_[:, 6:], 0.0)
+        assert used.tolist() == [True] * 5 + [False] * 7
+        np.testing.assert_array_equal(fitted.item_factors_[:, 5:], 0.0)
 
 
 def test_strengths_of_priors_are_learnt_with_variances_and_stay_without(fitted):
@@ -102,7 +102,7 @@ def test_learning_stops_by_itself(posterior, most):
     for n_epochs in (None, 200):
         model = orbm.OrdinalMF(4, posterior=posterior, n_epochs=n_epochs, random_state=0)
         model.fit(simulated())
-        assert model.n_iter_ < (most if n_epochs is None else 100)
+        assert model.n_iter_ <= (most if n_epochs is None else 99)
         assert model.best_epoch_ == model.history_["validation"].argmax() + 1
         assert model.n_iter_ <= model.best_epoch_ + 2
 
@@ -111,7 +111,7 @@ def test_learning_stops_by_itself(posterior, most):
 
 
 def small_table(n_rows=25, n_columns=12, density=0.8, seed=0):
-    """Levels of a factor model with a probit on scales of several lengths; −1 where there is none."""
+    """Levels of a factor model with a probit, on several scales; −1 where there is none."""
     rng = np.random.default_rng(seed)
     n_levels = np.resize([5, 3, 2], n_columns)
     utility = rng.normal(0, 0.5, (n_rows, 1)) + rng.normal(0, 0.7, (1, n_columns))
@@ -143,7 +143,7 @@ def settled():
     dense, n_levels = small_table()
     observations = Observations.from_dense(dense, n_levels)
     state, data = start(observations, 2, 0, Precisions(5.0, 2.0, 20.0)), on_cpu(observations)
-    for number in range(1, 401):
+    for number in range(1, 301):
         state = epoch(data, state, number, is_point=True)
     parts = [
         [side.mean.astype(np.float64), side.cutpoints.copy()]
@@ -161,7 +161,7 @@ def test_points_end_where_the_log_posterior_is_flat(settled, side, kind):
     slopes, elsewhere = [], []
     # The first threshold is no gap: it stays, or moves with the biases of all.
     places = [place for place in np.ndindex(array.shape) if kind == 0 or place[1] > 0]
-    for place in places[:: 3 if side == 0 else 1]:
+    for place in places[:: 5 if side == 0 else 2]:
         kept, values = array[place], []
         for move in (step, -step, 0.1 + step, 0.1 - step):
             array[place] = kept + move
@@ -217,16 +217,18 @@ def test_a_factorisation_is_found_again(posterior):
     assert gain > 0.3
 
 
-def test_a_new_user_is_placed_like_an_old_one():
-    model = MODELS["ordinal"](2, n_epochs=40, validation_fraction=0).fit(simulated())
-    seen = model.ratings_.observations
+@pytest.mark.parametrize(("posterior", "close"), [("variational", 0.05), ("point", 1e-3)])
+def test_a_new_user_is_placed_like_an_old_one(posterior, close):
+    """Exactly where points are flat; a variational epoch rotates rows after it has updated them."""
+    model = MODELS["ordinal"](2, posterior=posterior, n_epochs=40, validation_fraction=0)
+    model.fit(simulated())
+    every = model.items_.labels
     for user in ("u4", "u9"):
-        items, levels = seen.row(model.users_.lookup([user])[0])
-        new = ([f"new {user}"] * items.size, model.items_.take(items), 1 + levels)
-        wider = model.fold_in(new)
-        every = model.items_.labels
-        old = model.predict_proba(user, every)
-        np.testing.assert_allclose(wider.predict_proba(f"new {user}", every), old, atol=0.03)
+        items, levels = model.ratings_.observations.row(model.users_.lookup([user])[0])
+        wider = model.fold_in((["new"] * items.size, model.items_.take(items), 1 + levels))
+        away = np.abs(wider.predict_proba("new", every) - model.predict_proba(user, every))
+        assert away.max() < close
+        assert away.mean() < 0.3 * close
 
 
 def test_an_averaged_model_is_the_mean_of_the_last_epochs():

@@ -55,11 +55,17 @@ def test_models_that_are_given_stay_as_they_are(ratings):
 
 
 def test_a_model_may_have_a_seed_of_its_own(ratings):
-    own = MODELS["ordinal"](random_state=7)
-    together = orbm.RatingEnsemble([own, *models("gaussian")], random_state=0)
-    train, rest = halves(ratings)
-    together.fit(train, rest)
-    assert_same_models(together.estimators_[0], own.fit(train, rest))
+    """Of the order of users and items, and of what is held out, there is one seed for all."""
+
+    def first(seed):
+        both = [MODELS["ordinal"](random_state=seed, n_epochs=2), *models("gaussian", n_epochs=2)]
+        return orbm.RatingEnsemble(both, random_state=0).fit(ratings).estimators_[0]
+
+    of_ensemble, own = first(None), first(7)
+    assert_same_models(first(7), own)
+    assert (own.user_factors_ != of_ensemble.user_factors_).any()
+    same = first(np.random.RandomState(7))
+    assert_same_models(same, own)
 
 
 def likelihoods(model, rest):

@@ -1,4 +1,4 @@
-"""One list for all rating models: each of them fits, predicts, recommends, folds in and explains."""
+"""One list for all rating models: each fits, predicts, recommends, folds in and explains."""
 
 import copy
 import pickle
@@ -124,6 +124,13 @@ def test_parameters(make):
         model.set_params(no_such_parameter=1)
 
 
+def test_what_differs_from_the_defaults_is_shown():
+    assert repr(orbm.OrdinalMF(7)) == "OrdinalMF(n_factors=7)"
+    assert repr(orbm.MatrixCumulativeRBM(7, 3, n_epochs=2)) == (
+        "MatrixCumulativeRBM(n_epochs=2, n_item_factors=3, n_user_factors=7)"
+    )
+
+
 def test_copies(model):
     for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
         assert type(again) is type(model)
@@ -201,7 +208,7 @@ def test_ctrl_c_before_the_first_epoch_goes_through(make, ratings, monkeypatch):
     assert not hasattr(model, "models_")
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """As if the process were no more."""
 
 
@@ -210,8 +217,8 @@ def test_a_killed_fit_goes_on_to_the_same_bits(name, ratings, monkeypatch, tmp_p
     whole = make().fit(ratings)
     with monkeypatch.context() as context:
         # Of an ensemble, the second model is being learnt by then.
-        stop_after(8 if name == "ensemble" else 3, context, Killed)
-        with pytest.raises(Killed):
+        stop_after(8 if name == "ensemble" else 3, context, KilledError)
+        with pytest.raises(KilledError):
             make().fit(ratings, checkpoint=tmp_path, every=1)
     again = make().fit(ratings, checkpoint=tmp_path, every=1)
     assert_same_models(again, whole)
@@ -219,7 +226,7 @@ def test_a_killed_fit_goes_on_to_the_same_bits(name, ratings, monkeypatch, tmp_p
         again.history_.drop(columns=seconds), whole.history_.drop(columns=seconds)
     )
     # One that has ended gives its model at once.
-    stop_after(0, monkeypatch, Killed)
+    stop_after(0, monkeypatch, KilledError)
     assert_same_models(make().fit(ratings, checkpoint=tmp_path), whole)
     with pytest.raises(orbm.DataError):
         make(random_state=1).fit(ratings, checkpoint=tmp_path)

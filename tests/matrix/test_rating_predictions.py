@@ -16,8 +16,10 @@ from small_matrices import (
 )
 
 import ordinalrbm as orbm
+from ordinalrbm.data.observations import Cells
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel
+from ordinalrbm.matrix.predict import log_probability
 
 
 @pytest.fixture(params=MODELS)
@@ -83,6 +85,15 @@ def test_the_unknown_are_predicted_from_what_is_known(model):
     # Others in the same call do not matter.
     together = model.predict(["nobody", users[0]], [items[3], "nothing"])
     np.testing.assert_allclose(together, [of_items[3], of_users[0]], rtol=1e-6)
+
+
+def test_an_impossible_level_does_not_cost_infinity():
+    model = learnt("ordinal").model_
+    mean = model.columns.mean.copy()
+    mean[:, 0] += 1e4
+    far = model._replace(columns=model.columns._replace(mean=mean))
+    found = log_probability([far], Cells(np.zeros(1, int), np.zeros(1, int), np.zeros(1, int)))
+    assert found[0] == pytest.approx(np.log(1e-12))
 
 
 SCALES = {"i0": ["bad", "good"], "i1": list("abcdefg")}

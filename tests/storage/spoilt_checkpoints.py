@@ -15,23 +15,26 @@ from stored_models import answers, ratings, said
 import ordinalrbm as orbm
 from ordinalrbm.training.checkpoint import CheckpointWriter
 
-COMMON = {"n_epochs": 3, "batch_size": 4, "random_state": 0}
+COMMON = {"n_epochs": 3, "random_state": 0}
+BATCHES = {"batch_size": 4, **COMMON}
 # Together they have every kind of array that a checkpoint can have.
 MODELS = {
     "vector": lambda: orbm.CumulativeRBM(
         2, response_styles=3, units_per_factor=4, free_phase="persistent",
-        validation_fraction=0.2, **COMMON,
+        validation_fraction=0.2, **BATCHES,
     ),
-    "continuous": lambda: orbm.MatrixCumulativeRBM(2, 2, n_averaged=2, **COMMON),
+    "gaussian": lambda: orbm.OrdinalMF(4, n_averaged=2, **COMMON),
     "binary": lambda: orbm.MatrixCumulativeRBM(
-        2, 2, factors="binary", n_averaged=2, free_phase="persistent", **COMMON
+        2, 2, n_averaged=2, free_phase="persistent", **BATCHES
     ),
-    "mixed": lambda: orbm.MatrixCumulativeRBM(
-        2, 2, factors="mixed", validation_fraction=0.0, **COMMON
+    "multinomial": lambda: orbm.MultinomialRBM(2, **BATCHES),
+    "ensemble": lambda: orbm.RatingEnsemble(
+        [orbm.OrdinalMF(4, n_epochs=3), orbm.MatrixCumulativeRBM(2, 2, batch_size=4, n_epochs=3)],
+        validation_fraction=0.0, random_state=0,
     ),
 }  # fmt: skip
 # Epochs after which a fit is stopped: on its way, and at its end.
-STOPS = {"vector": (2, 3), "continuous": (2, 3), "binary": (2, 3), "mixed": (5, 6)}
+STOPS = {kind: (5, 6) if kind == "ensemble" else (2, 3) for kind in MODELS}
 
 
 class StoppedError(Exception):

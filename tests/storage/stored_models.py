@@ -42,22 +42,23 @@ OWN = {"ü0": [1, 2, 3, 4, 5], "ü3": [4, 3, 2, 1]}
 FEW = {"n_epochs": 2, "random_state": 0}
 
 
-def _matrix(factors, **changes):
-    return orbm.MatrixCumulativeRBM(2, 2, factors=factors, batch_size=4, **{**FEW, **changes})
-
-
 # How each model is made; two have scales per item, two have ids that are numbers.
 MAKERS = {
     "vector": lambda: orbm.CumulativeRBM(
         2, response_styles=3, units_per_factor=4, **FEW
     ).fit(answers()),
-    "continuous": lambda: _matrix("continuous", item_scales=OWN).fit(ratings()),
-    "binary": lambda: _matrix("binary", n_averaged=2).fit(ratings(text=False)),
-    "mixed": lambda: _matrix("mixed").fit(ratings()),
+    "ordinal_mf": lambda: orbm.OrdinalMF(4, item_scales=OWN, **FEW).fit(ratings()),
+    "matrix_crbm": lambda: _matrix(n_averaged=2).fit(ratings(text=False)),
+    "ensemble": lambda: orbm.RatingEnsemble(
+        [_matrix(random_state=None), orbm.OrdinalMF(4, n_epochs=2)], random_state=0
+    ).fit(ratings()),
     "gaussian_mf": lambda: orbm.GaussianMF(2, **FEW).fit(ratings(text=False)),
-    "ordinal_mf": lambda: orbm.OrdinalMF(2, item_scales=OWN, **FEW).fit(ratings()),
     "multinomial_rbm": lambda: orbm.MultinomialRBM(2, item_scales=OWN, **FEW).fit(ratings()),
 }  # fmt: skip
+
+
+def _matrix(**changes):
+    return orbm.MatrixCumulativeRBM(2, 2, batch_size=4, **{**FEW, **changes})
 
 
 @cache
@@ -86,10 +87,9 @@ def said(model):
     asked = [*items, *(["nothing"] if model.items_.is_text else [-7])]
     found = [model.predict_proba(user, asked) for user in [*users, *unknown]]
     found += [np.asarray(model.predict(users[0], asked, rule=rule)) for rule in ("mean", "mode")]
-    if isinstance(model, orbm.MatrixCumulativeRBM):
-        found.append(model.recommend("all", n=3)["score"].to_numpy())
-        found.append(model.recommend("all", n=3, exclude_seen=False)["score"].to_numpy())
-        found.append(model.ratings_.observations.column_view.row)
+    found.append(model.recommend("all", n=3)["score"].to_numpy())
+    found.append(model.recommend("all", n=3, exclude_seen=False)["score"].to_numpy())
+    found.append(model.ratings_.observations.column_view.row)
     return found
 
 
@@ -103,7 +103,7 @@ def exercise(model):
         model.set_params(inference="mean_field", unanswered="latent").impute(rows)
         model.response_style(rows)
         model.log_likelihood(rows, "ais", n_temperatures=5, n_chains=2, random_state=0)
-    elif isinstance(model, orbm.MatrixCumulativeRBM):
+    else:
         text = model.users_.is_text, model.items_.is_text
         user, item = ("new" if is_text else -9 for is_text in text)
         known_user, known_item = model.users_.labels[0], model.items_.labels[1]
@@ -111,6 +111,8 @@ def exercise(model):
         label = model.ratings_.scale_of(1).labels[0]
         wider = model.fold_in(([user], [known_item], [label]))
         wider.predict(user, model.items_.labels)
+        if isinstance(model, orbm.MultinomialRBM):  # which folds in no items
+            return
         model.fold_in(([user, known_user], [item, item], [label, label])).recommend(user)
 
 

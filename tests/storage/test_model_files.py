@@ -138,7 +138,7 @@ def test_how_a_file_begins():
 
 
 def test_what_is_a_model(tmp_path):
-    assert model_file.is_model(file_of("mixed"))
+    assert model_file.is_model(file_of("ensemble"))
     (tmp_path / "text").write_text("hello")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "text", tmp_path / "gone", tmp_path / "pipe", "\0"):

@@ -90,7 +90,7 @@ def test_spoilt_checkpoints(kind, elsewhere, home):
 @every_kind
 def test_a_checkpoint_may_end_nowhere_else(kind, elsewhere, home):
     """Cut at the beginning and the end of every part: learning begins anew, to the same end."""
-    source = min(kept(kind, {"mixed": 5}.get(kind, 2), home).glob("*.checkpoint"))
+    source = min(kept(kind, {"ensemble": 5}.get(kind, 2), home).glob("*.checkpoint"))
     front, data = parts(source.read_bytes())
     end = source.stat().st_size - len(data)
     places = {0, 8, end} | {
@@ -142,16 +142,16 @@ DANGEROUS = {
     "slowed less than never": ("binary", put("n_slowed", 0, -1), "n_slowed"),
     "squares below zero": ("vector", put("moments.second.bias", 0, -1), "moments.second"),
     "sums of nothing": ("binary", put("sums.0.weights", (0, 0), 0), "sums.0.weights"),
-    "variance below zero": ("continuous", put("parties.rows.variance", 0, -1), "rows.variance"),
-    "gaps of other cutpoints": ("continuous", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
+    "variance below zero": ("gaussian", put("gaussian.rows.variance", 0, -1), "rows.variance"),
+    "gaps of other cutpoints": ("gaussian", put("best.rows.gaps", (0, 1), 9), "rows.gaps"),
     "cutpoints beyond numbers": (
-        "continuous",
-        put("last.1.by_columns.cutpoints", 0, 41),
+        "gaussian",
+        put("last.1.rows.cutpoints", 0, 41),
         "cutpoints",
     ),
-    "no precision": ("continuous", put("parties.row_prior.precision", 1, 0), "precision"),
+    "no precision": ("gaussian", put("gaussian.row_prior.precision", 1, 0), "precision"),
     "precision below zero": ("binary", put("priors.0.weights", 0, -3), "below zero"),
-    "an epoch below zero": ("continuous", put("history.epoch", 0, -1), "count the epochs"),
+    "an epoch below zero": ("gaussian", put("history.epoch", 0, -1), "count the epochs"),
     "epochs out of order": ("binary", put("history.epoch", 1, 10**9), "count the epochs"),
     "nothing held out": ("binary", put("history.validation", 0, np.nan), "history.validation"),
 }
@@ -159,7 +159,7 @@ DANGEROUS = {
 
 @pytest.mark.parametrize("size", [-800.0, -20.0, 20.0, 40.0])
 def test_strange_cutpoints_predict_something(size, home, tmp_path):
-    (source,) = kept("continuous", 3, home).glob("*.checkpoint")
+    (source,) = kept("gaussian", 3, home).glob("*.checkpoint")
 
     def change(arrays, header):
         for name in arrays:
@@ -167,7 +167,7 @@ def test_strange_cutpoints_predict_something(size, home, tmp_path):
                 arrays[name] = np.full_like(arrays[name], size)
 
     rewritten(source, tmp_path / source.name, change)
-    words, *_, answers = going_on("continuous", tmp_path)
+    words, *_, answers = going_on("gaussian", tmp_path)
     assert not words
     assert all(np.isfinite(part.astype(float)).all() for part in answers)
 
@@ -193,8 +193,8 @@ DANGEROUS |= {
     "chains too short": ("binary", changed("clamped.0", lambda a: a[:-1]), "clamped.0"),
     "chains too long": ("binary", changed("free.1", lambda a: np.append(a, a)), "free.1"),
     "chains of another type": ("binary", changed("clamped.0", np.float64), "clamped.0"),
-    "a history that is longer": ("continuous", longer_history, "history"),
-    "no history": ("continuous", no_history, "history"),
+    "a history that is longer": ("gaussian", longer_history, "history"),
+    "no history": ("gaussian", no_history, "history"),
     "one history column shorter": (
         "vector", changed("history.seconds", lambda a: a[:-1]), "history.seconds"),
     "a part is gone": ("vector", lambda arrays, header: arrays.pop("free"), "'free'"),

@@ -136,47 +136,56 @@ def put(array, place, value):
 # Kernels would read or write outside of their arrays, were one of these not refused.
 DANGEROUS = {
     "a column beyond the last": (
-        "continuous", change_array("seen.column", lambda a: put(a, -1, 6)), "seen.column"),
+        "ordinal_mf", change_array("seen.column", lambda a: put(a, -1, 6)), "seen.column"),
     "a column below zero": (
-        "binary", change_array("seen.column", lambda a: put(a, 0, -1)), "seen.column"),
+        "matrix_crbm", change_array("seen.column", lambda a: put(a, 0, -1)), "seen.column"),
     "a column far out": (
-        "mixed", change_array("seen.column", lambda a: put(a, 3, 2**31 - 1)), "seen.column"),
+        "ensemble", change_array("seen.column", lambda a: put(a, 3, 2**31 - 1)), "seen.column"),
     "a level beyond its scale": (
-        "mixed", change_array("seen.level", lambda a: put(a, 0, 4)), "not on its scale"),
+        "ensemble", change_array("seen.level", lambda a: put(a, 0, 4)), "not on its scale"),
     "a level below zero": (
-        "mixed", change_array("seen.level", lambda a: put(a, 0, -1)), "not on its scale"),
+        "ensemble", change_array("seen.level", lambda a: put(a, 0, -1)), "not on its scale"),
     "a row that ends before it begins": (
-        "binary", change_array("seen.row_start", lambda a: put(a, 2, a[-1])), "follow each other"),
+        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, 2, a[-1])), "follow each other"),
     "rows beyond the end": (
-        "binary", change_array("seen.row_start", lambda a: put(a, -1, 10**9)), "follow each other"),
+        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, -1, 10**9)), "follow each other"),
     "too few rows": (
-        "binary", change_array("seen.row_start", lambda a: a[1:]), "seen.row_start"),
+        "matrix_crbm", change_array("seen.row_start", lambda a: a[1:]), "seen.row_start"),
     "columns out of order": (
-        "mixed", change_array("seen.column", lambda a: put(a, slice(0, 2), a[1::-1])),
+        "ensemble", change_array("seen.column", lambda a: put(a, slice(0, 2), a[1::-1])),
         "out of order"),
     "an item on a scale that is not there": (
-        "continuous", change_array("scale_of_item", lambda a: put(a, 0, 99)), "scale_of_item"),
+        "ordinal_mf", change_array("scale_of_item", lambda a: put(a, 0, 99)), "scale_of_item"),
     "more levels than thresholds": (
-        "mixed", change_array("n_levels", lambda a: a + 90), "levels than their scales"),
+        "ensemble", change_array("n_levels", lambda a: a + 90), "levels than their scales"),
     "fewer thresholds than levels": (
-        "continuous", change_array("0.by_rows.cutpoints", lambda a: a[:, :2].copy()),
-        "by_rows.cutpoints"),
+        "ordinal_mf", change_array("0.columns.cutpoints", lambda a: a[:, :2].copy()),
+        "columns.cutpoints"),
     "more factors than weights": (
-        "continuous", change_array("0.by_rows.factor_bias", lambda a: np.zeros(99, a.dtype)),
+        "matrix_crbm", change_array("0.by_rows.factor_bias", lambda a: np.zeros(99, a.dtype)),
         "factor_bias"),
     "variances of some": (
-        "continuous", change_array("0.by_columns.weights_variance", lambda a: a[:1]),
-        "weights_variance"),
+        "ordinal_mf", change_array("0.columns.variance", lambda a: a[:1]),
+        "columns.variance"),
     "too few users": (
-        "ordinal_mf", change_array("model.rows.mean", lambda a: a[:-1]), "model.rows.mean"),
+        "ordinal_mf", change_array("0.rows.mean", lambda a: a[:-1]), "0.rows.mean"),
     "gaps of fewer levels": (
-        "ordinal_mf", change_array("model.row_gaps.step", lambda a: a[:, :1].copy()),
-        "row_gaps.step"),
+        "ordinal_mf", change_array("0.rows.cutpoints", lambda a: a[:, :1].copy()),
+        "rows.cutpoints"),
     "weights of fewer levels": (
-        "multinomial_rbm", change_array("model.weights", lambda a: a[:, :1].copy()),
-        "model.weights"),
+        "multinomial_rbm", change_array("0.weights", lambda a: a[:, :1].copy()),
+        "0.weights"),
     "levels beyond the values": (
-        "gaussian_mf", change_array("model.n_levels", lambda a: a + 9), "levels than their scales"),
+        "gaussian_mf", change_array("0.values", lambda a: a[:2].copy()), "values"),
+    "values that do not ascend": (
+        "gaussian_mf", change_array("0.values", lambda a: a[::-1].copy()), "does not ascend"),
+    "an unknown model in an ensemble": (
+        "ensemble", lambda arrays, header: header["members"][0].update(kind="x"), "unknown kind"),
+    "an ensemble in an ensemble": (
+        "ensemble", lambda arrays, header: header["members"][0].update(kind="ensemble"),
+        "part of an ensemble"),
+    "shares of an ensemble": (
+        "ensemble", change_array("shares", lambda a: a[:1].copy()), "shares"),
     "questions with more levels": (
         "vector", change_array("n_levels", lambda a: a + 50), "levels than their scales"),
     "not a number": (
@@ -185,11 +194,11 @@ DANGEROUS = {
         "vector", change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)),
         "'cutpoints' has numbers"),
     "users twice": (
-        "binary", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
+        "matrix_crbm", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
     "ids that overlap": (
-        "mixed", change_array("users.end", lambda a: put(a, 0, 10**12)), "users.end"),
+        "ensemble", change_array("users.end", lambda a: put(a, 0, 10**12)), "users.end"),
     "ids that are no text": (
-        "mixed", change_array("users.text", lambda a: put(a, 0, 255)), "utf-8"),
+        "ensemble", change_array("users.text", lambda a: put(a, 0, 255)), "utf-8"),
 }  # fmt: skip
 
 
@@ -299,7 +308,7 @@ def test_millions_of_labels(elsewhere, tmp_path):
 
 
 def test_other_files(tmp_path):
-    content = file_of("mixed").read_bytes()
+    content = file_of("ensemble").read_bytes()
     others = {
         "empty": b"",
         "gzip": gzip.compress(content),
@@ -312,7 +321,7 @@ def test_other_files(tmp_path):
         (tmp_path / name).write_bytes(other)
         assert "not a model file" in refused(tmp_path / name)
     with zipfile.ZipFile(tmp_path / "zip", "w") as archive:
-        archive.write(file_of("mixed"), "model.orbm")
+        archive.write(file_of("ensemble"), "model.orbm")
     assert "not a model file" in refused(tmp_path / "zip")
     save_file({"weights": np.zeros(3)}, tmp_path / "tensors", metadata={"format": "pt"})
     assert "not a model file" in refused(tmp_path / "tensors")

@@ -28,7 +28,7 @@ def as_column(values: Any, what: str) -> Any:
     column = np.array(list(values), dtype=object) if dtype is None else np.asarray(values)
     if column.ndim != 1:
         raise DataError(f"{what} must have one dimension, not shape {column.shape}; flatten them.")
-    # pandas reads numbers only in the machine's own byte order.
+    # pandas reads numbers only in the processor's own byte order.
     return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
 
 

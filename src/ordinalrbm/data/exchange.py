@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import shown
@@ -36,6 +35,7 @@ from ordinalrbm.data.ratings import (
     no_rating,
     read_ratings,
     read_values,
+    repeated_cell,
     too_many_values,
     values_seen,
 )
@@ -47,7 +47,7 @@ from ordinalrbm.storage.reader import Stored
 
 
 class RatingsElsewhere(Ratings):
-    """Users, items and scales of ratings that process 0 has; who asks for more is told so."""
+    """Users, items and scales of ratings that process 0 has; asking for more is an error."""
 
     __slots__ = ()
 
@@ -164,7 +164,7 @@ def _own_levels(
 ) -> tuple[Catalogue, Cells]:
     """Ids and scales of all ratings, and the cells of those that are brought here.
 
-    The table, which is the largest that there is, is forgotten when this ends.
+    The table, which is the largest array that there is, is freed on return.
     """
     table = _own_table(table_of, group)
     with group.together():
@@ -190,7 +190,7 @@ def everywhere(known: Ratings, group: Group) -> Ratings:
 
 
 def at_first(known: Ratings, among: Alone | Group) -> Ratings:
-    """All ratings on process 0; the others are told where they are, should they ask."""
+    """All ratings on process 0; on the others `RatingsElsewhere`."""
     if not isinstance(among, Group):
         return known
     whole = _whole(known, among, among.gather)
@@ -330,15 +330,13 @@ def _with_own_users(known: Catalogue, cells: Cells, group: Group) -> Ratings:
 
 def _refuse_repeated(known: Catalogue, cells: Cells) -> None:
     user, item, level = cells
-    pair = user.astype(np.int64) * known.n_items + item
-    repeated = pd.Series(pair).duplicated().to_numpy()
-    if not repeated.any():
+    twice = repeated_cell(user, item)
+    if twice is None:
         return
-    second = int(repeated.argmax())
-    both = np.flatnonzero(pair == pair[second])[:2]
+    both = list(twice)
     first_rating, second_rating = map(shown, known.decode(level[both], item[both]))
     raise DataError(
-        f"User {shown(known.users.labels[user[second]])} has rated item "
-        f"{shown(known.items.labels[item[second]])} more than once, with {first_rating} and with "
+        f"User {shown(known.users.labels[user[both[0]]])} has rated item "
+        f"{shown(known.items.labels[item[both[0]]])} more than once, with {first_rating} and with "
         f"{second_rating}; keep one of them with drop_duplicates(), or average them."
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -352,37 +352,6 @@ class Observations:
         return cls(row_start, column, level, n_levels)
 
 
-class Counted(Protocol):
-    """Answers of which only sizes and counts are asked: `Observations` or `SharedRows`."""
-
-    @property
-    def n_levels(self) -> np.ndarray:
-        """Number of levels of each column's scale."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-
-    @property
-    def n_entries(self) -> int:
-        """Number of answers."""
-
-    @property
-    def row_counts(self) -> np.ndarray:
-        """How many answers each row has."""
-
-    @property
-    def column_counts(self) -> np.ndarray:
-        """How many answers each column has."""
-
-    def level_counts(self, n_levels: int) -> np.ndarray:
-        """How often each level was given in the columns with so many levels, all together."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRows:
     """Answers that several processes share, each with some of the rows; immutable.
@@ -427,6 +396,10 @@ class SharedRows:
     def level_counts(self, n_levels: int) -> np.ndarray:
         """How often each level was given in the columns with so many levels, all together."""
         return self.of_level[int(n_levels)]
+
+
+# Answers of which only sizes and counts are asked.
+Counted = Observations | SharedRows
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -523,7 +496,7 @@ def _check_triples(
 
 
 def _refuse_duplicates(row_start: np.ndarray, column: np.ndarray) -> None:
-    twice = _first_duplicate(row_start, column)
+    twice = _first_out_of_order(row_start, column)  # sorted, so that only equal ones are
     if twice >= 0:
         row = int(np.searchsorted(row_start, twice, side="right")) - 1
         raise DataError(
@@ -553,13 +526,9 @@ def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
 
 
 def _rearranged(
-    rows: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-    position: np.ndarray,
-    n_columns: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
+    position: np.ndarray, n_columns: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Rows in this order and columns at these positions (-1: left out), as a transposed matrix.
 
     Its column_start, row and level; rows ascend within a column.
@@ -600,12 +569,9 @@ def _fill_column(
 
 @compiled()
 def _fill_column_view(
-    row_start: np.ndarray,
-    column: np.ndarray,
-    cursor: np.ndarray,
-    row: np.ndarray,
+    row_start: np.ndarray, column: np.ndarray, cursor: np.ndarray, row: np.ndarray,
     entry: np.ndarray,
-) -> None:
+) -> None:  # fmt: skip
     for d in range(len(row_start) - 1):
         for e in range(row_start[d], row_start[d + 1]):
             slot = cursor[column[e]]
@@ -616,12 +582,9 @@ def _fill_column_view(
 
 @compiled()
 def _count_rearranged(
-    rows: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    position: np.ndarray,
+    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, position: np.ndarray,
     counts: np.ndarray,
-) -> None:
+) -> None:  # fmt: skip
     for d in rows:
         for e in range(row_start[d], row_start[d + 1]):
             if position[column[e]] >= 0:
@@ -630,15 +593,9 @@ def _count_rearranged(
 
 @compiled()
 def _fill_rearranged(
-    rows: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-    position: np.ndarray,
-    cursor: np.ndarray,
-    new_row: np.ndarray,
-    new_level: np.ndarray,
-) -> None:
+    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
+    position: np.ndarray, cursor: np.ndarray, new_row: np.ndarray, new_level: np.ndarray,
+) -> None:  # fmt: skip
     for new, d in enumerate(rows):
         for e in range(row_start[d], row_start[d + 1]):
             i = position[column[e]]
@@ -650,14 +607,9 @@ def _fill_rearranged(
 
 @compiled()
 def _copy_rows(
-    index: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    level: np.ndarray,
-    new_start: np.ndarray,
-    new_column: np.ndarray,
-    new_level: np.ndarray,
-) -> None:
+    index: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
+    new_start: np.ndarray, new_column: np.ndarray, new_level: np.ndarray,
+) -> None:  # fmt: skip
     for d in range(len(index)):
         shift = row_start[index[d]] - new_start[d]
         for e in range(new_start[d], new_start[d + 1]):
@@ -674,13 +626,9 @@ def _count_kept(row_start: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> No
 
 @compiled()
 def _fill_by_column(
-    rows: np.ndarray,
-    columns: np.ndarray,
-    levels: np.ndarray,
-    cursor: np.ndarray,
-    row: np.ndarray,
+    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, cursor: np.ndarray, row: np.ndarray,
     level: np.ndarray,
-) -> None:
+) -> None:  # fmt: skip
     for e in range(len(rows)):
         slot = cursor[columns[e]]
         row[slot] = rows[e]
@@ -693,15 +641,6 @@ def _first_off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarr
     for e in range(len(levels)):
         if levels[e] < 0 or levels[e] >= n_levels[columns[e]]:
             return e
-    return -1
-
-
-@compiled()
-def _first_duplicate(row_start: np.ndarray, column: np.ndarray) -> int:
-    for d in range(len(row_start) - 1):
-        for e in range(row_start[d] + 1, row_start[d + 1]):
-            if column[e] == column[e - 1]:
-                return e
     return -1
 
 

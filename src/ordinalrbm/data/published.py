@@ -176,7 +176,7 @@ def _number_in(file: Path) -> tuple[int, str]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked; what cannot be read is told as bad data."""
+    """The file's bytes, unpacked; what cannot be read is a DataError."""
     try:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"

@@ -580,13 +580,21 @@ def _without_gaps(cells: Cells) -> Cells:
     return Cells(*(part[kept] for part in cells))
 
 
-def _refuse_repeated_cells(table: Triples, user: np.ndarray, item: np.ndarray) -> None:
-    pair = user.astype(np.int64) * (int(item.max()) + 1) + item
-    repeated = pd.Series(pair).duplicated().to_numpy()
+def repeated_cell(user: np.ndarray, item: np.ndarray) -> tuple[int, int] | None:
+    """Where the first cell that is there twice is there for the first and the second time."""
+    cell = user.astype(np.int64) * (int(item.max(initial=0)) + 1) + item
+    repeated = pd.Series(cell).duplicated().to_numpy()
     if not repeated.any():
-        return
+        return None
     second = int(repeated.argmax())
-    first = int((pair == pair[second]).argmax())
+    return int((cell == cell[second]).argmax()), second
+
+
+def _refuse_repeated_cells(table: Triples, user: np.ndarray, item: np.ndarray) -> None:
+    twice = repeated_cell(user, item)
+    if twice is None:
+        return
+    first, second = twice
     if table.is_sparse:
         # With zeros left out, rows are not those of the table; but then positions are ids.
         users, items = (table.user, table.item) if len(user) == len(table) else (user, item)
@@ -635,10 +643,10 @@ def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
         raise DataError("There is no rating to fold in; give at least one.")
     both = (new.row < known.n_users) & (new.column < known.n_items)
     if both.any():
-        place = int(both.argmax())
-        user, item = known.users.labels[new.row[place]], known.items.labels[new.column[place]]
+        k = int(both.argmax())
+        user, item = known.users.labels[new.row[k]], known.items.labels[new.column[k]]
         raise DataError(
-            f"Rating {place} (counted from 0) is of item {shown(item)} by user {shown(user)}, both "
+            f"Rating {k} (counted from 0) is of item {shown(item)} by user {shown(user)}, both "
             "known; fold_in() is for new users and new items: leave it out, or fit() again."
         )
     if new.level.min() < 0:
@@ -679,9 +687,9 @@ def _merged(old: Observations, new: Observations) -> Observations:
         return Observations(row_start, column, np.concatenate([old.level, new.level]), new.n_levels)
     # Old ratings move up by the new ones of the users before theirs, and keep their order.
     before = row_start[:-1] + n_old
-    place = np.repeat(before - new.row_start[:-1], n_new) + np.arange(new.n_entries)
+    slot = np.repeat(before - new.row_start[:-1], n_new) + np.arange(new.n_entries)
     is_old = np.ones(row_start[-1], dtype=bool)
-    is_old[place] = False
+    is_old[slot] = False
     column = np.empty(is_old.size, dtype=np.int32)
     level = np.empty(is_old.size, dtype=np.promote_types(old.level.dtype, new.level.dtype))
     for target, first, second in (
@@ -689,5 +697,5 @@ def _merged(old: Observations, new: Observations) -> Observations:
         (level, old.level, new.level),
     ):
         target[is_old] = first
-        target[place] = second
+        target[slot] = second
     return Observations(row_start, column, level, new.n_levels)

@@ -142,8 +142,8 @@ def _keep_variances(precision: Any, diagonal: Any, variance: Any) -> None:
         if precision[a] == np.inf:
             variance[a] = 0.0
         else:
-            told = (diagonal[a] - precision[a]) / np.float32(UNDERSTATED)
-            variance[a] = np.float32(1.0) / (precision[a] + told)
+            informed = (diagonal[a] - precision[a]) / np.float32(UNDERSTATED)
+            variance[a] = np.float32(1.0) / (precision[a] + informed)
 
 
 @inlined

@@ -102,7 +102,7 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
     Examples
     --------
     >>> films = Size(6_000, 4_000, 10**6, levels=5, row_factors=50)
-    >>> 30 < needed("ordinal_mf", films) / 2**20 < 60
+    >>> 20 < needed("ordinal_mf", films) / 2**20 < 60
     True
     >>> survey = Size(100_000, 80, 8 * 10**6, levels=5, row_factors=50)
     >>> 100 < needed("survey", survey) / 2**20 < 300
@@ -130,7 +130,7 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
 
 
 class OnGpu(NamedTuple):
-    """Bytes on a GPU while continuous factors are learnt: what stays, and what comes and goes.
+    """Bytes on a GPU while Gaussian factors are learnt: what stays, and what comes and goes.
 
     What comes and goes is per answer, per piece of a row (of at most 256 answers) and per row that
     are on the device together: all of a view, or a block of its rows.
@@ -143,10 +143,10 @@ class OnGpu(NamedTuple):
 
 
 # Numbers of each row and column in float32: means and variances now, of the best epoch, and once
-# more while they are turned; of their steps in float64: steps, widths and where they are drawn
-# towards, now and of the best epoch, and variances.
-_COPIES, _STEPS = 3, 7
-# Tables of means and variances that a half-sweep makes of the party that rows face.
+# more while they are rotated; of their cutpoints in float64: cutpoints, gaps and where they are
+# drawn towards, now and of the best epoch, and variances.
+_COPIES, _CUTPOINTS = 3, 7
+# Tables of means and variances that a half-sweep makes of the other side.
 _TABLES = 2
 # Sums that a half-sweep keeps of a piece, and of a row twice.
 _SUMS = 3
@@ -159,7 +159,7 @@ _USABLE = 0.85
 
 
 def on_gpu(size: Size, level_bytes: int = 1) -> OnGpu:
-    """What learning continuous factors takes on a GPU; factors are those that ratings can tell.
+    """What learning Gaussian factors takes on a GPU; factors are those that ratings can tell.
 
     Measured on ratings of Netflix' shape: 6.2 GB at the peak.
 
@@ -178,7 +178,7 @@ def on_gpu(size: Size, level_bytes: int = 1) -> OnGpu:
     pieces = 2 * (both + size.answers // _PIECE)
     stays = (
         COSTS["ordinal_mf"].fixed
-        + both * (_COPIES * 2 * 4 * numbers + _STEPS * 8 * (size.levels - 1))
+        + both * (_COPIES * 2 * 4 * numbers + _CUTPOINTS * 8 * (size.levels - 1))
         + _TABLES * 4 * table * max(size.rows, size.columns)
         + _OF_PIECE * pieces
         + _OF_ROW * both

@@ -1,11 +1,11 @@
 """Half-sweeps by several processes, each of which has some of the rows.
 
 Every process, a rank, keeps its rows with their parameters, and all of the columns. Rows are
-renewed where they are. A column's answers are spread over all ranks, so that it is renewed in
+updated where they are. A column's answers are spread over all ranks, so that it is updated in
 stages: every sum over its answers goes to the rank that looks after the column, and what that rank
 makes of it to all others; chains of columns draw the same everywhere.
 
-Of continuous factors, :class:`Rows` and :class:`Columns` have the functions of
+Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
 :mod:`ordinalrbm.engine.half_sweep`, by an engine for one process and, for columns, in the stages of
 :mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up what the answers
 of a row tell its factors; here is which rows and which draws are those of a rank, and the sum of
@@ -40,7 +40,7 @@ class _Sharded:
         self.shift, self.draw_towards = engine.shift, engine.draw_towards
 
     def broadcast(self, *rotations: Rotation) -> tuple[Rotation, ...]:
-        """The turns that rank 0 has found.
+        """The rotations that rank 0 has found.
 
         Eigenvectors have any sign, and on another kind of machine the other one may come out; rows
         and columns would no longer fit together.
@@ -54,7 +54,7 @@ class Rows(_Sharded):
     """Rows of which every rank has its own: sums over them are those of all ranks."""
 
     def half_sweep(self, *given: Any, **options: Any) -> Any:
-        """Renew the rows that are here."""
+        """Update the rows that are here."""
         return self.engine.half_sweep(*given, **options)
 
     def moments(self, posterior: FactorPosterior) -> Moments:
@@ -64,7 +64,7 @@ class Rows(_Sharded):
     def cutpoint_squares(
         self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
     ) -> Any:
-        """How many rows there are, and expected squares of how far steps are from their prior."""
+        """How many rows there are, and expected squares of cutpoints around their prior."""
         return self._summed(*self.engine.cutpoint_squares(posterior, prior, cutpoints_variance))
 
     def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
@@ -76,7 +76,7 @@ class Rows(_Sharded):
 
 
 class Columns(_Sharded):
-    """Columns that every rank has, each with other answers: renewed by what all answers say."""
+    """Columns that every rank has, each with other answers: updated by what all answers say."""
 
     def __init__(self, engine: Any, group: Any) -> None:
         super().__init__(engine, group)
@@ -91,7 +91,7 @@ class Columns(_Sharded):
         prior: Prior,
         spread: bool = True,
     ) -> Any:
-        """Renew the columns; afterwards all ranks have the same, to the last bit.
+        """Update the columns; afterwards all ranks have the same, to the last bit.
 
         Each column is the work of one rank: machines of different kinds round differently, and
         what all of them computed would drift apart.

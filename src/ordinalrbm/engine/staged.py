@@ -11,7 +11,7 @@ answers, without what the prior says:
 - ``apply(answers, other, ridge, direction)``: the system times a direction;
 - ``gap_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log gaps,
   with the slopes in place of the first column;
-- ``move_widths(this, prior, system, rows)``: Newton's step for them; variances of the cutpoints;
+- ``move_gaps(this, prior, system, rows)``: Newton's step for them; variances of the cutpoints;
 - ``library``: numpy or torch, of which ``where``, ``isinf`` and the like are used, and
   ``array(values, like)`` to hand over a small array.
 
@@ -65,8 +65,8 @@ def half_sweep(
         stages.library,
     )  # fmt: skip
     if spread:
-        told = (diagonal - own) / UNDERSTATED
-        this.variance[mine] = where(stays, 0.0, 1.0 / (own + told))
+        informed = (diagonal - own) / UNDERSTATED
+        this.variance[mine] = where(stays, 0.0, 1.0 / (own + informed))
     among.complete(this.mean, this.variance)
     variance = 0.0 * this.cutpoints
     if prior.cutpoints_precision.size < 2 or np.isinf(prior.cutpoints_precision[1]):

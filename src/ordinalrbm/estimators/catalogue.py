@@ -117,7 +117,7 @@ def plain_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
     plain["scale"] = default.to_json() if given and default else None
     plain["item_scales"] = None  # JSON has no dictionaries from numbers
     plain.pop("models", None)  # those of an ensemble are described by themselves
-    plain.pop("device", None)  # a model may be used on another machine than it was learnt on
+    plain.pop("device", None)  # a model may be used elsewhere than it was learnt
     return plain
 
 

@@ -50,7 +50,7 @@ class RatingsPart(Part):
 
         All processes give the same path. Each reads only its share of the row groups of the files,
         in their order, and of these only the columns of users, items and ratings; not now, but when
-        it learns, so that the table is forgotten as soon as it has been arranged.
+        it learns, so that the table is freed as soon as the ratings are encoded.
 
         Parameters
         ----------

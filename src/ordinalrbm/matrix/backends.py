@@ -357,7 +357,7 @@ def backend_for(device: str) -> Backend:
     """The backend that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
 
     In a process group of torch with others, each of its processes has such a backend, and all
-    learn together. "cuda" is then the GPU that torch has been told to use.
+    learn together. "cuda" is then the GPU that torch was set to use.
     """
     group = process_group.current()
     if group is not None and device == "cuda":

@@ -54,7 +54,7 @@ _UPDATES, _FEWEST_EPOCHS, _MOST_EPOCHS = 300, 15, 60
 
 @dataclass(frozen=True)
 class BinarySettings:
-    """What the learner may be told; see :class:`ordinalrbm.MatrixCumulativeRBM` for each."""
+    """Settings of the learner; see :class:`ordinalrbm.MatrixCumulativeRBM` for each."""
 
     n_row_factors: int
     n_column_factors: int

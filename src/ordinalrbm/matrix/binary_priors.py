@@ -24,7 +24,7 @@ _SMALLEST, _LARGEST = 0.1, 1e4
 
 
 class Priors(NamedTuple):
-    """Precisions of weights, biases and widths, and what biases and widths are drawn towards."""
+    """Precisions of weights, biases and gaps, and what biases and gaps are drawn towards."""
 
     weights: float
     bias: float
@@ -56,7 +56,7 @@ def updated(
 ) -> Priors:  # fmt: skip
     """Priors that fit the current parameters.
 
-    Columns with the same number of levels, one of ``scales``, have the same common widths. Arrays
+    Columns with the same number of levels, one of ``scales``, have the same common gaps. Arrays
     are NumPy's or torch's. If this process has some of the columns, ``total`` adds up the sums of
     all.
     """

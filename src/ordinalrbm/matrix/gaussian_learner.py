@@ -13,7 +13,7 @@ from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.backends import backend_for
+from ordinalrbm.matrix.backends import CPU, Backend, backend_for
 from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.gaussian import (
@@ -46,7 +46,7 @@ _SMALLEST_PRECISION = 1e-30
 
 @dataclass(frozen=True)
 class GaussianSettings:
-    """What the learner may be told; see :class:`ordinalrbm.OrdinalMF` for each.
+    """Settings of the learner; see :class:`ordinalrbm.OrdinalMF` for each.
 
     ``values`` are those of the levels, for Gaussian factorisation.
     """
@@ -103,7 +103,8 @@ class _Learner:
         settings: GaussianSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.backend = backend_for(settings.device)
+        # Levels with values are learnt by each process for itself, on its cores.
+        self.backend: Backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)

@@ -203,10 +203,10 @@ def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray
 
 
 def _gaps(cutpoints: np.ndarray) -> np.ndarray:
-    """What a row makes of each width; beyond its last level there is no end."""
+    """What a row makes of each gap; beyond its last level there is no bound."""
     gaps = np.full((cutpoints.shape[0], cutpoints.shape[1] + _EXTRA_ENDS), np.inf, dtype=np.float32)
     np.exp(cutpoints, out=gaps[:, : cutpoints.shape[1]], casting="same_kind")
-    gaps[:, 0] = cutpoints[:, 0]  # the first threshold is no width: it adds up
+    gaps[:, 0] = cutpoints[:, 0]  # the first threshold is no gap: it adds up
     return gaps
 
 

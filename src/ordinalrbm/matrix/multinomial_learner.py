@@ -55,7 +55,7 @@ _WORTHWHILE = 1e-4
 
 @dataclass(frozen=True)
 class MultinomialSettings:
-    """What the learner may be told; see :class:`ordinalrbm.MultinomialRBM` for each."""
+    """Settings of the learner; see :class:`ordinalrbm.MultinomialRBM` for each."""
 
     n_factors: int
     learning_rate: float

@@ -1,8 +1,7 @@
 """P(v_di) of single cells of a matrix, also where the row or the column is unknown.
 
 Every ordinal model says how a cell's utility is distributed: a mean, and a standard deviation that
-may hold what is not known of the mean. What follows from that and the cutpoints is the same for
-both.
+may hold what is not known of the mean. What follows from that and the cutpoints is the same.
 """
 
 from __future__ import annotations
@@ -78,12 +77,16 @@ def all_known(cells: Cells) -> bool:
 
 def utilities(model: UtilityModel, cells: Cells) -> Utilities:
     """Take the utilities of cells apart."""
-    known = model if all_known(cells) else with_cold_start(model)
+    return _utilities(model if all_known(cells) else with_cold_start(model), cells)
+
+
+def _utilities(model: UtilityModel, cells: Cells) -> Utilities:
+    """Unknown rows and columns are the last of the model."""
     found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
-    if isinstance(known, GaussianModel):
-        _set_gaussian(known.rows, known.columns, cells.row, cells.column, found)
+    if isinstance(model, GaussianModel):
+        _set_gaussian(model.rows, model.columns, cells.row, cells.column, found)
     else:
-        _set_binary(known.by_rows, known.by_columns, cells.row, cells.column, found)
+        _set_binary(model.by_rows, model.by_columns, cells.row, cells.column, found)
     return found
 
 
@@ -96,8 +99,8 @@ def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _moments(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the utility of each cell."""
-    found = utilities(model, cells)
+    """Mean and standard deviation of the utility of each cell; the unknown are the last."""
+    found = _utilities(model, cells)
     if isinstance(model, GaussianModel):
         return found.base, model.spread * found.deviation
     mean = np.empty(cells.row.size)

@@ -1,6 +1,6 @@
-"""The half-sweep of continuous factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
+"""The half-sweep of Gaussian factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
 
-A sweep reads the features of every answer's column five times (nine when widths move) and next to
+A sweep reads the features of every answer's column five times (nine when gaps move) and next to
 nothing else, so that it is bound by how fast they come out of the cache or the memory. What an
 answer needs beside, its place between two thresholds, is computed by kernels of their own, one
 answer per thread.
@@ -28,7 +28,7 @@ _LARGEST_MOVE = tl.constexpr(staged.LARGEST_MOVE)
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
 # and numbers of each, for sums along features.
 _TILE, _FOR_DOUBTS = 2048, (64, 32)
-# Rows whose widths one program solves for.
+# Rows whose gaps one program solves for.
 _ROWS = tl.constexpr(64)
 
 
@@ -39,7 +39,7 @@ def half_sweep(
     prior: Prior,
     spread: bool = True,
 ) -> Any:
-    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
     with working_on(this.mean.device):
         seen: Any = facing(other)
         return staged.half_sweep(_THIS, answers, this, seen, prior, spread)
@@ -73,7 +73,7 @@ class _Seen(NamedTuple):
 
 
 class Facing(NamedTuple):
-    """The other party, its tables made ready for all stages of a half-sweep."""
+    """The other side, its tables made ready for all stages of a half-sweep."""
 
     seen: _Seen
     gaps: torch.Tensor
@@ -128,7 +128,7 @@ def _products(answers: Answers, seen: _Seen, vectors: torch.Tensor) -> torch.Ten
 
 
 def _levels_of(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> tuple[Any, ...]:
-    """What kernels need to know about the ends of an answer's level."""
+    """What kernels need to know about the bounds of an answer's level."""
     return (
         answers.column, answers.level, this.gaps, other.gaps, this.n_levels, other.n_levels
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _gather(
     tl.store(out + 2 * width, tl.sum(diagonal, axis=0), mask=a < width)
 
 
-# ---- ends of levels ---------------------------------------------------------------------------
+# ---- bounds of levels -------------------------------------------------------------------------
 
 
 @triton.jit
@@ -170,7 +170,7 @@ def _bounds(
     level, row, i, gaps, other_gaps, n_levels,
     other_n_levels, n_cutpoints, here,
 ):  # fmt: skip
-    """Ends of the levels of some answers of a row; see :mod:`ordinalrbm.engine.ends`."""
+    """Bounds of the levels of some answers of a row."""
     own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
     end = tl.load(own) + tl.load(others, mask=here, other=0.0)
     low = tl.where(level == 0, float("-inf"), end)
@@ -205,11 +205,11 @@ def _set_pulls(
     tl.store(at + e, pull.to(tl.float32), mask=here)
 
 
-# ---- widths -----------------------------------------------------------------------------------
+# ---- gaps -------------------------------------------------------------------------------------
 
 
 def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, rows: slice) -> Any:
-    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
     n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other).seen
     pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
     at = _products(answers, seen, this.mean)
@@ -230,7 +230,7 @@ def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, ro
 def move_gaps(
     this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
 ) -> torch.Tensor:
-    """One Newton step on the log widths of some rows; returns their variances."""
+    """One Newton step on the log gaps of some rows; returns their variances."""
     n_cutpoints = system.shape[1]
     precision = array(prior.cutpoints_precision, system)
     cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
@@ -273,7 +273,7 @@ def _sum_gaps(
     row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
     bias_variance, at, doubt, partial, n_cutpoints,
 ):  # fmt: skip
-    """A piece's slope and curvature by the log widths; see the CPU engine."""
+    """A piece's slope and curvature by the log gaps; see the CPU engine."""
     piece = tl.program_id(0)
     row = tl.load(row_of + piece).to(tl.int64)
     e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
@@ -368,7 +368,7 @@ def _newton(system, cutpoints, variance, n_rows, n_cutpoints):
         tl.store(variance + row * n_cutpoints + b, total, mask=here)
 
 
-# ---- sums over a party, and what is made of them ----------------------------------------------
+# ---- sums over rows or columns, and what is made of them --------------------------------------
 
 
 def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
@@ -377,12 +377,12 @@ def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
 
 
 def posterior_on(posterior: FactorPosterior, device: torch.device) -> FactorPosterior:
-    """A party on a device."""
+    """A posterior on a device."""
     return FactorPosterior(*(tensor(part, device) for part in posterior))
 
 
 def moments(posterior: FactorPosterior) -> Moments:
-    """Sums over a party, in float64."""
+    """Sums over all of them, in float64."""
     mean, variance = posterior.mean, posterior.variance
     width = mean.shape[1]
     products = (mean.T @ mean).double()
@@ -392,12 +392,12 @@ def moments(posterior: FactorPosterior) -> Moments:
 
 
 def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
-    """The turns that all processes take: those of the only one."""
+    """The rotations of rank 0, which here is the only one."""
     return rotations
 
 
 def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
-    """The party in other axes."""
+    """The same factors in other axes."""
     matrix, shift, squares = (array(part.astype(np.float32), posterior.mean) for part in rotation)
     mean = torch.addmm(shift, posterior.mean, matrix)
     return posterior._replace(mean=mean, variance=posterior.variance @ squares)
@@ -406,13 +406,13 @@ def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
 def cutpoint_squares(
     posterior: FactorPosterior, prior: Prior, cutpoints_variance: torch.Tensor
 ) -> tuple[float, np.ndarray]:
-    """How many there are, and expected squares of how far steps are from where they are drawn."""
+    """How many there are, and expected squares of how far cutpoints are from their prior."""
     squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
     return len(squares), squares.sum(0).cpu().numpy()
 
 
 def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
-    """Sums over a party, or over those of it with so many levels."""
+    """Sums over all of them, or over those with so many levels."""
     some = _alike(posterior, n_levels)
     numbers = torch.cat([some.double(), posterior.mean[:, :1].double(), posterior.cutpoints], dim=1)
     found = torch.where(some, numbers, 0.0).sum(0).cpu().numpy()
@@ -422,7 +422,7 @@ def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
 def shift(
     posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
 ) -> None:
-    """Add to biases and steps, of all or of those with so many levels; in place."""
+    """Add to biases and cutpoints, of all or of those with so many levels; in place."""
     some = _alike(posterior, n_levels)
     posterior.mean[:, :1] += torch.where(some, np.float32(bias).item(), 0.0)
     posterior.cutpoints[:] += torch.where(some, array(cutpoints, posterior.cutpoints), 0.0)
@@ -433,7 +433,7 @@ def shift(
 def draw_towards(
     prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
 ) -> None:
-    """Let the steps of those with so many levels be drawn towards these; in place."""
+    """Let the cutpoints of those with so many levels be drawn towards these; in place."""
     prior.cutpoints[:] = torch.where(
         _alike(posterior, n_levels), array(cutpoints, prior.cutpoints), prior.cutpoints
     )

@@ -1,6 +1,6 @@
 """Ordered probit regressions of many rows at once: the sums that Newton's method needs.
 
-For rows with binary factors that are placed among known columns, see
+For rows with binary factors that are new among known columns, see
 :mod:`ordinalrbm.matrix.gpu.fold_in`. Answers come as a Side, as half-sweeps have them.
 """
 

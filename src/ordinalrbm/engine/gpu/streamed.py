@@ -1,7 +1,7 @@
 """Answers that stay in the memory of the host, and come to the device a block of rows at a time.
 
 For ratings that do not fit into the memory of a GPU. Rows are independent given the columns, so
-that a half-sweep may renew them block after block; while one block is computed with, the next is
+that a half-sweep may update them block after block; while one block is computed with, the next is
 copied, on a stream of its own, into the other of two buffers. The engine is that of
 :mod:`ordinalrbm.engine.gpu.half_sweep`, with the same pieces and sums, hence the same bits.
 """
@@ -52,7 +52,7 @@ __all__ = [
 ]  # fmt: skip
 
 # Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums
-# along them in another order, and where a party begins at an odd address kernels read it otherwise.
+# along them in another order, and where rows begin at an odd address kernels read it otherwise.
 _ROWS = 16
 # Bytes of a block: small enough that there are several, one to compute with and one to copy.
 _BLOCK_BYTES = 2**30
@@ -66,7 +66,7 @@ _CHUNK = 2**24
 def half_sweep(
     answers: Streamed, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
 ) -> torch.Tensor:
-    """Renew the rows in place, given the columns; returns the variances of their steps."""
+    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
     other = resident.facing(other)
     found = [0.0 * this.cutpoints[:0]]
     for rows, there in answers.blocks():
@@ -96,7 +96,7 @@ def apply(
 
 
 def gap_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:
-    """(rows, M, M) systems of the log widths, their slopes in place of the first column."""
+    """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
     other, found = resident.facing(other), []
     for block, there in answers.blocks(rows):
         wanted = slice(max(rows.start - block.start, 0), min(rows.stop, block.stop) - block.start)
@@ -198,9 +198,9 @@ class Feed:
             assert here is not None, "there is one more to come"
             if number < len(blocks):
                 ahead = self._copied(blocks[number], number % 2, column, level)
-            answers, copied = here
-            if copied is not None:
-                torch.cuda.current_stream(self.device).wait_event(copied)
+            answers, is_there = here
+            if is_there is not None:
+                torch.cuda.current_stream(self.device).wait_event(is_there)
             yield block.rows, answers
 
     def _copied(

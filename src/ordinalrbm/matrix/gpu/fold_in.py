@@ -115,9 +115,9 @@ class _Rows:
             factors = torch.where(goes_on, _mean_field(on, factors), factors)
             by_factors = probit.by_factors(on, factors)
             if self.learns:
-                pull, told = probit.pulls(on, by_factors + by_own, LEAST_INFORMATION)
+                pull, information = probit.pulls(on, by_factors + by_own, LEAST_INFORMATION)
                 if turn < NEW_CURVATURES:
-                    lower = self._curvature(on, told)
+                    lower = self._curvature(on, information)
                 step = self._newton_step(on, pull, own, lower)
                 own = own._replace(weights=own.weights + torch.where(goes_on, step, 0.0))
                 by_own = self._by_own(on, own)
@@ -137,10 +137,10 @@ class _Rows:
         column = on.side.column
         return products(on.rows, 0, column, self.design, own.weights, column.numel()).double()
 
-    def _curvature(self, on: DeviceSide, told: torch.Tensor) -> torch.Tensor:
+    def _curvature(self, on: DeviceSide, information: torch.Tensor) -> torch.Tensor:
         """Cholesky factors of minus the second derivatives by weights and bias."""
         size = self.precision.numel()
-        system = probit.squares(on.rows, on.side.column, self.design, told)
+        system = probit.squares(on.rows, on.side.column, self.design, information)
         return torch.linalg.cholesky(system[:, :size, :size].double() + torch.diag(self.precision))
 
     def _newton_step(

@@ -18,7 +18,7 @@ from processes import MODELS, PATIENCE, SOURCE, bare, bound_by_permissions, comm
 import ordinalrbm as orbm
 
 NOT_UTF8 = b"caf\xe9.csv"
-RATINGS = MODELS / "continuous-1.0.orbm"
+RATINGS = MODELS / "ordinal_mf-2.0.orbm"
 # Any kernel would do; this one is compiled within seconds.
 COMPILED = """
 import numpy as np

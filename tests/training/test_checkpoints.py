@@ -21,7 +21,7 @@ from ordinalrbm.training import checkpoint as checkpoints
 from ordinalrbm.training.checkpoint import Checkpoints, CheckpointWriter, interval
 from ordinalrbm.training.identity import Identity
 
-FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimator", "matrix")]
+FOLDERS = [str(Path(__file__).parents[1] / name) for name in ("estimators", "matrix")]
 sys.path[:0] = FOLDERS
 
 import small_matrices  # noqa: E402
@@ -43,13 +43,15 @@ VECTORS = {
     "nothing held out": {"validation_fraction": 0.0},
 }
 MATRICES = {
-    "continuous": {},
-    "continuous averaged": {"n_averaged": 3},
-    "binary": {"factors": "binary"},
-    "binary persistent": {"factors": "binary", "free_phase": "persistent", "weight_decay": 50},
-    "binary averaged": {"factors": "binary", "n_averaged": 3, "validation_fraction": 0.0},
-    "one process": {"factors": "binary", "n_item_factors": 0},
-    "mixed": {"factors": "mixed", "n_averaged": 2},
+    "gaussian": ("ordinal", {}),
+    "gaussian averaged": ("ordinal", {"n_averaged": 3}),
+    "values": ("gaussian", {}),
+    "binary": ("matrix", {}),
+    "binary persistent": ("matrix", {"free_phase": "persistent", "weight_decay": 50}),
+    "binary averaged": ("matrix", {"n_averaged": 3, "validation_fraction": 0.0}),
+    "one process": ("vectors", {}),
+    "multinomial": ("multinomial", {}),
+    "ensemble": ("ensemble", {"n_averaged": 2}),
 }
 
 
@@ -61,8 +63,11 @@ def survey_model(**changes):
     return small_surveys.small(**changes)
 
 
-def ratings_model(**changes):
-    return small_matrices.small(**{"n_epochs": 4, **changes})
+def ratings_model(kind="matrix", **changes):
+    changes = {"n_epochs": 4, **changes}
+    if kind == "vectors":
+        return small_matrices.small(4, 0, **changes)
+    return small_matrices.MODELS[kind](**changes)
 
 
 def stop_after(n_epochs, monkeypatch):
@@ -115,14 +120,14 @@ def test_a_survey_learnt_in_pieces_is_the_same(changes, tmp_path, monkeypatch):
     assert file_hash(pieces, tmp_path) == file_hash(whole, tmp_path)
 
 
-@pytest.mark.parametrize("changes", MATRICES.values(), ids=MATRICES)
-def test_ratings_learnt_in_pieces_are_the_same(changes, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("kind", "changes"), MATRICES.values(), ids=MATRICES)
+def test_ratings_learnt_in_pieces_are_the_same(kind, changes, tmp_path, monkeypatch):
     def fit(model, **how):
         return model.fit(RATINGS, **how)
 
-    whole = fit(ratings_model(**changes))
+    whole = fit(ratings_model(kind, **changes))
     pieces, n_stops = learnt_in_pieces(
-        lambda: ratings_model(**changes), fit, tmp_path / "kept", monkeypatch
+        lambda: ratings_model(kind, **changes), fit, tmp_path / "kept", monkeypatch
     )
     assert n_stops == whole.n_iter_
     small_matrices.assert_same_models(pieces, whole)
@@ -149,7 +154,7 @@ X = small_surveys.numbers(small_surveys.levels())
 survey = small_surveys.small(response_styles=3, n_jobs=n_jobs)
 survey.fit(X, checkpoint=folder + "/survey", every=1)
 done.clear()
-ratings = small_matrices.small(factors="mixed", n_epochs=4, n_jobs=n_jobs)
+ratings = small_matrices.MODELS["ensemble"](n_epochs=4, n_jobs=n_jobs)
 ratings.fit(small_matrices.simulated(60, 30), checkpoint=folder + "/ratings", every=1)
 for name, model in (("survey", survey), ("ratings", ratings)):
     model.history_["seconds"] = 0.0
@@ -210,10 +215,10 @@ def contents(folder):
 
 
 def test_a_fit_that_has_ended_gives_its_model_at_once(tmp_path, monkeypatch):
-    first = ratings_model(factors="mixed").fit(RATINGS, checkpoint=tmp_path)
-    assert names(tmp_path) == ["binary-000004.checkpoint", "continuous-000004.checkpoint"]
+    first = ratings_model("ensemble").fit(RATINGS, checkpoint=tmp_path)
+    assert names(tmp_path) == ["0-binary-000004.checkpoint", "1-gaussian-000004.checkpoint"]
     stop_after(1, monkeypatch)  # so that there must not be an epoch
-    again = ratings_model(factors="mixed").fit(RATINGS, checkpoint=tmp_path)
+    again = ratings_model("ensemble").fit(RATINGS, checkpoint=tmp_path)
     small_matrices.assert_same_models(again, first)
 
 
@@ -588,7 +593,7 @@ def test_the_smaller_rate_is_remembered(tmp_path, monkeypatch):
         ):
             return model.fit(RATINGS, **how)
 
-    changes = {"factors": "binary", "learning_rate": 150}
+    changes = {"learning_rate": 150}
     whole = fit(ratings_model(**changes))
     assert np.isfinite(whole.history_["validation"]).all()
     with monkeypatch.context() as patch:

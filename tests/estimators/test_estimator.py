@@ -263,7 +263,7 @@ def test_levels_that_nobody_chose():
 
 @pytest.mark.skipif(
     os.environ.get("ORDINALRBM_LONG") != "1",
-    reason="ORDINALRBM_LONG=1 compiles for it; tests/running/test_wide_types.py runs plain Python",
+    reason="ORDINALRBM_LONG=1 compiles for it; tests/runtime/test_wide_types.py runs plain Python",
 )
 def test_more_than_127_levels():
     """Levels no longer fit into one byte."""

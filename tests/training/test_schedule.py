@@ -79,3 +79,10 @@ def test_early_stopping_goes_on_where_it_was():
             stopping.after(value)
         again.replay(values[:n])
         assert vars(again) == vars(stopping)
+
+
+def test_many_small_rises_are_one_large_one():
+    stopping = EarlyStopping(patience=4, worthwhile=0.1)
+    for value in -1.0 + 0.04 * np.arange(30):
+        assert stopping.after(value)
+        assert not stopping.is_over

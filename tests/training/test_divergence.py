@@ -56,7 +56,7 @@ def ratings(seed=0):
 
 @pytest.mark.parametrize(
     ("kind", "fraction"),
-    [("binary", 0.0), ("binary", 0.05), ("mixed", 0.05), ("multinomial", 0.05)],
+    [("binary", 0.0), ("binary", 0.05), ("ensemble", 0.05), ("multinomial", 0.05)],
 )
 def test_the_same_of_ratings(kind, fraction):
     learnt, test = ratings()
@@ -64,28 +64,15 @@ def test_the_same_of_ratings(kind, fraction):
     if kind == "multinomial":
         model = orbm.MultinomialRBM(4, learning_rate=2000.0, n_epochs=30, **given)
     else:
-        model = orbm.MatrixCumulativeRBM(
-            4, 4, factors=kind, learning_rate=150.0, n_epochs=10, **given
-        )  # fmt: skip
+        model = orbm.MatrixCumulativeRBM(4, 4, learning_rate=150.0, n_epochs=10, **given)
+    if kind == "ensemble":
+        model = orbm.RatingEnsemble([model, orbm.OrdinalMF(8, n_epochs=10)], **given)
     with pytest.warns(ConvergenceWarning, match=r"diverged .* set learning_rate to .* or less"):
         model.fit(learnt)
     level = test[2] - 1
     own = -np.log(model.predict_proba(*test[:2])[np.arange(level.size), level]).mean()
     usual = np.bincount(learnt[2] - 1) / learnt[2].size
     assert own < -np.log(usual[level]).mean()
-
-
-def test_where_binary_factors_cannot_be_saved_the_others_are_kept():
-    learnt, test = ratings()
-    model = orbm.MatrixCumulativeRBM(
-        4, 4, factors="mixed", learning_rate=1e30, n_epochs=5, random_state=0
-    )
-    with pytest.warns(ConvergenceWarning, match=r"Only continuous .* set learning_rate much lower"):
-        model.fit(learnt)
-    alone = orbm.MatrixCumulativeRBM(4, 4, n_epochs=5, random_state=0).fit(learnt)
-    np.testing.assert_array_equal(
-        model.predict_proba(*test[:2]), alone.predict_proba(*test[:2])
-    )  # fmt: skip
 
 
 def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):

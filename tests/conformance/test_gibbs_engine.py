@@ -9,6 +9,7 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+import random_sides
 from random_sides import in_double, random_side, side_of
 from scipy.special import expit
 from scipy.stats import binom
@@ -337,7 +338,7 @@ print("equal")
 def test_without_compilation():
     """The kernels are plain Python too; a debugger or a coverage tool can walk through them."""
     source = Path(ordinalrbm.__file__).parents[1]
-    paths = os.pathsep.join([str(source), str(Path(__file__).parent)])
+    paths = os.pathsep.join([str(source), str(Path(random_sides.__file__).parent)])
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", PLAIN_PYTHON],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths},

@@ -1,0 +1,118 @@
+"""Rows and columns of which nothing is known, and models in the order of the ids."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from small_matrices import learnt, random_model
+
+from ordinalrbm.data.observations import Cells
+from ordinalrbm.matrix.cold_start import (
+    blank_binary,
+    blank_gaussian,
+    cold_start_on,
+    cutpoints_by_levels,
+    restore_order,
+    with_cold_start,
+)
+from ordinalrbm.matrix.predict import probabilities
+
+KINDS = ("matrix", "ordinal", "ordinal point", "gaussian", "multinomial")
+
+
+def cells(row, column):
+    row, column = np.broadcast_arrays(row, column)
+    return Cells(row.copy(), column.copy(), np.zeros(row.size, np.int8))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_all_that_is_known_stays(name):
+    model = learnt(name).model_
+    wider = with_cold_start(model)
+    some = cells(np.arange(50), np.arange(50))
+    np.testing.assert_array_equal(probabilities([wider], some), probabilities([model], some))
+    # The unknown are the last, wherever they are asked for.
+    for row, column in ((-1, 3), (3, -1), (-1, -1)):
+        last = cells([row % 121], [column % 51])
+        unknown = probabilities([model], cells([row], [column]))
+        np.testing.assert_array_equal(probabilities([wider], last), unknown)
+
+
+@pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian"])
+def test_an_unknown_row_is_the_average_and_as_far_from_it_as_anybody(name):
+    model = learnt(name).model_
+    for side, known in (("rows", model.rows), ("columns", model.columns)):
+        wider = getattr(with_cold_start(model), side)
+        mean = known.mean.mean(axis=0)
+        np.testing.assert_allclose(wider.mean[-1], mean, atol=1e-6)
+        np.testing.assert_allclose(wider.cutpoints[-1], known.cutpoints.mean(axis=0), atol=1e-12)
+        away = np.mean((known.mean - mean) ** 2 + known.variance, axis=0)
+        if name == "ordinal point":
+            away = 0.0
+        np.testing.assert_allclose(wider.variance[-1], away, atol=1e-6)
+
+
+def test_an_unknown_row_meets_usual_factors():
+    """Binary factors: no weights of its own, and the bias that the others have on the whole."""
+    model = learnt("matrix").model_
+    for half, wider in zip(model[:2], with_cold_start(model)[:2], strict=True):
+        factors = half.factors.mean(axis=0)
+        np.testing.assert_allclose(wider.factors[-1], factors, rtol=1e-6)
+        np.testing.assert_array_equal(wider.weights[-1], 0.0)
+        assert wider.bias[-1] == pytest.approx(
+            np.mean(half.bias + half.weights @ factors), abs=1e-6
+        )
+    multinomial = learnt("multinomial").model_
+    np.testing.assert_allclose(
+        with_cold_start(multinomial).factors[-1], expit(multinomial.factor_bias), rtol=1e-6
+    )
+
+
+def test_an_unknown_column_on_a_scale_is_like_those_on_it():
+    model = random_model([5, 3, 5, 3, 2], 6, 2, 2)
+    for levels, alike in ((3, [1, 3]), (5, [0, 2]), (2, [4])):
+        wider = cold_start_on(with_cold_start(model), levels)
+        assert wider.n_levels.tolist() == [5, 3, 5, 3, 2, levels]
+        usual = model.column_cutpoints[alike].mean(axis=0)
+        np.testing.assert_allclose(wider.column_cutpoints[-1], usual)
+        found = probabilities([wider], cells([0], [5]))[0]
+        assert (found > 0).sum() == levels
+
+
+def test_usual_cutpoints_of_each_scale():
+    cutpoints = np.arange(12.0).reshape(4, 3)
+    found = cutpoints_by_levels(cutpoints, np.array([4, 3, 4, 3]))
+    assert found.shape == (5, 3)
+    np.testing.assert_array_equal(found[4], cutpoints[[0, 2]].mean(axis=0))
+    np.testing.assert_array_equal(found[3], cutpoints[[1, 3]].mean(axis=0))
+    np.testing.assert_array_equal(found[2], cutpoints.mean(axis=0))
+
+
+# ---- in the order of the ids --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["matrix", "ordinal", "gaussian"])
+def test_the_order_is_restored(name):
+    """Two rows and a column were not learnt; they are unknown."""
+    model = learnt(name).model_
+    rng = np.random.default_rng(0)
+    rows = np.insert(rng.permutation(120), [3, 70], -1)
+    columns = np.insert(rng.permutation(50), 10, -1)
+    found = restore_order(model, rows, columns, np.full(51, 5))
+    assert (found.n_rows, found.n_columns) == (122, 51)
+    row, column = rng.integers(0, 122, 200), rng.integers(0, 51, 200)
+    np.testing.assert_allclose(
+        probabilities([found], cells(row, column)),
+        probabilities([model], cells(rows[row], columns[column])),
+        atol=1e-8,
+    )
+
+
+@pytest.mark.parametrize(
+    "model", [blank_binary(3, 2), blank_gaussian(4)], ids=["binary", "gaussian"]
+)
+def test_where_nothing_was_learnt_all_are_unknown(model):
+    nobody = np.full(4, -1)
+    n_levels = np.array([1, 1, 1])
+    found = restore_order(model, nobody, nobody[:3], n_levels)
+    p = probabilities([found], cells(np.arange(4), np.array([0, 1, 2, 0])))
+    np.testing.assert_array_equal(p[:, 0], 1.0)
