@@ -94,6 +94,7 @@ def test_new_users_and_items(both, monkeypatch):
         }
     )
     truth, there = (model.fold_in(new_ratings) for model in both)
+    assert {member.device for member in getattr(there, "estimators_", [there])} == {"cuda"}
     for one, other in zip(there.models_, truth.models_, strict=True):
         for half, true_half in zip(one[:2], other[:2], strict=True):
             for name, a, b in zip(half._fields, half, true_half, strict=True):
