@@ -7,9 +7,9 @@ makes of it to all others; chains of columns draw the same everywhere.
 
 Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
 :mod:`ordinalrbm.engine.half_sweep`, by an engine for one process and, for columns, in the stages of
-:mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up what the answers
-of a row tell its factors; here is which rows and which draws are those of a rank, and the sum of
-what its rows tell the columns.
+:mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up sums over the
+answers of a row; here is which rows and which draws are those of a rank, and how statistics of the
+columns are added up.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The half-sweep of Gaussian factors in stages, where a row's answers are not all in one place.
 
 :mod:`ordinalrbm.engine.half_sweep` updates a row from its first answer to its last cutpoint. On a
-GPU long rows are shared by many programs, and on many machines a column's answers are spread over
-all of them: there every sum over answers is a stage of its own, and what lies between is arithmetic
-on arrays with a line per row. Stages are functions of an engine; the first three are sums over
-answers, without what the prior says:
+GPU long rows are shared by many programs, and where several processes learn together a column's
+answers are spread over all of them: there every sum over answers is a stage of its own, and what
+lies between is arithmetic on arrays with a line per row. Stages are functions of an engine; the
+first three are sums over answers, without what the prior says:
 
 - ``gather(answers, this, other)``: slope and diagonal of the system, (rows, 2, 1 + R), and the
   features' variances, which are its ridge, (rows, 1 + R);

@@ -189,10 +189,20 @@ class RatingEnsemble(RatingModel):
         """
         check_is_fitted(self, "models_")
         wider = copy.copy(self)
-        wider.estimators_ = [estimator.fold_in(new_ratings) for estimator in self.estimators_]
+        wider.estimators_ = [
+            self._where_this_is(estimator).fold_in(new_ratings) for estimator in self.estimators_
+        ]
         wider._collect()
         wider._set_ratings(wider.estimators_[0].ratings_)
         return wider
+
+    def _where_this_is(self, estimator: RatingModel) -> RatingModel:
+        """The estimator with the ensemble's device and threads, which may have changed since."""
+        own = estimator.get_params(deep=False)
+        where = {"n_jobs": self.n_jobs, "device": self.device}
+        return copy.copy(estimator).set_params(
+            **{name: where[name] for name in where if name in own}
+        )
 
     # ---- files ----------------------------------------------------------------------------------
 

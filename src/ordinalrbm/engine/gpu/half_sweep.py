@@ -172,14 +172,14 @@ def _bounds(
 ):  # fmt: skip
     """Bounds of the levels of some answers of a row."""
     own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
-    end = tl.load(own) + tl.load(others, mask=here, other=0.0)
-    low = tl.where(level == 0, float("-inf"), end)
-    high = end
+    bound = tl.load(own) + tl.load(others, mask=here, other=0.0)
+    low = tl.where(level == 0, float("-inf"), bound)
+    high = bound
     for m in range(1, n_cutpoints):
-        low = tl.where(level == m, end, low)
-        end += tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
-        high = tl.where(level == m, end, high)
-    low = tl.where(level == n_cutpoints, end, low)
+        low = tl.where(level == m, bound, low)
+        bound += tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
+        high = tl.where(level == m, bound, high)
+    low = tl.where(level == n_cutpoints, bound, low)
     most = tl.minimum(tl.load(n_levels + row), tl.load(other_n_levels + i, mask=here, other=2))
     return low, tl.where(level == most - 1, float("inf"), high)
 
@@ -297,7 +297,7 @@ def _sum_gaps(
     own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
     out = partial + piece.to(tl.int64) * n_cutpoints * n_cutpoints
     for m in range(1, n_cutpoints):
-        # An end moves with every width below it.
+        # A bound moves with every gap below it.
         wide = scale * tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
         below = tl.where(here & (m < answer), wide, 0.0)
         above = tl.where(here & (m <= answer) & (is_last == 0), wide, 0.0)
@@ -349,9 +349,9 @@ def _newton(system, cutpoints, variance, n_rows, n_cutpoints):
             )
         slope = slope / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
         tl.store(at + a * n_cutpoints, slope, mask=here)
-        step = tl.load(cutpoints + row * n_cutpoints + a, mask=here, other=0.0)
-        step += tl.minimum(tl.maximum(slope, -_LARGEST_MOVE), _LARGEST_MOVE)
-        tl.store(cutpoints + row * n_cutpoints + a, step, mask=here)
+        moved = tl.load(cutpoints + row * n_cutpoints + a, mask=here, other=0.0)
+        moved += tl.minimum(tl.maximum(slope, -_LARGEST_MOVE), _LARGEST_MOVE)
+        tl.store(cutpoints + row * n_cutpoints + a, moved, mask=here)
     for b in range(1, n_cutpoints):
         total = tl.zeros((_ROWS,), dtype=tl.float64)
         for a in range(b, n_cutpoints):
