@@ -103,8 +103,7 @@ class _Learner:
         settings: GaussianSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        # Levels with values are learnt by each process for itself, on its cores.
-        self.backend: Any = CPU if settings.values.size else backend_for(settings.device)
+        self.backend = _backend(settings)
         state = _start(observations, settings)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)
@@ -173,6 +172,11 @@ class _Learner:
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
+
+
+def _backend(settings: GaussianSettings) -> Any:
+    # Levels with values are learnt by each process for itself, on its cores.
+    return CPU if settings.values.size else backend_for(settings.device)
 
 
 def _start(observations: Observations | SharedRows, settings: GaussianSettings) -> GaussianState:
