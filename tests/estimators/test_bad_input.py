@@ -427,7 +427,7 @@ def test_the_header_can_be_rewritten(file, model):
 def test_a_model_of_a_newer_version(file):
     with_header(file, lambda about: about.update(version="99.0", release="12.5"))
     text = refusal(orbm.load, file)
-    assert_says(text, "survey.orbm", "version 99", "version 1", "wrote it, ordinalrbm 12.5")
+    assert_says(text, "survey.orbm", "version 99", "version 2", "wrote it, ordinalrbm 12.5")
 
 
 def test_a_model_of_another_format(file):

@@ -25,7 +25,8 @@ def held_out(data):
 
 def test_the_same_ratings_are_held_out_in_either_order():
     known = ratings()
-    shuffled, ordered = (prepare(known, None, 0.2, 7, shuffle=shuffle) for shuffle in (True, False))
+    shuffled = prepare(known, None, 0.2, 7)
+    ordered = shuffled.by_ids()
     assert held_out(shuffled) == held_out(ordered)
     assert len(held_out(shuffled)) == known.n_ratings - ordered.observations.n_entries
     # In the order of the ids, and as the other once that is put back into it.
@@ -40,7 +41,7 @@ def test_an_unrated_column_stands_for_unknown_items_where_scales_differ():
     given = ([1, 1, 999], [2, 999, 3], [1, 2, 3])
     one, many = ratings(scale=range(1, 6)), ratings(scale=range(1, 6), item_scales={3: range(9)})
     for known, unknown, n_columns in ((one, -1, 25), (many, 25, 26)):
-        data = prepare(known, encode(known, given), 0.2, 0, shuffle=False)
+        data = prepare(known, encode(known, given), 0.2, 0).by_ids()
         assert data.observations.n_columns == n_columns
         assert data.observations.n_entries == known.n_ratings
         assert data.n_levels.size == data.column_position.size == 25
@@ -52,7 +53,8 @@ def test_an_unrated_column_stands_for_unknown_items_where_scales_differ():
 def test_a_scale_of_one_level_says_nothing(shuffle):
     known = read_ratings(([1, 1, 2, 2], [1, 2, 1, 2], [1, 5, 2, 5]), item_scales={2: [5]})
     with pytest.warns(UserWarning, match="From 2 of 4 ratings nothing can be learnt") as told:
-        data = prepare(known, None, 0.0, 0, shuffle=shuffle)
+        data = prepare(known, None, 0.0, 0)
+        data = data if shuffle else data.by_ids()
     assert told[0].filename == __file__
     assert data.observations.n_entries == 2
     assert data.validation is None
