@@ -42,9 +42,7 @@ def rating_model(kind, n_factors=4, **more):
     if kind == "MatrixCumulativeRBM":
         return orbm.MatrixCumulativeRBM(n_factors, n_factors, random_state=0, **more)
     if kind == "point":
-        # The strength of the prior that suits many ratings leaves nothing of factors here.
-        weak = {"posterior": "point", "factor_precision": 1.0, "bias_precision": 1.0}
-        return orbm.OrdinalMF(n_factors, **weak, random_state=0, **more)
+        return orbm.OrdinalMF(n_factors, posterior="point", random_state=0, **more)
     if kind == "MultinomialRBM":  # whose batches are made for more users than there are here
         more = {"batch_size": 20, "learning_rate": 0.01, **more, "n_epochs": 40}
     return getattr(orbm, kind)(n_factors, random_state=0, **more)

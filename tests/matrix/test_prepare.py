@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ordinalrbm.data.ratings import encode, read_ratings
+from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.matrix.prepare import prepare
 
 
@@ -35,18 +35,6 @@ def test_the_same_ratings_are_held_out_in_either_order():
     np.testing.assert_array_equal(left, np.where(left >= 0, dense, -1))
     back = shuffled.observations.to_dense()[shuffled.row_position][:, shuffled.column_position]
     np.testing.assert_array_equal(back, left)
-
-
-def test_an_unrated_column_stands_for_unknown_items_where_scales_differ():
-    given = ([1, 1, 999], [2, 999, 3], [1, 2, 3])
-    one, many = ratings(scale=range(1, 6)), ratings(scale=range(1, 6), item_scales={3: range(9)})
-    for known, unknown, n_columns in ((one, -1, 25), (many, 25, 26)):
-        data = prepare(known, encode(known, given), 0.2, 0).by_ids()
-        assert data.observations.n_columns == n_columns
-        assert data.observations.n_entries == known.n_ratings
-        assert data.n_levels.size == data.column_position.size == 25
-        assert data.validation.row.tolist() == [1, 1, -1]
-        assert data.validation.column.tolist() == [2, unknown, 3]
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
