@@ -146,9 +146,11 @@ DANGEROUS = {
     "a level below zero": (
         "ensemble", change_array("seen.level", lambda a: put(a, 0, -1)), "not on its scale"),
     "a row that ends before it begins": (
-        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, 2, a[-1])), "follow each other"),
+        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, 2, a[-1])),
+        "follow each other"),
     "rows beyond the end": (
-        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, -1, 10**9)), "follow each other"),
+        "matrix_crbm", change_array("seen.row_start", lambda a: put(a, -1, 10**9)),
+        "follow each other"),
     "too few rows": (
         "matrix_crbm", change_array("seen.row_start", lambda a: a[1:]), "seen.row_start"),
     "columns out of order": (

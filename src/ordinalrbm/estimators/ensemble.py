@@ -218,7 +218,9 @@ class RatingEnsemble(RatingModel):
             "members": [
                 {
                     "kind": estimator._kind,
-                    "parameters": plain_parameters(estimator, self.ratings_),
+                    # These two are the ensemble's, and say nothing about the model.
+                    "parameters": plain_parameters(estimator, self.ratings_)
+                    | {"n_jobs": None, "verbose": False},
                     "n_models": len(estimator.models_),
                     "best_epoch": int(estimator.best_epoch_),
                 }

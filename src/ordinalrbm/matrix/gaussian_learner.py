@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,7 +13,7 @@ from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.backends import CPU, Backend, backend_for
+from ordinalrbm.matrix.backends import CPU, backend_for
 from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.gaussian import (
@@ -103,8 +103,7 @@ class _Learner:
         settings: GaussianSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        # Levels with values are learnt by each process for itself, on its cores.
-        self.backend: Backend = CPU if settings.values.size else backend_for(settings.device)
+        self.backend = _backend(settings)
         state = _start(observations, settings)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)
@@ -173,6 +172,11 @@ class _Learner:
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
+
+
+def _backend(settings: GaussianSettings) -> Any:
+    # Levels with values are learnt by each process for itself, on its cores.
+    return CPU if settings.values.size else backend_for(settings.device)
 
 
 def _start(observations: Observations | SharedRows, settings: GaussianSettings) -> GaussianState:
