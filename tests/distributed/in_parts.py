@@ -10,7 +10,7 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.estimators import ratings_part
+from ordinalrbm.data.exchange import read_given
 from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 
@@ -62,10 +62,11 @@ def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
 
 def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     """What is held out, and the own rows in their order."""
-    known, among = ratings_part.read(
-        orbm.RatingsPart.from_parquet(folder), scale=None, item_scales=None, may_be_shared=True
+    part = orbm.RatingsPart.from_parquet(folder)
+    known, validation, among = read_given(
+        part, given, scale=None, item_scales=None, may_be_shared=True
     )
-    data = prepare(known, ratings_part.read_validation(known, given, among), 0.05, 3, among)
+    data = prepare(known, validation, 0.05, 3, among)
     seen = getattr(data.observations, "own", data.observations)
     return {
         "held out": tuple(data.validation),
@@ -105,8 +106,8 @@ def about(model: orbm.OrdinalMF) -> dict[str, Any]:
 
 def everywhere() -> pd.DataFrame:
     """Ratings whose levels take two bytes each, for a learner that wants all of them."""
-    known, _ = ratings_part.read(
-        part_of(ratings()), scale=list(range(200)), item_scales=None, may_be_shared=False
+    known, _, _ = read_given(
+        part_of(ratings()), None, scale=list(range(200)), item_scales=None, may_be_shared=False
     )
     return known.to_frame()
 
@@ -115,8 +116,8 @@ def scales_of_items() -> list[Any]:
     """The ratings 7 and 8 are given to an item that has a scale of its own, and to no other."""
     frame = ratings()
     frame.loc[frame["item"] == 3, "rating"] += 3
-    known, _ = ratings_part.read(
-        part_of(frame), scale=None, item_scales={3: list(range(4, 10))}, may_be_shared=True
+    known, _, _ = read_given(
+        part_of(frame), None, scale=None, item_scales={3: list(range(4, 10))}, may_be_shared=True
     )
     return [known.default_scale.labels, *(known.scale_of(item).labels for item in (2, 3))]
 

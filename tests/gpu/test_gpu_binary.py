@@ -63,7 +63,12 @@ def learner(observations, given, validation=CELLS):
 
 VARIANTS = {
     "contrastive": {},
-    "persistent": {"free_phase": "persistent", "gibbs_steps": 2, "weight_decay": 3.0},
+    "persistent": {
+        "free_phase": "persistent",
+        "gibbs_steps": 2,
+        "weight_decay": 3.0,
+        "n_epochs": 1,
+    },  # fmt: skip
     "no factors of columns": {"n_column_factors": 0, "batch_size": 20, "n_averaged": 2},
     "wide tables": {"n_row_factors": 17, "n_epochs": 1},
 }
@@ -222,7 +227,10 @@ def fitted(device, **others):
 
 
 def both_kinds(device):
-    models = [orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=6), orbm.OrdinalMF(3)]
+    models = [
+        orbm.MatrixCumulativeRBM(2, 1, n_epochs=2, batch_size=6),
+        orbm.OrdinalMF(3, n_epochs=2),
+    ]
     return orbm.RatingEnsemble(models, random_state=0, device=device).fit(RATINGS)
 
 

@@ -21,15 +21,23 @@ _FEWEST_TO_READ, _MOST_TO_READ, _QUESTIONS_PER_FACTOR = 12, 30, 5
 # Surveys of many rows say in few epochs what others say in many.
 _MANY_ROWS, _FEW_EPOCHS = 10_000, 4
 
+
+def _ensemble(k: int, s: int, common: dict[str, Any]) -> orbm.RatingEnsemble:
+    """Both kinds of factors; what is no setting of the whole, such as epochs, is each model's."""
+    known = orbm.RatingEnsemble().get_params()
+    own = {name: value for name, value in common.items() if name not in known}
+    whole = {name: value for name, value in common.items() if name in known}
+    models = [orbm.MatrixCumulativeRBM(k, s, **own), orbm.OrdinalMF(k, **own)]
+    return orbm.RatingEnsemble(models, **whole)
+
+
 # From the numbers of factors, of an item too, and the common settings to an estimator of ratings.
 _RATING_MODELS: dict[Model, Callable[[int, int, dict[str, Any]], Any]] = {
     Model.ORDINAL_MF: lambda k, _, common: orbm.OrdinalMF(k, **common),
     Model.MATRIX_CRBM: lambda k, s, common: orbm.MatrixCumulativeRBM(k, s, **common),
     Model.GAUSSIAN_MF: lambda k, _, common: orbm.GaussianMF(k, **common),
     Model.MULTINOMIAL_RBM: lambda k, _, common: orbm.MultinomialRBM(k, **common),
-    Model.ENSEMBLE: lambda k, s, common: orbm.RatingEnsemble(
-        [orbm.MatrixCumulativeRBM(k, s, **common), orbm.OrdinalMF(k, **common)]
-    ),
+    Model.ENSEMBLE: _ensemble,
 }
 
 
