@@ -68,7 +68,7 @@ VARIANTS = {
         "gibbs_steps": 2,
         "weight_decay": 3.0,
         "n_epochs": 1,
-    },  # fmt: skip
+    },
     "no factors of columns": {"n_column_factors": 0, "batch_size": 20, "n_averaged": 2},
     "wide tables": {"n_row_factors": 17, "n_epochs": 1},
 }
