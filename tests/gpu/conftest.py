@@ -1,9 +1,7 @@
 """On a GPU if there is one; otherwise in Triton's interpreter, which must be known beforehand."""
 
 import os
-import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +11,6 @@ if find_spec("torch"):  # else all of these tests are skipped
 
     if not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
-# Random sides and ratings are those of the tests of other engines, small matrices those of others.
-for folder in ("engine", "matrix", "conformance"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / folder))
 
 
 @pytest.fixture(scope="session")
