@@ -1,0 +1,216 @@
+"""log P of the matrix model against a sum over all states, written from the paper's formulas."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import log_ndtr, logsumexp
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.errors import DataError
+from ordinalrbm.matrix import joint, likelihood
+from ordinalrbm.matrix.model import Half, MatrixModel
+
+N_LEVELS = np.array([3, 5, 2, 5], dtype=np.int32)
+
+
+def random_case(seed, n_rows=3, n_columns=3, n_row_factors=2, n_column_factors=2, size=0.6):
+    """A model with parameters of a fitted one's size, and an incomplete matrix."""
+    rng = np.random.default_rng(seed)
+    n_levels = N_LEVELS[:n_columns]
+    width = n_levels.max() - 1
+
+    def half(n_columns, n_rows, n_factors, first):
+        cutpoints = 0.3 * rng.normal(size=(n_columns, width))
+        cutpoints[:, 0] = first
+        return Half(
+            (size * rng.normal(size=(n_columns, n_factors))).astype(np.float32),
+            (0.4 * rng.normal(size=n_columns)).astype(np.float32),
+            cutpoints,
+            (0.5 * rng.normal(size=n_factors)).astype(np.float32),
+            rng.random((n_rows, n_factors)).astype(np.float32),
+        )
+
+    model = MatrixModel(
+        half(n_columns, n_rows, n_row_factors, -1.0),
+        half(n_rows, n_columns, n_column_factors, 0.0),
+        n_levels,
+    )
+    level = rng.integers(0, n_levels, size=(n_rows, n_columns))
+    level[rng.random(level.shape) < 0.25] = -1
+    level[0, 0] = 0
+    return model, Observations.from_dense(level, n_levels)
+
+
+def log_interval(low, high):
+    """log[Φ(high) − Φ(low)], on the side of the tail where nothing cancels."""
+    if low > 0:
+        low, high = -high, -low
+    return log_ndtr(high) + np.log1p(-np.exp(log_ndtr(low) - log_ndtr(high)))
+
+
+def cell_terms(model, d, i, level, h, g):
+    """μ²/2 and log P(level) of one cell: equations of the paper, σ = 1."""
+    w, omega = model.by_rows, model.by_columns
+    mean = float(w.bias[i]) + float(omega.bias[d])
+    mean += float(w.weights[i].astype(float) @ h) + float(omega.weights[d].astype(float) @ g)
+    thresholds = [-np.inf, w.cutpoints[i, 0] + omega.cutpoints[d, 0]]
+    for m in range(1, model.n_levels[i] - 1):
+        thresholds.append(thresholds[-1] + np.exp(w.cutpoints[i, m] + omega.cutpoints[d, m]))
+    thresholds = [*thresholds[: model.n_levels[i]], np.inf]
+    return 0.5 * mean**2, log_interval(thresholds[level] - mean, thresholds[level + 1] - mean)
+
+
+def states(n):
+    return [np.array(bits, dtype=float) for bits in itertools.product((0, 1), repeat=n)]
+
+
+def enumerated(model, observations):
+    """log P of all ratings: every state of every factor, one after the other."""
+    dense = observations.to_dense()
+    gamma, xi = model.by_rows.factor_bias, model.by_columns.factor_bias
+    clamped, free = [], []
+    for h in itertools.product(states(gamma.size), repeat=dense.shape[0]):
+        for g in itertools.product(states(xi.size), repeat=dense.shape[1]):
+            weight = sum(float(gamma @ each) for each in h) + sum(float(xi @ each) for each in g)
+            chance = 0.0
+            for d, i in zip(*np.nonzero(dense >= 0), strict=True):
+                square, log_level = cell_terms(model, d, i, dense[d, i], h[d], g[i])
+                weight += square
+                chance += log_level
+            free.append(weight)
+            clamped.append(weight + chance)
+    return logsumexp(clamped) - logsumexp(free)
+
+
+def enumerated_row(model, observations, d, g):
+    """log P of one row's ratings given numbers for the columns' factors."""
+    dense, gamma = observations.to_dense(), model.by_rows.factor_bias
+    clamped, free = [], []
+    for h in states(gamma.size):
+        terms = [
+            cell_terms(model, d, i, dense[d, i], h, g[i].astype(float))
+            for i in np.flatnonzero(dense[d] >= 0)
+        ]
+        weight = float(gamma @ h) + sum(square for square, _ in terms)
+        free.append(weight)
+        clamped.append(weight + sum(log_level for _, log_level in terms))
+    return logsumexp(clamped) - logsumexp(free)
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 2, 1, 2), (2, 3, 2, 1), (3, 2, 1, 1), (1, 4, 3, 1), (3, 2, 2, 0)]
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_exact_likelihood_is_that_of_the_papers_formulas(seed, shape):
+    model, observations = random_case(seed, *shape)
+    found = likelihood.exact(model, observations)
+    assert found.value == pytest.approx(enumerated(model, observations), abs=1e-10)
+    assert found.standard_error == 0.0
+
+
+def test_all_ratings_together_have_probability_one():
+    model, _ = random_case(3, 2, 2, 2, 1)
+    total = [
+        likelihood.exact(
+            model, Observations.from_dense(np.reshape(levels, (2, 2)), model.n_levels)
+        ).value
+        for levels in itertools.product(range(3), range(5), repeat=2)
+    ]
+    assert logsumexp(total) == pytest.approx(0.0, abs=1e-10)
+
+
+def test_rows_and_columns_without_ratings_do_not_count():
+    model, observations = random_case(4, 3, 3, 1, 1)
+    dense = observations.to_dense()
+    dense[1], dense[:, 2] = -1, -1
+    fewer = Observations.from_dense(dense, model.n_levels)
+    expected = enumerated(model, fewer)
+    assert likelihood.exact(model, fewer).value == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_given_columns(seed, monkeypatch):
+    monkeypatch.setattr(likelihood, "_AT_ONCE", 16)  # in several parts
+    model, observations = random_case(seed, 4, 3, 3, 2)
+    found = likelihood.exact_rows(model, observations, swapped=False)
+    g = model.by_columns.factors
+    expected = [enumerated_row(model, observations, d, g) for d in range(4)]
+    np.testing.assert_allclose(found.value, expected, atol=1e-10)
+
+
+def test_columns_given_rows_are_the_rows_of_the_transposed():
+    """On scales of one length, where rows and columns of cutpoints mean the same."""
+    model, _ = random_case(5, 4, 4, 2, 2)
+    model = model._replace(n_levels=np.full(4, 5, dtype=np.int32))
+    rng = np.random.default_rng(5)
+    observations = Observations.from_dense(rng.integers(-1, 5, (4, 4)), model.n_levels)
+    other = MatrixModel(model.by_columns, model.by_rows, model.n_levels)
+    found = likelihood.exact_rows(model, observations, swapped=True)
+    expected = likelihood.exact_rows(other, observations.transpose(), swapped=False)
+    np.testing.assert_allclose(found.value, expected.value, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_annealing_agrees_with_the_sum(seed):
+    model, observations = random_case(seed, 3, 3, 2, 2)
+    found = likelihood.annealed(model, observations, seed, n_temperatures=200, n_chains=64)
+    exact = likelihood.exact(model, observations).value
+    assert abs(found.value - exact) < 3.0 * found.standard_error
+    assert 0.0 < found.standard_error < 0.2
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_annealing_of_rows_agrees_with_their_sums(swapped):
+    model, observations = random_case(11, 4, 4, 3, 2)
+    found = likelihood.annealed_rows(model, observations, 0, 200, 256, swapped=swapped)
+    exact = likelihood.exact_rows(model, observations, swapped=swapped).value
+    rated = found.standard_error > 0.0
+    z = (found.value - exact)[rated] / found.standard_error[rated]
+    assert np.abs(z).max() < 3.5
+    np.testing.assert_allclose(found.value[~rated], exact[~rated], atol=1e-6)
+
+
+def test_errors_of_annealing_are_as_large_as_they_say():
+    model, observations = random_case(7, 3, 3, 2, 2)
+    exact = likelihood.exact(model, observations).value
+    runs = [likelihood.annealed(model, observations, seed, 50, 100) for seed in range(100)]
+    z = [(run.value - exact) / run.standard_error for run in runs]
+    assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2
+
+
+def test_chains_over_all_factors_have_the_enumerated_posterior():
+    model, observations = random_case(8, 2, 2, 2, 1)
+    dense = observations.to_dense()
+    weights, means = [], []
+    gamma, xi = model.by_rows.factor_bias, model.by_columns.factor_bias
+    for h in itertools.product(states(2), repeat=2):
+        for g in itertools.product(states(1), repeat=2):
+            weight = sum(float(gamma @ each) for each in h) + sum(float(xi @ each) for each in g)
+            for d, i in zip(*np.nonzero(dense >= 0), strict=True):
+                weight += sum(cell_terms(model, d, i, dense[d, i], h[d], g[i]))
+            weights.append(weight)
+            means.append(np.concatenate([*h, *g]))
+    expected = np.exp(np.array(weights) - logsumexp(weights)) @ np.array(means)
+    n_copies = 20_000
+    wide, ratings = joint.repeated(model, observations, n_copies)
+    rng = np.random.default_rng(0)
+    factors = joint.Factors(
+        rng.integers(0, 2, (2 * n_copies, 2), dtype=np.uint8),
+        rng.integers(0, 2, (2 * n_copies, 1), dtype=np.uint8),
+    )
+    chain = joint.Gibbs(wide, ratings, factors, 1, is_clamped=True)
+    for _ in range(30):
+        chain.sweep()
+    rows = factors.rows.reshape(n_copies, -1).mean(axis=0)
+    columns = factors.columns.reshape(n_copies, -1).mean(axis=0)
+    np.testing.assert_allclose(np.concatenate([rows, columns]), expected, atol=4 * 0.5 / 141)
+
+
+def test_too_many_states_are_refused_with_the_remedy():
+    model, observations = random_case(9, 3, 4, 9, 9)
+    with pytest.raises(DataError, match=r"2\^\d+ terms .* method='ais'"):
+        likelihood.exact(model, observations)
+    model, observations = random_case(9, 3, 4, 40, 1)
+    with pytest.raises(DataError, match="fewer factors"):
+        likelihood.exact_rows(model, observations, swapped=False)
