@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.catalogue import as_list
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.engine.memory import Fit
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.diagnostics import to_arviz
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import keep_parameters
-from ordinalrbm.matrix import binary_learner
+from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters
+from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.fold_in import fold_in_binary
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 
@@ -149,6 +156,194 @@ class MatrixCumulativeRBM(RatingModel):
             "calibrate": False,
         }
         return cls(n_user_factors, n_item_factors, **(own | others))
+
+    # ---- for researchers ------------------------------------------------------------------------
+
+    def transform(self, users: Any = "all") -> np.ndarray:
+        """Posterior probability of each factor of these users, (n, K).
+
+        Parameters
+        ----------
+        users : "all", id or array-like of ids
+            Known ones; of new ones :meth:`fold_in` learns first.
+        """
+        check_is_fitted(self, "models_")
+        return self.user_factors_[self._positions(users, "user")]
+
+    def log_likelihood(
+        self,
+        ratings: Any = None,
+        of: Literal["matrix", "users", "items"] = "matrix",
+        method: Literal["exact", "ais"] = "exact",
+        *,
+        n_temperatures: int = 500,
+        n_chains: int = 32,
+        return_std: bool = False,
+        random_state: Any = None,
+    ) -> Any:
+        """Log-probability of ratings under the Boltzmann machine that was learnt.
+
+        It is that of the model itself, in which cells without a rating are absent: neither
+        calibration nor averages over epochs are in it.
+
+        Parameters
+        ----------
+        ratings : as in :meth:`fit`, optional
+            Of known users and items; by default those that were learnt from.
+        of : {"matrix", "users", "items"}, default="matrix"
+            All ratings together, both sets of factors summed over; or each user's given the
+            expected factors of the items; or each item's given those of the users.
+        method : {"exact", "ais"}, default="exact"
+            A sum over all states of the factors, where these are few, or an estimate by annealed
+            importance sampling.
+        n_temperatures, n_chains : int
+            Length and number of annealing runs; more make the estimate better.
+        return_std : bool
+            Whether to return standard errors too (zero when exact).
+        random_state : int, RandomState or None
+            Seed of the annealing runs.
+
+        Returns
+        -------
+        value, or (value, standard_error)
+            A number for the matrix; otherwise an array in the order of ``users_`` or ``items_``,
+            zero for those without a rating.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = (["ann", "ann", "bob", "cy"], ["tea", "milk", "tea", "milk"], [3, 1, 2, 3])
+        >>> model = orbm.MatrixCumulativeRBM(2, 1, n_epochs=3, random_state=0).fit(ratings)
+        >>> bool(model.log_likelihood() < 0.0)
+        True
+        >>> model.log_likelihood(of="users").shape
+        (3,)
+        """
+        check_is_fitted(self, "models_")
+        check_choice("of", of, ("matrix", "users", "items"))
+        check_choice("method", method, ("exact", "ais"))
+        check_whole("n_temperatures", n_temperatures, 1)
+        check_whole("n_chains", n_chains, 2)
+        observations = self._of_known(ratings)
+        own = {} if of == "matrix" else {"swapped": of == "items"}
+        with threads(self.n_jobs):
+            if method == "exact":
+                compute = likelihood.exact if of == "matrix" else likelihood.exact_rows
+                found = compute(self.model_, observations, **own)
+            else:
+                estimate = likelihood.annealed if of == "matrix" else likelihood.annealed_rows
+                how = (seed_from(random_state), n_temperatures, n_chains)
+                found = estimate(self.model_, observations, *how, **own)
+        value, error = (part if part.ndim else float(part) for part in found)
+        return (value, error) if return_std else value
+
+    def sample(
+        self,
+        users: Any = None,
+        items: Any = None,
+        *,
+        n_steps: int = joint.FREE_STEPS,
+        random_state: Any = None,
+    ) -> pd.DataFrame:
+        """Ratings that the model makes up, all drawn together: a frame of user, item and rating.
+
+        Parameters
+        ----------
+        users, items : array-like of known ids of the same length, or a single id for all
+            Which cells are rated; by default those of the ratings that were learnt from.
+        n_steps : int
+            Gibbs steps from fair coins to the draw.
+        random_state : int, RandomState or None
+        """
+        check_is_fitted(self, "models_")
+        check_whole("n_steps", n_steps, 1, 2**16)
+        cells = self.ratings_.observations
+        if users is not None:
+            asked = self.ratings_.cells(users, items)
+            self._refuse_unknown(asked)
+            level = np.zeros(asked.row.size, dtype=cells.level.dtype)
+            shape = (len(self.users_), len(self.items_), cells.n_levels)
+            cells = Observations.from_triples(asked.row, asked.column, level, *shape)
+        with threads(self.n_jobs):
+            level = joint.made_up(self.model_, cells, seed_from(random_state), n_steps)
+        made_up = Observations(cells.row_start, cells.column, level, cells.n_levels)
+        return Ratings.of(self.ratings_.catalogue, made_up).to_frame()
+
+    def sample_factors(
+        self,
+        ratings: Any = None,
+        *,
+        users: Any = "all",
+        items: Any = "all",
+        n_chains: int = 4,
+        n_draws: int = 500,
+        random_state: Any = None,
+    ) -> Any:
+        """Draws of both sets of factors given the ratings, to diagnose the chains with.
+
+        Other than while learning, neither side is held at its mean: this is the posterior that
+        structured mean-field approximates. Needs ArviZ: ``pip install 'ordinalrbm[diagnostics]'``.
+
+        Parameters
+        ----------
+        ratings : as in :meth:`fit`, optional
+            Of known users and items; by default those that were learnt from.
+        users, items : "all", id or array-like of ids
+            Whose draws to keep, one byte per chain, draw, id and factor.
+        n_chains, n_draws : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        arviz.InferenceData (or DataTree)
+            Variables ``user_factors`` (chain, draw, user, factor) and ``item_factors``.
+        """
+        check_is_fitted(self, "models_")
+        check_whole("n_chains", n_chains, 1)
+        check_whole("n_draws", n_draws, 1)
+        rows, columns = self._positions(users, "user"), self._positions(items, "item")
+        observations = self._of_known(ratings)
+        with threads(self.n_jobs):
+            of_users, of_items = joint.chains(
+                self.model_, observations, n_chains, n_draws, seed_from(random_state), rows, columns
+            )
+        return to_arviz(
+            {"user_factors": of_users, "item_factors": of_items},
+            {"user_factors": ["user", "user_factor"], "item_factors": ["item", "item_factor"]},
+        )
+
+    def _positions(self, ids: Any, what: str) -> np.ndarray:
+        everyone = isinstance(ids, str) and ids == "all"
+        if everyone:
+            return np.arange(len(self.users_ if what == "user" else self.items_))
+        found = self.ratings_.lookup(ids, what)
+        if found.size and found.min() < 0:
+            unknown = as_list(ids)[int(found.argmin())]
+            raise DataError(
+                f"The {what} {unknown!r} is not known; give one of {what}s_, or learn of it with "
+                "fold_in()."
+            )
+        return found
+
+    def _of_known(self, ratings: Any) -> Observations:
+        """Ratings of known users and items, or those that were learnt from."""
+        if ratings is None:
+            return self.ratings_.observations
+        cells = encode(self.ratings_.catalogue, ratings)
+        self._refuse_unknown(cells)
+        shape = (len(self.users_), len(self.items_), self.ratings_.observations.n_levels)
+        return Observations.from_triples(*cells, *shape)
+
+    @staticmethod
+    def _refuse_unknown(cells: Cells) -> None:
+        unknown = (cells.row < 0) | (cells.column < 0)
+        if unknown.any():
+            raise DataError(
+                f"Rating {int(unknown.argmax())} (counted from 0) is by an unknown user or of an "
+                "unknown item; leave it out, or learn of them with fold_in()."
+            )
+
+    # ---- inside ---------------------------------------------------------------------------------
 
     def _fit_sizes(self) -> list[Fit]:
         return [Fit(self._kind, self.n_user_factors, self.n_item_factors, self.n_averaged)]

@@ -22,6 +22,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.diagnostics import to_arviz
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_parameters,
@@ -524,7 +525,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             draws = diagnostics.chains(
                 self.model_, self._side(observations), n_chains, n_draws, seed
             )
-        return diagnostics.to_arviz(draws)
+        return to_arviz({"factors": draws}, {"factors": ["row", "factor"]})
 
     # Files
 

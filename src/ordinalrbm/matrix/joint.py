@@ -12,6 +12,7 @@ copies of the ratings along its diagonal.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,11 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.model import Half, MatrixModel, column_side, row_side
+
+# Sweeps before draws are kept.
+BURN_IN = 100
+# Sweeps from fair coins to ratings that the model makes up.
+FREE_STEPS = 500
 
 
 class Factors(NamedTuple):
@@ -116,14 +122,75 @@ def plain_means(model: MatrixModel, observations: Observations) -> np.ndarray:
 
 def bounds(model: MatrixModel, observations: Observations) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper bound of each rating's level."""
+    low, high = np.full((2, observations.n_entries), [[-np.inf], [np.inf]])
+    for level, at in enumerate(_thresholds(model, observations)):
+        above, below = observations.level == level + 1, observations.level == level
+        low[above], high[below] = at[above], at[below]
+    return low, high
+
+
+def _thresholds(model: MatrixModel, observations: Observations) -> Iterator[np.ndarray]:
+    """Thresholds of each rating's own row and column, the lowest first; ∞ beyond its scale."""
     row = np.repeat(np.arange(observations.n_rows), observations.row_counts)
-    column, level = observations.column, observations.level.astype(np.intp)
-    low, high = np.full(column.size, -np.inf), np.full(column.size, np.inf)
+    column, n_levels = observations.column, observations.n_levels[observations.column]
     at = model.column_cutpoints[column, 0] + model.row_cutpoints[row, 0]
-    for m in range(int(observations.n_levels.max(initial=1)) - 1):
+    for m in range(int(n_levels.max(initial=1)) - 1):
         if m:
             at = at + np.exp(model.column_cutpoints[column, m] + model.row_cutpoints[row, m])
-        low[level == m + 1] = at[level == m + 1]
-        ends = (level == m) & (m < observations.n_levels[column] - 1)
-        high[ends] = at[ends]
-    return low, high
+        yield np.where(m < n_levels - 1, at, np.inf)
+
+
+def made_up(model: MatrixModel, cells: Observations, seed: int, n_steps: int) -> np.ndarray:
+    """Levels of all cells, drawn together from the model; those that the cells have do not count.
+
+    The chain starts with fair coins.
+    """
+    rng = np.random.default_rng(seed)
+    factors = coins(model, rng)
+    chain = Gibbs(model, cells, factors, seed, is_clamped=False)
+    for _ in range(n_steps):
+        chain.sweep()
+    utility = plain_means(model, cells) + shares(model, cells, factors)
+    utility += rng.normal(size=utility.size)
+    level = np.zeros(utility.size, dtype=cells.level.dtype)
+    for at in _thresholds(model, cells):
+        level += utility > at
+    return level
+
+
+def coins(model: MatrixModel, rng: np.random.Generator) -> Factors:
+    """Factors that are all fair coins."""
+    return Factors(
+        *(
+            rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
+            for half in (model.by_rows, model.by_columns)
+        )
+    )
+
+
+def chains(
+    model: MatrixModel, observations: Observations, n_chains: int, n_draws: int, seed: int,
+    rows: np.ndarray, columns: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """(chain, draw, row, factor) and (chain, draw, column, factor) draws given the ratings.
+
+    The first chain starts with every factor off, the second with every factor on, the others at
+    random: chains that have met in spite of that have forgotten their start.
+    """
+    rng = np.random.default_rng(seed)
+    wide, ratings = repeated(model, observations, n_chains)
+    factors = coins(wide, rng)
+    sizes = observations.n_rows, observations.n_columns
+    by_chain = [part.reshape(n_chains, n, -1) for part, n in zip(factors, sizes, strict=True)]
+    for part in by_chain:
+        part[:2] = np.arange(2)[:n_chains, None, None]
+    chain = Gibbs(wide, ratings, factors, seed, is_clamped=True)
+    for _ in range(BURN_IN):
+        chain.sweep()
+    kept: list[list[np.ndarray]] = [[], []]
+    for _ in range(n_draws):
+        chain.sweep()
+        for draws, part, which in zip(kept, by_chain, (rows, columns), strict=True):
+            draws.append(part[:, which])  # a copy
+    of_rows, of_columns = (np.stack(draws, axis=1) for draws in kept)
+    return of_rows, of_columns

@@ -1,14 +1,11 @@
-"""Chains for ArviZ: effective sample size, R-hat, traces."""
+"""Chains of the factors, to be diagnosed."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from ordinalrbm.engine.gibbs import clamped_sweep
 from ordinalrbm.engine.side import Batch, Side
-from ordinalrbm.errors import DataError
 from ordinalrbm.vector.model import VectorModel, factor_type
 from ordinalrbm.vector.posterior import DEFAULT_BURN_IN, gibbs_sweep
 
@@ -34,18 +31,3 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
             gibbs_sweep(model, this, factors, batch._replace(sweep=draw + 1, gibbs_steps=1))
             result[chain, draw] = factors
     return result
-
-
-def to_arviz(draws: np.ndarray) -> Any:
-    """Return draws in ArviZ's own container, with named dimensions."""
-    try:
-        import arviz
-    except ImportError as error:
-        raise DataError(
-            "Chain diagnostics need ArviZ; install it with pip install 'ordinalrbm[diagnostics]'."
-        ) from error
-    values: dict[str, Any] = {"posterior": {"factors": draws.astype(np.float64)}}
-    dims = {"factors": ["row", "factor"]}
-    if int(arviz.__version__.split(".")[0]) >= 1:
-        return arviz.from_dict(values, dims=dims)
-    return arviz.from_dict(**values, dims=dims)

@@ -48,16 +48,19 @@ def n_states(model: VectorModel) -> float:
 
 def exact(model: VectorModel, this: Side) -> Estimate:
     """Exact log-likelihood of each row."""
-    return _over_styles(model, this, lambda styled: _exact(model, styled))
+    return _over_styles(model, this, lambda styled, _: _exact(model, styled))
 
 
 def _over_styles(
-    model: VectorModel, this: Side, given_style: Callable[[Side], Estimate]
+    model: VectorModel, this: Side, given_style: Callable[[Side, int], Estimate]
 ) -> Estimate:
-    """Sum over the response styles: each is the plain model with other thresholds."""
+    """Sum over the response styles: each is the plain model with other thresholds.
+
+    Styles are numbered, so that each has draws of its own: only then do errors add in squares.
+    """
     estimates = [
-        given_style(this._replace(thresholds=stretch * this.thresholds))
-        for stretch in model.stretches
+        given_style(this._replace(thresholds=stretch * this.thresholds), style)
+        for style, stretch in enumerate(model.stretches)
     ]
     joint = np.log(model.style_weights)[:, None] + np.stack([e.value for e in estimates])
     value = logsumexp(joint, axis=0)
@@ -97,8 +100,9 @@ def annealed(
     standard error is that of the two averages of weights, carried to their logarithms.
     """
 
-    def given_style(styled: Side) -> Estimate:
-        weights = _log_mean_weight(model, styled, True, seed, n_temperatures, n_chains)
+    def given_style(styled: Side, style: int) -> Estimate:
+        own = _seed_of_run(seed, 1 + style)
+        weights = _log_mean_weight(styled, True, own, n_temperatures, n_chains)
         base = _log_independent(model, styled, given=True)
         return Estimate(weights.value + base, weights.standard_error)
 
@@ -111,18 +115,22 @@ def log_partition(
     model: VectorModel, this: Side, seed: int, *, n_temperatures: int = 500, n_chains: int = 32
 ) -> Estimate:
     """Estimate of log Σ_h P*(h) over each row's own columns."""
-    weights = _log_mean_weight(model, this, False, seed, n_temperatures, n_chains)
+    own = _seed_of_run(seed, 0)
+    weights = _log_mean_weight(this, False, own, n_temperatures, n_chains)
     base = _log_independent(model, this, given=False)
     return Estimate(weights.value + base, weights.standard_error)
 
 
+def _seed_of_run(seed: int, number: int) -> int:
+    """A seed for each run of an estimate, none of which may draw the numbers of another."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
+
+
 def _log_mean_weight(
-    model: VectorModel, this: Side, clamped: bool, seed: int, n_temperatures: int, n_chains: int
+    this: Side, clamped: bool, seed: int, n_temperatures: int, n_chains: int
 ) -> Estimate:
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    log_weights = annealing.log_importance_weights(
-        this, clamped, path, n_chains, seed + int(clamped)
-    )
+    log_weights = annealing.log_importance_weights(this, clamped, path, n_chains, seed)
     value = logsumexp(log_weights, axis=1) - np.log(n_chains)
     relative = np.exp(log_weights - value[:, None])
     return Estimate(value, relative.std(axis=1, ddof=1) / np.sqrt(n_chains))
