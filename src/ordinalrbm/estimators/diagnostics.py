@@ -17,7 +17,9 @@ def to_arviz(draws: dict[str, np.ndarray], dims: dict[str, list[str]]) -> Any:
         raise DataError(
             "Chain diagnostics need ArviZ; install it with pip install 'ordinalrbm[diagnostics]'."
         ) from error
-    values = {"posterior": {name: part.astype(np.float64) for name, part in draws.items()}}
+    values: dict[str, Any] = {
+        "posterior": {name: part.astype(np.float64) for name, part in draws.items()}
+    }
     if int(arviz.__version__.split(".")[0]) >= 1:
         return arviz.from_dict(values, dims=dims)
     return arviz.from_dict(**values, dims=dims)

@@ -74,6 +74,18 @@ class MatrixCumulativeRBM(RatingModel):
         Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
         far to believe the factors, how wide distributions are, and how much milder or stricter
         ratings are with the number of ratings of a user and an item.
+    solver : {"adagrad", "sgd"}, default="adagrad"
+        Steps that adapt to each parameter, or plain steps along the mean gradient per rating.
+    centred : bool, default=True
+        Whether factors are measured from their middle when weights move, so that a weight and the
+        bias do not fight.
+    priors : {"learnt", "none"}, default="learnt"
+        Gaussian priors on biases and gaps whose widths are estimated along the way, or none.
+    thresholds : {"marginal", "even"}, default="marginal"
+        Where thresholds start: at the quantiles of all ratings, or one apart.
+    schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to zero in the end. If not, learning breaks off after
+        ``patience`` epochs without a better one.
     scale, item_scales, validation_fraction, random_state, n_jobs, device, verbose
         See :class:`RatingModel`, also for attributes that all models have.
 
@@ -124,6 +136,11 @@ class MatrixCumulativeRBM(RatingModel):
         patience: int = 5,
         n_averaged: int = 1,
         calibrate: bool = True,
+        solver: str = "adagrad",
+        centred: bool = True,
+        priors: str = "learnt",
+        thresholds: str = "marginal",
+        schedule: str = "cosine",
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -52,6 +52,10 @@ _CHOICES = {
     "free_phase": ("contrastive", "persistent"),
     "inference": ("mean_field", "linear_response", "mcmc"),
     "posterior": ("variational", "point"),
+    "solver": ("adagrad", "sgd"),
+    "priors": ("learnt", "none"),
+    "thresholds": ("marginal", "even"),
+    "schedule": ("cosine", "constant"),
 }
 
 

@@ -24,9 +24,9 @@ from ordinalrbm.engine.sharded import (
 from ordinalrbm.engine.side import AllReduce, Array, Batch, Side, Statistics
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix import binary_fold_in
-from ordinalrbm.matrix.adagrad import ascend
+from ordinalrbm.matrix.ascent import ascend
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
-from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, views
+from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
 from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import Model, log_probability
@@ -74,7 +74,7 @@ class Backend(Protocol):
 
     def ascend(
         self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        rate: float,
+        steps: Steps,
     ) -> None:  # fmt: skip
         """Move the parameters of the columns that the batch has touched, in place."""
 
@@ -156,11 +156,11 @@ class Cpu:
 
     def ascend(
         self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        rate: float,
+        steps: Steps,
     ) -> None:  # fmt: skip
         half, chains = state.half(process), state.chains[process.number]
         priors = state.priors[process.number]
-        ascend(half, chains.sums, clamped, free, process.n_answers, priors, rate)
+        ascend(half, chains.sums, clamped, free, process.n_answers, priors, steps)
 
     def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
         """Priors that fit the parameters, of which others may have the rest."""
@@ -299,9 +299,9 @@ class Distributed:
 
     def ascend(
         self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        rate: float,
+        steps: Steps,
     ) -> None:  # fmt: skip
-        self.own.ascend(process, state, clamped, free, rate)
+        self.own.ascend(process, state, clamped, free, steps)
 
     def priors(self, process: Process, state: BinaryState) -> Priors:
         """Priors that fit the parameters; all ranks then have the columns of rank 0.

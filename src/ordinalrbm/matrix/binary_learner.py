@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix.backends import Backend, backend_for
 from ordinalrbm.matrix.binary_priors import Priors, starting_priors
-from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling
+from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps
 from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.cold_start import Precisions
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
@@ -41,6 +41,10 @@ from ordinalrbm.training.state import (
 )
 from ordinalrbm.vector.chains import FreePhase
 
+Solver = Literal["adagrad", "sgd"]
+BiasPriors = Literal["learnt", "none"]
+FirstThresholds = Literal["marginal", "even"]
+RateSchedule = Literal["cosine", "constant"]
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
 # So many of the ratings that are state_ from tell whether learning diverges.
@@ -68,6 +72,11 @@ class BinarySettings:
     patience: int
     n_averaged: int
     calibrate: bool
+    solver: Solver
+    centred: bool
+    priors: BiasPriors
+    thresholds: FirstThresholds
+    schedule: RateSchedule
     seed: int
     device: str
     verbose: bool
@@ -91,16 +100,17 @@ def fit(
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Fitted:
     """Learn a model; rows and columns must already be in random order."""
-    model = start(observations, settings.n_row_factors, settings.n_column_factors, settings.seed)
+    model = start(
+        observations, settings.n_row_factors, settings.n_column_factors, settings.seed,
+        at_marginals=settings.thresholds == "marginal",
+    )  # fmt: skip
     learner = _Learner(model, observations, validation, settings)
     n_epochs = _n_epochs(observations.n_rows, settings)
     interrupted = learn(
         learner, checkpoints.of("binary"), n_epochs, verbose=settings.verbose,
         watched="validation",
     )  # fmt: skip
-    found = [
-        Precisions(prior.weights, prior.bias, prior.cutpoints) for prior in learner.binary.priors
-    ]
+    found = [learner.precisions(process) for process in learner.processes]
     of_columns, of_rows = [*found, None][:2]
     models = evenly_shared(learner.models())
     best_epoch = learner.schedule.best_epoch
@@ -130,14 +140,14 @@ class _Learner:
         self.backend = backend_for(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
         self.processes = self.backend.processes(observations, len(halves), settings.batch_size)
-        self.binary = self.backend.to_device(_begun(model, halves, settings))
+        self.binary = self.backend.to_device(_begun(model, halves, observations, settings))
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(
             settings.learning_rate,
             n_epochs=_n_epochs(observations.n_rows, settings),
             patience=settings.patience,
-            fall=_FALL,
+            fall=_FALL if settings.schedule == "cosine" else 0.0,
         )
         self.started = time.perf_counter()
 
@@ -170,10 +180,21 @@ class _Learner:
             self.kept = [*self.kept, self.backend.clone(model)][-self.settings.n_averaged :]
 
     def _priors(self, process: Process) -> Priors:
-        found = self.backend.priors(process, self.binary)
-        if self.settings.weight_decay is None:
-            return found
-        return found._replace(weights=self.binary.priors[process.number].weights)
+        known, found = self.binary.priors[process.number], self.backend.priors(process, self.binary)
+        if self.settings.weight_decay is not None:
+            found = found._replace(weights=known.weights)
+        if self.settings.priors == "none":
+            found = found._replace(bias=known.bias, cutpoints=known.cutpoints)
+        return found
+
+    def precisions(self, process: Process) -> Precisions:
+        """How widely parameters are spread, also those that were learnt without a prior."""
+        known, found = self.binary.priors[process.number], self.backend.priors(process, self.binary)
+        return Precisions(
+            known.weights or found.weights,
+            known.bias or found.bias,
+            known.cutpoints or found.cutpoints,
+        )
 
     def state(self) -> State:
         """All that is needed to go on from here.
@@ -264,17 +285,36 @@ def some_of(observations: Observations) -> Cells:
     return observations.take_rows(np.arange(min(n_rows, observations.n_rows))).cells()
 
 
-def _begun(model: MatrixModel, halves: list[Half], settings: BinarySettings) -> BinaryState:
+def _begun(
+    model: MatrixModel, halves: list[Half], observations: Observations, settings: BinarySettings
+) -> BinaryState:
     """Where learning starts: random chains, and sums and priors that know nothing."""
     rng = np.random.default_rng(settings.seed)
-    chains = []
-    for half in halves:
+    are_learnt = settings.priors == "learnt"
+    chains, priors = [], []
+    for half, counts in zip(
+        halves, (observations.column_counts, observations.row_counts), strict=False
+    ):
         clamped = rng.integers(0, 2, size=half.factors.shape, dtype=np.uint8)
-        sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half))
-        sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
-        chains.append(Chains(clamped, clamped.copy(), sums))
-    priors = [starting_priors(half, settings.weight_decay) for half in halves]
+        chains.append(Chains(clamped, clamped.copy(), _first_sums(half, counts, settings)))
+        priors.append(starting_priors(half, settings.weight_decay, are_learnt=are_learnt))
     return BinaryState(model, chains, priors)
+
+
+def _first_sums(half: Half, n_answers: np.ndarray, settings: BinarySettings) -> Half:
+    """Of squared gradients: what AdaGrad adds to, or what plain steps are divided by.
+
+    Plain steps follow the mean gradient per answer: a column has about so many in a batch.
+    """
+    sums = Half(*(np.full_like(part, _FIRST_SUM) for part in half))
+    sums = sums._replace(factors=np.zeros((0, 0), dtype=np.float32))
+    if settings.solver == "adagrad":
+        return sums
+    in_batch = np.maximum(n_answers * min(1.0, settings.batch_size / half.factors.shape[0]), 1.0)
+    for part in (sums.weights, sums.bias, sums.cutpoints):
+        part[:] = (in_batch**2).reshape(-1, *(1,) * (part.ndim - 1))
+    sums.factor_bias[:] = settings.batch_size**2
+    return sums
 
 
 def _pass(
@@ -287,9 +327,10 @@ def _pass(
     # The two processes of an epoch draw from different counters.
     sweep = 2 * epoch + process.number
     how = Sampling(settings.free_phase == "contrastive", settings.memory)
+    steps = Steps(rate, float(settings.solver == "adagrad"), 0.5 if settings.centred else 0.0)
     side = backend.side(process, state)
     for first in starts[order].tolist():
         stop = min(first + settings.batch_size, process.n_rows)
         batch = Batch(first, stop, settings.seed, sweep, settings.gibbs_steps)
         clamped, free = backend.phases(process, side, state, batch, how)
-        backend.ascend(process, state, clamped, free, rate)
+        backend.ascend(process, state, clamped, free, steps)

@@ -48,7 +48,7 @@ def views(observations: Observations, n_processes: int) -> list[Observations]:
 
 
 class Chains(NamedTuple):
-    """What a process carries from batch to batch: its chains, and AdaGrad's sums of squares."""
+    """What a process carries from batch to batch: its chains, and sums of squared gradients."""
 
     clamped: Array
     free: Array
@@ -81,6 +81,21 @@ class BinaryState(NamedTuple):
                 ),
             ],
         )
+
+
+class Steps(NamedTuple):
+    """How far parameters move along a gradient g: rate · g / √sum.
+
+    Attributes
+    ----------
+    rate : the learning rate
+    adaptive : 1 adds g² to the sum (AdaGrad); 0 leaves it where it starts (plain steps)
+    centre : what factors are measured from when weights move, ½ or 0
+    """
+
+    rate: float
+    adaptive: float
+    centre: float
 
 
 class Sampling(NamedTuple):

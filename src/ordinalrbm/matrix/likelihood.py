@@ -271,8 +271,8 @@ def _weights(
 
 
 def _cooled(model: MatrixModel, share: float) -> MatrixModel:
-    halves = (
+    by_rows, by_columns = (
         half._replace(weights=np.float32(share) * half.weights)
         for half in (model.by_rows, model.by_columns)
     )
-    return MatrixModel(*halves, model.n_levels)
+    return model._replace(by_rows=by_rows, by_columns=by_columns)

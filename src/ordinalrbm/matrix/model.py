@@ -138,14 +138,19 @@ class MatrixModel(NamedTuple):
 
 
 def start(
-    observations: Observations, n_row_factors: int, n_column_factors: int, seed: int
-) -> MatrixModel:
-    """Model to start learning from: everyone's thresholds at the common marginal quantiles."""
+    observations: Observations, n_row_factors: int, n_column_factors: int, seed: int, *,
+    at_marginals: bool = True,
+) -> MatrixModel:  # fmt: skip
+    """Model to start learning from.
+
+    Everyone's thresholds are at the common marginal quantiles, or else a unit apart around zero.
+    """
     rng = np.random.default_rng(seed)
     n_levels = observations.n_levels
     by_rows = _start_half(observations.n_columns, observations.n_rows, n_row_factors, rng)
     by_columns = _start_half(observations.n_rows, observations.n_columns, n_column_factors, rng)
-    by_rows = by_rows._replace(cutpoints=common_cutpoints(observations))
+    place = common_cutpoints if at_marginals else even_cutpoints
+    by_rows = by_rows._replace(cutpoints=place(observations))
     by_columns = by_columns._replace(
         cutpoints=np.zeros((observations.n_rows, by_rows.cutpoints.shape[1]))
     )
@@ -165,6 +170,14 @@ def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Gene
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),
     )
+
+
+def even_cutpoints(observations: Counted) -> np.ndarray:
+    """Thresholds one apart, whose middle is zero."""
+    width = int(observations.n_levels.max(initial=2))
+    cutpoints = np.zeros((observations.n_columns, width - 1))
+    cutpoints[:, 0] = 1.0 - 0.5 * observations.n_levels
+    return cutpoints
 
 
 def common_cutpoints(observations: Counted) -> np.ndarray:

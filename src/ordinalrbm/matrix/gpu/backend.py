@@ -20,7 +20,7 @@ from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
-from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
+from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps, views
 from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.matrix.gaussian import Data, View
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
@@ -173,11 +173,11 @@ class Cuda:
 
     def ascend(
         self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        rate: float,
+        steps: Steps,
     ) -> None:  # fmt: skip
         half, chains = state.half(process), state.chains[process.number]
         priors = state.priors[process.number]
-        ascent.ascend(half, chains.sums, clamped, free, process.n_answers, priors, rate)
+        ascent.ascend(half, chains.sums, clamped, free, process.n_answers, priors, steps)
 
     def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
         """Priors that fit the parameters; the host waits for a few numbers."""
