@@ -84,10 +84,10 @@ class OrdinalMF(_FactorModel):
     """Ordinal matrix factorisation with a Gaussian posterior.
 
     A rating says between which two thresholds a hidden utility lies, Gaussian around b_user +
-    b_item + p_user · q_item; the gaps between thresholds belong to user and item together. It is
-    the matrix model of the paper with many binary units per factor, whose limit is Gaussian. What
-    is left to know about each user and item is carried into every prediction, the strengths of all
-    priors are learnt, and there is no learning rate.
+    b_item + p_user · q_item; the gaps between thresholds belong to user and item together. It is a
+    variational ordinal factor model, motivated by the paper's: a row's binary factors become
+    Gaussian when each has many units. What is left to know about each user and item is carried
+    into every prediction, the strengths of all priors are learnt, and there is no learning rate.
 
     Parameters
     ----------
