@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student_t
 
-FEWEST_GROUPS, MOST_GROUPS = 2, 30
+FEWEST, MOST = 2, 30
 _COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high"]
 
 
@@ -32,9 +32,9 @@ class GroupMeans:
     table: pd.DataFrame
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return self.table["group"].nunique()
+    def counts(self) -> pd.Series:
+        """How many people each group has."""
+        return self.table.loc[self.table["factor"] == 0, "count"]
 
 
 def grouping_variables(background: pd.DataFrame) -> list[str]:
@@ -45,11 +45,7 @@ def grouping_variables(background: pd.DataFrame) -> list[str]:
     >>> grouping_variables(pd.DataFrame({"sex": ["f", "m"], "planet": ["Earth", "Earth"]}))
     ['sex']
     """
-    return [
-        name
-        for name in background.columns
-        if FEWEST_GROUPS <= background[name].nunique() <= MOST_GROUPS
-    ]
+    return [name for name in background.columns if FEWEST <= background[name].nunique() <= MOST]
 
 
 def group_means(
