@@ -68,7 +68,9 @@ def _over_styles(
 def _exact(model: VectorModel, this: Side) -> Estimate:
     every = _enumerate(model, this)
     value = np.empty(this.n_rows)
-    for rows in _chunks(this, every):
+    size = max(1, _CHUNK // every.prior.size)
+    for start in range(0, this.n_rows, size):
+        rows = slice(start, min(start + size, this.n_rows))
         clamped, free = _log_joint(this, every, rows)
         value[rows] = logsumexp(clamped, axis=1) - logsumexp(free, axis=1)
     return Estimate(value, np.zeros(this.n_rows))
@@ -96,13 +98,9 @@ def annealed(
     One run estimates the sum over factors with the row's answers given, one without them. The
     standard error is that of the two averages of weights, carried to their logarithms.
     """
-
-    def given_style(styled: Side) -> Estimate:
-        weights = _log_mean_weight(model, styled, True, seed, n_temperatures, n_chains)
-        base = _log_independent(model, styled, given=True)
-        return Estimate(weights.value + base, weights.standard_error)
-
-    given = _over_styles(model, this, given_style)
+    given = _over_styles(
+        model, this, lambda styled: _log_sum(model, styled, True, seed, n_temperatures, n_chains)
+    )
     alone = log_partition(model, this, seed, n_temperatures=n_temperatures, n_chains=n_chains)
     return Estimate(given.value - alone.value, np.hypot(given.standard_error, alone.standard_error))
 
@@ -111,24 +109,22 @@ def log_partition(
     model: VectorModel, this: Side, seed: int, *, n_temperatures: int = 500, n_chains: int = 32
 ) -> Estimate:
     """Estimate of log Σ_h P*(h) over each row's own columns."""
-    weights = _log_mean_weight(model, this, False, seed, n_temperatures, n_chains)
-    base = _log_independent(model, this, given=False)
-    return Estimate(weights.value + base, weights.standard_error)
+    return _log_sum(model, this, False, seed, n_temperatures, n_chains)
 
 
-def _log_mean_weight(
-    model: VectorModel, this: Side, clamped: bool, seed: int, n_temperatures: int, n_chains: int
+def _log_sum(
+    model: VectorModel, this: Side, given: bool, seed: int, n_temperatures: int, n_chains: int
 ) -> Estimate:
+    """Log of the sum over factors, with the row's answers given or without them."""
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    log_weights = annealing.log_importance_weights(
-        this, clamped, path, n_chains, seed + int(clamped)
-    )
+    log_weights = annealing.log_importance_weights(this, given, path, n_chains, seed + int(given))
     value = logsumexp(log_weights, axis=1) - np.log(n_chains)
     relative = np.exp(log_weights - value[:, None])
-    return Estimate(value, relative.std(axis=1, ddof=1) / np.sqrt(n_chains))
+    error = relative.std(axis=1, ddof=1) / np.sqrt(n_chains)
+    return Estimate(value + _log_independent(model, this, given), error)
 
 
-def _log_independent(model: VectorModel, this: Side, *, given: bool) -> np.ndarray:
+def _log_independent(model: VectorModel, this: Side, given: bool) -> np.ndarray:
     """Log of the sum at the start of the path, where no weight couples anything."""
     factors = model.units * np.logaddexp(0.0, model.factor_bias.astype(np.float64)).sum()
     offset = this.offset if this.offset.size else 0.0
@@ -139,13 +135,9 @@ def _log_independent(model: VectorModel, this: Side, *, given: bool) -> np.ndarr
         low = this.thresholds[this.column, level] - mean
         high = this.thresholds[this.column, level + 1] - mean
         answers += normal_reference.log_mass(low, high)
-    return factors + _row_sums(this, answers)
-
-
-def _row_sums(this: Side, values: np.ndarray) -> np.ndarray:
-    index = np.zeros(values.size, dtype=np.int32)
-    table = sparse.csr_array((values, index, this.row_start), shape=(this.n_rows, 1))
-    return np.asarray(table.sum(axis=1)).reshape(-1)
+    index = np.zeros(answers.size, dtype=np.int32)
+    table = sparse.csr_array((answers, index, this.row_start), shape=(this.n_rows, 1))
+    return factors + np.asarray(table.sum(axis=1)).reshape(-1)
 
 
 def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
@@ -167,11 +159,6 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
         log_level[some, level] = normal_reference.log_mass(low - mean[some], high - mean[some])
     prior = states @ model.factor_bias.astype(np.float64) + ways.sum(axis=1)
     return _Enumeration(states, prior, mean, log_level)
-
-
-def _chunks(this: Side, every: _Enumeration) -> list[slice]:
-    size = max(1, _CHUNK // every.prior.size)
-    return [slice(start, min(start + size, this.n_rows)) for start in range(0, this.n_rows, size)]
 
 
 def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray, np.ndarray]:
