@@ -196,12 +196,7 @@ def _test(model: Any, path: Path, data: Path, seed: int, output: Output) -> None
         _tell_ratings(model, inputs.ratings_for(path, data), output)
         return
     _, survey = inputs.survey_for(model, path, data)
-    _warn_of_old_data(model, survey)
-    _tell_survey(model, survey, hide_answers(survey.encoded, _SHARE, seed)[1], output)
-
-
-def _warn_of_old_data(model: Any, survey: Survey) -> None:
-    """Say so when a model is tested on what it has learnt from, as far as one can tell."""
+    # What it has learnt from, as far as one can tell.
     about = (model.about_.get("data"), model.about_.get("rows"))
     if about == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
@@ -209,3 +204,4 @@ def _warn_of_old_data(model: Any, survey: Survey) -> None:
             "new answers, or evaluate the file itself.",
             stacklevel=2,
         )
+    _tell_survey(model, survey, hide_answers(survey.encoded, _SHARE, seed)[1], output)

@@ -117,8 +117,9 @@ def fit(
     _save(fitted, place, checkpoint)
     seconds = time.perf_counter() - begun
     output.say(f"Learnt in {seconds:.1f} s.")
+    numbers = summary(fitted.history_, fitted.n_iter_, fitted.best_epoch_)
     output.result(
-        {"model": str(place), "seconds": round(seconds, 3), **summary(fitted)},
+        {"model": str(place), "seconds": round(seconds, 3), **numbers},
         text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
     )
 
@@ -158,11 +159,11 @@ def _write_schema(material: Any, path: Path, output: Output) -> None:
     )
 
 
-def summary(model: Any) -> dict[str, Any]:
+def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, Any]:
     """How learning went, in numbers."""
-    held_out = float(model.history_["validation"].max()) if len(model.history_) else float("nan")
+    held_out = float(history["validation"].max()) if len(history) else float("nan")
     return {
-        "epochs": model.n_iter_,
-        "best_epoch": model.best_epoch_,
+        "epochs": n_epochs,
+        "best_epoch": best_epoch,
         "held_out_log_likelihood": round(held_out, 4),
     }

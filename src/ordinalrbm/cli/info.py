@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
@@ -79,10 +78,7 @@ def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
     found = {"learnt_from": about["data"]} if about.get("data") else {}
     found |= {name: about[name] for name in ("rows", "ratings") if name in about}
     history = pd.DataFrame(stored.history())
-    best_epoch = stored.whole("best_epoch", 0)
-    return found | summary(
-        SimpleNamespace(history_=history, n_iter_=len(history), best_epoch_=best_epoch)
-    )
+    return found | summary(history, len(history), stored.whole("best_epoch", 0))
 
 
 def _labels(stored: Any) -> list[tuple[Any, ...]]:

@@ -33,12 +33,7 @@ _MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 def check_files(*read: Path | None, out: Path | None = None) -> None:
     """Refuse files that are not there, and a result that cannot be written or would destroy them.
 
-    Parameters
-    ----------
-    *read : Path or None
-        Files and folders that will be read; None is an option that was not given.
-    out : Path or None
-        Where a result will go.
+    None is an option that was not given.
     """
     given = [path for path in read if path is not None]
     for path in given:
@@ -195,7 +190,6 @@ def is_model(path: Path) -> bool:
 
 
 def load_for(path: Path, wanted: Literal["a survey", "ratings"]) -> Any:
-    """A model that was learnt from a survey, or from ratings."""
     model = orbm.load(path)
     if isinstance(model, orbm.CumulativeRBM) != (wanted == "a survey"):
         raise DataError(
@@ -232,7 +226,6 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
 
 
 def ratings_for(path: Path, data: Path) -> pd.DataFrame:
-    """Ratings from a file, for the model at a path."""
     ratings = read_material(data).ratings
     if ratings is None:
         raise DataError(

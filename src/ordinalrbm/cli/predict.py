@@ -106,7 +106,6 @@ def _level_rule(rule: Rule) -> Literal["mode", "median"]:
 
 
 def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
-    """The pairs of the file, with what their ratings would be."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import pairs_of
 

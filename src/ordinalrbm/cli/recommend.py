@@ -94,7 +94,6 @@ def _with_newcomers(model: Any, path: Path, output: Output) -> Any:
 
 
 def _asked(users: str, model: Any, output: Output) -> Any:
-    """Ids in the type that the model knows them by."""
     if users == "all":
         return "all"
     ids = [part.strip() for part in users.split(",") if part.strip()]

@@ -127,7 +127,6 @@ def _of_ratings(
 
 
 def _known_user(user: str | None, model: Any) -> Any:
-    """An id in the type that the model knows it by."""
     if user is None:
         return None
     found = inputs.user_ids(model, [user])[0]

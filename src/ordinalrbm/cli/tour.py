@@ -87,10 +87,7 @@ ordinalrbm recommend films.orbm --users all -n 10 --out best.csv"""
 
 
 class Outcome(NamedTuple):
-    """What the demo found, for those who call it from Python.
-
-    Scores are those of :func:`ordinalrbm.evaluate.score`.
-    """
+    """What the demo found; scores are those of :func:`ordinalrbm.evaluate.score`."""
 
     model: CumulativeRBM
     scores: dict[str, float]
@@ -103,21 +100,12 @@ class Outcome(NamedTuple):
 
 
 def run(
-    out: str | os.PathLike = "ordinalrbm-demo",
-    *,
-    console: Console | None = None,
-    **settings: Any,
+    out: str | os.PathLike = "ordinalrbm-demo", *, console: Console | None = None, **settings: Any
 ) -> Outcome:
     """Hide answers, learn, predict them, tell the factors, recommend, draw, and write a report.
 
-    Parameters
-    ----------
-    out : path, default="ordinalrbm-demo"
-        Folder for two pictures and the report; made when it is not there.
-    console : rich.console.Console, optional
-        Where to print; standard output when not given.
-    **settings
-        Parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
+    ``out`` is the folder for two pictures and the report, made when it is not there. The settings
+    are parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
     """
     console = console or Console(highlight=False)
     started = time.perf_counter()
@@ -210,7 +198,6 @@ def _learn_ratings(console: Console, shown: Encoded) -> Any:
 def _draw(
     console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
 ) -> dict[str, Figure]:
-    """Both figures, by file name."""
     from ordinalrbm import plots  # matplotlib takes a while to import
 
     _say(console, "Drawing a map of the respondents and one of the cuisines ...")

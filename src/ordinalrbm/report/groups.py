@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,19 +12,13 @@ FEWEST, MOST = 2, 30
 _COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high"]
 
 
-@dataclass(frozen=True)
-class GroupMeans:
+class GroupMeans(NamedTuple):
     """Mean factors of the groups of a background variable.
 
-    Attributes
-    ----------
-    variable : str
-    share : (K,) array
-        Share of each factor's variance that lies between the groups.
-    table : DataFrame
-        One line per factor and group: ``factor``, ``group``, ``count``, ``mean`` (of the factor's
-        posterior), ``standard_error``; ``difference`` from the mean of all who are in a group, in
-        standard deviations of the factor, and its 95 % interval from ``low`` to ``high``.
+    ``share`` is that of each factor's variance that lies between the groups. The table has one line
+    per factor and group: ``factor``, ``group``, ``count``, ``mean`` (of the factor's posterior),
+    ``standard_error``; ``difference`` from the mean of all who are in a group, in standard
+    deviations of the factor, and its 95 % interval from ``low`` to ``high``.
     """
 
     variable: str
@@ -51,19 +45,9 @@ def grouping_variables(background: pd.DataFrame) -> list[str]:
 def group_means(
     factors: np.ndarray, groups: pd.Series, weight: np.ndarray | None = None
 ) -> GroupMeans:
-    """Mean of every factor in every group, with standard errors.
+    """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
 
-    Parameters
-    ----------
-    factors : (n, K) array
-    groups : Series of n labels
-        Who has none is left out.
-    weight : (n,) array, optional
-        How much each person counts.
-
-    Returns
-    -------
-    GroupMeans
+    Who has no group is left out.
 
     Examples
     --------

@@ -12,10 +12,9 @@ import io
 import json
 import re
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -33,22 +32,12 @@ _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 _SMALL = (200, 100)  # width and height of a small chart, in its own units
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table on the page.
-
-    Attributes
-    ----------
-    head : tuple of str
-    rows : list of tuples
-        Text, or numbers, which are sorted as numbers.
-    formats : tuple of str
-        How numbers are shown, one per column; empty for text.
-    """
+class Table(NamedTuple):
+    """A table on the page."""
 
     head: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    formats: tuple[str, ...]
+    rows: list[tuple[Any, ...]]  # text, or numbers, which are sorted as numbers
+    formats: tuple[str, ...]  # how numbers are shown, one per column; empty for text
 
     def cell(self, column: int, value: Any) -> str:
         """A value as text.

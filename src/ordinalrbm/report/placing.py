@@ -34,12 +34,13 @@ class Places(NamedTuple):
 
 
 # Names of some rows, variables to colour them by, and which of these are told of each.
-Describe = Callable[[np.ndarray], tuple[Sequence[str], Sequence[Variable], Sequence[int]]]
+Described = tuple[Sequence[str], Sequence[Variable], Sequence[int]]
 
 
 def map_section(
-    rows: np.ndarray, factors: np.ndarray, describe: Describe, noun: str, random_state: int = 0
-) -> dict[str, Any] | None:
+    rows: np.ndarray, factors: np.ndarray, describe: Callable[[np.ndarray], Described], noun: str,
+    random_state: int = 0,
+) -> dict[str, Any] | None:  # fmt: skip
     """A map of rows as the page's script reads it, and what became of them; None of too few."""
     if len(rows) < FEWEST_PEOPLE:
         return None
@@ -61,20 +62,10 @@ def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.
 
 
 def place(factors: np.ndarray, *, random_state: int = 0, n_landmarks: int = N_LANDMARKS) -> Places:
-    """Place rows on a plane so that neighbours have similar factors.
+    """Place rows, at least 4, on a plane so that neighbours have similar factors.
 
-    Parameters
-    ----------
-    factors : (n, K) array
-        At least 4 rows.
-    random_state : int, default=0
-    n_landmarks : int, default=8000
-        How many rows t-SNE places when there are more than 10,000 (or than this number, if it is
-        larger).
-
-    Returns
-    -------
-    Places
+    Of more than 10,000 (or than ``n_landmarks``, if that is larger), t-SNE itself places only
+    ``n_landmarks``.
 
     Examples
     --------

@@ -25,28 +25,19 @@ _FAR_OUT = 3.0  # times as wide as most of the values
 
 
 class Variable(NamedTuple):
-    """One way to colour the points.
-
-    Attributes
-    ----------
-    section : under which heading the page offers it
-    kind : "kinds", "ordered" or "number"
-    labels : of the codes; numbers have none
-    low, high : of a number: what the codes 0 and 254 stand for
-    digits : of a number: decimals worth showing
-    cut : of a number: whether there are values below ``low``, and above ``high``
-    codes : (n,) uint8
-    """
+    """One way to colour the points."""
 
     name: str
-    section: str
-    kind: str
-    labels: tuple[str, ...]
+    section: str  # under which heading the page offers it
+    kind: str  # "kinds", "ordered" or "number"
+    labels: tuple[str, ...]  # of the codes; numbers have none
+    # Of a number: what the codes 0 and 254 stand for, decimals worth showing, and whether there are
+    # values below the one and above the other.
     low: float
     high: float
     digits: int
     cut: tuple[bool, bool]
-    codes: np.ndarray
+    codes: np.ndarray  # (n,) uint8
 
 
 def point_map(
@@ -55,16 +46,8 @@ def point_map(
 ) -> dict[str, Any]:  # fmt: skip
     """Points on a plane that can be coloured in several ways, as the page reads them.
 
-    Parameters
-    ----------
-    positions : (n, 2) array
-    names : sequence of n str
-        What each point is called.
-    variables : sequence of Variable
-    told : sequence of int
-        Which variables are told of a point under the pointer, besides the one it is coloured by.
-    noun : str
-        What the points are, in the plural.
+    ``told`` are the places of the variables that are told of a point under the pointer, besides the
+    one it is coloured by; ``noun`` is what the points are, in the plural.
     """
     # Both coordinates on one scale, so that distances keep their proportions.
     size = float(np.ptp(positions, axis=0).max()) or 1.0

@@ -22,8 +22,8 @@ from ordinalrbm.evaluate.hidden import count_levels, level_values, rows_of
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.report.page import Table, drawing, render
-from ordinalrbm.report.placing import map_section, some_of
-from ordinalrbm.report.points import Variable, variable_of
+from ordinalrbm.report.placing import Described, map_section, some_of
+from ordinalrbm.report.points import variable_of
 from ordinalrbm.report.survey import Progress, about_learning, left_out_table
 
 _MOST_SCORED = 200_000
@@ -98,14 +98,8 @@ def ratings_page(
     example = example_of(model, example_user)
     say(f"placing {known.n_items:,} items on a map")
     items = _items(model)
-
-    def describe(shown: np.ndarray) -> tuple[list[str], list[Variable], range]:
-        names = [shortened(name, 80) for name in known.items.take(shown)]
-        variables = _item_variables(known, items, shown)
-        return names, variables, range(min(2, len(variables)))
-
     rows = np.arange(known.n_items if items.order else 0)
-    the_map = map_section(rows, items.vectors, describe, "items")
+    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown), "items")
     say("drawing")
     levels = _level_names(known)
     counts = np.bincount(known.observations.level, minlength=len(levels))
@@ -318,7 +312,8 @@ def _size(values: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
-def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Variable]:
+def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:
+    """Names, what to colour points by, and what to tell of each: how it is rated, and how often."""
     counts = count_levels(known.observations)[rows]
     total = counts.sum(axis=1)
     mean = pd.Series(counts @ level_values(known) / np.maximum(total, 1))
@@ -337,7 +332,9 @@ def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Vari
         variable_of(pd.Series(items.vectors[rows, k]), items.names[k], "Factors")
         for k in items.order[:_N_FACTORS_ON_MAP]
     ]
-    return [one for one in found if one is not None]
+    variables = [one for one in found if one is not None]
+    shown = [shortened(name, 80) for name in known.items.take(rows)]
+    return shown, variables, range(min(2, len(variables)))
 
 
 def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:

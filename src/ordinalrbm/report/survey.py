@@ -20,8 +20,8 @@ from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report import groups as grouping
 from ordinalrbm.report import questions as asking
 from ordinalrbm.report.page import Table, drawing, render, small_chart
-from ordinalrbm.report.placing import map_section, some_of
-from ordinalrbm.report.points import Variable, variable_of
+from ordinalrbm.report.placing import Described, map_section, some_of
+from ordinalrbm.report.points import variable_of
 from ordinalrbm.words import FactorInWords, Wording, describe_factors, factor_effects
 
 _MOST_SCORED_ROWS = 10_000
@@ -121,12 +121,11 @@ def survey_page(
     )
     say(f"placing {rows.size:,} respondents on a map")
     names_of_factors = asking.factor_names(effects)
-
-    def describe(shown: np.ndarray) -> tuple[list[str], list[Variable], list[int]]:
-        variables, told = _variables(survey, people, shown, texts, names_of_factors, effects)
-        return _names(survey, shown), variables, told
-
-    the_map = map_section(rows, people.factors, describe, "respondents", random_state)
+    the_map = map_section(
+        rows, people.factors,
+        lambda shown: _points(survey, people, shown, texts, names_of_factors, effects),
+        "respondents", random_state,
+    )  # fmt: skip
     say("comparing groups")
     groups = _groups(survey, people, names_of_factors, group)
     compared = {section["variable"] for section in groups}
@@ -137,7 +136,7 @@ def survey_page(
         title=title or survey.name,
         facts={
             "n_rows": len(people.answered),
-            "n_questions": len(texts),
+            "n_questions": answers.shape[1],
             "share_answered": answers.observations.density,
             "n_silent": len(people.answered) - rows.size,
         },
@@ -344,11 +343,11 @@ def _hidden_table(scores: pd.DataFrame) -> Table:
 # 4. The map
 
 
-def _variables(
+def _points(
     survey: Survey, people: People, rows: np.ndarray, texts: dict[str, str],
     names_of_factors: dict[int, str], effects: pd.DataFrame,
-) -> tuple[list[Variable], list[int]]:  # fmt: skip
-    """What to colour the points by, and what to tell of each: the questions that move most."""
+) -> Described:  # fmt: skip
+    """Names, what to colour points by, and what to tell of each: the questions that move most."""
     background = survey.background.reset_index(drop=True).iloc[rows]
     answers = people.answers.subset(rows).to_frame()
     labels = asking.question_texts([str(name) for name in background.columns], survey.schema)
@@ -369,13 +368,11 @@ def _variables(
     questions = size.sort_values(ascending=False, kind="stable").index
     telling = [n_background + asked.index(name) for name in questions if name in asked]
     told = [*range(min(n_background, _TOLD_BACKGROUND)), *telling[:_TOLD_ANSWERS]]
-    return [one for one in found if one is not None], told
-
-
-def _names(survey: Survey, rows: np.ndarray) -> list[str]:
     if survey.ids is None:
-        return [f"Row {row + 1}" for row in rows]
-    return [shortened(name, 60) for name in survey.ids.iloc[rows]]
+        names = [f"Row {row + 1}" for row in rows]
+    else:
+        names = [shortened(name, 60) for name in survey.ids.iloc[rows]]
+    return names, [one for one in found if one is not None], told
 
 
 # 5. Factors

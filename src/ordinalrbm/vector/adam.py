@@ -22,7 +22,6 @@ class Moments(NamedTuple):
 
 
 def zero_moments(model: VectorModel) -> Moments:
-    """Return the moments before the first update."""
     first, second = (
         Gradient(*(np.zeros_like(getattr(model, name)) for name in Gradient._fields))
         for _ in range(2)

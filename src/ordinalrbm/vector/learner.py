@@ -104,7 +104,6 @@ class _VectorLearner:
         return self.best_epoch > 0
 
     def goes_on(self) -> bool:
-        """Whether there is another epoch to learn."""
         return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
@@ -150,7 +149,6 @@ class _VectorLearner:
         return [name for name, there_is in watched.items() if not there_is]
 
     def restore(self, state: saving.State) -> None:
-        """Take over a state."""
         chains, units = self.chains, self.settings.units
         history = saving.unflatten_history(state, Record, unwatched=self._unwatched())
         values = (line.validation for line in history)

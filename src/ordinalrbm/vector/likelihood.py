@@ -42,12 +42,10 @@ class _Enumeration(NamedTuple):
 
 
 def n_states(model: VectorModel) -> float:
-    """Number of states of the factors."""
     return float(model.units + 1) ** model.n_factors
 
 
 def exact(model: VectorModel, this: Side) -> Estimate:
-    """Exact log-likelihood of each row."""
     return _over_styles(model, this, lambda styled: _exact(model, styled))
 
 

@@ -52,7 +52,6 @@ class VectorModel(NamedTuple):
 
     @property
     def n_factors(self) -> int:
-        """Number of binary factors."""
         return self.weights.shape[1]
 
     @property
@@ -87,7 +86,6 @@ class VectorModel(NamedTuple):
         return model
 
     def copy(self) -> VectorModel:
-        """Return a model with arrays of its own."""
         arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in ARRAYS}
         return self._replace(**arrays)
 
