@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ class ColumnView:
     entry: np.ndarray  # where the row view holds the same answer; int32, int64 beyond 2**31 answers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Observations:
     """Answers by rows; the arrays are not to be written to.
 
@@ -58,7 +59,6 @@ class Observations:
     column: np.ndarray  # int32, of each answer, ascending within a row
     level: np.ndarray  # from 0; int8, int16 when a scale has more than 127 levels
     n_levels: np.ndarray  # int32, of each column's scale
-    _column_view: ColumnView | None = field(default=None, init=False, repr=False)
     _transposed: Observations | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,15 +102,9 @@ class Observations:
         chosen = self.n_levels[self.column] == n_levels
         return np.bincount(self.level[chosen], minlength=n_levels)
 
-    @property
+    @cached_property
     def column_view(self) -> ColumnView:
         """The answers by columns; built on first use, then kept."""
-        if self._column_view is None:
-            object.__setattr__(self, "_column_view", self._by_columns())
-        assert self._column_view is not None
-        return self._column_view
-
-    def _by_columns(self) -> ColumnView:
         if self._transposed is not None:  # whose arrays need not be there twice
             column_start, row = self._transposed.row_start, self._transposed.column
         else:
