@@ -17,7 +17,7 @@ import pandas as pd
 import scipy.sparse as sp
 
 from ordinalrbm.data.columns import polars_kind, unmasked, warn_of_padding
-from ordinalrbm.data.observations import Observations, level_type
+from ordinalrbm.data.observations import Cells, Observations, level_type
 from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories, resolve_scales
 from ordinalrbm.errors import DataError, DataTypeError
 
@@ -363,10 +363,10 @@ def _encode_sparse(table: Table, scales: Sequence[Scale], n_levels: list[int]) -
         rows, values = table.stored(j)
         levels[csc.indptr[j] : csc.indptr[j + 1]] = scale.encode(values, table.name(j), rows)
     columns = np.repeat(np.arange(table.n_columns, dtype=np.int32), np.diff(csc.indptr))
-    triples: tuple[np.ndarray, ...] = (csc.indices, columns, levels)
+    cells = Cells(csc.indices, columns, levels)
     if (levels < 0).any():  # a stored NaN is unanswered too
-        triples = tuple(part[levels >= 0] for part in triples)
-    return Observations.from_triples(*triples, table.n_rows, table.n_columns, n_levels)
+        cells = Cells(*(part[levels >= 0] for part in cells))
+    return Observations.from_triples(*cells, table.n_rows, table.n_columns, n_levels)
 
 
 # ---- decoding ---------------------------------------------------------------------------------
