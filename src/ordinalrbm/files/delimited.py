@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -91,14 +92,9 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
             "is, or export it again."
         )
     content = content.removeprefix(b"\xef\xbb\xbf")
-    try:
+    with suppress(UnicodeDecodeError):
         content.decode("utf-8")
-    except UnicodeDecodeError:
-        return _from_windows(path, content)
-    return content, ()
-
-
-def _from_windows(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
+        return content, ()
     try:
         text = content.decode("cp1252")
     except UnicodeDecodeError as error:
@@ -140,8 +136,12 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
         except pa.ArrowException as error:
             raise _bad_line(path, str(error)) from error
     names = [(column[0].as_py() or "").strip() for column in table.columns]
-    columns = [_trimmed(column.slice(1)) for column in table.columns]
-    return pa.table(columns, names=names)
+    trimmed = [pc.utf8_trim_whitespace(column.slice(1)) for column in table.columns]
+    return pa.table([_without(column, [""]) for column in trimmed], names=names)
+
+
+def _without(column: pa.ChunkedArray, texts: list[str]) -> pa.ChunkedArray:
+    return pc.if_else(pc.is_in(column, pa.array(texts)), pa.scalar(None, pa.string()), column)
 
 
 def _count_columns(path: Path, content: bytes, delimiter: str) -> int:
@@ -187,18 +187,15 @@ def _bad_line(path: Path, problem: str) -> DataError:
     )
 
 
-def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    column = pc.utf8_trim_whitespace(column)
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-
-
 def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray:
     """The column as numbers where all of it is; else as it is."""
-    is_empty = pc.is_in(column, pa.array(EMPTY_NUMBERS))
-    text = pc.if_else(is_empty, pa.scalar(None, pa.string()), column)
-    if text.null_count == len(text) or _any(pc.match_substring_regex(text, _LEADING_ZERO)):
+    text = _without(column, EMPTY_NUMBERS)
+    if (
+        text.null_count == len(text)
+        or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py()
+    ):
         return column
-    if decimal_comma and _any(pc.match_substring_regex(text, _DECIMAL_COMMA)):
+    if decimal_comma and pc.any(pc.match_substring_regex(text, _DECIMAL_COMMA)).as_py():
         text = pc.replace_substring(text, ",", ".")
     for kind in (pa.int64(), pa.float64()):
         try:
@@ -207,7 +204,3 @@ def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray
             if pc.all(pc.match_substring_regex(text, _DIGITS_ONLY)).as_py():
                 break
     return column
-
-
-def _any(found: pa.ChunkedArray) -> bool:
-    return bool(pc.any(found).as_py())

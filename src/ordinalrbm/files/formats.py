@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ordinalrbm.data.columns import polars_kind
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files import delimited, statistical
@@ -72,15 +73,19 @@ def read(path: StrPath) -> Source:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever the system has against reading a file, in one sentence."""
+    """Whatever there is against reading a file, in one sentence."""
     try:
         yield
+    except DataError:
+        raise
     except PermissionError as error:
         raise DataError(
             f"{what(path)} may not be read (permission denied); change its permissions."
         ) from error
     except OSError as error:
         raise unreadable(path, error.strerror or error) from error
+    except (pa.ArrowException, ValueError) as error:
+        raise unreadable(path, error) from error
 
 
 def from_frame(frame: Any, name: str = "table") -> Source:
@@ -94,8 +99,10 @@ def from_frame(frame: Any, name: str = "table") -> Source:
     >>> from_frame(pd.DataFrame({"Q1": [1, 2]}), "made up").name
     'made up'
     """
-    if type(frame).__module__.split(".")[0] == "polars":
-        frame = _from_polars(frame, name)
+    if polars_kind(frame) == "LazyFrame":
+        raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
+    if polars_kind(frame) == "DataFrame":
+        frame = _from_polars(frame)
     if not isinstance(frame, pd.DataFrame):
         raise DataTypeError(
             f"Table '{name}' is a {type(frame).__name__}; give a pandas or polars DataFrame."
@@ -105,7 +112,7 @@ def from_frame(frame: Any, name: str = "table") -> Source:
 
 def format_on_disk(path: Path) -> Format:
     """The format of a file that is there; Parquet, if it is a folder of such files."""
-    try:
+    with reading(path):
         if path.is_dir():
             if not parquet_files(path):
                 raise DataError(
@@ -118,10 +125,6 @@ def format_on_disk(path: Path) -> Format:
         kind = format_of(path)
         if path.stat().st_size == 0:
             raise DataError(f"File '{path}' is empty; give a file with a table.")
-    except PermissionError as error:
-        raise DataError(
-            f"File '{path}' may not be read (permission denied); change its permissions."
-        ) from error
     return kind
 
 
@@ -159,13 +162,8 @@ def refuse_twice(names: list[str], where: str) -> None:
 
 
 def _read_parquet(path: Path) -> Source:
-    try:
-        table = _folder_table(path) if path.is_dir() else _file_table(path)
-        frame = with_exact_integers(table.to_pandas(), table)
-    except DataError:
-        raise
-    except (pa.ArrowException, ValueError) as error:
-        raise unreadable(path, error) from error
+    table = _folder_table(path) if path.is_dir() else _file_table(path)
+    frame = with_exact_integers(table.to_pandas(), table)
     return Source(path, "parquet", name_of(path), plain_frame(frame))
 
 
@@ -177,9 +175,8 @@ def _file_table(path: Path) -> pa.Table:
 
 def _folder_table(folder: Path) -> pa.Table:
     """All Parquet files of a folder one after the other."""
-    tables = []
-    for file in parquet_files(folder):
-        tables.append(with_partitions(_file_table(file), file, folder))
+    files = parquet_files(folder)
+    tables = [with_partitions(_file_table(file), file, folder) for file in files]
     # Columns that only some files have are kept, empty elsewhere.
     return pa.concat_tables(tables, promote_options="permissive")
 
@@ -203,11 +200,7 @@ def _repeated(value: str, n: int) -> pa.Array:
 # ---- frames -----------------------------------------------------------------------------------
 
 
-def _from_polars(frame: Any, name: str) -> Any:
-    if type(frame).__name__ == "LazyFrame":
-        raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
-    if type(frame).__name__ != "DataFrame":
-        return frame
+def _from_polars(frame: Any) -> pd.DataFrame:
     plain = with_exact_integers(frame.to_pandas(), frame.to_arrow())
     for column, kind in zip(frame.columns, frame.dtypes, strict=True):
         if type(kind).__name__ == "Enum":
@@ -225,7 +218,8 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
         if values.dtype == object and any(isinstance(v, Decimal) for v in values):
-            frame[name] = _without_decimals(values)
+            # As floats, and as missing where they are no number; what else there is stays.
+            frame[name] = pd.Series([_without_decimal(v) for v in values], index=values.index)
         elif isinstance(values.dtype, pd.CategoricalDtype):
             # Categories can be intervals, as pandas.cut makes them; as text they are codes.
             categories = [c if plain_code(c) is not None else str(c) for c in values.cat.categories]
@@ -233,12 +227,10 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _without_decimals(values: pd.Series) -> pd.Series:
-    """Decimals as floats, and as missing where they are no number; what else there is stays."""
-    plain = [
-        v if not isinstance(v, Decimal) else np.nan if v.is_nan() else float(v) for v in values
-    ]
-    return pd.Series(plain, index=values.index)
+def _without_decimal(value: Any) -> Any:
+    if not isinstance(value, Decimal):
+        return value
+    return np.nan if value.is_nan() else float(value)
 
 
 def _plain_name(name: Any) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +22,7 @@ from ordinalrbm.files.formats import (
     with_partitions,
 )
 from ordinalrbm.files.ratings import columns_of
-from ordinalrbm.files.source import Source, StrPath, name_of, unreadable, what
+from ordinalrbm.files.source import Source, StrPath, name_of, what
 
 
 class _RowGroup(NamedTuple):
@@ -76,8 +74,9 @@ class ParquetRatings:
         self._folder = self.path if self.path.is_dir() else self.path.parent
         self._row_groups: list[_RowGroup] = []
         self.n_ratings = 0
-        with _in_one_sentence(self.path):
-            outlines = [self._outline(file) for file in self._files()]
+        with reading(self.path):
+            files = parquet_files(self.path) if self.path.is_dir() else [self.path]
+            outlines = [self._outline(file) for file in files]
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
             empty = pd.DataFrame(columns=names)
             self.source = Source(self.path, "parquet", name_of(self.path), empty)
@@ -87,9 +86,6 @@ class ParquetRatings:
                 [self._chosen(outline.empty_table()) for outline in outlines],
                 promote_options="permissive",
             )
-
-    def _files(self) -> list[Path]:
-        return parquet_files(self.path) if self.path.is_dir() else [self.path]
 
     def _outline(self, file: Path) -> pa.Schema:
         """The columns of a file; its row groups are noted."""
@@ -116,7 +112,7 @@ class ParquetRatings:
 
     def part(self, rank: int, size: int) -> pd.DataFrame:
         """The columns user, item and rating of what a process reads; perhaps without any row."""
-        with _in_one_sentence(self.path):
+        with reading(self.path):
             groups = groupby(self.row_groups(rank, size), key=lambda group: group.file)
             read = [self._read(file, [group.number for group in some]) for file, some in groups]
             table = pa.concat_tables([self._types, *read], promote_options="permissive")
@@ -130,15 +126,3 @@ class ParquetRatings:
             table = opened.read_row_groups(numbers, columns=there)
         table = table.replace_schema_metadata()
         return self._chosen(with_partitions(table, file, self._folder))
-
-
-@contextmanager
-def _in_one_sentence(path: Path) -> Iterator[None]:
-    """Whatever is wrong with files that are read."""
-    try:
-        with reading(path):
-            yield
-    except DataError:
-        raise
-    except (pa.ArrowException, ValueError) as error:
-        raise unreadable(path, error) from error

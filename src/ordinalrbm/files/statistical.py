@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,27 +59,25 @@ def read(path: Path, kind: Format) -> Source:
 
 
 def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...]]:
-    reader = pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav
+    reader = partial(
+        pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav,
+        str(path),
+        user_missing=True,
+        disable_datetime_conversion=True,
+    )
     try:
-        return *_codes(reader, path), ()
+        return *reader(), ()
     except UnicodeDecodeError:
         pass
     except (ReadstatError, PyreadstatError) as error:
         if "convert" not in str(error):
             raise unreadable(path, error) from error
     try:
-        frame, meta = _codes(reader, path, encoding="WINDOWS-1252")
+        frame, meta = reader(encoding="WINDOWS-1252")
     except (ReadstatError, PyreadstatError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from error
     remark = f"File '{path}' has text that is not in the encoding it names and was read as "
     return frame, meta, (remark + "Windows-1252; check its accents.",)
-
-
-def _codes(reader: Any, path: Path, encoding: str | None = None) -> tuple[pd.DataFrame, Any]:
-    frame, meta = reader(
-        str(path), user_missing=True, disable_datetime_conversion=True, encoding=encoding
-    )
-    return frame, meta
 
 
 def _untagged(
@@ -105,11 +104,9 @@ def _labels(labels: dict[Any, str], kind: Format) -> dict[Code, str]:
     named: dict[Code, str] = {}
     for value, label in labels.items():
         code = plain_code(value)
-        if code is None:
-            continue
-        if kind == "dta" and isinstance(code, str):
-            code = f".{code}"
-        named[code] = label.strip()
+        if code is not None:
+            is_tag = kind == "dta" and isinstance(code, str)
+            named[f".{code}" if is_tag else code] = label.strip()
     return named
 
 
@@ -126,9 +123,8 @@ def _missing(entries: list[Any]) -> tuple[Missing, ...]:
 
 
 def _dates(formats: dict[str, str | None], known: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    dates = {}
-    for name, form in formats.items():
-        kind = next((kind for pattern, kind in known if re.match(pattern, form or "")), None)
-        if kind is not None:
-            dates[name] = kind
-    return dates
+    dates = {
+        name: next((kind for pattern, kind in known if re.match(pattern, form or "")), "")
+        for name, form in formats.items()
+    }
+    return {name: kind for name, kind in dates.items() if kind}

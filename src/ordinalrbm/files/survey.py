@@ -15,7 +15,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import factorise_codes, is_among, position_finder
+from ordinalrbm.files.codes import count_codes, factorise_codes, is_among, position_finder
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean, override
@@ -117,8 +117,7 @@ def read_survey(
     >>> [(left.what, left.why, left.count) for left in survey.left_out]
     [("Column 'maths', n/a", 'is no answer', 1)]
     """
-    is_path = isinstance(data, str | os.PathLike)
-    source = read(data) if is_path else from_frame(data)
+    source = read(data) if isinstance(data, str | os.PathLike) else from_frame(data)
     schema = propose(source) if schema is None else schema
     if schema_path is not None:
         schema = override(schema, read_text(Path(schema_path)), f"File '{schema_path}'")
@@ -142,21 +141,6 @@ def apply(source: Source, schema: Schema) -> Survey:
 
     Where the schema comes from another file, its codes rule: labels of this file do not count.
     Only codes that the schema does not know and this file declares as missing are missing too.
-
-    Parameters
-    ----------
-    source : Source
-    schema : Schema
-
-    Returns
-    -------
-    Survey
-
-    Raises
-    ------
-    DataError
-        When the file lacks a question, a value is not among the levels, there is no question at
-        all, or weights are not numbers.
 
     Examples
     --------
@@ -242,13 +226,16 @@ class _Notes:
             rows = "1 row" if silent == 1 else f"{silent:,} rows"
             self.add(rows, "without any answer, kept all the same", silent)
 
-    def add_missing(self, column: Column, counts: dict[Code, int]) -> None:
+    def add_missing(
+        self, column: Column, position: np.ndarray, codes: list[Code], missing: set[Code]
+    ) -> None:
         """The codes of a column that are no answer, Stata's .a to .z among them."""
         names = dict(zip(column.missing, column.missing_names, strict=True))
+        times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
+        counts = {code: n for code, n in zip(codes, times, strict=True) if code in missing}
         tags = self.source.tags.get(column.name)
         if tags is not None:
-            found, times = np.unique(tags[tags != ""].astype(str), return_counts=True)
-            counts = {**counts, **dict(zip(found.tolist(), times.tolist(), strict=True))}
+            counts |= count_codes(pd.Series(sorted(tags[tags != ""])))
         labels = self.source.value_labels.get(column.name, {})
         for code, count in counts.items():
             name = names.get(code) or labels.get(code, "")
@@ -269,45 +256,33 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
 def _levels(source: Source, column: Column, notes: _Notes) -> np.ndarray:
     """Levels of a question, counted from 0, -1 where it is unanswered."""
     position, codes = factorise_codes(source.frame[column.name])
-    level_of = [*map(position_finder(column.levels), codes)]
-    missing = _missing(source, column, codes, level_of)
-    for k, code in enumerate(codes):
-        if level_of[k] is None and code not in missing:
-            raise _off_levels(source, column, code, int((position == k).argmax()))
-    times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
-    notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
     # One more entry than codes, so that position -1 finds "unanswered".
-    of_code = np.array([-1 if k is None else k for k in level_of] + [-1], dtype=np.int16)
-    return of_code[position]
+    level_of = [*map(position_finder(column.levels), codes), -1]
+    missing = _missing(source, column, [c for k, c in enumerate(codes) if level_of[k] < 0])
+    for k, code in enumerate(codes):
+        if level_of[k] < 0 and code not in missing:
+            raise DataError(
+                f"{source.where}, column {column.name!r}, row {int((position == k).argmax())} "
+                f"(counted from 0): the value {code!r} is not among the levels "
+                f"{shorten(column.levels)}; correct it, leave it empty, or list it under missing "
+                "or levels in the schema."
+            )
+    notes.add_missing(column, position, codes, missing)
+    return np.array(level_of, dtype=np.int16)[position]
 
 
-def _missing(
-    source: Source, column: Column, codes: list[Code], level_of: list[int | None]
-) -> set[Code]:
+def _missing(source: Source, column: Column, codes: list[Code]) -> set[Code]:
     declared = source.missing.get(column.name, ())
     find_stated = position_finder(column.missing)
-    return {
-        code
-        for code, level in zip(codes, level_of, strict=True)
-        if level is None and (find_stated(code) is not None or is_among(code, declared))
-    }
-
-
-def _off_levels(source: Source, column: Column, code: Code, row: int) -> DataError:
-    return DataError(
-        f"{source.where}, column {column.name!r}, row {row} (counted from 0): the value {code!r} "
-        f"is not among the levels {shorten(column.levels)}; correct it, leave it empty, or list it "
-        "under missing or levels in the schema."
-    )
+    return {code for code in codes if find_stated(code) >= 0 or is_among(code, declared)}
 
 
 def _background(source: Source, column: Column, notes: _Notes) -> Any:
     """Names where the column has names, else the values; nothing where the code is no answer."""
     values = source.frame[column.name]
     position, codes = factorise_codes(values)
-    missing = _missing(source, column, codes, [None] * len(codes))
-    times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
-    notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
+    missing = _missing(source, column, codes)
+    notes.add_missing(column, position, codes, missing)
     if list(column.names) == [str(code) for code in column.levels]:
         is_missing = np.array([code in missing for code in codes] + [False])[position]
         if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype) or values.dtype == object:
@@ -323,7 +298,7 @@ def _background(source: Source, column: Column, notes: _Notes) -> Any:
     category_of = []
     for code in codes:
         k = -1 if code in missing else find_level(code)
-        if k is None:  # a category without a name is called by its code
+        if k < 0 and code not in missing:  # a category without a name is called by its code
             k = len(names)
             names.append(str(code) if str(code) not in names else f"code {code}")
         category_of.append(k)
@@ -343,8 +318,7 @@ def as_whole(values: pd.Series) -> pd.Series:
     if values.dtype.kind != "f":
         return values
     known = values.dropna()
-    is_whole = bool(((known % 1 == 0) & (known.abs() < _EXACT)).all())
-    if known.empty or not is_whole:
+    if known.empty or not ((known % 1 == 0) & (known.abs() < _EXACT)).all():
         return values
     return values.astype("int64" if len(known) == len(values) else "Int64")
 
