@@ -67,11 +67,13 @@ class Catalogue:
     def scale_of(self, item: int) -> Scale:
         return self.scales if isinstance(self.scales, Scale) else self.scales[item]
 
-    def distinct(self) -> tuple[list[Scale], np.ndarray]:
-        """The different scales, and which of them each item is on."""
+    def distinct(self, *further: Scale) -> tuple[list[Scale], np.ndarray]:
+        """The different scales, and which of them each item and each further scale is on."""
         if isinstance(self.scales, Scale):
-            return [self.scales], np.zeros(self.n_items, dtype=np.int64)
-        return _distinct(self.scales)
+            return [self.scales], np.zeros(self.n_items + len(further), dtype=np.int64)
+        known: dict[Scale, int] = {}
+        which = [known.setdefault(scale, len(known)) for scale in (*self.scales, *further)]
+        return list(known), np.array(which, dtype=np.int64)
 
     def cold_start_scale(self) -> Scale:
         """The scale on which an unknown item is predicted.
@@ -111,16 +113,8 @@ class Catalogue:
         return expected
 
     def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
-        if isinstance(self.scales, Scale):
-            return [self.scales], np.zeros(columns.size, dtype=np.intp)
-        distinct, of_item = _distinct((*self.scales, self.cold_start_scale()))
+        distinct, of_item = self.distinct(self.cold_start_scale())
         return distinct, of_item[columns]  # an unknown item, at -1, finds the last
-
-
-def _distinct(scales: tuple[Scale, ...]) -> tuple[list[Scale], np.ndarray]:
-    known: dict[Scale, int] = {}
-    which = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int64)
-    return list(known), which
 
 
 def is_single(labels: Any) -> bool:
@@ -129,5 +123,4 @@ def is_single(labels: Any) -> bool:
 
 
 def as_list(labels: Any) -> Any:
-    """A single id as a list of one."""
     return [labels] if is_single(labels) else labels

@@ -404,9 +404,7 @@ def _checked_index(index: Any, size: int, what: str) -> np.ndarray:
 
 
 def _starts(counts: np.ndarray) -> np.ndarray:
-    starts = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return starts
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:

@@ -185,10 +185,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            if not is_compressed:
-                yield file
-                return
-            with gzip.GzipFile(fileobj=file) as unpacked:
+            with gzip.GzipFile(fileobj=file) if is_compressed else file as unpacked:
                 yield cast(BinaryIO, unpacked)
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, error) from error
@@ -423,13 +420,6 @@ def _is_netflix_line(line: bytes, number: int) -> bool:
 def _blocks_of_lines(path: Path) -> Iterator[bytes]:
     """The file in pieces of whole lines."""
     with _open(path) as file:
-        rest = b""
-        while read := file.read(_BLOCK_BYTES):
-            whole, newline, after = read.rpartition(b"\n")
-            if newline:
-                block, rest = rest + whole + newline, after
-                yield block.replace(b"\r\n", b"\n") if b"\r" in block else block
-            else:
-                rest += read
-        if rest.strip():
-            yield rest.rstrip(b"\r") + b"\n"
+        while block := file.read(_BLOCK_BYTES) + file.readline():
+            if block.strip():
+                yield block.rstrip(b"\r\n").replace(b"\r\n", b"\n") + b"\n"

@@ -36,7 +36,6 @@ from ordinalrbm.data.observations import Cells, Observations, level_type
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
     MAX_LEVELS,
-    Label,
     Scale,
     check_labels,
     plain_categories,
@@ -199,24 +198,19 @@ def _numbered_on(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triples:
-    """Three columns of equal length, each an array, a Categorical or another pandas array.
-
-    `shape` is that of the sparse matrix they come from, if they do; `first_row` is how many rows
-    there are before, where others have these.
-    """
+    """Three columns of equal length, each an array, a Categorical or another pandas array."""
 
     user: Any
     item: Any
     rating: Any
-    shape: tuple[int, int] | None = None
-    first_row: int = 0
+    shape: tuple[int, int] | None = None  # of the sparse matrix they come from, if they do
+    first_row: int = 0  # how many rows there are before, where others have these
 
     def __len__(self) -> int:
         return len(self.rating)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether they are the stored entries of a sparse matrix."""
         return self.shape is not None
 
     def place(self, row: int) -> str:
@@ -306,7 +300,6 @@ def _from_sparse(matrix: Any) -> Triples:
 
 
 def no_rating() -> DataError:
-    """The error of ratings that are none."""
     return DataError("There is no rating in the data; give at least one.")
 
 
@@ -344,20 +337,16 @@ def read_values(table: Triples) -> Values:
         block_code, found = factorise(ratings[block], "The ratings")
         if len(block_code) and block_code.min() < 0:
             raise _missing_rating(table, block.start + int((block_code < 0).argmax()))
-        of_found = [known.setdefault(value, len(known)) for value in _plain_values(found)]
+        is_narrow = found.dtype.kind == "f" and found.dtype.itemsize < 8
+        # Narrow floats at their written value: float32 0.1 is 0.1.
+        plain = [float(str(value)) for value in found] if is_narrow else found.tolist()
+        of_found = [known.setdefault(value, len(known)) for value in plain]
         if len(known) > MAX_LEVELS:
             raise too_many_values(len(known))
         code[block] = np.array(of_found, dtype=np.int16)[block_code]
     values = Values(code, list(known), is_ordered=False, is_unordered=False)
     _check_values(table, values)
     return values
-
-
-def _plain_values(found: np.ndarray) -> list[Any]:
-    if found.dtype.kind == "f" and found.dtype.itemsize < 8:
-        # Narrow floats at their written value: float32 0.1 is 0.1.
-        return [float(str(value)) for value in found]
-    return list(found.tolist())
 
 
 def _check_values(table: Triples, values: Values) -> None:
@@ -386,7 +375,6 @@ def _missing_rating(table: Triples, row: int) -> DataError:
 
 
 def too_many_values(n: int) -> DataError:
-    """The error of so many distinct ratings that they are none."""
     return DataError(
         f"There are {n:,} distinct ratings or more, and a scale can have {MAX_LEVELS:,} levels; "
         "bin the ratings, for example with pandas.qcut."
@@ -443,7 +431,11 @@ def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
         )
     if found and all(isinstance(value, bool) for value in found):
         return Scale((False, True))
-    labels = _number_labels([value for value in found if zeros_count or value != 0])
+    found = [value for value in found if zeros_count or value != 0]
+    if not found:
+        raise no_rating()
+    is_whole = all(float(value).is_integer() and abs(value) < 2**53 for value in found)
+    labels = tuple(sorted({int(value) if is_whole else float(value) for value in found}))
     if len(labels) > MANY_LEVELS:
         warnings.warn(
             f"The ratings have {len(labels):,} distinct values and look continuous; bin them, for "
@@ -452,13 +444,6 @@ def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
             stacklevel=user_stacklevel(),
         )
     return Scale(labels)
-
-
-def _number_labels(found: list[Any]) -> tuple[Label, ...]:
-    if not found:
-        raise no_rating()
-    is_whole = all(float(value).is_integer() and abs(value) < 2**53 for value in found)
-    return tuple(sorted({int(value) if is_whole else float(value) for value in found}))
 
 
 def catalogue_of(users: Ids, items: Ids, common: Scale | None, own: dict[int, Scale]) -> Catalogue:
