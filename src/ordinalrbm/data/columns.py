@@ -89,6 +89,5 @@ def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
             f"{n:,} zeros that the sparse format {matrix.format!r} stores are taken as {taken_as}, "
             "because it fills its blocks or diagonals with zeros; where they are meant, give "
             "another format, for example built with scipy.sparse.coo_array.",
-            UserWarning,
             stacklevel=user_stacklevel(),
         )

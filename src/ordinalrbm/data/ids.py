@@ -119,7 +119,9 @@ def read_text(stored: Stored) -> np.ndarray:
     return np.array(labels, dtype=object)
 
 
-def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tuple[np.ndarray, Ids]:
+def number_ids(
+    values: Any, what: str = "id", place: Place = "Row {} (counted from 0)".format
+) -> tuple[np.ndarray, Ids]:
     """Number (int32) a column of ids, at least one, on the sorted list of the distinct ones.
 
     Examples
@@ -129,7 +131,6 @@ def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tup
     ([0, 1, 0], ['u', 'w'])
     """
     values = as_column(values, f"The {what}s")
-    place = place or _row_number
     kind = getattr(values.dtype, "kind", "O")
     if isinstance(values, np.ndarray) and kind in "iu":
         _check_64_bits(values, what)
@@ -253,7 +254,3 @@ def _index_of(labels: np.ndarray) -> pd.Index:
         if last - first == len(labels) - 1 and (np.diff(labels) == 1).all():
             return pd.RangeIndex(first, last + 1)
     return pd.Index(labels, dtype=labels.dtype)
-
-
-def _row_number(row: int) -> str:
-    return f"Row {row} (counted from 0)"

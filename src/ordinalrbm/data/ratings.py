@@ -440,7 +440,6 @@ def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
         warnings.warn(
             f"The ratings have {len(labels):,} distinct values and look continuous; bin them, for "
             "example with pandas.qcut.",
-            UserWarning,
             stacklevel=user_stacklevel(),
         )
     return Scale(labels)
@@ -516,7 +515,6 @@ def _without_gaps(cells: Cells) -> Cells:
     warnings.warn(
         f"{np.count_nonzero(~kept):,} stored zeros are taken as not rated; if they are ratings, "
         "give a scale with 0, for example scale=[0, 1, 2, 3, 4, 5].",
-        UserWarning,
         stacklevel=user_stacklevel(),
     )
     return Cells(*(part[kept] for part in cells))

@@ -204,7 +204,6 @@ def infer_scale(column_values: Any, name: Name) -> Scale:
         warnings.warn(
             f"{place(name)} has {len(labels):,} levels and looks continuous; bin it (for example "
             "with pandas.qcut) or drop it.",
-            UserWarning,
             stacklevel=2,
         )
     return Scale(labels)

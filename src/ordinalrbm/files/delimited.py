@@ -36,10 +36,12 @@ _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
 def read(path: Path, kind: Format) -> Source:
     """Read a CSV or TSV file, packed with gzip or not; `formats.read` explains."""
     content, remarks = _utf8(path, _unpacked(path))
-    said, content = _said_delimiter(content)
+    # Excel may write the delimiter into a line of its own.
+    said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
+    content = content[said.end() :] if said else content
     if not content.strip():
         raise DataError(f"File '{path}' is empty; give a file with a table.")
-    delimiter = said or ("\t" if kind == "tsv" else _delimiter(content))
+    delimiter = said[1].decode() if said else "\t" if kind == "tsv" else _delimiter(content)
     table = _table(path, content, delimiter)
     columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
@@ -103,12 +105,6 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
         ) from error
     remark = f"File '{path}' is not UTF-8 and was read as Windows-1252; check its accents."
     return text.encode(), (remark,)
-
-
-def _said_delimiter(content: bytes) -> tuple[str | None, bytes]:
-    """The delimiter that Excel may write into a line of its own, "sep=;", and what follows."""
-    said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
-    return (said[1].decode(), content[said.end() :]) if said else (None, content)
 
 
 def _delimiter(content: bytes) -> str:

@@ -130,12 +130,11 @@ def format_on_disk(path: Path) -> Format:
 
 def parquet_files(folder: Path) -> list[Path]:
     """The Parquet files in a folder and below, in order; hidden ones are left."""
-    files = sorted(file for file in folder.rglob("*.parquet") if file.is_file())
-    return [
-        file
-        for file in files
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    ]
+
+    def is_hidden(file: Path) -> bool:
+        return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+
+    return sorted(f for f in folder.rglob("*.parquet") if f.is_file() and not is_hidden(f))
 
 
 def _checked(source: Source) -> Source:
@@ -184,17 +183,14 @@ def _folder_table(folder: Path) -> pa.Table:
 def with_partitions(table: pa.Table, file: Path, folder: Path) -> pa.Table:
     """The table of a file with a column for each folder like year=2020 that the file is in."""
     for part in file.relative_to(folder).parts[:-1]:
-        name, is_partition, value = part.partition("=")
+        name, is_partition, quoted = part.partition("=")
         if is_partition and name not in table.column_names:
-            table = table.append_column(name, _repeated(unquote(value), len(table)))
+            value = unquote(quoted)
+            is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
+            is_null = value == "__HIVE_DEFAULT_PARTITION__"
+            values = pa.repeat(int(value) if is_whole else value, len(table))
+            table = table.append_column(name, pa.nulls(len(table)) if is_null else values)
     return table
-
-
-def _repeated(value: str, n: int) -> pa.Array:
-    if value == "__HIVE_DEFAULT_PARTITION__":
-        return pa.nulls(n)
-    is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
-    return pa.repeat(int(value) if is_whole else value, n)
 
 
 # ---- frames -----------------------------------------------------------------------------------
@@ -214,7 +210,9 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     named = any(name is not None for name in frame.index.names)
     only_numbers = pd.api.types.is_integer_dtype(frame.index.dtype)
     frame = frame.reset_index(drop=not named and only_numbers)
-    frame.columns = [_plain_name(name) for name in frame.columns]
+    frame.columns = [  # of several levels, joined
+        " ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in frame.columns
+    ]
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
         if values.dtype == object and any(isinstance(v, Decimal) for v in values):
@@ -231,8 +229,3 @@ def _without_decimal(value: Any) -> Any:
     if not isinstance(value, Decimal):
         return value
     return np.nan if value.is_nan() else float(value)
-
-
-def _plain_name(name: Any) -> str:
-    """Column names as text; those of several levels joined."""
-    return " ".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -30,8 +30,7 @@ class _RowGroup(NamedTuple):
 
     file: Path
     number: int
-    first_row: int
-    n_rows: int
+    twice_middle: int  # where they are among all rows
 
 
 class ParquetRatings:
@@ -92,7 +91,7 @@ class ParquetRatings:
         with pq.ParquetFile(file) as opened:
             for number in range(opened.num_row_groups):
                 n_rows = opened.metadata.row_group(number).num_rows
-                self._row_groups.append(_RowGroup(file, number, self.n_ratings, n_rows))
+                self._row_groups.append(_RowGroup(file, number, 2 * self.n_ratings + n_rows))
                 self.n_ratings += n_rows
             schema = opened.schema_arrow.remove_metadata()
         refuse_twice(schema.names, what(file))
@@ -101,19 +100,15 @@ class ParquetRatings:
     def _chosen(self, table: pa.Table) -> pa.Table:
         return table.select([name for name in self._columns if name in table.column_names])
 
-    def row_groups(self, rank: int, size: int) -> list[_RowGroup]:
-        """What a process reads: whole row groups, those whose middle is in its part of all rows."""
-        both_halves = max(2 * self.n_ratings, 1)
-        return [
-            group
-            for group in self._row_groups
-            if (2 * group.first_row + group.n_rows) * size // both_halves == rank
-        ]
-
     def part(self, rank: int, size: int) -> pd.DataFrame:
-        """The columns user, item and rating of what a process reads; perhaps without any row."""
+        """The columns user, item and rating of what a process reads; perhaps without any row.
+
+        It reads whole row groups, those whose middle is in its part of all rows.
+        """
+        twice = max(2 * self.n_ratings, 1)
+        own = [group for group in self._row_groups if group.twice_middle * size // twice == rank]
         with reading(self.path):
-            groups = groupby(self.row_groups(rank, size), key=lambda group: group.file)
+            groups = groupby(own, key=lambda group: group.file)
             read = [self._read(file, [group.number for group in some]) for file, some in groups]
             table = pa.concat_tables([self._types, *read], promote_options="permissive")
             table = table.select(self._columns)

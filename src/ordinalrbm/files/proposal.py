@@ -130,13 +130,7 @@ def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
         counts = count_codes(values)
     except TypeError:  # lists and the like cannot be counted
         return False, {}
-    return bool(counts) or bool(_is_empty(values)), counts
-
-
-def _is_empty(values: pd.Series) -> bool:
-    if values.dtype != object and not isinstance(values.dtype, pd.StringDtype):
-        return bool(values.isna().all())
-    return all(v is None or v is pd.NA or v != v or str(v).strip() == "" for v in values)
+    return bool(counts) or all(pd.isna(v) or str(v).strip() == "" for v in values), counts
 
 
 def _missing_codes(
@@ -180,7 +174,6 @@ def _propose_column(look: _Look) -> Column:
     look, merged = _merge_spellings(look)  # not of ids, where each letter counts
     column = _constant(look) or _ordered_category(look) or _by_words(look) or _numbers(look)
     column = column or _text(look)
-    column = column or _column(look, "background", "text without a known order", _seen(look))
     if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
         return replace(column, reason=column.reason + _taken_as(merged))
     return column
@@ -266,10 +259,9 @@ def _weight(look: _Look) -> Column | None:
     """Columns that are named weight are never learnt from, unless words say that they are asked."""
     if look.labels or look.order or not looks_like_weight(look.name, look.question):
         return None
-    numbers = [as_number(code) for code in look.counts]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
+    if _numeric_order(look.counts) is None:
         return None
+    known = [_number(code) for code in look.counts]
     if look.is_text:
         return _column(look, "background", "its name says weight, but its numbers are text")
     if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
@@ -289,15 +281,13 @@ def _id(look: _Look) -> Column | None:
         return _column(look, "id", "its name says id and its values differ")
     if share < 1 or look.n_answers < look.n_rows:
         return None
+    kind, is_id = "whole number", len(codes) >= _ENOUGH_ROWS
     if look.is_text:
-        if len(codes) >= _ENOUGH_ROWS and not any(" " in str(code) for code in codes):
-            return _column(look, "id", "another text in every row")
-        return None
-    numbers = [int(code) for code in codes]
-    counted = max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS
-    if counted or len(numbers) >= _ENOUGH_ROWS:
-        return _column(look, "id", "another whole number in every row")
-    return None
+        kind, is_id = "text", is_id and not any(" " in str(code) for code in codes)
+    else:
+        numbers = [int(code) for code in codes]
+        is_id |= max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS  # they count
+    return _column(look, "id", f"another {kind} in every row") if is_id else None
 
 
 def _constant(look: _Look) -> Column | None:
@@ -460,7 +450,7 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
-def _text(look: _Look) -> Column | None:
+def _text(look: _Look) -> Column:
     texts = list(look.counts)
     if 3 <= len(texts) <= _MOST_RANGES:
         spelt = {look.label(code): code for code in texts}
@@ -471,15 +461,13 @@ def _text(look: _Look) -> Column | None:
         if why_not:
             return _column(look, "background", why_not, _seen(look))
     words = [code for code in texts if as_number(code) is None]
-    if look.labels:
-        return None
-    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1:
+    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1 and not look.labels:
         reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"
         return _column(look, "background", reason)
     most_differ = len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
-    if len(texts) > _MOST_CATEGORIES or most_differ:
+    if (len(texts) > _MOST_CATEGORIES or most_differ) and not look.labels:
         return _column(look, "ignored", f"free text: {len(texts):,} different ones")
-    return None
+    return _column(look, "background", "text without a known order", _seen(look))
 
 
 # ---- all columns ------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -17,16 +17,7 @@ from ordinalrbm.files.schema import Code
 StrPath = str | os.PathLike[str]
 Format = Literal["sav", "zsav", "dta", "csv", "tsv", "parquet", "frame"]
 
-ENDINGS: dict[str, Format] = {
-    ".sav": "sav",
-    ".zsav": "zsav",
-    ".dta": "dta",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".csv.gz": "csv",
-    ".tsv.gz": "tsv",
-    ".parquet": "parquet",
-}
+ENDINGS = (".sav", ".zsav", ".dta", ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +64,7 @@ def format_of(path: Path) -> Format:
             f"File '{path}' has an ending that is not known; known are {', '.join(most)} and "
             f"{last}."
         )
-    return ENDINGS[ending]
+    return cast(Format, ending.split(".")[1])
 
 
 def unreadable(path: Path, problem: object) -> DataError:

@@ -30,9 +30,7 @@ def read(path: Path, kind: Format) -> Source:
     with path.open("rb"):
         pass  # pyreadstat does not say why it cannot open a file; this does
     frame, meta, remarks = _parsed(path, kind)
-    tags: dict[str, np.ndarray] = {}
-    if kind == "dta":
-        frame, tags = _untagged(path, frame, meta)
+    frame, tags = _untagged(path, frame, meta) if kind == "dta" else (frame, {})
     return Source(
         path,
         kind,
@@ -111,15 +109,9 @@ def _labels(labels: dict[Any, str], kind: Format) -> dict[Code, str]:
 
 
 def _missing(entries: list[Any]) -> tuple[Missing, ...]:
-    read: list[Missing] = []
-    for entry in entries:
-        low, high = (entry["lo"], entry["hi"]) if isinstance(entry, dict) else (entry, entry)
-        if low == high:
-            code = plain_code(low)
-            read += [] if code is None else [code]
-        else:
-            read.append((float(low), float(high)))
-    return tuple(read)
+    ends = [(e["lo"], e["hi"]) if isinstance(e, dict) else (e, e) for e in entries]
+    read = [plain_code(low) if low == high else (float(low), float(high)) for low, high in ends]
+    return tuple(entry for entry in read if entry is not None)
 
 
 def _dates(formats: dict[str, str | None], known: tuple[tuple[str, str], ...]) -> dict[str, str]:

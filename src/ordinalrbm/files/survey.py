@@ -151,18 +151,22 @@ def apply(source: Source, schema: Schema) -> Survey:
     ['high', 'low']
     """
     _check_schema(source, schema)
-    notes = _Notes(source)
-    here = [column for column in schema.columns if notes.is_used(column)]
+    out: list[LeftOut] = []
+    here = [column for column in schema.columns if _is_used(source, column, out)]
     questions = [column for column in here if column.role == "ordinal"]
-    encoded = _encoded(questions, [_levels(source, column, notes) for column in questions])
-    background = {c.name: _background(source, c, notes) for c in here if c.role == "background"}
-    weight = next((_weights(source, c, notes) for c in here if c.role == "weight"), None)
+    encoded = _encoded(questions, [_levels(source, column, out) for column in questions])
+    background = {c.name: _background(source, c, out) for c in here if c.role == "background"}
+    weight = next((_weights(source, c, out) for c in here if c.role == "weight"), None)
     ids = next((as_whole(source.frame[c.name]) for c in here if c.role == "id"), None)
-    notes.add_unknown_columns(schema)
-    notes.add_silent_rows(encoded)
+    known = {column.name for column in schema.columns}
+    unknown = [name for name in source.frame.columns if name not in known]
+    out += [LeftOut(f"Column {name!r}", "is not in the schema") for name in unknown]
+    silent = int((encoded.observations.row_counts == 0).sum())
+    if silent:
+        rows = "1 row" if silent == 1 else f"{silent:,} rows"
+        out.append(LeftOut(rows, "without any answer, kept all the same", silent))
     others = pd.DataFrame(background, index=source.frame.index)
-    left_out = tuple(notes.entries)
-    return Survey(source.name, encoded, others, weight, ids, schema, left_out, source.remarks)
+    return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), source.remarks)
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -190,57 +194,30 @@ def _check_schema(source: Source, schema: Schema) -> None:
             )
 
 
-class _Notes:
-    """What is left out of a file, collected on the way."""
+def _is_used(source: Source, column: Column, out: list[LeftOut]) -> bool:
+    """Whether a column of the schema is there and of use; if not, it is noted why."""
+    is_there, is_ignored = column.name in source.frame, column.role == "ignored"
+    if is_there and is_ignored:
+        out.append(LeftOut(f"Column {column.name!r}", column.reason or "the schema says so"))
+    if not is_there and not is_ignored:
+        why = f"is {column.role}, but the data lacks it"
+        out.append(LeftOut(f"Column {column.name!r}", why))
+    return is_there and not is_ignored
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.entries: list[LeftOut] = []
 
-    def add(self, what: str, why: str, count: int = 0) -> None:
-        self.entries.append(LeftOut(what, why, count))
-
-    def is_used(self, column: Column) -> bool:
-        """Whether a column of the schema is there and of use; if not, it is noted why."""
-        what = f"Column {column.name!r}"
-        is_there = column.name in self.source.frame
-        if column.role == "ignored":
-            if is_there:
-                self.add(what, column.reason or "the schema says so")
-            return False
-        if not is_there:
-            self.add(what, f"is {column.role}, but the data lacks it")
-        return is_there
-
-    def add_unknown_columns(self, schema: Schema) -> None:
-        """Columns that the schema does not know."""
-        known = {column.name for column in schema.columns}
-        for name in self.source.frame.columns:
-            if name not in known:
-                self.add(f"Column {name!r}", "is not in the schema")
-
-    def add_silent_rows(self, answers: Encoded) -> None:
-        """Rows without any answer."""
-        silent = int((answers.observations.row_counts == 0).sum())
-        if silent:
-            rows = "1 row" if silent == 1 else f"{silent:,} rows"
-            self.add(rows, "without any answer, kept all the same", silent)
-
-    def add_missing(
-        self, column: Column, position: np.ndarray, codes: list[Code], missing: set[Code]
-    ) -> None:
-        """The codes of a column that are no answer, Stata's .a to .z among them."""
-        names = dict(zip(column.missing, column.missing_names, strict=True))
-        times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
-        counts = {code: n for code, n in zip(codes, times, strict=True) if code in missing}
-        tags = self.source.tags.get(column.name)
-        if tags is not None:
-            counts |= count_codes(pd.Series(sorted(tags[tags != ""])))
-        labels = self.source.value_labels.get(column.name, {})
-        for code, count in counts.items():
-            name = names.get(code) or labels.get(code, "")
-            called = f"{code} ({name})" if name and name != str(code) else str(code)
-            self.add(f"Column {column.name!r}, {called}", "is no answer", count)
+def _note_missing(source: Source, column: Column, missing: set[Code], out: list[LeftOut]) -> None:
+    """Note the codes of a column that are no answer, Stata's .a to .z among them."""
+    names = dict(zip(column.missing, column.missing_names, strict=True))
+    every = count_codes(source.frame[column.name]) if missing else {}
+    counts = {code: count for code, count in every.items() if code in missing}
+    tags = source.tags.get(column.name)
+    if tags is not None:
+        counts |= count_codes(pd.Series(sorted(tags[tags != ""])))
+    labels = source.value_labels.get(column.name, {})
+    for code, count in counts.items():
+        name = names.get(code) or labels.get(code, "")
+        called = f"{code} ({name})" if name and name != str(code) else str(code)
+        out.append(LeftOut(f"Column {column.name!r}, {called}", "is no answer", count))
 
 
 # ---- columns ----------------------------------------------------------------------------------
@@ -253,7 +230,7 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
     return Encoded(observations, scales, [column.name for column in questions])
 
 
-def _levels(source: Source, column: Column, notes: _Notes) -> np.ndarray:
+def _levels(source: Source, column: Column, out: list[LeftOut]) -> np.ndarray:
     """Levels of a question, counted from 0, -1 where it is unanswered."""
     position, codes = factorise_codes(source.frame[column.name])
     # One more entry than codes, so that position -1 finds "unanswered".
@@ -267,7 +244,7 @@ def _levels(source: Source, column: Column, notes: _Notes) -> np.ndarray:
                 f"{shorten(column.levels)}; correct it, leave it empty, or list it under missing "
                 "or levels in the schema."
             )
-    notes.add_missing(column, position, codes, missing)
+    _note_missing(source, column, missing, out)
     return np.array(level_of, dtype=np.int16)[position]
 
 
@@ -277,20 +254,18 @@ def _missing(source: Source, column: Column, codes: list[Code]) -> set[Code]:
     return {code for code in codes if find_stated(code) >= 0 or is_among(code, declared)}
 
 
-def _background(source: Source, column: Column, notes: _Notes) -> Any:
+def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
     """Names where the column has names, else the values; nothing where the code is no answer."""
     values = source.frame[column.name]
     position, codes = factorise_codes(values)
     missing = _missing(source, column, codes)
-    notes.add_missing(column, position, codes, missing)
+    _note_missing(source, column, missing, out)
     if list(column.names) == [str(code) for code in column.levels]:
         is_missing = np.array([code in missing for code in codes] + [False])[position]
         if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype) or values.dtype == object:
             # SPSS has "" where a text is missing; that is no group of people.
             is_missing |= np.array([isinstance(v, str) and not v.strip() for v in values])
-        if not is_missing.any():
-            return as_whole(values)
-        if values.dtype.kind in "iu":
+        if is_missing.any() and values.dtype.kind in "iu":
             values = values.astype("Int64")  # never by way of floats, in which long ids merge
         return as_whole(values.mask(is_missing))
     find_level = position_finder(column.levels)
@@ -323,7 +298,7 @@ def as_whole(values: pd.Series) -> pd.Series:
     return values.astype("int64" if len(known) == len(values) else "Int64")
 
 
-def _weights(source: Source, column: Column, notes: _Notes) -> pd.Series:
+def _weights(source: Source, column: Column, out: list[LeftOut]) -> pd.Series:
     values = source.frame[column.name]
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise DataError(
@@ -335,5 +310,5 @@ def _weights(source: Source, column: Column, notes: _Notes) -> pd.Series:
     for what, which in (("missing weights", missing), ("weights of 0 or less", zero & ~missing)):
         if which.any():
             why = "these people do not count where people count by weight"
-            notes.add(f"Column {column.name!r}, {what}", why, int(which.sum()))
+            out.append(LeftOut(f"Column {column.name!r}, {what}", why, int(which.sum())))
     return weights

@@ -341,6 +341,7 @@ def _spss_writer(
 ) -> Callable[[Path], None]:
     is_spss = source.format in ("sav", "zsav")
     is_packed = target.name.lower().endswith(".zsav")
+    questions = [name for name in schema.names("ordinal") if name in source.frame]
     plain = _plain(frame if is_spss else _with_dates(frame, source))
     labels: dict[str, Any] = {
         name: {code: text for code, text in by_code.items() if not _is_tag(code, source)}
@@ -359,7 +360,7 @@ def _spss_writer(
             variable_value_labels=labels,
             missing_ranges=_missing_ranges(plain, source, schema),
             variable_display_width=source.display_widths if is_spss else None,
-            variable_measure=_measures(source, schema),
+            variable_measure=source.measure if is_spss else dict.fromkeys(questions, "ordinal"),
             variable_format=source.variable_formats if is_spss else None,
         )
         _without_clock(file, _SPSS_CLOCK)
@@ -376,7 +377,13 @@ def _stata_writer(
     letters: dict[str, list[str]] = {}
     for name in plain.columns:
         tags = _stata_tags(plain[name], source, labels.setdefault(name, {}), filled)
-        labels[name] = {c: t for c, t in labels[name].items() if _stata_can_label(c, plain[name])}
+        # Stata labels whole numbers and letters, of numeric columns only.
+        is_text = isinstance(plain[name].dtype, pd.StringDtype)
+        labels[name] = {
+            code: text
+            for code, text in labels[name].items()
+            if not is_text and (isinstance(code, int) or len(str(code)) == 1)
+        }
         used = set(tags.tolist()) - {""}
         if used:
             plain[name] = plain[name].astype(object).where(plain[name].notna(), None)
@@ -433,13 +440,6 @@ def _stata_tags(
     return tags
 
 
-def _stata_can_label(code: Code, values: pd.Series) -> bool:
-    """Stata labels whole numbers and letters, of numeric columns only."""
-    if isinstance(values.dtype, pd.StringDtype):
-        return False
-    return isinstance(code, int) or (isinstance(code, str) and len(code) == 1)
-
-
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Columns as pyreadstat writes them: floats, text and dates."""
     columns = {}
@@ -464,12 +464,6 @@ def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | Non
         name: text if len(text) <= most else text[: most - 1] + "…"
         for name, text in {**questions, **source.questions}.items()
     }
-
-
-def _measures(source: Source, schema: Schema) -> dict[str, str]:
-    if source.format in ("sav", "zsav"):
-        return source.measure
-    return {name: "ordinal" for name in schema.names("ordinal") if name in source.frame}
 
 
 def _value_labels(
@@ -518,15 +512,10 @@ def _written(target: Path, write: Callable[[Path], None]) -> Iterator[None]:
         except DataError:
             raise
         except (PyreadstatError, ReadstatError, pa.ArrowException, ValueError, TypeError) as error:
-            _refuse_if_full(file)
+            with file.open("ab") as opened:  # libraries in C do not say that the disk is full
+                opened.write(bytes(1 << 16))
             problem = " ".join(str(error).split()).rstrip(".")
             raise DataError(
                 f"File '{target}' cannot be written ({problem}); choose another format or rename."
             ) from error
         yield
-
-
-def _refuse_if_full(file: Path) -> None:
-    """An OSError if no more can be written: libraries in C do not say that this was the reason."""
-    with file.open("ab") as opened:
-        opened.write(bytes(1 << 16))

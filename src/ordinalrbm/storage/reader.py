@@ -147,15 +147,15 @@ class Stored:
         names = self.entry("history", list)
         kinds = (np.float64, np.float32, np.int64, np.bool_)
         columns: dict[str, np.ndarray] = {}
-        length = None
         for name in names:
             if not isinstance(name, str) or name in columns:
                 raise DataError(f"its header has {name!r:.80} as a column of the history")
             full = f"{self.prefix}history.{name}"
             array = _part(self.arrays, full)
-            if array.dtype not in kinds or array.ndim != 1 or length not in (None, array.size):
+            is_like = all(array.shape == other.shape for other in columns.values())
+            if array.dtype not in kinds or array.ndim != 1 or not is_like:
                 raise wrong(full, "is no column like the others")
-            columns[name], length = array, array.size
+            columns[name] = array
         return columns
 
 
