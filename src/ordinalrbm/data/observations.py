@@ -41,7 +41,7 @@ class ColumnView:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Answers by rows; the arrays are not to be written to.
+    """Answers by rows, made by a `from_` constructor; the arrays are not to be written to.
 
     Examples
     --------
