@@ -13,21 +13,9 @@ _SMALLER, MOST_OFTEN = 0.1, 6
 class EarlyStopping:
     """Says which epoch is the best so far, and when there is no more to gain.
 
-    Parameters
-    ----------
-    patience : int
-        Learning is over after so many epochs in a row that were not worth their time.
-    worthwhile : float, default=0.0
-        An epoch is worth its time if its value is above that of the last such epoch by so much.
-
-    Attributes
-    ----------
-    n_epochs : int
-        Epochs so far.
-    best_epoch : int
-        The epoch with the largest value, counted from 1; 0 before the first.
-    best_value : float
-        Its value.
+    Learning is over after ``patience`` epochs in a row that were not worth their time: whose value
+    is not above that of the last such epoch by ``worthwhile``. Epochs are counted from 1; the best
+    is 0 before the first.
 
     Examples
     --------
@@ -50,7 +38,6 @@ class EarlyStopping:
 
     @property
     def is_over(self) -> bool:
-        """Whether patience is at its end."""
         return self._waited >= self.patience
 
     def after(self, value: float) -> bool:

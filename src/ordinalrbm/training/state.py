@@ -89,9 +89,7 @@ def unflatten(
     return type(like)(*inner.values()) if hasattr(like, "_fields") else list(inner.values())
 
 
-def _checked(
-    name: str, state: State, like: np.ndarray, low: float, high: float
-) -> np.ndarray:  # fmt: skip
+def _checked(name: str, state: State, like: np.ndarray, low: float, high: float) -> np.ndarray:
     stored = Stored(state, {}).array(name, like.dtype.type, like.shape, low, high)
     if like.dtype.kind in "iub" and not np.array_equal(stored, like):
         raise wrong(name, "is not that of the data and settings")
@@ -109,12 +107,8 @@ def _parts(value: Any) -> list[tuple[Any, Any]] | None:
 def flatten_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
     """The lines of a history, as an array for each of its columns."""
     lines = list(history)
-    if not lines:
-        return {}
-    columns = zip(*lines, strict=True)
-    return {
-        f"history.{name}": np.array(c) for name, c in zip(lines[0]._fields, columns, strict=True)
-    }
+    fields = lines[0]._fields if lines else ()
+    return {f"history.{name}": np.array([getattr(line, name) for line in lines]) for name in fields}
 
 
 def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = ()) -> list[Any]:
@@ -139,7 +133,6 @@ def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = (
 
 
 def counter(name: str, state: State, most: int) -> int:
-    """A number of times, at most so many."""
     return int(Stored(state, {}).array(name, np.int64, (1,), 0, most)[0])
 
 
