@@ -12,7 +12,8 @@ import numpy as np
 
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of
+from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.storage.reader import Stored
@@ -95,13 +96,8 @@ def cold_start_on(model: Any, n_levels: int) -> Any:
 def with_columns_on(model: Any, n_levels: np.ndarray, cutpoints: np.ndarray) -> Any:
     """The model with other scales and thresholds of its columns."""
     if isinstance(model, GaussianModel):
-        columns = model.columns
-        gaps = np.exp(cutpoints)
-        gaps[:, :1] = cutpoints[:, :1]
-        columns = columns._replace(
-            cutpoints=cutpoints, gaps=gaps, n_levels=n_levels.astype(np.int32)
-        )
-        return model._replace(columns=columns)
+        known = model.columns
+        return model._replace(columns=posterior_of(known.mean, known.variance, cutpoints, n_levels))
     by_rows = model.by_rows._replace(cutpoints=cutpoints)
     return model._replace(by_rows=by_rows, n_levels=n_levels)
 
@@ -187,7 +183,6 @@ def blank_gaussian(n_factors: int) -> GaussianModel:
 
 
 def blank_binary(n_row_factors: int, n_column_factors: int) -> MatrixModel:
-    """The same of a model with binary factors."""
 
     def half(n_factors: int) -> Half:
         nothing = np.zeros((1, n_factors), dtype=np.float32)

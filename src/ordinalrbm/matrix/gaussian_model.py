@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
-from ordinalrbm.engine.half_sweep import gaps_of
-from ordinalrbm.matrix.gaussian import GaussianState
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
+from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Of a file; they are divided by.
 _SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-30, 1e-9
+
+
+# Of a posterior: they follow from cutpoints and scales.
+_FOLLOW = ("gaps", "n_levels")
 
 
 class FactorPrior(NamedTuple):
@@ -57,12 +60,9 @@ class GaussianModel(NamedTuple):
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> GaussianModel:
         """The model of a file whose columns are on scales of so many levels."""
         width = thresholds.n_cutpoints(n_levels)
-        most = np.full(n_rows, width + 1, dtype=np.int32)
-        rows = _posterior_from(stored.under("rows."), most, width)
+        rows = _posterior_from(stored.under("rows."), np.full(n_rows, width + 1), width)
         n_factors = rows.mean.shape[1] - 1
-        columns = _posterior_from(
-            stored.under("columns."), n_levels.astype(np.int32), width, n_factors
-        )
+        columns = _posterior_from(stored.under("columns."), n_levels, width, n_factors)
         of_rows, of_columns = (
             _prior_from(stored.under(f"{name}."), n_factors, width)
             for name in ("row_prior", "column_prior")
@@ -76,17 +76,12 @@ class GaussianModel(NamedTuple):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """What a file holds of it, by name."""
-        kept = ("mean", "variance", "cutpoints")
-        arrays = {
-            f"{side}.{name}": getattr(getattr(self, side), name)
-            for side in ("rows", "columns")
-            for name in kept
-        }
-        for name in ("row_prior", "column_prior"):
-            prior = getattr(self, name)._asdict()
-            arrays |= {f"{name}.{part}": array for part, array in prior.items()}
-        arrays |= {"values": self.values}
-        return arrays | {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
+        arrays = {"values": self.values}
+        arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
+        for name in ("rows", "columns", "row_prior", "column_prior"):
+            parts = getattr(self, name)._asdict()
+            arrays |= {f"{name}.{part}": parts[part] for part in parts if part not in _FOLLOW}
+        return arrays
 
     @property
     def n_levels(self) -> Any:
@@ -110,17 +105,14 @@ class GaussianModel(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.rows.mean)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.columns.mean)
 
     @property
     def n_factors(self) -> int:
-        """Number of factors."""
         return self.rows.mean.shape[1] - 1
 
     @property
@@ -131,28 +123,6 @@ class GaussianModel(NamedTuple):
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
         """Every array changed that has a line per row."""
         return self._replace(rows=FactorPosterior(*map(change, self.rows)))
-
-    def swapped(self) -> GaussianModel:
-        """The same with rows and columns in each other's place."""
-        return self._replace(
-            rows=self.columns,
-            columns=self.rows,
-            row_prior=self.column_prior,
-            column_prior=self.row_prior,
-        )
-
-
-def prior_of(own: FactorPrior, cutpoints: np.ndarray) -> Prior:
-    """The prior of rows whose cutpoints are drawn towards these."""
-    return Prior(own.precision, cutpoints, own.cutpoints_precision)
-
-
-def posterior_of(
-    mean: np.ndarray, variance: np.ndarray, cutpoints: np.ndarray, n_levels: np.ndarray
-) -> FactorPosterior:
-    """A posterior of these arrays; gaps follow from the cutpoints."""
-    levels = n_levels.astype(np.int32)
-    return FactorPosterior(mean, variance, cutpoints, gaps_of(cutpoints), levels)
 
 
 def _posterior_from(

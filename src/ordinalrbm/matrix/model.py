@@ -105,12 +105,10 @@ class MatrixModel(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.by_columns.bias.size
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.by_rows.bias.size
 
     @classmethod
@@ -142,26 +140,25 @@ def start(
 ) -> MatrixModel:
     """Model to start learning from: everyone's thresholds at the common marginal quantiles."""
     rng = np.random.default_rng(seed)
-    n_levels = observations.n_levels
-    by_rows = _start_half(observations.n_columns, observations.n_rows, n_row_factors, rng)
-    by_columns = _start_half(observations.n_rows, observations.n_columns, n_column_factors, rng)
-    by_rows = by_rows._replace(cutpoints=common_cutpoints(observations))
-    by_columns = by_columns._replace(
-        cutpoints=np.zeros((observations.n_rows, by_rows.cutpoints.shape[1]))
-    )
-    return MatrixModel(by_rows, by_columns, n_levels)
+    cutpoints, n_rows = common_cutpoints(observations), observations.n_rows
+    by_rows = _start_half(cutpoints, n_rows, n_row_factors, rng)
+    none = np.zeros((n_rows, cutpoints.shape[1]))
+    by_columns = _start_half(none, observations.n_columns, n_column_factors, rng)
+    return MatrixModel(by_rows, by_columns, observations.n_levels)
 
 
 # Weights of the first step: large enough to tell factors apart, too small to matter.
 _NOISE = 0.2
 
 
-def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Generator) -> Half:
-    weights = _NOISE * rng.normal(size=(n_columns, n_factors)).astype(np.float32)
+def _start_half(
+    cutpoints: np.ndarray, n_rows: int, n_factors: int, rng: np.random.Generator
+) -> Half:
+    weights = _NOISE * rng.normal(size=(len(cutpoints), n_factors)).astype(np.float32)
     return Half(
         weights=weights,
         bias=-0.5 * weights.sum(axis=1),
-        cutpoints=np.zeros((n_columns, 0)),
+        cutpoints=cutpoints,
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),
     )
@@ -182,24 +179,16 @@ def common_cutpoints(observations: Counted) -> np.ndarray:
 
 def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray) -> Side:
     """The row process over some answers; fills ``offset`` (one float32 per answer)."""
-    own, other = model.by_rows, model.by_columns
-    answers = observations.row_start, observations.column
-    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
-    bounds = thresholds.table(own.cutpoints, model.n_levels)
-    return _side(observations, own, bounds, _gaps(other.cutpoints), offset)
+    return _side(model.by_rows, model.by_columns, model.n_levels, observations, offset)
 
 
 def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray) -> Side:
     """The column process over the same answers with the roles swapped."""
-    own, other = model.by_columns, model.by_rows
-    answers = transposed.row_start, transposed.column
-    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
-    width = other.cutpoints.shape[1]
-    bounds = thresholds.table(own.cutpoints, np.full(model.n_rows, width + 1))
-    gaps = _gaps(other.cutpoints)
+    width, n_levels = model.most_levels - 1, np.full(model.n_rows, model.most_levels)
+    side = _side(model.by_columns, model.by_rows, n_levels, transposed, offset)
     beyond = thresholds.unused(model.n_levels, width)
-    gaps[:, 1:width][beyond[:, 1:]] = np.inf
-    return _side(transposed, own, bounds, gaps, offset)
+    side.row_gaps[:, 1:width][beyond[:, 1:]] = np.inf
+    return side
 
 
 def _gaps(cutpoints: np.ndarray) -> np.ndarray:
@@ -211,14 +200,16 @@ def _gaps(cutpoints: np.ndarray) -> np.ndarray:
 
 
 def _side(
-    observations: Observations, own: Half, bounds: np.ndarray, gaps: np.ndarray, offset: np.ndarray
+    own: Half, other: Half, n_levels: np.ndarray, observations: Observations, offset: np.ndarray
 ) -> Side:
+    answers = observations.row_start, observations.column
+    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
     return answers_only(observations)._replace(
         offset=offset,
-        row_gaps=gaps,
+        row_gaps=_gaps(other.cutpoints),
         weights=own.weights,
         bias=own.bias,
-        thresholds=bounds,
+        thresholds=thresholds.table(own.cutpoints, n_levels),
         factor_bias=own.factor_bias,
     )
 

@@ -74,17 +74,14 @@ class MultinomialModel(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.factors)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.bias)
 
     @property
     def most_levels(self) -> int:
-        """Levels of the longest scale."""
         return self.bias.shape[1]
 
     def with_cold_start(self) -> MultinomialModel:

@@ -13,6 +13,7 @@ from ordinalrbm.storage.reader import LARGEST_PARAMETER, Stored, wrong
 
 State = Mapping[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
+NO_LIMITS: Mapping[Any, tuple[float, float]] = {}
 
 
 class LazyState(Mapping[str, np.ndarray]):
@@ -63,12 +64,13 @@ def flatten(name: str, value: Any) -> dict[str, np.ndarray]:
 
 def unflatten(
     name: str, state: State, like: Any, low: float = -LARGEST_PARAMETER,
-    high: float = LARGEST_PARAMETER,
+    high: float = LARGEST_PARAMETER, limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
 ) -> Any:  # fmt: skip
     """What :func:`flatten` has put under a name, in the shape and memory order of ``like``.
 
     Whoever can write a file can write anything, and kernels read without looking. So numbers must
-    be between ``low`` and ``high``, and whole numbers, which are sizes, those of ``like``.
+    be between ``low`` and ``high``, or what ``limits`` says of fields by their name; and whole
+    numbers, which are sizes, those of ``like``.
 
     Examples
     --------
@@ -83,10 +85,19 @@ def unflatten(
     parts = _parts(like)
     if parts is None:
         return _checked(name, state, np.array([like]), low, high).item()
-    inner = {part: unflatten(f"{name}.{part}", state, value, low, high) for part, value in parts}
+    inner = {
+        part: unflatten(f"{name}.{part}", state, value, *limits.get(part, (low, high)), limits)
+        for part, value in parts
+    }
     if isinstance(like, Mapping):
         return inner
     return type(like)(*inner.values()) if hasattr(like, "_fields") else list(inner.values())
+
+
+def unflatten_model(name: str, state: State, like: Any) -> Any:
+    """A model of ratings in a learner's state, which must be such as a model file may hold."""
+    type(like).from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
+    return unflatten(name, state, like)
 
 
 def _checked(name: str, state: State, like: np.ndarray, low: float, high: float) -> np.ndarray:
