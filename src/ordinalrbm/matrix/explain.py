@@ -67,12 +67,7 @@ class Explanation:
 
 
 def rating_effects(
-    model: Model,
-    row: int,
-    column: int,
-    columns: np.ndarray,
-    levels: np.ndarray,
-    worth: np.ndarray,
+    model: Model, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Expected worth of a cell, and what it loses when each of the row's answers is left out.
 
@@ -180,11 +175,7 @@ def _contributions(factors: np.ndarray, row: int, weights: np.ndarray) -> pd.Dat
     own = factors[row].astype(np.float64)
     usual = factors.mean(axis=0, dtype=np.float64)
     return pd.DataFrame(
-        {
-            "factor": np.arange(own.size),
-            "value": own,
-            "contribution": weights * (own - usual),
-        }
+        {"factor": np.arange(own.size), "value": own, "contribution": weights * (own - usual)}
     )
 
 

@@ -29,13 +29,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import (
-    NO_VALUES,
-    FactorPosterior,
-    Moments,
-    Prior,
-    Rotation,
-)
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.matrix.model import common_cutpoints
 

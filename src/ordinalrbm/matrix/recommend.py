@@ -57,11 +57,7 @@ class Ladder(NamedTuple):
 
 
 def best_items(
-    models: Sequence[Model],
-    rows: np.ndarray,
-    n: int,
-    worth: np.ndarray,
-    seen: Observations | None,
+    models: Sequence[Model], rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None
 ) -> Best:
     """The n columns with the greatest expected worth for each row.
 
@@ -85,11 +81,7 @@ def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Bes
 
 
 def _batches(
-    models: Sequence[Model],
-    seen: Observations | None,
-    rows: np.ndarray,
-    n: int,
-    worth: np.ndarray,
+    models: Sequence[Model], seen: Observations | None, rows: np.ndarray, n: int, worth: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """On the cores of this machine."""
     ladders = [

@@ -36,11 +36,7 @@ _SYSTEMS_BYTES = 2**29
 
 
 def infer_binary_rows(
-    device: torch.device,
-    rows: Observations,
-    columns: Facing,
-    new: NewRows,
-    usual: ColdStartPrior,
+    device: torch.device, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
 ) -> None:
     """Fill in new rows with binary factors."""
     found = _Rows(device, columns, usual)

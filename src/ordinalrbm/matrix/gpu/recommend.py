@@ -37,10 +37,7 @@ TURN = threading.Lock()
 
 
 def kept_on_device(
-    owner: Any,
-    models: Sequence[Any],
-    device: str,
-    with_unknown: Callable[[], Sequence[Any]],
+    owner: Any, models: Sequence[Any], device: str, with_unknown: Callable[[], Sequence[Any]]
 ) -> OnGpu:
     """An estimator's models on a device, where they stay until it has others.
 
