@@ -227,7 +227,7 @@ class RatingEnsemble(RatingModel):
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         members = stored.entry("members", list)
-        self.shares_ = stored.array("shares", np.float64, (len(members),), 0.0, 1.0)
+        self.shares_ = stored.checked_array("shares", np.float64, (len(members),), 0.0, 1.0)
         self.estimators_ = []
         for number, described in enumerate(members):
             own = stored.member(described, f"{number}.")

@@ -93,7 +93,7 @@ def _read_catalogue(stored: Stored) -> Catalogue:
     distinct = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
     default = stored.entry("default_scale", list, None)
     users, items = (Ids.from_stored(stored.under(f"{name}.")) for name in ("users", "items"))
-    which = stored.array("scale_of_item", np.int64, (len(items),), 0, len(distinct) - 1)
+    which = stored.checked_array("scale_of_item", np.int64, (len(items),), 0, len(distinct) - 1)
     one_scale = stored.entry("one_scale", bool)
     if one_scale and len(distinct) != 1:
         raise DataError(f"it has {len(distinct)} scales where there should be one")

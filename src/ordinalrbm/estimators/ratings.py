@@ -504,7 +504,7 @@ class RatingModel(BaseEstimator):
     def _from_file(cls, stored: Stored) -> Self:
         estimator, catalogue = restored_ratings(cls, stored)
         n_users, n_levels = len(catalogue.users), catalogue.level_counts()
-        if not np.array_equal(stored.array("n_levels", np.int32, n_levels.shape), n_levels):
+        if not np.array_equal(stored.checked_array("n_levels", np.int32, n_levels.shape), n_levels):
             raise DataError("its items have other numbers of levels than their scales")
         estimator._read_models(stored, n_users, n_levels)
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:

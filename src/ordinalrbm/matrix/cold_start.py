@@ -239,7 +239,7 @@ class ColdStartPrior(NamedTuple):
             stored.parameter("bias", np.float64, (1,)),
             stored.parameter("cutpoints", np.float64, (width + 2, width), high=most),
             *(
-                stored.array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
+                stored.checked_array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
                 for name, size in precisions
             ),
         )

@@ -67,11 +67,11 @@ class GaussianModel(NamedTuple):
             _prior_from(stored.under(f"{name}."), n_factors, width)
             for name in ("row_prior", "column_prior")
         )
-        values = stored.array("values", np.float32, (None,))
+        values = stored.checked_array("values", np.float32, (None,))
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
             raise wrong("values", "does not ascend over all levels")
-        spread = stored.array("spread", np.float64, (1,), _SMALLEST_SPREAD)
-        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        spread = stored.checked_array("spread", np.float64, (1,), _SMALLEST_SPREAD)
+        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -141,6 +141,6 @@ def _posterior_from(
 def _prior_from(stored: Stored, n_factors: int, width: int) -> FactorPrior:
     least = _SMALLEST_PRECISION
     return FactorPrior(
-        stored.array("precision", np.float32, (1 + n_factors,), least, np.inf),
-        stored.array("cutpoints_precision", np.float64, (width,), least, np.inf),
+        stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf),
+        stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf),
     )

@@ -118,7 +118,7 @@ class MatrixModel(NamedTuple):
         by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
         gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
-        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 
     def with_rows(self, change: Callable[[Any], Any]) -> MatrixModel:

@@ -56,7 +56,7 @@ class MultinomialModel(NamedTuple):
         n_columns, most = n_levels.size, int(n_levels.max())
         weights = stored.parameter("weights", f32, (n_columns, most, None))
         n_factors = weights.shape[2]
-        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(
             weights=weights,
             bias=stored.parameter("bias", f32, (n_columns, most)),

@@ -28,9 +28,9 @@ class Stored:
     Examples
     --------
     >>> stored = Stored({"half.bias": np.zeros(3)}, {"units": 1})
-    >>> stored.under("half.").array("bias", np.float64, (3,)).size
+    >>> stored.under("half.").checked_array("bias", np.float64, (3,)).size
     3
-    >>> stored.array("half.bias", np.float64, (4,))
+    >>> stored.checked_array("half.bias", np.float64, (4,))
     Traceback (most recent call last):
     ordinalrbm.errors.DataError: its array 'half.bias' has shape (3,) instead of (4,)
     """
@@ -60,7 +60,7 @@ class Stored:
     def __contains__(self, name: str) -> bool:
         return self._prefix + name in self._arrays
 
-    def array(
+    def checked_array(
         self,
         name: str,
         kinds: type | tuple[type, ...],
@@ -100,7 +100,7 @@ class Stored:
         high: float = LARGEST_PARAMETER,
     ) -> np.ndarray:
         """An array of what was learnt, none of it so large that sums of squares overflow."""
-        return self.array(name, kind, shape, low, high)
+        return self.checked_array(name, kind, shape, low, high)
 
     def entry(self, name: str, *kinds: type | None) -> Any:
         """An entry of the header, of one of these types; None among them allows None."""

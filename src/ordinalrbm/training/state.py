@@ -101,7 +101,7 @@ def unflatten_model(name: str, state: State, like: Any) -> Any:
 
 
 def _checked(name: str, state: State, like: np.ndarray, low: float, high: float) -> np.ndarray:
-    stored = Stored(state, {}).array(name, like.dtype.type, like.shape, low, high)
+    stored = Stored(state, {}).checked_array(name, like.dtype.type, like.shape, low, high)
     if like.dtype.kind in "iub" and not np.array_equal(stored, like):
         raise wrong(name, "is not that of the data and settings")
     return stored
@@ -137,14 +137,14 @@ def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = (
                 raise wrong(f"history.{name}", "has numbers though nothing is watched")
             columns.append([np.nan] * epochs.size)
         else:
-            columns.append(stored.array(f"history.{name}", kind, (epochs.size,)).tolist())
+            columns.append(stored.checked_array(f"history.{name}", kind, (epochs.size,)).tolist())
     if columns and columns[0] != list(range(1, epochs.size + 1)):
         raise wrong("history.epoch", "does not count the epochs")
     return [record(*line) for line in zip(*columns, strict=True)]
 
 
 def counter(name: str, state: State, most: int) -> int:
-    return int(Stored(state, {}).array(name, np.int64, (1,), 0, most)[0])
+    return int(Stored(state, {}).checked_array(name, np.int64, (1,), 0, most)[0])
 
 
 def began(history: list[Any]) -> float:
@@ -171,7 +171,7 @@ def unpack_into(factors: np.ndarray, name: str, state: State, units: int = 1) ->
     are_bits = units == 1
     shape = (-(-factors.size // 8),) if are_bits else factors.shape
     most = np.iinfo(np.uint8).max if are_bits else units
-    stored = Stored(state, {}).array(name, factors.dtype.type, shape, 0, most)
+    stored = Stored(state, {}).checked_array(name, factors.dtype.type, shape, 0, most)
     if are_bits:
         stored = np.unpackbits(stored, count=factors.size)
     factors[...] = stored.reshape(factors.shape)
