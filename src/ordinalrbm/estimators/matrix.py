@@ -98,7 +98,6 @@ class MatrixCumulativeRBM(RatingModel):
     n_user_factors: int
     n_item_factors: int
     n_averaged: int
-    batch_size: int
 
     def __init__(
         self,

@@ -189,15 +189,15 @@ class RatingModel(BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group = process_group.current()
-        with Checkpoints(checkpoint, every, resume, group or process_group.ALONE) as checkpoints:
+        group = process_group.current() or process_group.ALONE
+        with Checkpoints(checkpoint, every, resume, group) as checkpoints:
             known, given, among = read_given(
                 ratings, validation, scale=self.scale, item_scales=self.item_scales,
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
             self._read_scales(known)
             seed = seed_from(self.random_state, known=checkpoints.seed)
-            seed = seed if group is None else group.broadcast_object(lambda: seed)
+            seed = group.broadcast_object(lambda: seed)
             if checkpoints.are_kept:
                 whole = at_first(known, among)
                 checkpoints.belong_to(

@@ -244,8 +244,13 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             answers = read_table(X, self.scales)
             fitted = self._learn(answers, sample_weight, checkpoints)
         _check_feature_names(self, tables.as_table(answers).header, reset=True)
-        self.scales_ = answers.scales
-        return self._keep(fitted)
+        self.scales_, self.n_features_in_ = answers.scales, len(answers.scales)
+        self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
+        self.n_iter_, self.history_ = len(fitted.history), pd.DataFrame(fitted.history)
+        self.about_: dict[str, Any] = {}
+        if fitted.interrupted:
+            tell_of_interruption(self.n_iter_, self.best_epoch_)
+        return self
 
     def _learn(self, answers: Encoded, sample_weight: Any, checkpoints: Checkpoints) -> Fitted:
         observations = answers.observations
@@ -267,17 +272,6 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         settings = settings_of(Settings, self, units=self.units_per_factor, seed=seed)
         with threads(self.n_jobs):
             return fit(observations, weight, settings, checkpoints)
-
-    def _keep(self, fitted: Fitted) -> CumulativeRBM:
-        self.n_features_in_ = len(self.scales_)
-        self.model_ = fitted.model
-        self.best_epoch_ = fitted.best_epoch
-        self.n_iter_ = len(fitted.history)
-        self.history_ = pd.DataFrame(fitted.history)
-        self.about_: dict[str, Any] = {}
-        if fitted.interrupted:
-            tell_of_interruption(self.n_iter_, self.best_epoch_)
-        return self
 
     # What the model says about rows
 

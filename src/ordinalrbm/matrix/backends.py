@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -35,13 +35,6 @@ from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.trees import mapped
 from ordinalrbm.runtime.digest import digest
-
-
-class _Answers(NamedTuple):
-    """Ratings of a process on the cores, and room for an offset per rating, which both share."""
-
-    observations: Observations
-    offset: np.ndarray
 
 
 class Cpu:
@@ -78,7 +71,7 @@ class Cpu:
         """Answers as half-sweeps take them."""
         return observations
 
-    def data(self, observations: Observations, n_factors: int) -> Data:
+    def data(self, observations: Any, n_factors: int) -> Data:
         """Ratings for Gaussian factors, so many of which rows and columns will have."""
         return on_cpu(observations)
 
@@ -92,9 +85,9 @@ class Cpu:
         self, observations: Observations, n_processes: int, batch_size: int
     ) -> list[Process]:
         """Ratings for binary factors: for the process of the rows and perhaps the columns'."""
-        offset = np.empty(observations.n_entries, dtype=np.float32)
+        offset = np.empty(observations.n_entries, dtype=np.float32)  # which both share
         return [
-            Process.over(number, view, _Answers(view, offset))
+            Process.over(number, view, (view, offset))
             for number, view in enumerate(views(observations, n_processes))
         ]
 

@@ -152,7 +152,11 @@ class _Learner:
             _pass(self.backend, process, self.binary, epoch, rate, self.settings)
             half = self.backend.extremes(self.binary.half(process))
             refuse_divergence(half.weights, half, half.cutpoints)
-            self.binary.priors[process.number] = self._priors(process)
+            priors = self.backend.priors(process, self.binary)
+            if self.settings.weight_decay is not None:
+                before = self.binary.priors[process.number]
+                priors = priors._replace(weights=before.weights)
+            self.binary.priors[process.number] = priors
         model = self.binary.model
         refuse_nonsense(self.backend.log_probability(model, self.watched), self.usual)
         value = np.nan
@@ -164,14 +168,8 @@ class _Learner:
         if self.schedule.after(value) or self.settings.n_averaged > 1:
             self.kept = [*self.kept, self.backend.clone(model)][-self.settings.n_averaged :]
 
-    def _priors(self, process: Process) -> Priors:
-        found = self.backend.priors(process, self.binary)
-        if self.settings.weight_decay is None:
-            return found
-        return found._replace(weights=self.binary.priors[process.number].weights)
-
     def state(self) -> State:
-        """All that is needed to go on from here.
+        """In copies, as the loop wants it.
 
         It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
         large: what is on a device is copied there now, and comes to the host then. Several

@@ -230,7 +230,6 @@ class ColdStartPrior(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, half: Half) -> ColdStartPrior:
-        """What a file says of the columns of this half."""
         n_factors, width = half.n_factors, half.cutpoints.shape[1]
         most = thresholds.LARGEST_CUTPOINT
         precisions = zip(cls._fields[3:], (n_factors, 1, 1), strict=True)

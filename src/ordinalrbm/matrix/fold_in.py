@@ -41,8 +41,7 @@ def fold_in_gaussian(
 
     _in_turns(
         observations,
-        n_rows,
-        n_columns,
+        model,
         lambda rows: _fill_in(wider, rows, n_rows, backend),
         lambda columns: _fill_in(swapped(wider), columns, n_columns, backend),
     )
@@ -65,8 +64,7 @@ def fold_in_binary(
     known_columns = (by_columns, by_rows, most, n_levels[n_columns:])
     _in_turns(
         observations,
-        n_rows,
-        n_columns,
+        model,
         lambda rows: _fill_in_half(*known_rows, rows, n_rows, of_rows, backend),
         lambda columns: _fill_in_half(*known_columns, columns, n_columns, of_columns, backend),
     )
@@ -75,12 +73,12 @@ def fold_in_binary(
 
 def _in_turns(
     observations: Observations,
-    n_rows: int,
-    n_columns: int,
+    known: GaussianModel | MatrixModel,
     infer_new_rows: Callable[[Observations], None],
     infer_new_columns: Callable[[Observations], None],
 ) -> None:
     """Rows from known columns, then columns from all rows, then rows again if that tells more."""
+    n_rows, n_columns = known.n_rows, known.n_columns
     has_new_columns = observations.n_columns > n_columns
     rows = observations.take_rows(np.arange(n_rows, observations.n_rows))
     on_known = rows.select(rows.column < n_columns) if has_new_columns else rows

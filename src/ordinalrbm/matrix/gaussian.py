@@ -66,13 +66,8 @@ class Precisions(NamedTuple):
 class GaussianState(NamedTuple):
     """Rows and columns, what is known of them, and their priors.
 
-    Attributes
-    ----------
-    rows, columns : FactorPosterior
-    row_prior, column_prior : Prior
-    values : (L,) float32, the utility that each level stands for; empty where it says only
-        between which thresholds a utility lies
-    unit : standard deviation of the values, as many utilities' standard deviations
+    ``values`` are utilities, (L,) float32, that each level stands for; none where it says only
+    between which thresholds a utility lies.
     """
 
     rows: FactorPosterior
@@ -80,7 +75,7 @@ class GaussianState(NamedTuple):
     row_prior: Prior
     column_prior: Prior
     values: np.ndarray = NO_VALUES
-    unit: float = 1.0
+    unit: float = 1.0  # standard deviation of the values, as many utilities' standard deviations
 
     @property
     def n_factors(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -108,7 +108,8 @@ class _Learner:
         settings: GaussianSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.backend = _backend(settings)
+        # Levels with values are learnt by each process for itself, on its cores.
+        self.backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)
@@ -175,11 +176,6 @@ class _Learner:
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
-
-
-def _backend(settings: GaussianSettings) -> Any:
-    # Levels with values are learnt by each process for itself, on its cores.
-    return CPU if settings.values.size else backend_for(settings.device)
 
 
 def _start(observations: Observations | SharedRows, settings: GaussianSettings) -> GaussianState:

@@ -28,24 +28,15 @@ class FactorPrior(NamedTuple):
 
 
 class GaussianModel(NamedTuple):
-    """Biases and factors of rows and columns, with what is not known of them.
-
-    Attributes
-    ----------
-    rows, columns : FactorPosterior
-    row_prior, column_prior : FactorPrior
-    values : (L,) float32, the utility that each level stands for; empty in ordinal models
-    spread : standard deviation of a utility around its mean; one unless calibration has changed it
-    share : the model's part in what several of them predict together
-    """
+    """Biases and factors of rows and columns, with what is not known of them."""
 
     rows: FactorPosterior
     columns: FactorPosterior
     row_prior: FactorPrior
     column_prior: FactorPrior
-    values: np.ndarray = NO_VALUES
-    spread: float = 1.0
-    share: float = 1.0
+    values: np.ndarray = NO_VALUES  # (L,) float32, the utility of each level; none if ordinal
+    spread: float = 1.0  # standard deviation of a utility around its mean, by calibration
+    share: float = 1.0  # the model's part in what several of them predict together
 
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:
@@ -75,7 +66,6 @@ class GaussianModel(NamedTuple):
         return cls(rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a file holds of it, by name."""
         arrays = {"values": self.values}
         arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
         for name in ("rows", "columns", "row_prior", "column_prior"):
@@ -85,12 +75,10 @@ class GaussianModel(NamedTuple):
 
     @property
     def n_levels(self) -> Any:
-        """(columns,) number of levels."""
         return self.columns.n_levels
 
     @property
     def most_levels(self) -> int:
-        """Levels of the longest scale."""
         return self.column_cutpoints.shape[1] + 1
 
     @property
@@ -121,7 +109,6 @@ class GaussianModel(NamedTuple):
         return not self.rows.variance.any() and not self.columns.variance.any()
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
-        """Every array changed that has a line per row."""
         return self._replace(rows=FactorPosterior(*map(change, self.rows)))
 
 

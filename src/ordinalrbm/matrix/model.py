@@ -29,26 +29,16 @@ _SMALLEST_GAIN = 1e-9
 
 
 class Half(NamedTuple):
-    """One process: parameters of the columns that the rows' factors act on, and these factors.
+    """One process: parameters of the columns that the rows' factors act on, and these factors."""
 
-    Attributes
-    ----------
-    weights : (C, K) float32, w (or ω)
-    bias : (C,) float32, α (or β)
-    cutpoints : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log gaps
-    factor_bias : (K,) float32, γ (or ξ)
-    factors : (R, K) float32, ĥ (or ĝ): expected factors of the rows
-    """
-
-    weights: Array
-    bias: Array
-    cutpoints: Array
-    factor_bias: Array
-    factors: Array
+    weights: Array  # (C, K) float32, w (or ω)
+    bias: Array  # (C,) float32, α (or β)
+    cutpoints: Array  # (C, L − 1) float64, τ (or κ): first threshold, which stays, then log gaps
+    factor_bias: Array  # (K,) float32, γ (or ξ)
+    factors: Array  # (R, K) float32, ĥ (or ĝ): expected factors of the rows
 
     @property
     def n_factors(self) -> int:
-        """Number of binary factors of a row."""
         return self.weights.shape[1]
 
     def with_columns(self, change: Callable[[Any], Any]) -> Half:
@@ -59,7 +49,6 @@ class Half(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
-        """The process of a file."""
         weights = stored.parameter("weights", np.float32, (n_columns, None))
         n_factors, most = weights.shape[1], thresholds.LARGEST_CUTPOINT
         return cls(
@@ -90,7 +79,6 @@ class MatrixModel(NamedTuple):
 
     @property
     def most_levels(self) -> int:
-        """Levels of the longest scale."""
         return self.column_cutpoints.shape[1] + 1
 
     @property
@@ -127,7 +115,6 @@ class MatrixModel(NamedTuple):
         return self._replace(by_rows=by_rows, by_columns=self.by_columns.with_columns(change))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a file holds of it, by name."""
         arrays = {"gains": self.gains, "share": np.array([self.share])}
         for name in ("by_rows", "by_columns"):
             half = getattr(self, name)._asdict()

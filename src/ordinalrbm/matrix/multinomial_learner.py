@@ -83,7 +83,6 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, observations: Observations) -> Table:
-        """Both views of a table."""
         view = observations.column_view
         return cls(
             observations.row_start, observations.column, observations.level,
