@@ -100,9 +100,10 @@ class Ids:
     @classmethod
     def from_stored(cls, stored: Stored) -> Ids:
         """The ids whose arrays `to_arrays` made, from a model file; at least one, all distinct."""
-        labels = (
-            stored.array("number", np.int64, (None,)) if "number" in stored else read_text(stored)
-        )
+        if "number" in stored:
+            labels = stored.checked_array("number", np.int64, (None,))
+        else:
+            labels = read_text(stored)
         if not len(labels) or len(pd.unique(labels)) < len(labels):
             raise DataError("its lists of users and items are empty or name somebody twice")
         return cls(labels)
@@ -110,8 +111,8 @@ class Ids:
 
 def read_text(stored: Stored) -> np.ndarray:
     """Texts that stand one after the other, by their ends."""
-    text = stored.array("text", np.uint8, (None,)).tobytes()
-    end = stored.array("end", np.int64, (None,), 0, len(text))
+    text = stored.checked_array("text", np.uint8, (None,)).tobytes()
+    end = stored.checked_array("end", np.int64, (None,), 0, len(text))
     if not end.size or end[-1] != len(text) or (np.diff(end) < 0).any():
         raise DataError("the ends of its ids are not in order")
     places = pairwise([0, *end.tolist()])

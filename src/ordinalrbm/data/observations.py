@@ -280,9 +280,9 @@ class Observations:
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Observations:
         """From the arrays of a model file, with everything checked that kernels rely on."""
-        row_start = stored.array("row_start", np.int64, (n_rows + 1,), low=0)
-        column = stored.array("column", np.int32, (None,), 0, len(n_levels) - 1)
-        level = stored.array("level", (np.int8, np.int16), column.shape)
+        row_start = stored.checked_array("row_start", np.int64, (n_rows + 1,), low=0)
+        column = stored.checked_array("column", np.int32, (None,), 0, len(n_levels) - 1)
+        level = stored.checked_array("level", (np.int8, np.int16), column.shape)
         if row_start[0] or row_start[-1] != len(column) or (np.diff(row_start) < 0).any():
             raise DataError("the rows of its answers do not follow each other")
         if _first_off_scale(column, level, n_levels) >= 0:

@@ -9,7 +9,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import keep_parameters
+from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import binary_learner
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
@@ -98,7 +98,6 @@ class MatrixCumulativeRBM(RatingModel):
     n_user_factors: int
     n_item_factors: int
     n_averaged: int
-    batch_size: int
 
     def __init__(
         self,
@@ -156,13 +155,8 @@ class MatrixCumulativeRBM(RatingModel):
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
             return Fitted([blank_binary(self.n_user_factors, self.n_item_factors)], 0, [], False)
-        own: dict[str, Any] = {
-            "n_row_factors": self.n_user_factors,
-            "n_column_factors": self.n_item_factors,
-            "seed": seed,
-        }
-        names = set(BinarySettings.__dataclass_fields__) - set(own)
-        settings = BinarySettings(**own, **{name: getattr(self, name) for name in names})
+        n_factors = {"n_row_factors": self.n_user_factors, "n_column_factors": self.n_item_factors}
+        settings = settings_of(BinarySettings, self, **n_factors, seed=seed)
         assert isinstance(data.observations, Observations), "every process has all ratings"
         return binary_learner.fit(data.observations, data.validation, settings, checkpoints)
 
@@ -194,10 +188,8 @@ class MatrixCumulativeRBM(RatingModel):
         super()._read_models(stored, n_users, n_levels)
         self.cold_start_ = [
             [
-                ColdStartPrior.from_stored(
-                    stored.under(f"{number}.{name}.cold_start."), getattr(model, name)
-                )
+                ColdStartPrior.from_stored(own.under(f"{name}.cold_start."), getattr(model, name))
                 for name in _HALVES
             ]
-            for number, model in enumerate(self.models_)
+            for model, own in zip(self.models_, self._parts(stored), strict=True)
         ]

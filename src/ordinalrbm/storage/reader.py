@@ -32,9 +32,9 @@ class Stored:
     Examples
     --------
     >>> stored = Stored({"half.bias": np.zeros(3)}, {"units": 1})
-    >>> stored.under("half.").array("bias", np.float64, (3,)).size
+    >>> stored.under("half.").checked_array("bias", np.float64, (3,)).size
     3
-    >>> stored.array("half.bias", np.float64, (4,))
+    >>> stored.checked_array("half.bias", np.float64, (4,))
     Traceback (most recent call last):
     ordinalrbm.errors.DataError: its array 'half.bias' has shape (3,) instead of (4,)
     """
@@ -57,7 +57,7 @@ class Stored:
     def __contains__(self, name: str) -> bool:
         return self.prefix + name in self.arrays
 
-    def array(
+    def checked_array(
         self, name: str, kinds: Kinds, shape: Shape, low: float = -_LARGEST, high: float = _LARGEST
     ) -> np.ndarray:
         """An array of one of these types; None stands for any length, and bounds are within.
@@ -90,7 +90,7 @@ class Stored:
         high: float = LARGEST_PARAMETER,
     ) -> np.ndarray:
         """An array of what was learnt, none of it so large that sums of squares overflow."""
-        return self.array(name, kind, shape, low, high)
+        return self.checked_array(name, kind, shape, low, high)
 
     def entry(self, name: str, *kinds: type | None) -> Any:
         """An entry of the header, of one of these types; None among them allows None."""
