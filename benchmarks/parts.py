@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data import process_group
+from ordinalrbm.runtime import process_group
 
 FILES, ROWS_PER_GROUP = 8, 25_000
 

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.data import process_group
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import binary_learner, gaussian
@@ -23,6 +22,7 @@ from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.binary_state import Sampling
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.runtime import process_group
 from ordinalrbm.training.checkpoint import CheckpointWriter
 
 # Nothing of these tests should take longer, on however busy a computer.

@@ -10,9 +10,9 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.data import process_group
 from ordinalrbm.data.exchange import read_given
 from ordinalrbm.matrix.prepare import prepare
+from ordinalrbm.runtime import process_group
 
 SETTINGS: dict[str, Any] = {"n_epochs": 4, "random_state": 0}
 

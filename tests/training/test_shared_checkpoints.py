@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ordinalrbm as orbm
-from ordinalrbm.data.process_group import ALONE, Group
+from ordinalrbm.runtime.process_group import ALONE, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.training import checkpoint
 from ordinalrbm.training.checkpoint import Checkpoints

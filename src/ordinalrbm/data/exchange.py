@@ -20,7 +20,6 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.ids import Ids, mapped, read_text
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.process_group import ALONE, Alone, Group, current
 from ordinalrbm.data.ratings import (
     COLUMNS,
     Ratings,
@@ -43,6 +42,7 @@ from ordinalrbm.data.ratings import (
 from ordinalrbm.data.scales import MAX_LEVELS
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.runtime.digest import digest
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group, current
 from ordinalrbm.storage.reader import Stored
 
 

@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.data.process_group import ALONE
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.runtime.process_group import ALONE
 
 # Steps of conjugate gradients. The next sweep goes on where this one ends, so that few will do.
 STEPS = 2

@@ -11,7 +11,6 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data import process_group
 from ordinalrbm.data.catalogue import Catalogue, as_list
 from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
@@ -35,6 +34,7 @@ from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, prepare
+from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored

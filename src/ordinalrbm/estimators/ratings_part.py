@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from ordinalrbm.data import process_group
 from ordinalrbm.data.exchange import Part
+from ordinalrbm.runtime import process_group
 
 if TYPE_CHECKING:
     from ordinalrbm.files.parquet_parts import ParquetRatings

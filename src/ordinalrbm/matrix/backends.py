@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.data import process_group
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine import gibbs, half_sweep, thresholds
 from ordinalrbm.engine.sharded import (
@@ -34,6 +33,7 @@ from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.digest import digest
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
-from ordinalrbm.data.process_group import ALONE, Alone, Group
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import user_stacklevel
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.process_group import ALONE, Alone, Group
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_place, lock_folder
 from ordinalrbm.storage.reader import Stored
