@@ -126,7 +126,8 @@ def _prepared(
     """What the row pass needs, with room for what it leaves of so many answers."""
     start, stop = batch.start, batch.stop
     factors = np.empty((stop - start, side.factor_bias.size), dtype=np.float32)
-    answers = _Answers(*np.empty((3, n_expected), dtype=np.float32), factors, expected)
+    utility, at_low, at_high = np.empty((3, n_expected), dtype=np.float32)
+    answers = _Answers(utility, at_low, at_high, factors, expected)
     return start, stop, draws_of(batch, keep), clamped, scratch_for(side, start, stop), answers
 
 
@@ -157,15 +158,15 @@ def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
     threads, n_factors = numba.get_num_threads(), side.factor_bias.size
     longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
     on = np.arange(side.units + 1.0)
+    lower, upper, utility, at_low, at_high = np.empty((5, threads, longest), dtype=np.float32)
+    activation, last_step, previous_step = np.empty((3, threads, n_factors), dtype=np.float32)
     return _Scratch(
-        np.empty((threads, longest)),
-        *np.empty((5, threads, longest), dtype=np.float32),
-        np.empty((threads, max(longest, n_factors + 4))),
-        *np.empty((3, threads, n_factors), dtype=np.float32),
+        np.empty((threads, longest)), lower, upper, utility, at_low, at_high,
+        np.empty((threads, max(longest, n_factors + 4))), activation, last_step, previous_step,
         # In how many ways so many units are on, and by what that grows with one more.
-        log_ways=gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
-        odds=(side.units - on) / (on + 1.0),
-    )
+        gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
+        (side.units - on) / (on + 1.0),
+    )  # fmt: skip
 
 
 @inlined

@@ -79,10 +79,10 @@ def half_sweep(
 
 def _work(this: FactorPosterior) -> _Work:
     threads, n_cutpoints = numba.get_num_threads(), this.cutpoints.shape[1]
-    lines = np.empty((7, threads, this.mean.shape[1]), dtype=np.float32)
+    lines = [np.empty((threads, this.mean.shape[1]), dtype=np.float32) for _ in range(7)]
     tile = np.empty((threads, 6, _TILE), dtype=np.float32)
     gaps = np.empty((threads, 3, n_cutpoints))
-    return _Work(*lines, tile, gaps, np.empty((threads, n_cutpoints, n_cutpoints)))
+    return _Work._make([*lines, tile, gaps, np.empty((threads, n_cutpoints, n_cutpoints))])
 
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.

@@ -26,9 +26,9 @@ _NORMAL = tl.constexpr(normal.NORMAL[::-1])
 
 
 @triton.jit
-def _polynomial(x, coefficients: tl.constexpr):
+def _polynomial(x, coefficients: tl.constexpr, size: tl.constexpr):
     value = x * coefficients[0] + coefficients[1]
-    for n in tl.static_range(2, len(coefficients)):
+    for n in tl.static_range(2, size):
         value = value * x + coefficients[n]
     return value
 
@@ -40,7 +40,7 @@ def exp_and_fall(x):
     shifted = x * _LOG2E + _ROUNDER
     n = shifted - _ROUNDER
     r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    p = (_polynomial(r, _EXP) * r) * r + r
+    p = (_polynomial(r, _EXP, 10) * r) * r + r
     scale = ((shifted.to(tl.int64, bitcast=True) + 1023) << 52).to(tl.float64, bitcast=True)
     part = scale * p
     return scale + part, (1.0 - scale) - part
@@ -51,7 +51,7 @@ def mills_ratio(x):
     """(1 − Φ(x))/φ(x) for x ≥ 0."""
     inverse = 1.0 / ((x + 4.5) * (1.0 + 0.5 * x))
     k = (x - 4.5) * ((1.0 + 0.5 * x) * inverse)
-    return _polynomial(k, _MILLS) * ((x + 4.5) * inverse)
+    return _polynomial(k, _MILLS, 13) * ((x + 4.5) * inverse)
 
 
 @triton.jit
@@ -69,7 +69,7 @@ def standard_normal(u):
     square = 4.0 * r * r
     length = tl.maximum(-tl.log(tl.maximum(1.0 - square, 1e-300)), square)
     k = length / (length + 4.0)
-    x = tl.sqrt(length) * _polynomial(k, _NORMAL)
+    x = tl.sqrt(length) * _polynomial(k, _NORMAL, 8)
     return tl.where(r < 0, -x, x)
 
 

@@ -51,8 +51,8 @@ def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
     row = np.repeat(np.arange(length.size, dtype=np.int32), count)
     first = row_start[row] + SIZE * (np.arange(row.size) - start[row])
     stop = np.minimum(first + SIZE, row_start[1:][row])
-    there = (torch.from_numpy(part).to(device) for part in (row, first, stop, start))
-    return Pieces(*there, host_start=start)
+    there = [torch.from_numpy(part).to(device) for part in (row, first, stop, start)]
+    return Pieces(there[0], there[1], there[2], there[3], start)
 
 
 def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
