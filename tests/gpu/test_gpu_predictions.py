@@ -270,6 +270,7 @@ def test_several_threads_predict_at_once(model):
 
 
 def test_commands_take_a_device(model, tmp_path):
+    pytest.importorskip("pyreadstat")  # which the command line imports
     model.save(tmp_path / "a.orbm")
     ratings = simulated(8, 6, density=0.7)
     ratings.to_csv(tmp_path / "ratings.csv", index=False)

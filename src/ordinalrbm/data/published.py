@@ -298,7 +298,8 @@ def _pieces(path: Path, layout: _Layout) -> Iterator[dict[str, np.ndarray]]:
             names=names,
             index_col=False,
             skiprows=1 if layout.header else 0,
-            dtype=types,
+            # Not into narrower types, in which some versions of pandas let large numbers wrap.
+            dtype={name: kind if kind is np.float32 else np.int64 for name, kind in types.items()},
             quoting=csv.QUOTE_NONE,
             chunksize=_CHUNK_LINES,
         ) as chunks,
@@ -306,11 +307,12 @@ def _pieces(path: Path, layout: _Layout) -> Iterator[dict[str, np.ndarray]]:
         for chunk in chunks:
             if chunk.drop(columns=list(types)).notna().any(axis=None):
                 raise ValueError("something stands between the two characters of a separator")
-            piece = {name: chunk[name].to_numpy() for name in types}
-            # An empty field is NaN where NaN can be, and not even that is 0 or more.
-            if not all(((values >= 0) & (values < np.inf)).all() for values in piece.values()):
-                raise ValueError("a number is missing, negative or infinite")
-            yield piece
+            for name, kind in types.items():
+                most = np.inf if kind is np.float32 else np.iinfo(kind).max + 1
+                # An empty field is NaN where NaN can be, and not even that is 0 or more.
+                if not ((chunk[name] >= 0) & (chunk[name] < most)).all():
+                    raise ValueError("a number is missing, negative or too large")
+            yield {name: chunk[name].to_numpy(kind) for name, kind in types.items()}
 
 
 def _find_bad_line(
