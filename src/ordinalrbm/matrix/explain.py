@@ -10,7 +10,7 @@ import pandas as pd
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.mean_field import fixed_point
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import MatrixModel, row_side

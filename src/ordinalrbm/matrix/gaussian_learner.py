@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.backends import CPU, backend_for
+from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibrated
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.gaussian import (
     GaussianState,

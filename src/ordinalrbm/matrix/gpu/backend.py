@@ -18,10 +18,10 @@ from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
-from ordinalrbm.matrix.backends import Cpu
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
 from ordinalrbm.matrix.cold_start import ColdStartPrior
+from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.gaussian import Data, View
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
 from ordinalrbm.matrix.gpu.predict import log_probability
