@@ -24,7 +24,7 @@ test-long: $(READY)
 # The GPU engine, in Triton's interpreter where there is no GPU; and several processes.
 test-torch: $(TORCH_READY)
 	$(TORCH)/python tests/warm_up.py
-	$(TORCH)/pytest -q -n auto --dist loadfile tests/gpu tests/distributed tests/conformance
+	$(TORCH)/pytest -q -n auto --dist loadfile tests/gpu tests/distributed tests/conformance/test_conformance_of_engines.py
 
 # What needs a GPU; with the python that has a torch for it, for example PYTHON=python3.
 bench-gpu:

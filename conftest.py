@@ -21,9 +21,11 @@ MISSING = {package for package in MAY_BE_MISSING if not find_spec(package)}
 NEEDED = {
     "tests/cli": ["pyreadstat", "safetensors", "filelock"],
     "tests/distributed": ["torch", "safetensors", "filelock"],
+    "tests/distributed/test_torchrun.py": ["pyreadstat"],
     "tests/extreme/test_extreme_commands.py": ["pyreadstat", "safetensors", "filelock"],
     "tests/training/test_checkpoints_killed.py": ["pyreadstat", "safetensors", "filelock"],
     "tests/runtime/test_surroundings.py": ["pyreadstat", "safetensors", "filelock"],
+    "tests/runtime/test_without_torch.py": ["pyreadstat"],
     "tests/runtime/test_workers.py": ["safetensors"],
     "tests/storage": ["safetensors", "filelock"],
 }

@@ -18,8 +18,8 @@ import torch
 from netflix_shaped import FILMS, LEVELS, THRESHOLDS, made
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.cold_start import Precisions, cold_start_priors, with_cold_start
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fold_in import fold_in_binary, fold_in_gaussian
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of
 from ordinalrbm.matrix.gpu.backend import Cuda

@@ -31,10 +31,7 @@ class DiskError(DataError):
 
 
 class LostError(DataError):
-    """Another process of a group has ended or cannot be reached; nothing is wrong with the input.
-
-    It is a ``DataError``, so that whoever guards calls guards these too.
-    """
+    """Another process of a group has ended or cannot be reached; a ``DataError`` likewise."""
 
 
 def user_stacklevel() -> int:

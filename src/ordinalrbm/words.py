@@ -228,22 +228,13 @@ def level_probabilities(
 # Numbers
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """(states, N) each: expected answer, and probability of the levels above the middle."""
-
-    expected: np.ndarray
-    top: np.ndarray
-
-
 def _posterior(estimator: Any, X: Any, posterior: np.ndarray | None) -> np.ndarray:
     """Factor posteriors of the rows that have answers."""
     check_is_fitted(estimator, "model_")
     if posterior is None:
         table = tables.as_table(X)
-        answers = tables.Encoded(
-            tables.encode(table, estimator.scales_), estimator.scales_, table.names
-        )
+        levels = tables.encode(table, estimator.scales_)
+        answers = tables.Encoded(levels, estimator.scales_, table.names)
         answered = answers.observations.row_counts > 0
         posterior = estimator.transform(answers)[answered]
     if not len(posterior):
@@ -255,22 +246,22 @@ def _effects(estimator: Any, posterior: np.ndarray) -> pd.DataFrame:
     model: VectorModel = estimator.model_
     before, after = _bounds(posterior, model.units)
     mean = posterior.mean(axis=0)
-    low = _answers(model, _one_by_one(mean, before), estimator.scales_)
-    high = _answers(model, _one_by_one(mean, after), estimator.scales_)
-    change = high.expected - low.expected
+    low, top_low = _answers(model, _one_by_one(mean, before), estimator.scales_)
+    high, top_high = _answers(model, _one_by_one(mean, after), estimator.scales_)
+    change = high - low
     n_factors, n_columns = change.shape
     reach = np.array([np.ptp(_values(scale)) for scale in estimator.scales_])
     return pd.DataFrame(
         {
             "factor": np.repeat(np.arange(n_factors), n_columns),
             "column": np.tile(np.array(column_names(estimator), dtype=object), n_factors),
-            "before": low.expected.ravel(),
-            "after": high.expected.ravel(),
+            "before": low.ravel(),
+            "after": high.ravel(),
             "change": change.ravel(),
             # A column with one level cannot change, and its scale has no length.
             "strength": (change / np.where(reach > 0, reach, 1.0)).ravel(),
-            "top_before": low.top.ravel(),
-            "top_after": high.top.ravel(),
+            "top_before": top_low.ravel(),
+            "top_after": top_high.ravel(),
         }
     )
 
@@ -291,15 +282,17 @@ def _one_by_one(mean: np.ndarray, value: np.ndarray) -> np.ndarray:
     return states
 
 
-def _answers(model: VectorModel, states: np.ndarray, scales: list[Scale]) -> _Answers:
-    """What the columns are answered with, given shares of the factors' units that are on."""
+def _answers(
+    model: VectorModel, states: np.ndarray, scales: list[Scale]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(states, N) each: expected answer, and probability of the levels above the middle."""
     cube = _distributions(model, states, len(scales))
     expected, top = np.empty((2, *cube.shape[:2]))
     for i, scale in enumerate(scales):
         distribution = cube[:, i, : scale.n_levels]
         expected[:, i] = point(distribution, "mean", _values(scale))
         top[:, i] = distribution[:, _first_top(scale) :].sum(axis=1)
-    return _Answers(expected, top)
+    return expected, top
 
 
 def _distributions(model: VectorModel, states: np.ndarray, n_columns: int) -> np.ndarray:

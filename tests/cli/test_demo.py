@@ -17,8 +17,7 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import hide_answers, marginals
-from ordinalrbm.report import survey as survey_sections
-from ordinalrbm.report.placing import Places
+from ordinalrbm.report import placing
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import Wording, column_similarity, describe_factors, factor_effects
 
@@ -246,7 +245,7 @@ def demo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "row_positions", lambda factors: np.asarray(factors)[:, :2])
         patch.setattr(
-            survey_sections, "place", lambda factors, **_: Places(factors[:, :2], len(factors))
+            placing, "place", lambda factors, **_: placing.Places(factors[:, :2], len(factors))
         )
         outcome = tour.run(folder, console=console, n_factors=4, n_epochs=8)
     return outcome, text_of(stream)
@@ -342,8 +341,7 @@ def test_next_steps_really_work(tmp_path, monkeypatch, capsys):
     survey.to_csv("survey.csv")
     tour.as_ratings(survey).to_csv("ratings.csv", index=False)
     names: dict = {}
-    for _, code in tour.NEXT_STEPS:
-        exec(code, names)
+    exec(tour.NEXT_STEPS, names)
     complete = pd.read_csv("survey-complete.csv", index_col=0)
     assert complete.notna().all(axis=None)
     given = survey.notna().to_numpy()

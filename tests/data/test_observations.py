@@ -152,13 +152,6 @@ def test_triples_in_any_order(dense, random):
     assert obs.level.dtype == np.int8
 
 
-@pytest.mark.parametrize("order", [None, [2, 0], [3, 3, 1]])
-def test_from_columns_with_row_order(order):
-    dense, _ = example()
-    obs = Observations.from_columns(lambda j: dense[:, j], 4, [2, 5, 3, 1], row_order=order)
-    check_row_view(obs, dense if order is None else dense[order])
-
-
 def test_from_columns_asks_for_one_column_at_a_time():
     dense, _ = example()
     asked = []

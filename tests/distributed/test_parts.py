@@ -140,6 +140,7 @@ def test_whatever_is_wrong_is_said_by_all(several):
 
 
 def test_the_command_line_reads_a_folder_in_parts(top):
+    pytest.importorskip("pyreadstat")  # which the command line imports
     fit = ["fit", "text", "-k", "2", "--seed", "3", "--epochs", "4", "--out"]
     both = torchrun("-m", "ordinalrbm", *fit, "two.orbm", cwd=top)
     assert both.returncode == 0, both.stderr

@@ -21,7 +21,7 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.gpu import half_sweep
 from ordinalrbm.engine.gpu.device import torch_device
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.gaussian import Precisions, swapped
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda

@@ -20,8 +20,8 @@ from ordinalrbm import cli
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import infer_rows
-from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.cold_start import Precisions, cold_start_priors, with_cold_start
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fold_in import fold_in_binary
 from ordinalrbm.matrix.gpu import fold_in, recommend
 from ordinalrbm.matrix.gpu.backend import Cuda
@@ -270,6 +270,7 @@ def test_several_threads_predict_at_once(model):
 
 
 def test_commands_take_a_device(model, tmp_path):
+    pytest.importorskip("pyreadstat")  # which the command line imports
     model.save(tmp_path / "a.orbm")
     ratings = simulated(8, 6, density=0.7)
     ratings.to_csv(tmp_path / "ratings.csv", index=False)

@@ -23,8 +23,8 @@ from small_matrices import (
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.matrix.backends import CPU
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels, with_cold_start
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fold_in import fold_in_binary, fold_in_gaussian
 from ordinalrbm.matrix.model import Half
 

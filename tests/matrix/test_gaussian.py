@@ -346,9 +346,10 @@ def test_the_learnt_precision_is_the_most_likely():
     posterior = FactorPosterior(
         mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2)
     )
-    found = gaussian._learnt(old, moments(posterior), is_weak=False)
+    prior = Prior(old, np.zeros((40, 1)), np.ones(1))
+    found = gaussian._learnt(prior, moments(posterior), is_weak=False).precision
     assert found[1] == np.inf  # what is fixed stays so
-    weak = gaussian._learnt(old, moments(posterior), is_weak=True)
+    weak = gaussian._learnt(prior, moments(posterior), is_weak=True).precision
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)
@@ -433,7 +434,7 @@ def test_the_model_with_roles_swapped_has_the_same_cells():
     row, column = np.divmod(np.arange(30 * 16), 16)
     nothing = np.zeros(row.size, np.int8)
     found = probabilities([model], Cells(row, column, nothing))
-    of_swapped = probabilities([model.swapped()], Cells(column, row, nothing))
+    of_swapped = probabilities([swapped(model)], Cells(column, row, nothing))
     np.testing.assert_allclose(of_swapped, found, atol=1e-7)
 
 

@@ -17,7 +17,7 @@ from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.report import ratings as rating_sections
 from ordinalrbm.report.groups import group_means, grouping_variables
 from ordinalrbm.report.placing import among_landmarks, place
-from ordinalrbm.report.points import UNKNOWN, PointMap, variable_of
+from ordinalrbm.report.points import UNKNOWN, point_map, variable_of
 from ordinalrbm.report.questions import response_curves
 
 # Hidden answers
@@ -158,7 +158,7 @@ def unpacked(text: str) -> bytes:
 
 
 def test_points_are_packed_and_keep_their_proportions():
-    points = PointMap(np.array([[0.0, 0.0], [10.0, 5.0]]), ["a", "b"], [], [], "people").to_json()
+    points = point_map(np.array([[0.0, 0.0], [10.0, 5.0]]), ["a", "b"], [], [], "people")
     assert np.frombuffer(unpacked(points["x"]), "<u2").tolist() == [0, 65_535]
     assert np.frombuffer(unpacked(points["y"]), "<u2").tolist() == [0, 32_768]
     assert unpacked(points["names"]) == b"a\nb"
@@ -219,7 +219,7 @@ def test_scores_of_ratings_are_those_of_evaluate():
     test = ratings().iloc[1::2]
     section = rating_sections._score(rater(), test)
     predicted = rater().predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
-    assert section.model == evaluate.score(predicted, test["rating"].to_numpy())
+    assert section["model"] == evaluate.score(predicted, test["rating"].to_numpy())
     given = encode(rater().ratings_, test)
     learnt = ratings().iloc[::2]
     whole = (learnt["rating"].value_counts().reindex([1, 2, 3, 4]) + 0.5).to_numpy()
@@ -229,7 +229,7 @@ def test_scores_of_ratings_are_those_of_evaluate():
         counts = own.reindex([1, 2, 3, 4], fill_value=0).to_numpy() + 3 * whole / whole.sum()
         usual.append(counts / counts.sum())
     judged = evaluate.score(np.array(usual), test["rating"].to_numpy())
-    assert section.usual["nll"] == pytest.approx(judged["nll"])
+    assert section["usual"]["nll"] == pytest.approx(judged["nll"])
 
 
 def test_ratings_that_were_learnt_from_are_no_test():

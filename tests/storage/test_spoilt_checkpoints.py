@@ -14,7 +14,7 @@ from spoilt_checkpoints import MODELS, attempt, going_on, kept, truth
 from stored_models import parts, rewritten
 
 LONG = os.environ.get("ORDINALRBM_LONG") == "1"
-N_EACH = 2000 if LONG else 60
+N_EACH = 2000 if LONG else 25
 MOST_MEMORY = 200.0  # MB
 
 every_kind = pytest.mark.parametrize("kind", MODELS)

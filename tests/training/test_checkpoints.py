@@ -229,7 +229,7 @@ def test_the_last_two_are_kept(tmp_path):
 
 def test_every_epoch_when_no_time_passes(tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr(checkpoints, "_write", lambda path, *_: written.append(path.name))
+    monkeypatch.setattr(checkpoints.model_file, "write", lambda path, *_: written.append(path.name))
     survey_model().fit(SURVEY, checkpoint=tmp_path, every="0 s")
     assert len(written) == 4
     written.clear()

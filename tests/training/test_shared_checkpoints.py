@@ -154,14 +154,14 @@ def test_a_damaged_one_is_passed_over_by_all(size, tmp_path):
 
 
 def test_what_the_first_cannot_write_costs_no_older_checkpoint(tmp_path, monkeypatch):
-    write = checkpoint._write
+    write = checkpoint.model_file.write
 
-    def full(path, state, about):
+    def full(path, state, header):
         if path.name == "toy-000003.checkpoint":
             raise OSError(28, "No space left on device")
-        write(path, state, about)
+        write(path, state, header)
 
-    monkeypatch.setattr(checkpoint, "_write", full)
+    monkeypatch.setattr(checkpoint.model_file, "write", full)
     with pytest.warns(UserWarning, match="goes on without a checkpoint"):
         rows, *_ = learnt(tmp_path, 2, 3)
     assert_is_after(rows, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -21,7 +22,7 @@ from ordinalrbm.errors import DataError, DiskError, LostError
 
 FAILED = 1
 WRONG_INPUT = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+OF_SIGNALS = 128  # and their number, as shells have it
 # Set to anything, this shows where in the code something unforeseen has happened.
 _DEBUG = "ORDINALRBM_DEBUG"
 # Click's, wherever Typer keeps its Click.
@@ -66,9 +67,9 @@ def _failures_in_one_line() -> Iterator[None]:
     try:
         yield
     except Stopped as stopped:
-        raise _failed("Stopped.", stopped.exit_code) from None
+        raise _failed("Stopped.", OF_SIGNALS + stopped.number) from None
     except KeyboardInterrupt:
-        raise _failed("Stopped.", INTERRUPTED) from None
+        raise _failed("Stopped.", OF_SIGNALS + signal.SIGINT) from None
     except (DiskError, LostError) as error:
         raise _failed(f"Error: {error}", FAILED) from None
     except DataError as error:
@@ -171,13 +172,6 @@ def main(
     """
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: Any = None,
-    line: str | None = None,
-) -> None:
+def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     """A warning is for the user, and the place in our code is not."""
     typer.echo(f"Warning: {message}", err=True)

@@ -9,32 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ordinalrbm as orbm
+from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.inputs import (
-    Material,
-    check_files,
-    is_model,
-    is_of_surveys,
-    levels_of,
-    load_model,
-    ratings_for,
-    read_material,
-    refuse_unused,
-    set_device,
-    survey_for,
-    tell_material,
-)
-from ordinalrbm.cli.options import (
-    LEARNING,
-    DataOrModel,
-    DeviceOption,
-    JsonOption,
-    Protocol,
-    QuietOption,
-    Settings,
-    expanded,
-    refuse,
-)
+from ordinalrbm.cli.options import Protocol, Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.errors import DataError
 
@@ -80,14 +58,14 @@ _WHICH = {
 @expanded
 def evaluate(
     ctx: typer.Context,
-    target: DataOrModel,
+    target: options.DataOrModel,
     *,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on."),
     ] = None,
     settings: Settings,
-    device: DeviceOption = "cpu",
+    device: options.DeviceOption = "cpu",
     protocol: Annotated[
         Protocol | None,
         typer.Option(
@@ -98,8 +76,8 @@ def evaluate(
     min_ratings: Annotated[
         int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are left out.")
     ] = 30,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Score predictions of hidden answers or ratings.
 
@@ -108,20 +86,18 @@ def evaluate(
     which know nobody, are scored beside the model. Given a model, it is tested on other data
     without learning.
     """
-    check_files(target, data, settings.schema)
+    inputs.check_files(target, data, settings.schema)
     output = Output(as_json=json, quiet=quiet)
-    if is_model(target):
+    if inputs.is_model(target):
         if data is None:
             raise DataError(f"'{target}' is a model; give what to test it on with --data.")
-        refuse(ctx, (*LEARNING, "protocol", "min_ratings"), f"'{target}' has learnt already")
-        fitted = load_model(target).set_params(n_jobs=settings.threads)
-        set_device(ctx, fitted, target, device)
+        unused = (*options.LEARNING, "protocol", "min_ratings")
+        refuse(ctx, unused, f"'{target}' has learnt already")
+        fitted = orbm.load(target).set_params(n_jobs=settings.threads)
+        inputs.set_device(ctx, fitted, target, device)
         _test(fitted, target, data, settings.seed, output)
         return
-    if data is not None:
-        raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
-    material = read_material(target, settings.schema)
-    refuse_unused(ctx, material, settings.model)
+    material = inputs.read_to_learn(ctx, target, settings, data=data)
     settings = replace(settings, device=device, progress=output.shows_progress)
     if material.survey is not None:
         _survey(material, material.survey, settings, output)
@@ -129,11 +105,11 @@ def evaluate(
         _ratings(material, settings, protocol, min_ratings, output)
 
 
-def _survey(material: Material, survey: Survey, settings: Settings, output: Output) -> None:
+def _survey(material: inputs.Material, survey: Survey, settings: Settings, output: Output) -> None:
     from ordinalrbm.cli.learning import learn_survey
     from ordinalrbm.evaluate.hidden import hide_answers
 
-    tell_material(material, output)
+    inputs.tell_material(material, output)
     shown, hidden = hide_answers(survey.encoded, _SHARE, settings.seed)
     _tell_survey(learn_survey(replace(survey, encoded=shown), settings), survey, hidden, output)
 
@@ -145,18 +121,18 @@ def _tell_survey(model: Any, survey: Survey, hidden: Cells, output: Output) -> N
     if not n_hidden:
         raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
     scores = score_hidden(model, survey.encoded, hidden)
-    ours, usual = ({s: float(scores.overall[f"{who}_{s}"]) for s in _OF_SURVEYS} for who in _WHO)
+    ours, usual = (
+        {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS}
+        for who in ("model", "usual")
+    )
     table = _comparison(_OF_SURVEYS, ours, usual, f"{n_hidden:,} hidden answers")
     found = {"hidden": n_hidden, "model": ours, "marginal": usual}
     by_question = scores.by_question.to_dict("index")
     output.result({**found, "by_question": by_question}, table, text=_READING)
 
 
-_WHO = ("model", "usual")
-
-
 def _ratings(
-    material: Material, settings: Settings, protocol: Protocol | None, min_ratings: int,
+    material: inputs.Material, settings: Settings, protocol: Protocol | None, min_ratings: int,
     output: Output,
 ) -> None:  # fmt: skip
     from ordinalrbm.cli.learning import learn_ratings
@@ -170,7 +146,7 @@ def _ratings(
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
-    tell_material(material, output)
+    inputs.tell_material(material, output)
     output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
         f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
@@ -194,7 +170,7 @@ def _tell_ratings(model: Any, test: pd.DataFrame, output: Output) -> None:
 
     from ordinalrbm.evaluate import score
 
-    truth, values = levels_of(model, test)
+    truth, values = inputs.levels_of(model, test)
     everything = model.predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
     ours = score(everything, truth, values)
     levels = model.ratings_.observations.level
@@ -216,16 +192,11 @@ def _comparison(
 def _test(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
     from ordinalrbm.evaluate.hidden import hide_answers
 
-    if not is_of_surveys(model):
-        _tell_ratings(model, ratings_for(path, data), output)
+    if not isinstance(model, orbm.CumulativeRBM):
+        _tell_ratings(model, inputs.ratings_for(path, data), output)
         return
-    _, survey = survey_for(model, path, data)
-    _warn_of_old_data(model, survey)
-    _tell_survey(model, survey, hide_answers(survey.encoded, _SHARE, seed)[1], output)
-
-
-def _warn_of_old_data(model: Any, survey: Survey) -> None:
-    """Say so when a model is tested on what it has learnt from, as far as one can tell."""
+    _, survey = inputs.survey_for(model, path, data)
+    # What it has learnt from, as far as one can tell.
     about = (model.about_.get("data"), model.about_.get("rows"))
     if about == (survey.name, survey.encoded.shape[0]):
         warnings.warn(
@@ -233,3 +204,4 @@ def _warn_of_old_data(model: Any, survey: Survey) -> None:
             "new answers, or evaluate the file itself.",
             stacklevel=2,
         )
+    _tell_survey(model, survey, hide_answers(survey.encoded, _SHARE, seed)[1], output)

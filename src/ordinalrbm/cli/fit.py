@@ -9,18 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.inputs import check_files, read_material, refuse_unused, tell_material
-from ordinalrbm.cli.options import (
-    DataFile,
-    DeviceOption,
-    JsonOption,
-    QuietOption,
-    Settings,
-    WeightedOption,
-    expanded,
-    refuse,
-)
+from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
 from ordinalrbm.errors import DataError
@@ -39,13 +30,13 @@ Examples:
 @expanded
 def fit(
     ctx: typer.Context,
-    data: DataFile,
+    data: options.DataFile,
     *,
     out: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
     ] = None,
     settings: Settings,
-    device: DeviceOption = "cpu",
+    device: options.DeviceOption = "cpu",
     write_schema: Annotated[
         Path | None,
         typer.Option(
@@ -54,7 +45,7 @@ def fit(
             "and stop.",
         ),
     ] = None,
-    weighted: WeightedOption = False,
+    weighted: options.WeightedOption = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -78,8 +69,8 @@ def fit(
             help="Go on from the checkpoint if there is one; the result is as if never stopped.",
         ),
     ] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Learn a model from a survey or from ratings.
 
@@ -90,16 +81,15 @@ def fit(
     a part, of others all.
     """
     place = _place(out, write_schema)
-    check_files(data, settings.schema, out=place)
+    inputs.check_files(data, settings.schema, out=place)
     rank = own_rank()
     output = Output(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
-    material = read_material(data, settings.schema, in_parts=rank is not None)
-    refuse_unused(ctx, material, settings.model)
+    material = inputs.read_to_learn(ctx, data, settings, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
-    tell_material(material, output)
+    inputs.tell_material(material, output)
     if write_schema is not None:
         if not rank:
             _write_schema(material, write_schema, output)
@@ -108,7 +98,11 @@ def fit(
 
     threads = settings.threads
     if rank is not None:
-        _check_can_be_shared(data, material)
+        if material.n_ratings is None:
+            raise DataError(
+                f"Several processes learn from ratings only, and '{data}' is taken for a survey; "
+                "start a single process."
+            )
         threads = threads or own_threads()
     checkpoints = {"checkpoint": checkpoint, "every": every, "resume": resume}
     settings = replace(
@@ -123,8 +117,9 @@ def fit(
     _save(fitted, place, checkpoint)
     seconds = time.perf_counter() - begun
     output.say(f"Learnt in {seconds:.1f} s.")
+    numbers = summary(fitted.history_, fitted.n_iter_, fitted.best_epoch_)
     output.result(
-        {"model": str(place), "seconds": round(seconds, 3), **summary(fitted)},
+        {"model": str(place), "seconds": round(seconds, 3), **numbers},
         text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
     )
 
@@ -137,14 +132,6 @@ def _place(out: Path | None, write_schema: Path | None) -> Path:
     if out is None:
         raise DataError("Nothing says where the model goes; add --out, such as --out model.orbm.")
     return out
-
-
-def _check_can_be_shared(data: Path, material: Any) -> None:
-    if material.n_ratings is None:
-        raise DataError(
-            f"Several processes learn from ratings only, and '{data}' is taken for a survey; start "
-            "a single process."
-        )
 
 
 def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
@@ -172,11 +159,11 @@ def _write_schema(material: Any, path: Path, output: Output) -> None:
     )
 
 
-def summary(model: Any) -> dict[str, Any]:
+def summary(history: Any, n_epochs: int, best_epoch: int) -> dict[str, Any]:
     """How learning went, in numbers."""
-    held_out = float(model.history_["validation"].max()) if len(model.history_) else float("nan")
+    held_out = float(history["validation"].max()) if len(history) else float("nan")
     return {
-        "epochs": model.n_iter_,
-        "best_epoch": model.best_epoch_,
+        "epochs": n_epochs,
+        "best_epoch": best_epoch,
         "held_out_log_likelihood": round(held_out, 4),
     }

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any
 
 import typer
 
+from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.inputs import check_files
-from ordinalrbm.cli.options import JsonOption
 from ordinalrbm.cli.output import Output, listing, plain_table
 
 _MOST_SHOWN = 40
@@ -22,13 +20,13 @@ def info(
         Path,
         typer.Argument(metavar="MODEL", help="A model file, a checkpoint, or a folder of these."),
     ],
-    json: JsonOption = False,
+    json: options.JsonOption = False,
 ) -> None:
     """Say what is in a model file or a checkpoint.
 
     Only the header is read, however large the file is.
     """
-    check_files(model)
+    inputs.check_files(model)
     from ordinalrbm.storage import model_file
 
     output = Output(as_json=json)
@@ -53,10 +51,12 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     found |= _learning(stored, about)
     detail, tables = {}, []
     if found["model"] == "CumulativeRBM":
-        questions = _questions(stored)
-        found["questions"] = len(questions)
-        tables.append(_question_table(questions))
-        detail = {"scales": {entry["question"]: entry["levels"] for entry in questions}}
+        labels = _labels(stored)
+        names = stored.entry("columns", list, None) or range(len(labels))
+        scales = dict(zip(map(str, names), map(list, labels), strict=True))
+        found["questions"] = len(labels)
+        tables.append(_question_table(scales))
+        detail = {"scales": scales}
     else:
         found |= {name: _number_of(name, seen.shapes) for name in ("users", "items")}
         if stored.entry("one_scale", bool):
@@ -78,10 +78,7 @@ def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
     found = {"learnt_from": about["data"]} if about.get("data") else {}
     found |= {name: about[name] for name in ("rows", "ratings") if name in about}
     history = pd.DataFrame(stored.history())
-    best_epoch = stored.whole("best_epoch", 0)
-    return found | summary(
-        SimpleNamespace(history_=history, n_iter_=len(history), best_epoch_=best_epoch)
-    )
+    return found | summary(history, len(history), stored.whole("best_epoch", 0))
 
 
 def _labels(stored: Any) -> list[tuple[Any, ...]]:
@@ -99,22 +96,12 @@ def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
     raise lacking(name)
 
 
-def _questions(stored: Any) -> list[dict[str, Any]]:
-    labels = _labels(stored)
-    names = stored.entry("columns", list, None) or range(len(labels))
-    return [
-        {"question": str(name), "levels": list(levels)}
-        for name, levels in zip(names, labels, strict=True)
-    ]
-
-
-def _question_table(questions: list[dict[str, Any]]) -> Any:
+def _question_table(scales: dict[str, list[Any]]) -> Any:
     table = plain_table("question", "levels", "from lowest to highest", numbers_from=3)
-    for entry in questions[:_MOST_SHOWN]:
-        levels = " < ".join(map(str, entry["levels"]))
-        table.add_row(entry["question"], str(len(entry["levels"])), levels)
-    if len(questions) > _MOST_SHOWN:
-        table.add_row(f"... and {len(questions) - _MOST_SHOWN} more", "", "")
+    for name, levels in list(scales.items())[:_MOST_SHOWN]:
+        table.add_row(name, str(len(levels)), " < ".join(map(str, levels)))
+    if len(scales) > _MOST_SHOWN:
+        table.add_row(f"... and {len(scales) - _MOST_SHOWN} more", "", "")
     return table
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, refuse
+import ordinalrbm as orbm
+from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.atomic import check_place
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from ordinalrbm.estimators.survey import CumulativeRBM
     from ordinalrbm.files.parquet_parts import ParquetRatings
     from ordinalrbm.files.schema import Schema
     from ordinalrbm.files.source import Source
@@ -33,12 +33,7 @@ _MOST_TOLD = 12  # lines about what is left out; more would hide the proposal
 def check_files(*read: Path | None, out: Path | None = None) -> None:
     """Refuse files that are not there, and a result that cannot be written or would destroy them.
 
-    Parameters
-    ----------
-    *read : Path or None
-        Files and folders that will be read; None is an option that was not given.
-    out : Path or None
-        Where a result will go.
+    None is an option that was not given.
     """
     given = [path for path in read if path is not None]
     for path in given:
@@ -167,14 +162,21 @@ def _tell_survey(survey: Survey, output: Output) -> None:
     )
 
 
-def refuse_unused(ctx: typer.Context, material: Material, model: Model | None) -> None:
-    """Refuse options that are for data of another kind, before anything is said."""
+def read_to_learn(
+    ctx: typer.Context, path: Path, settings: Settings, *, data: Path | None = None,
+    in_parts: bool = False,
+) -> Material:  # fmt: skip
+    """Read a file to learn from, and refuse options that are for data of another kind."""
+    if data is not None:
+        raise DataError(f"--data goes with a model, but '{path}' is none; leave it out.")
+    material = read_material(path, settings.schema, in_parts=in_parts)
     if material.n_ratings is None:
-        refuse(ctx, OF_RATINGS, f"'{material.source.path}' is taken for a survey")
-        return
-    refuse(ctx, OF_SURVEYS, f"'{material.source.path}' is taken for ratings")
-    if model not in (Model.MATRIX_CRBM, Model.ENSEMBLE):
+        refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
+        return material
+    refuse(ctx, OF_SURVEYS, f"'{path}' is taken for ratings")
+    if settings.model not in (Model.MATRIX_CRBM, Model.ENSEMBLE):
         refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
+    return material
 
 
 # ---- models -----------------------------------------------------------------------------------
@@ -187,41 +189,14 @@ def is_model(path: Path) -> bool:
     return model_file.is_model(path) or path.suffix.lower() == ".orbm"
 
 
-def load_model(path: Path) -> Any:
-    """A model from its file."""
-    from ordinalrbm.storage import model_file
-
-    return model_file.load(path)
-
-
-def is_of_surveys(model: Any) -> bool:
-    """Whether a model was learnt from a survey, not from ratings."""
-    from ordinalrbm.estimators.survey import CumulativeRBM
-
-    return isinstance(model, CumulativeRBM)
-
-
-def load_for_surveys(path: Path) -> CumulativeRBM:
-    """A model of surveys, or a sentence."""
-    model = load_model(path)
-    if not is_of_surveys(model):
-        raise _wrong_kind(model, path, "a survey")
+def load_for(path: Path, wanted: Literal["a survey", "ratings"]) -> Any:
+    model = orbm.load(path)
+    if isinstance(model, orbm.CumulativeRBM) != (wanted == "a survey"):
+        raise DataError(
+            f"File '{path}' holds a {type(model).__name__}, not a model of {wanted}; give a model "
+            f"that `ordinalrbm fit` has learnt from {wanted}."
+        )
     return model
-
-
-def load_for_ratings(path: Path) -> Any:
-    """A model of ratings, or a sentence."""
-    model = load_model(path)
-    if is_of_surveys(model):
-        raise _wrong_kind(model, path, "ratings")
-    return model
-
-
-def _wrong_kind(model: Any, path: Path, wanted: str) -> DataError:
-    return DataError(
-        f"File '{path}' holds a {type(model).__name__}, not a model of {wanted}; give a model that "
-        f"`ordinalrbm fit` has learnt from {wanted}."
-    )
 
 
 def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
@@ -235,7 +210,7 @@ def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
 # ---- data for models --------------------------------------------------------------------------
 
 
-def survey_for(model: CumulativeRBM, path: Path, data: Path) -> tuple[Source, Survey]:
+def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Source, Survey]:
     """A survey file as a model understands it."""
     from ordinalrbm.files.schema import from_json
 
@@ -251,7 +226,6 @@ def survey_for(model: CumulativeRBM, path: Path, data: Path) -> tuple[Source, Su
 
 
 def ratings_for(path: Path, data: Path) -> pd.DataFrame:
-    """Ratings from a file, for the model at a path."""
     ratings = read_material(data).ratings
     if ratings is None:
         raise DataError(

@@ -101,7 +101,6 @@ def _weights(survey: Survey, settings: Settings) -> pd.Series | None:
 
 
 def learn_ratings(ratings: Any, settings: Settings, validation: pd.DataFrame | None = None) -> Any:
-    """The model of ratings that was asked for."""
     n_factors = settings.factors or MOST_FACTORS
     n_item_factors = n_factors if settings.item_factors is None else settings.item_factors
     name = settings.model or Model.ORDINAL_MF

@@ -124,7 +124,6 @@ class Settings:
 
     @property
     def common(self) -> dict[str, Any]:
-        """Parameters that every estimator has."""
         common = {"random_state": self.seed, "n_jobs": self.threads, "verbose": self.progress}
         return common if self.epochs is None else {**common, "n_epochs": self.epochs}
 

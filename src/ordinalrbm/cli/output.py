@@ -19,15 +19,9 @@ from rich.text import Text
 class Output:
     """How talkative a command is.
 
-    Parameters
-    ----------
-    as_json : bool
-        Results are one JSON object on standard output, and nothing but errors and warnings is
-        said besides.
-    quiet : bool
-        Only results, errors and warnings.
-    silent : bool
-        Only errors: of several processes that do the same, one speaks.
+    As JSON, results are one object on standard output, and nothing but errors and warnings is said
+    besides. Quiet: only results, errors and warnings. Silent: only errors; of several processes
+    that do the same, one speaks.
     """
 
     def __init__(self, *, as_json: bool = False, quiet: bool = False, silent: bool = False) -> None:
@@ -46,16 +40,13 @@ class Output:
         return not self.quiet and sys.stderr.isatty()
 
     def say(self, text: str) -> None:
-        """A remark on the way."""
         if not self.quiet:
             self._aside.print(Text(text), soft_wrap=True)
 
     def step(self, text: str) -> None:
-        """What is done next, as a remark."""
         self.say(f"{text[:1].upper()}{text[1:]} ...")
 
     def show(self, table: Table) -> None:
-        """A table on the way."""
         if not self.quiet:
             self._aside.print(table)
 

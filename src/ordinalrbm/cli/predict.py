@@ -9,27 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+import ordinalrbm as orbm
+from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.inputs import (
-    check_files,
-    is_of_surveys,
-    load_for_surveys,
-    load_model,
-    respondents,
-    set_device,
-    survey_for,
-)
-from ordinalrbm.cli.options import (
-    DataFile,
-    DeviceOption,
-    JsonOption,
-    ModelFile,
-    QuietOption,
-    Rule,
-    SeedOption,
-    ThreadsOption,
-    refuse,
-)
+from ordinalrbm.cli.options import Rule, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
@@ -51,8 +34,8 @@ Examples:
 @app.command(epilog=_PREDICT)
 def predict(
     ctx: typer.Context,
-    model: ModelFile,
-    data: DataFile,
+    model: options.ModelFile,
+    data: options.DataFile,
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
     rule: Annotated[
         Rule,
@@ -63,10 +46,10 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="The probability of every level as well.")
     ] = False,
-    threads: ThreadsOption = None,
-    device: DeviceOption = "cpu",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    threads: options.ThreadsOption = None,
+    device: options.DeviceOption = "cpu",
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Predict answers that were not given, or ratings of pairs.
 
@@ -74,14 +57,14 @@ def predict(
     for each line of a table with the columns user and item; whoever is unknown is predicted like
     the average.
     """
-    check_files(model, data, out=out)
+    inputs.check_files(model, data, out=out)
     from ordinalrbm.files.writing import check_table_format, write_table
 
     output = Output(as_json=json, quiet=quiet)
     check_table_format(out)
-    fitted = load_model(model).set_params(n_jobs=threads)
-    set_device(ctx, fitted, model, device)
-    if is_of_surveys(fitted):
+    fitted = orbm.load(model).set_params(n_jobs=threads)
+    inputs.set_device(ctx, fitted, model, device)
+    if isinstance(fitted, orbm.CumulativeRBM):
         what, table = "unanswered questions", _gaps(fitted, model, data, rule, probabilities)
     else:
         what, table = "pairs", _pairs(fitted, data, rule, probabilities)
@@ -99,8 +82,8 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
 
     from ordinalrbm.evaluate.points import point
 
-    _, survey = survey_for(model, path, data)
-    who, parts = respondents(survey), []
+    _, survey = inputs.survey_for(model, path, data)
+    who, parts = inputs.respondents(survey), []
     every, levels = model.predict_proba(survey.encoded), survey.encoded.observations.to_dense()
     for place, name in enumerate(survey.schema.names("ordinal")):
         rows = np.flatnonzero(levels[:, place] < 0)
@@ -123,7 +106,6 @@ def _level_rule(rule: Rule) -> Literal["mode", "median"]:
 
 
 def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
-    """The pairs of the file, with what their ratings would be."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import pairs_of
 
@@ -140,8 +122,8 @@ def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFr
 @app.command(epilog=_IMPUTE)
 def impute(
     ctx: typer.Context,
-    model: ModelFile,
-    data: DataFile,
+    model: options.ModelFile,
+    data: options.DataFile,
     out: Annotated[
         Path,
         typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
@@ -161,10 +143,10 @@ def impute(
             "--fill-no-answer", help="Also fill codes such as refused, which otherwise stay."
         ),
     ] = False,
-    seed: SeedOption = 0,
-    threads: ThreadsOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    seed: options.SeedOption = 0,
+    threads: options.ThreadsOption = None,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Fill the gaps of a survey file.
 
@@ -178,14 +160,14 @@ def impute(
         refuse(ctx, ("rule",), "draws are random")
     paths = [out] if draws is None else _names(out, draws)
     for path in paths:
-        check_files(model, data, out=path)
+        inputs.check_files(model, data, out=path)
     from ordinalrbm.files.source import format_of
     from ordinalrbm.files.writing import answers_written
 
     output = Output(as_json=json, quiet=quiet)
     format_of(out)
-    fitted = load_for_surveys(model).set_params(n_jobs=threads)
-    source, survey = survey_for(fitted, model, data)
+    fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
+    source, survey = inputs.survey_for(fitted, model, data)
     filled = fitted.impute(survey.encoded, _level_rule(rule), n_draws=draws, random_state=seed)
     tables = [filled] if draws is None else filled
     with ExitStack() as all_or_none:

@@ -7,15 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.inputs import check_files, load_for_ratings, set_device, user_ids
-from ordinalrbm.cli.options import (
-    DeviceOption,
-    JsonOption,
-    ModelFile,
-    QuietOption,
-    ThreadsOption,
-)
 from ordinalrbm.cli.output import Output, counted, plain_table
 from ordinalrbm.errors import DataError
 
@@ -31,7 +24,7 @@ _MOST_SHOWN = 50
 @app.command(epilog=_EXAMPLES)
 def recommend(
     ctx: typer.Context,
-    model: ModelFile,
+    model: options.ModelFile,
     users: Annotated[
         str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")
     ] = "all",
@@ -52,24 +45,24 @@ def recommend(
     seen: Annotated[
         bool, typer.Option("--seen", help="Also items that the user has rated.")
     ] = False,
-    threads: ThreadsOption = None,
-    device: DeviceOption = "cpu",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    threads: options.ThreadsOption = None,
+    device: options.DeviceOption = "cpu",
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Recommend items to users.
 
     The best are those that the user would rate highest, and has not rated yet. Whoever is not
     known gets what the average user would like; with --ratings, a new user gets a taste.
     """
-    check_files(model, ratings, out=out)
+    inputs.check_files(model, ratings, out=out)
     from ordinalrbm.files.writing import check_table_format, write_table
 
     output = Output(as_json=json, quiet=quiet)
     if out is not None:
         check_table_format(out)
-    fitted = load_for_ratings(model).set_params(n_jobs=threads)
-    set_device(ctx, fitted, model, device)
+    fitted = inputs.load_for(model, "ratings").set_params(n_jobs=threads)
+    inputs.set_device(ctx, fitted, model, device)
     if ratings is not None:
         fitted = _with_newcomers(fitted, ratings, output)
     best = fitted.recommend(_asked(users, fitted, output), n=n, exclude_seen=not seen)
@@ -101,13 +94,12 @@ def _with_newcomers(model: Any, path: Path, output: Output) -> Any:
 
 
 def _asked(users: str, model: Any, output: Output) -> Any:
-    """Ids in the type that the model knows them by."""
     if users == "all":
         return "all"
     ids = [part.strip() for part in users.split(",") if part.strip()]
     if not ids:
         raise DataError("--users names nobody; give ids with commas between them, or all.")
-    found = user_ids(model, ids)
+    found = inputs.user_ids(model, ids)
     known = set(model.users_.labels.tolist())
     cold = [one for one in found if one not in known]
     if cold:

@@ -9,30 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ordinalrbm as orbm
+from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.inputs import (
-    Material,
-    check_files,
-    is_model,
-    is_of_surveys,
-    load_model,
-    ratings_for,
-    read_material,
-    refuse_unused,
-    survey_for,
-    tell_material,
-    user_ids,
-)
-from ordinalrbm.cli.options import (
-    LEARNING,
-    DataOrModel,
-    JsonOption,
-    QuietOption,
-    Settings,
-    WeightedOption,
-    expanded,
-    refuse,
-)
+from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
@@ -54,7 +34,7 @@ _SHARE = 0.05
 @expanded
 def report(
     ctx: typer.Context,
-    target: DataOrModel,
+    target: options.DataOrModel,
     *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page, such as report.html.")],
     data: Annotated[
@@ -69,9 +49,9 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None,
     settings: Settings,
-    weighted: WeightedOption = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    weighted: options.WeightedOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Write a page about a survey or ratings, for a browser.
 
@@ -79,27 +59,25 @@ def report(
     respondents, the factors in words, response curves, and how groups differ; for ratings,
     calibration, items, and a user explained. The page needs no network.
     """
-    check_files(target, data, settings.schema, out=out)
+    inputs.check_files(target, data, settings.schema, out=out)
     from ordinalrbm.storage.atomic import atomic_write
 
     output = Output(as_json=json, quiet=quiet)
     begun = time.perf_counter()
-    if is_model(target):
-        refuse(ctx, LEARNING, f"'{target}' has learnt already")
+    if inputs.is_model(target):
+        refuse(ctx, options.LEARNING, f"'{target}' has learnt already")
         page = _of_model(ctx, target, data, group, user, title, output)
     else:
-        if data is not None:
-            raise DataError(f"--data goes with a model, but '{target}' is none; leave it out.")
-        material = read_material(target, settings.schema)
-        refuse_unused(ctx, material, settings.model)
+        material = inputs.read_to_learn(ctx, target, settings, data=data)
         if material.survey is not None:
             _check_group(material.survey, group)
-        tell_material(material, output)
+        inputs.tell_material(material, output)
         settings = replace(settings, weighted=weighted, progress=output.shows_progress)
         if material.survey is not None:
             page = _of_survey(material.survey, settings, group, title, output)
         else:
-            page = _of_ratings(material, settings, user, title, output)
+            name = title or material.source.name
+            page = _of_ratings(material.ratings, settings, user, name, output)
     with atomic_write(out) as file:
         file.write_text(page, encoding="utf-8")
     seconds = time.perf_counter() - begun
@@ -133,28 +111,25 @@ def _check_group(survey: Survey, group: str | None) -> None:
 
 
 def _of_ratings(
-    material: Material, settings: Settings, user: str | None, title: str | None, output: Output
+    ratings: Any, settings: Settings, user: str | None, title: str, output: Output
 ) -> str:
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.evaluate.hidden import hide_ratings
     from ordinalrbm.report import ratings_page
 
-    ratings = material.ratings
-    assert ratings is not None, "a file is a survey or ratings"
     train, test = hide_ratings(ratings, _SHARE, settings.seed)
     output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
     model = learn_ratings(train, settings)
     return ratings_page(
-        model, test=test, left_out=(), title=title or material.source.name,
+        model, test=test, left_out=(), title=title,
         example_user=_known_user(user, model), progress=output.step,
     )  # fmt: skip
 
 
 def _known_user(user: str | None, model: Any) -> Any:
-    """An id in the type that the model knows it by."""
     if user is None:
         return None
-    found = user_ids(model, [user])[0]
+    found = inputs.user_ids(model, [user])[0]
     if found not in set(model.users_.labels.tolist()):
         raise DataError(f"--user {user!r} is not known to the model; give one that has ratings.")
     return found
@@ -166,16 +141,16 @@ def _of_model(
 ) -> str:  # fmt: skip
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
-    model = load_model(path)
-    if is_of_surveys(model):
+    model = orbm.load(path)
+    if isinstance(model, orbm.CumulativeRBM):
         refuse(ctx, ("user",), f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("group",), "groups need --data")
             return model_page(model, title=title)
-        _, survey = survey_for(model, path, data)
+        _, survey = inputs.survey_for(model, path, data)
         _check_group(survey, group)
         return survey_page(model, survey, group=group, title=title, progress=output.step)
     refuse(ctx, ("group",), f"'{path}' is a model of ratings")
-    test = None if data is None else ratings_for(path, data)
+    test = None if data is None else inputs.ratings_for(path, data)
     example = _known_user(user, model)
     return ratings_page(model, test=test, title=title, example_user=example, progress=output.step)

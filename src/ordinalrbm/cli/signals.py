@@ -26,11 +26,6 @@ class Stopped(BaseException):
         super().__init__()
         self.number = number
 
-    @property
-    def exit_code(self) -> int:
-        """As shells have it."""
-        return 128 + self.number
-
 
 @contextmanager
 def stop_at_once() -> Iterator[None]:

@@ -1,8 +1,4 @@
-"""The demo: a survey about food, as a survey and as ratings.
-
-Hidden answers are predicted by both models, tastes are told and mapped, and one respondent gets
-recommendations with reasons.
-"""
+"""The demo: a survey about food, as a survey and as ratings."""
 
 from __future__ import annotations
 
@@ -56,11 +52,11 @@ SETTINGS: dict[str, Any] = {
     "n_epochs": 30,
     "random_state": 0,
 }
+_LEVELS = [1, 2, 3, 4, 5]
 # The same answers as ratings of cuisines by users.
-RATING_SETTINGS: dict[str, Any] = {"n_factors": 10, "random_state": 0}
+RATING_SETTINGS: dict[str, Any] = {"n_factors": 10, "random_state": 0, "scale": _LEVELS}
 N_RECOMMENDED, N_REASONS = 3, 3
 _WIDTH = 80  # longer lines are hard to read, however wide the terminal is
-_LEVELS = [1, 2, 3, 4, 5]
 _ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
 _NORTH_WEST_EUROPE = ["Belgium", "England", "Germany", "Ireland", "Netherlands", "Switzerland"]
 _INTEREST = ["Not at all", "Not much", "Some", "A lot"]
@@ -69,43 +65,29 @@ _WORDING = Wording(more="likes {} more", less="likes {} less", rows="respondents
 # What a terminal without Unicode shows instead.
 _ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": "...", "–": "-", "½": "1/2"})
 
-# Things to try, each a comment and code that runs after the one before it.
-NEXT_STEPS = [
-    (
-        "Fit your own survey: one row per person, one column per question.",
-        "import pandas as pd, ordinalrbm as orbm\n"
-        'answers = pd.read_csv("survey.csv", index_col=0)\n'
-        "model = orbm.CumulativeRBM(random_state=0, verbose=True).fit(answers)",
-    ),
-    (
-        "Fill in the answers that nobody gave.",
-        'model.impute(answers).to_csv("survey-complete.csv")',
-    ),
-    (
-        "Ratings have the columns user, item, rating; the best items for all.",
-        'ratings = pd.read_csv("ratings.csv")\n'
-        "rater = orbm.OrdinalMF(random_state=0, verbose=True).fit(ratings)\n"
-        'rater.recommend("all", n=10).to_csv("best.csv")',
-    ),
-    (
-        "Keep the model, and use its factors elsewhere (regression, maps).",
-        'model.save("survey.orbm")\nfactors = orbm.load("survey.orbm").transform(answers)',
-    ),
-]
-
-
-COMMANDS = [
-    "ordinalrbm report survey.sav --out report.html   # SPSS, Stata, CSV, Parquet",
-    "ordinalrbm fit ratings.csv --out films.orbm      # columns user, item, rating",
-    "ordinalrbm recommend films.orbm --users all -n 10 --out best.csv",
-]
+# Things to try: code that runs as it stands, where there are such files.
+NEXT_STEPS = """\
+# 1. Fit your own survey: one row per person, one column per question.
+import pandas as pd, ordinalrbm as orbm
+answers = pd.read_csv("survey.csv", index_col=0)
+model = orbm.CumulativeRBM(random_state=0, verbose=True).fit(answers)
+# 2. Fill in the answers that nobody gave.
+model.impute(answers).to_csv("survey-complete.csv")
+# 3. Ratings have the columns user, item, rating; the best items for all.
+ratings = pd.read_csv("ratings.csv")
+rater = orbm.OrdinalMF(random_state=0, verbose=True).fit(ratings)
+rater.recommend("all", n=10).to_csv("best.csv")
+# 4. Keep the model, and use its factors elsewhere (regression, maps).
+model.save("survey.orbm")
+factors = orbm.load("survey.orbm").transform(answers)"""
+COMMANDS = """\
+ordinalrbm report survey.sav --out report.html   # SPSS, Stata, CSV, Parquet
+ordinalrbm fit ratings.csv --out films.orbm      # columns user, item, rating
+ordinalrbm recommend films.orbm --users all -n 10 --out best.csv"""
 
 
 class Outcome(NamedTuple):
-    """What the demo found, for those who call it from Python.
-
-    Scores are those of :func:`ordinalrbm.evaluate.score`.
-    """
+    """What the demo found; scores are those of :func:`ordinalrbm.evaluate.score`."""
 
     model: CumulativeRBM
     scores: dict[str, float]
@@ -118,21 +100,12 @@ class Outcome(NamedTuple):
 
 
 def run(
-    out: str | os.PathLike = "ordinalrbm-demo",
-    *,
-    console: Console | None = None,
-    **settings: Any,
+    out: str | os.PathLike = "ordinalrbm-demo", *, console: Console | None = None, **settings: Any
 ) -> Outcome:
     """Hide answers, learn, predict them, tell the factors, recommend, draw, and write a report.
 
-    Parameters
-    ----------
-    out : path, default="ordinalrbm-demo"
-        Folder for two pictures and the report; made when it is not there.
-    console : rich.console.Console, optional
-        Where to print; standard output when not given.
-    **settings
-        Parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
+    ``out`` is the folder for two pictures and the report, made when it is not there. The settings
+    are parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
     """
     console = console or Console(highlight=False)
     started = time.perf_counter()
@@ -145,20 +118,16 @@ def run(
         warm_up()
         model = _learn(console, shown, {**SETTINGS, **settings})
         scores = score(distributions(model, shown, hidden), truth)
-        usual = np.stack(marginals(shown.observations))
-        baseline = score(usual[hidden.column], truth)
+        baseline = score(np.stack(marginals(shown.observations))[hidden.column], truth)
         rater = _learn_ratings(console, shown)
         rated = rater.predict_proba(hidden.row, answers.columns[hidden.column])
         rating_scores = score(rated, truth)
-        _tell_scores(
-            console,
-            {
-                "survey model (CumulativeRBM)": scores,
-                f"rating model ({type(rater).__name__})": rating_scores,
-                "cuisine's usual answer": baseline,
-            },
-            truth.size,
-        )
+        judged = {
+            "survey model (CumulativeRBM)": scores,
+            f"rating model ({type(rater).__name__})": rating_scores,
+            "cuisine's usual answer": baseline,
+        }
+        _tell_scores(console, judged, truth.size)
         factors = describe_factors(model, survey.encoded, n_factors=5, wording=_WORDING)
         _tell_factors(console, factors)
         _tell_recommendations(console, rater)
@@ -183,7 +152,8 @@ def warm_up() -> None:
     """
     few = read_table(load_food_world_cup().head(100), _LEVELS)
     CumulativeRBM(**{**SETTINGS, "n_factors": 1, "n_epochs": 1}).fit(few).predict_proba(few)
-    example_of(_rater().set_params(n_epochs=1).fit(as_ratings(few)), n_items=1)
+    rater = orbm.OrdinalMF(**RATING_SETTINGS, n_epochs=1).fit(as_ratings(few))
+    example_of(rater, n_items=1)
 
 
 def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
@@ -219,11 +189,7 @@ def as_ratings(answers: Any) -> pd.DataFrame:
 
 def _learn_ratings(console: Console, shown: Encoded) -> Any:
     _say(console, "Learning the same answers as ratings of cuisines by users ...")
-    return _rater().fit(as_ratings(shown))
-
-
-def _rater() -> Any:
-    return orbm.OrdinalMF(**RATING_SETTINGS, scale=_LEVELS)
+    return orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown))
 
 
 # Pictures
@@ -232,7 +198,6 @@ def _rater() -> Any:
 def _draw(
     console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
 ) -> dict[str, Figure]:
-    """Both figures, by file name."""
     from ordinalrbm import plots  # matplotlib takes a while to import
 
     _say(console, "Drawing a map of the respondents and one of the cuisines ...")
@@ -265,23 +230,26 @@ def _folder(folder: Path) -> Iterator[Path]:
     """A folder that can be written to; when the work fails, one made for it is removed."""
     made = [part for part in (folder, *folder.parents) if not part.exists()]
     try:
+        _check_writable(folder)
+        yield folder
+    except BaseException:
+        for part in made:  # the innermost comes first
+            with suppress(OSError):
+                part.rmdir()
+        raise
+
+
+def _check_writable(folder: Path) -> None:
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        _remove_empty(made)
-        raise _unwritable(folder, error) from error
-    try:
-        yield folder
-    except BaseException:
-        _remove_empty(made)
-        raise
-
-
-def _remove_empty(folders: list[Path]) -> None:
-    for part in folders:  # the innermost comes first
-        with suppress(OSError):
-            part.rmdir()
+        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "there is a file of that name" if in_the_way else (error.strerror or str(error))
+        raise DataError(
+            f"Cannot write to the folder '{folder}' ({reason}); choose another one with --out."
+        ) from error
 
 
 def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
@@ -295,14 +263,6 @@ def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Pa
         with atomic_write(folder / name) as file:
             file.write_bytes(content)
     return {name: folder / name for name in contents}
-
-
-def _unwritable(folder: Path, error: OSError) -> DataError:
-    in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-    reason = "there is a file of that name" if in_the_way else (error.strerror or str(error))
-    return DataError(
-        f"Cannot write to the folder '{folder}' ({reason}); choose another one with --out."
-    )
 
 
 # What is printed
@@ -360,15 +320,15 @@ def _tell_recommendations(console: Console, rater: Any) -> None:
     example = example_of(rater, n_items=N_RECOMMENDED)
     if example is None:
         return
-    _title(console, f"What respondent {example.user} should try next")
-    _show(console, example.recommended)
+    _title(console, f"What respondent {example['user']} should try next")
+    _show(console, example["recommended"])
     reasons = ", ".join(
         f"{item} {rating} ({effect:+.2f})".replace("-", "−")
-        for item, rating, effect in example.reasons.rows[:N_REASONS]
+        for item, rating, effect in example["reasons"].rows[:N_REASONS]
     )
     _say(
         console,
-        f"Ratings that speak most for {example.first} (or against), and what each adds to the "
+        f"Ratings that speak most for {example['first']} (or against), and what each adds to the "
         f"expected rating: {reasons}.",
         style="dim",
     )
@@ -390,15 +350,17 @@ def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFra
 
 def _tell_next_steps(console: Console, seconds: float) -> None:
     _title(console, "What to try next, on the command line")
-    for line in COMMANDS:
-        console.print(Text(f"  {line}"), soft_wrap=True)
+    _list(console, COMMANDS)
     _title(console, "What to try next, in Python")
-    for number, (what, code) in enumerate(NEXT_STEPS, start=1):
-        console.print(f"  # {number}. {what}", style="dim", markup=False, soft_wrap=True)
-        for line in code.splitlines():
-            console.print(Text(f"  {line}"), soft_wrap=True)
+    _list(console, NEXT_STEPS)
     console.print()
     _say(console, f"Done in {seconds:.0f} s.", style="dim")
+
+
+def _list(console: Console, code: str) -> None:
+    for line in code.splitlines():
+        style = "dim" if line.startswith("#") else ""
+        console.print(Text(f"  {line}", style=style), soft_wrap=True)
 
 
 def _show(console: Console, table: Table) -> None:

@@ -18,16 +18,6 @@ from ordinalrbm.errors import DataError
 class Catalogue:
     """Who and what is known, and on which scales items are rated.
 
-    Attributes
-    ----------
-    users, items : Ids
-        The labels of the rows and of the columns.
-    scales : Scale, or tuple of Scale
-        One for all items, or one per item where they differ.
-    default_scale : Scale or None
-        What ratings of items that are not known yet are read with; None when each item has a
-        scale of its own.
-
     Examples
     --------
     >>> ids = Ids(np.array([10, 20]))
@@ -40,7 +30,8 @@ class Catalogue:
 
     users: Ids
     items: Ids
-    scales: Scale | tuple[Scale, ...]
+    scales: Scale | tuple[Scale, ...]  # one for all items, or one per item where they differ
+    # What ratings of unknown items are read with; None when each item has a scale of its own.
     default_scale: Scale | None
 
     @property
@@ -50,7 +41,6 @@ class Catalogue:
 
     @property
     def n_items(self) -> int:
-        """Number of items, those without ratings in a sparse matrix included."""
         return len(self.items)
 
     def lookup(self, labels: Any, what: str) -> np.ndarray:
@@ -75,14 +65,15 @@ class Catalogue:
     # Scales
 
     def scale_of(self, item: int) -> Scale:
-        """The scale of the item at this position."""
         return self.scales if isinstance(self.scales, Scale) else self.scales[item]
 
-    def distinct(self) -> tuple[list[Scale], np.ndarray]:
-        """The different scales, and which of them each item is on."""
+    def distinct(self, *further: Scale) -> tuple[list[Scale], np.ndarray]:
+        """The different scales, and which of them each item and each further scale is on."""
         if isinstance(self.scales, Scale):
-            return [self.scales], np.zeros(self.n_items, dtype=np.int64)
-        return _distinct(self.scales)
+            return [self.scales], np.zeros(self.n_items + len(further), dtype=np.int64)
+        known: dict[Scale, int] = {}
+        which = [known.setdefault(scale, len(known)) for scale in (*self.scales, *further)]
+        return list(known), np.array(which, dtype=np.int64)
 
     def cold_start_scale(self) -> Scale:
         """The scale on which an unknown item is predicted.
@@ -93,13 +84,10 @@ class Catalogue:
         common = self.default_scale
         return longest if common is None or common.n_levels > longest.n_levels else common
 
-    def level_counts(self, has_cold_start: bool = False) -> np.ndarray:
-        """(items,) number of levels of each item and, at the end, of the unknown one if wanted."""
+    def level_counts(self) -> np.ndarray:
+        """(items,) number of levels of each item."""
         distinct, of_item = self.distinct()
-        counts = np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
-        return np.append(counts, np.int32(self.cold_start_scale().n_levels))[
-            : counts.size + has_cold_start
-        ]
+        return np.array([scale.n_levels for scale in distinct], dtype=np.int32)[of_item]
 
     # Ratings of cells, whose columns may be unknown
 
@@ -125,16 +113,8 @@ class Catalogue:
         return expected
 
     def _scales_of(self, columns: np.ndarray) -> tuple[list[Scale], np.ndarray]:
-        if isinstance(self.scales, Scale):
-            return [self.scales], np.zeros(columns.size, dtype=np.intp)
-        distinct, of_item = _distinct((*self.scales, self.cold_start_scale()))
+        distinct, of_item = self.distinct(self.cold_start_scale())
         return distinct, of_item[columns]  # an unknown item, at -1, finds the last
-
-
-def _distinct(scales: tuple[Scale, ...]) -> tuple[list[Scale], np.ndarray]:
-    known: dict[Scale, int] = {}
-    which = np.array([known.setdefault(scale, len(known)) for scale in scales], dtype=np.int64)
-    return list(known), which
 
 
 def is_single(labels: Any) -> bool:
@@ -143,5 +123,4 @@ def is_single(labels: Any) -> bool:
 
 
 def as_list(labels: Any) -> Any:
-    """A single id as a list of one."""
     return [labels] if is_single(labels) else labels

@@ -32,6 +32,12 @@ def as_column(values: Any, what: str) -> Any:
     return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
 
 
+def polars_kind(data: Any) -> str:
+    """What a thing of polars is, such as "DataFrame"; nothing for others."""
+    is_polars = type(data).__module__.split(".")[0] == "polars"
+    return type(data).__name__ if is_polars else ""
+
+
 def unmasked(values: Any) -> Any:
     """A masked array as a plain one with None for what is masked; NumPy would show what it hides.
 
@@ -83,6 +89,5 @@ def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:
             f"{n:,} zeros that the sparse format {matrix.format!r} stores are taken as {taken_as}, "
             "because it fills its blocks or diagonals with zeros; where they are meant, give "
             "another format, for example built with scipy.sparse.coo_array.",
-            UserWarning,
             stacklevel=user_stacklevel(),
         )

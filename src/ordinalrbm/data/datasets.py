@@ -11,16 +11,6 @@ from ordinalrbm.data.published import read_libimseti, read_movielens, read_netfl
 
 __all__ = ["load_food_world_cup", "read_libimseti", "read_movielens", "read_netflix"]
 
-_BACKGROUND = [
-    "knowledge",
-    "interest",
-    "Gender",
-    "Age",
-    "Household Income",
-    "Education",
-    "Location (Census Region)",
-]
-
 
 @overload
 def load_food_world_cup(background: Literal[False] = False) -> pd.DataFrame: ...
@@ -68,8 +58,8 @@ def load_food_world_cup(
     path = resources.files("ordinalrbm.data") / "embedded" / "food_world_cup" / "responses.csv"
     with path.open("r", encoding="utf-8") as file:
         table = pd.read_csv(file, index_col="RespondentID")
-    answers = table.drop(columns=_BACKGROUND).astype("float64")
+    answers = table.select_dtypes("number").astype("float64")
     if not background:
         return answers
     # The source ends some answers with blanks ("Not much ").
-    return answers, table[_BACKGROUND].apply(lambda column: column.str.strip())
+    return answers, table.drop(columns=answers.columns).apply(lambda column: column.str.strip())

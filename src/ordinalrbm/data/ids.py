@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,14 +25,12 @@ from ordinalrbm.storage.reader import Stored
 Place = Callable[[int], str]  # where a row is, to begin an error message with
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Ids:
     """The labels of users or of items; a position on this list is what models see.
 
-    Attributes
-    ----------
-    labels : array of int64, or of str (dtype object)
-        Distinct, in ascending order, so that they do not depend on the order of the ratings.
+    Labels are distinct, int64 or str (dtype object), and in ascending order, so that they do not
+    depend on the order of the ratings.
 
     Examples
     --------
@@ -42,26 +42,16 @@ class Ids:
     """
 
     labels: np.ndarray
-    _index: pd.Index | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def is_text(self) -> bool:
-        """Whether the ids are text rather than integers."""
         return self.labels.dtype.kind == "O"
 
     def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
-        """Positions of these labels, -1 for those that are unknown; int64.
-
-        Parameters
-        ----------
-        labels : array-like, 1-D
-            Of the same kind as the ids: text is not looked up among integers.
-        what : str
-            What they are, for error messages.
-        """
+        """Positions (int64) of labels, -1 for unknown ones; text is not sought among integers."""
         column = as_column(labels, f"The {what}s")
         if not len(column) or not len(self):
             return np.full(len(column), -1, dtype=np.int64)
@@ -77,7 +67,11 @@ class Ids:
                 f"those asked for are {kinds[1]}, such as {shown(other.labels[0])}; convert them "
                 "first."
             )
-        return self._lazy_index().get_indexer(_index_of(other.labels)).astype(np.int64, copy=False)
+        return self._index.get_indexer(_index_of(other.labels)).astype(np.int64, copy=False)
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return _index_of(self.labels)
 
     def take(self, positions: Any) -> np.ndarray:
         """The labels at these positions."""
@@ -106,49 +100,30 @@ class Ids:
     @classmethod
     def from_stored(cls, stored: Stored) -> Ids:
         """The ids whose arrays `to_arrays` made, from a model file; at least one, all distinct."""
-        labels = (
-            stored.array("number", np.int64, (None,)) if "number" in stored else read_text(stored)
-        )
+        if "number" in stored:
+            labels = stored.checked_array("number", np.int64, (None,))
+        else:
+            labels = read_text(stored)
         if not len(labels) or len(pd.unique(labels)) < len(labels):
             raise DataError("its lists of users and items are empty or name somebody twice")
         return cls(labels)
 
-    def _lazy_index(self) -> pd.Index:
-        if self._index is None:
-            object.__setattr__(self, "_index", _index_of(self.labels))
-        return self._index
-
 
 def read_text(stored: Stored) -> np.ndarray:
     """Texts that stand one after the other, by their ends."""
-    text = stored.array("text", np.uint8, (None,)).tobytes()
-    end = stored.array("end", np.int64, (None,), 0, len(text))
+    text = stored.checked_array("text", np.uint8, (None,)).tobytes()
+    end = stored.checked_array("end", np.int64, (None,), 0, len(text))
     if not end.size or end[-1] != len(text) or (np.diff(end) < 0).any():
         raise DataError("the ends of its ids are not in order")
-    labels = np.empty(end.size, dtype=object)
-    start = 0
-    for k, stop in enumerate(end.tolist()):
-        labels[k] = text[start:stop].decode("utf-8", "surrogatepass")
-        start = stop
-    return labels
+    places = pairwise([0, *end.tolist()])
+    labels = [text[start:stop].decode("utf-8", "surrogatepass") for start, stop in places]
+    return np.array(labels, dtype=object)
 
 
-def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tuple[np.ndarray, Ids]:
-    """Number a column of ids, at least one, on the sorted list of the distinct ones.
-
-    Parameters
-    ----------
-    values : array-like, 1-D
-        Integers or text.
-    what : str
-        What they are, for error messages.
-    place : callable, optional
-        ``place(row)`` begins an error message about a row.
-
-    Returns
-    -------
-    positions : array of int32
-    ids : Ids
+def number_ids(
+    values: Any, what: str = "id", place: Place = "Row {} (counted from 0)".format
+) -> tuple[np.ndarray, Ids]:
+    """Number (int32) a column of ids, at least one, on the sorted list of the distinct ones.
 
     Examples
     --------
@@ -157,7 +132,6 @@ def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tup
     ([0, 1, 0], ['u', 'w'])
     """
     values = as_column(values, f"The {what}s")
-    place = place or _row_number
     kind = getattr(values.dtype, "kind", "O")
     if isinstance(values, np.ndarray) and kind in "iu":
         _check_64_bits(values, what)
@@ -170,7 +144,10 @@ def number_ids(values: Any, what: str = "id", place: Place | None = None) -> tup
     else:
         codes, distinct = factorise(values, f"The {what}s")
     if codes.min() < 0:
-        raise _missing_id(what, place, int((codes < 0).argmax()))
+        raise DataError(
+            f"{place(int((codes < 0).argmax()))}: the {what} is missing; drop such rows, for "
+            "example with dropna(), or give each its id."
+        )
     if isinstance(values, pd.Categorical):  # whose categories need not all occur
         codes, used = _number_by_table(codes, 0, len(distinct) - 1)
         distinct = distinct[used.labels]
@@ -262,13 +239,6 @@ def _not_an_id(value: Any, what: str, where: str) -> DataError:
     )
 
 
-def _missing_id(what: str, place: Place, row: int) -> DataError:
-    return DataError(
-        f"{place(row)}: the {what} is missing; drop such rows, for example with dropna(), or give "
-        "each its id."
-    )
-
-
 def find(column: Any, known: Ids, what: str, place: Place) -> tuple[np.ndarray, Ids]:
     """Positions of a column's ids, the unknown ones numbered on, and those."""
     codes, distinct = number_ids(column, what, place)
@@ -285,7 +255,3 @@ def _index_of(labels: np.ndarray) -> pd.Index:
         if last - first == len(labels) - 1 and (np.diff(labels) == 1).all():
             return pd.RangeIndex(first, last + 1)
     return pd.Index(labels, dtype=labels.dtype)
-
-
-def _row_number(row: int) -> str:
-    return f"Row {row} (counted from 0)"

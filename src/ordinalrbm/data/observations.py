@@ -4,14 +4,15 @@ This is the one in-memory form that models, engines and samplers see. It holds o
 answered, once by rows and, when asked for, once by columns; 5 bytes per answer for the row view
 and 8 for the column view, so that a large survey fits beside its own model.
 
-The kernels fill arrays that their callers allocate. They are loops because NumPy would need
-temporaries of 8 bytes and more per answer for the same work (``nonzero``, ``argsort``).
+Kernels fill its arrays, in loops because NumPy would need temporaries of 8 bytes and more per
+answer for the same work (``nonzero``, ``argsort``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,40 +32,16 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnView:
-    """The same answers, column by column and by row within a column.
+    """The same answers, column by column and by row within a column."""
 
-    Attributes
-    ----------
-    column_start : array of int64, n_columns + 1
-        Column j's answers are ``column_start[j]:column_start[j + 1]``.
-    row : array of int32
-        Row of each answer.
-    entry : array of int32 (int64 beyond 2**31 answers)
-        Where the row view holds the same answer.
-    """
-
-    column_start: np.ndarray
-    row: np.ndarray
-    entry: np.ndarray
+    column_start: np.ndarray  # int64; column j has column_start[j]:column_start[j + 1]
+    row: np.ndarray  # int32
+    entry: np.ndarray  # where the row view holds the same answer; int32, int64 beyond 2**31 answers
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Observations:
-    """Answers by rows; immutable.
-
-    Build one with `from_dense`, `from_columns` or `from_triples`; the arrays are not to be
-    written to.
-
-    Attributes
-    ----------
-    row_start : array of int64, n_rows + 1
-        Row d's answers are ``row_start[d]:row_start[d + 1]``.
-    column : array of int32
-        Column of each answer, ascending within a row.
-    level : array of int8 (int16 when a scale has more than 127 levels)
-        Level of each answer, counted from 0.
-    n_levels : array of int32, n_columns
-        Number of levels of each column's scale.
+    """Answers by rows, made by a `from_` constructor; the arrays are not to be written to.
 
     Examples
     --------
@@ -78,11 +55,10 @@ class Observations:
     [0, 0, 1]
     """
 
-    row_start: np.ndarray
-    column: np.ndarray
-    level: np.ndarray
-    n_levels: np.ndarray
-    _column_view: ColumnView | None = field(default=None, init=False, repr=False)
+    row_start: np.ndarray  # int64; row d has row_start[d]:row_start[d + 1]
+    column: np.ndarray  # int32, of each answer, ascending within a row
+    level: np.ndarray  # from 0; int8, int16 when a scale has more than 127 levels
+    n_levels: np.ndarray  # int32, of each column's scale
     _transposed: Observations | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -101,12 +77,10 @@ class Observations:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.n_levels)
 
     @property
     def n_entries(self) -> int:
-        """Number of answers."""
         return len(self.column)
 
     @property
@@ -117,12 +91,10 @@ class Observations:
 
     @property
     def row_counts(self) -> np.ndarray:
-        """How many answers each row has."""
         return np.diff(self.row_start)
 
     @property
     def column_counts(self) -> np.ndarray:
-        """How many answers each column has."""
         return _counts(self.column, self.n_columns)
 
     def level_counts(self, n_levels: int) -> np.ndarray:
@@ -130,26 +102,20 @@ class Observations:
         chosen = self.n_levels[self.column] == n_levels
         return np.bincount(self.level[chosen], minlength=n_levels)
 
-    @property
+    @cached_property
     def column_view(self) -> ColumnView:
         """The answers by columns; built on first use, then kept."""
-        if self._column_view is None:
-            object.__setattr__(self, "_column_view", self._by_columns())
-        assert self._column_view is not None
-        return self._column_view
-
-    def _by_columns(self) -> ColumnView:
         if self._transposed is not None:  # whose arrays need not be there twice
             column_start, row = self._transposed.row_start, self._transposed.column
         else:
             column_start = _starts(self.column_counts)
             row = np.empty(self.n_entries, dtype=np.int32)
-        entry = np.empty(self.n_entries, dtype=_entry_type(self.n_entries))
+        is_short = self.n_entries <= np.iinfo(np.int32).max
+        entry = np.empty(self.n_entries, dtype=np.int32 if is_short else np.int64)
         _fill_column_view(self.row_start, self.column, column_start[:-1].copy(), row, entry)
         return ColumnView(column_start, row, entry)
 
     def cells(self) -> Cells:
-        """Row, column and level of every answer."""
         rows = np.repeat(np.arange(self.n_rows), self.row_counts)
         return Cells(rows, self.column, self.level)
 
@@ -161,14 +127,9 @@ class Observations:
         return self.column[part], self.level[part]
 
     def take_rows(self, index: Any) -> Observations:
-        """The rows at these positions, in this order; a row may be taken more than once.
-
-        Parameters
-        ----------
-        index : array of int, or boolean mask over the rows
-        """
+        """The rows at these positions (or under a mask), in this order; also more than once."""
         index = _row_index(index, self.n_rows)
-        row_start = _starts(np.diff(self.row_start)[index])
+        row_start = _starts(self.row_counts[index])
         column = np.empty(row_start[-1], dtype=self.column.dtype)
         level = np.empty(row_start[-1], dtype=self.level.dtype)
         _copy_rows(index, self.row_start, self.column, self.level, row_start, column, level)
@@ -182,14 +143,13 @@ class Observations:
                 f"entry_mask must be a boolean array of shape ({self.n_entries},), one per "
                 f"answer. Got {mask.dtype} of shape {mask.shape} instead."
             )
-        kept = np.zeros(self.n_rows, dtype=np.int64)
-        _count_kept(self.row_start, mask, kept)
-        return Observations(_starts(kept), self.column[mask], self.level[mask], self.n_levels)
+        row_start = _starts(_count_kept(self.row_start, mask))
+        return Observations(row_start, self.column[mask], self.level[mask], self.n_levels)
 
     def to_dense(self) -> np.ndarray:
         """An int16 array of n_rows x n_columns, -1 where unanswered; for tests and references."""
         dense = np.full((self.n_rows, self.n_columns), -1, dtype=np.int16)
-        dense[np.repeat(np.arange(self.n_rows), np.diff(self.row_start)), self.column] = self.level
+        dense[self.cells().row, self.column] = self.level
         return dense
 
     def transpose(self) -> Observations:
@@ -205,14 +165,9 @@ class Observations:
         return Observations(*arrays, _alike(self.n_levels, self.n_rows))
 
     def reorder(self, rows: np.ndarray, columns: np.ndarray) -> Observations:
-        """Only these rows and these columns, in this order.
+        """Only these rows and columns (positions, each at most once), in this order.
 
         The transposed matrix, which is made on the way, is kept for `transpose`.
-
-        Parameters
-        ----------
-        rows, columns : arrays of int
-            Positions, each at most once.
 
         Examples
         --------
@@ -234,13 +189,7 @@ class Observations:
 
     @classmethod
     def from_dense(cls, levels: Any, n_levels: Any) -> Observations:
-        """From a 2-D array of levels with -1 where unanswered.
-
-        Parameters
-        ----------
-        levels : array-like of int, n_rows x n_columns
-        n_levels : int or array of int, n_columns
-        """
+        """From a 2-D array of levels with -1 where unanswered; `n_levels` for all or by column."""
         levels = np.asarray(levels)
         if levels.ndim != 2:
             raise DataError(
@@ -250,27 +199,13 @@ class Observations:
 
     @classmethod
     def from_columns(
-        cls,
-        encoded: Callable[[int], np.ndarray],
-        n_columns: int,
-        n_levels: Any,
-        row_order: Any = None,
+        cls, encoded: Callable[[int], np.ndarray], n_columns: int, n_levels: Any
     ) -> Observations:
-        """From columns of levels, each asked for twice: once to count, once to fill.
+        """From columns of levels, -1 where unanswered; ``encoded(j)`` is column j.
 
-        (Column 0 once more, for its length.) Nothing as large as the table is made on the way; a
-        caller for whom making a column is slow may keep them, in one or two bytes per cell.
-
-        Parameters
-        ----------
-        encoded : callable
-            ``encoded(j)`` is column j: n_rows integer levels, -1 where unanswered.
-        n_columns : int
-            Number of columns, at least 1.
-        n_levels : int or array of int, n_columns
-            Number of levels of each column.
-        row_order : array of int, optional
-            Rows to take, in this order; all as they come when not given.
+        Each is asked for twice, once to count, once to fill (column 0 once more, for its length).
+        Nothing as large as the table is made on the way; a caller for whom making a column is slow
+        may keep them, in one or two bytes per cell.
 
         Examples
         --------
@@ -282,18 +217,16 @@ class Observations:
         if n_columns < 1:
             raise DataError("There is no column; observations need at least one.")
         n_rows = len(encoded(0))
-        order = None if row_order is None else _row_index(row_order, n_rows)
 
         def column(j: int) -> np.ndarray:
-            levels = _checked_column(encoded(j), j, n_rows, n_levels[j])
-            return levels if order is None else levels[order]
+            return _checked_column(encoded(j), j, n_rows, n_levels[j])
 
-        per_row = np.zeros(n_rows if order is None else len(order), dtype=np.int64)
+        per_row = np.zeros(n_rows, dtype=np.int64)
         for j in range(n_columns):
-            _count_answers(column(j), per_row)
+            per_row += column(j) >= 0
         row_start = _starts(per_row)
         columns = np.empty(row_start[-1], dtype=np.int32)
-        level = np.empty(row_start[-1], dtype=_level_type(n_levels))
+        level = np.empty(row_start[-1], dtype=level_type(n_levels))
         cursor = row_start[:-1].copy()
         for j in range(n_columns):
             _fill_column(column(j), j, cursor, columns, level)
@@ -303,18 +236,7 @@ class Observations:
     def from_triples(
         cls, rows: Any, columns: Any, levels: Any, n_rows: int, n_columns: int, n_levels: Any
     ) -> Observations:
-        """From (row, column, level) triples in any order.
-
-        Parameters
-        ----------
-        rows, columns, levels : arrays of int, one per answer
-        n_rows, n_columns : int
-        n_levels : int or array of int, n_columns
-
-        Raises
-        ------
-        DataError
-            When an index or level is out of range, or a cell is answered twice.
+        """From (row, column, level) triples in any order; out of range or twice is a DataError.
 
         Examples
         --------
@@ -325,8 +247,20 @@ class Observations:
         rows = _checked_index(rows, n_rows, "row")
         columns = _checked_index(columns, n_columns, "column")
         levels = _integers(levels, "The levels")
-        _check_triples(rows, columns, levels, n_levels)
-        levels = levels.astype(_level_type(n_levels), copy=False)
+        if not len(rows) == len(columns) == len(levels):
+            raise DataError(
+                f"There are {len(rows)} rows, {len(columns)} columns and {len(levels)} "
+                "levels; give as many of each."
+            )
+        bad = _first_off_scale(columns, levels, n_levels)
+        if bad >= 0:
+            j = columns[bad]
+            raise DataError(
+                f"Triple {bad} (row {rows[bad]}, column {j}): the level {levels[bad]} is "
+                f"not between 0 and {n_levels[j] - 1}; leave unanswered cells out and "
+                "encode the others with their scale."
+            )
+        levels = levels.astype(level_type(n_levels), copy=False)
         # Sorting by counting, by columns first and then stably by rows, in two linear passes.
         column_start = _starts(_counts(columns, n_columns))
         row, level = np.empty_like(rows), np.empty_like(levels)
@@ -334,15 +268,21 @@ class Observations:
         row_start, column, level = _rearranged(
             np.arange(n_columns), column_start, row, level, np.arange(n_rows), n_rows
         )
-        _refuse_duplicates(row_start, column)
+        twice = _first_out_of_order(row_start, column)  # sorted, so that only equal ones are
+        if twice >= 0:
+            d = int(np.searchsorted(row_start, twice, side="right")) - 1
+            raise DataError(
+                f"Row {d} answers column {column[twice]} more than once; keep one "
+                "answer per row and column."
+            )
         return cls(row_start, column, level, n_levels)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Observations:
         """From the arrays of a model file, with everything checked that kernels rely on."""
-        row_start = stored.array("row_start", np.int64, (n_rows + 1,), low=0)
-        column = stored.array("column", np.int32, (None,), 0, len(n_levels) - 1)
-        level = stored.array("level", (np.int8, np.int16), column.shape)
+        row_start = stored.checked_array("row_start", np.int64, (n_rows + 1,), low=0)
+        column = stored.checked_array("column", np.int32, (None,), 0, len(n_levels) - 1)
+        level = stored.checked_array("level", (np.int8, np.int16), column.shape)
         if row_start[0] or row_start[-1] != len(column) or (np.diff(row_start) < 0).any():
             raise DataError("the rows of its answers do not follow each other")
         if _first_off_scale(column, level, n_levels) >= 0:
@@ -354,47 +294,33 @@ class Observations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRows:
-    """Answers that several processes share, each with some of the rows; immutable.
+    """Answers that several processes share, each with some of the rows.
 
     Sizes and counts are those of all rows, which all processes know.
-
-    Attributes
-    ----------
-    own : Observations
-        The rows of this process, with all columns.
-    row_counts, column_counts : array of int64
-        How many answers each row and each column has.
-    of_level : dict of int to array
-        For each number of levels, how often each level was given in columns with so many.
     """
 
-    own: Observations
-    row_counts: np.ndarray
-    column_counts: np.ndarray
-    of_level: dict[int, np.ndarray]
+    own: Observations  # the rows of this process, with all columns
+    row_counts: np.ndarray  # int64
+    column_counts: np.ndarray  # int64
+    of_level: dict[int, np.ndarray]  # of columns with so many levels, how often each was given
 
     @property
     def n_levels(self) -> np.ndarray:
-        """Number of levels of each column's scale."""
         return self.own.n_levels
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of all processes."""
         return len(self.row_counts)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.own.n_columns
 
     @property
     def n_entries(self) -> int:
-        """Number of answers of all processes."""
         return int(self.row_counts.sum())
 
     def level_counts(self, n_levels: int) -> np.ndarray:
-        """How often each level was given in the columns with so many levels, all together."""
         return self.of_level[int(n_levels)]
 
 
@@ -415,12 +341,9 @@ def _level_counts(n_levels: Any, n_columns: int) -> np.ndarray:
     return counts
 
 
-def _level_type(n_levels: np.ndarray) -> np.dtype:
-    return np.dtype(np.int8 if n_levels.max(initial=1) <= np.iinfo(np.int8).max else np.int16)
-
-
-def _entry_type(n_entries: int) -> np.dtype:
-    return np.dtype(np.int32 if n_entries <= np.iinfo(np.int32).max else np.int64)
+def level_type(n_levels: Any) -> type[np.signedinteger]:
+    """The narrowest type for levels of scales with so many."""
+    return np.int8 if np.max(n_levels, initial=1) <= np.iinfo(np.int8).max else np.int16
 
 
 def _integers(values: Any, what: str) -> np.ndarray:
@@ -477,47 +400,11 @@ def _checked_index(index: Any, size: int, what: str) -> np.ndarray:
     return index.astype(np.int32, copy=False)
 
 
-def _check_triples(
-    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray
-) -> None:
-    if not len(rows) == len(columns) == len(levels):
-        raise DataError(
-            f"There are {len(rows)} rows, {len(columns)} columns and {len(levels)} "
-            "levels; give as many of each."
-        )
-    bad = _first_off_scale(columns, levels, n_levels)
-    if bad >= 0:
-        j = columns[bad]
-        raise DataError(
-            f"Triple {bad} (row {rows[bad]}, column {j}): the level {levels[bad]} is "
-            f"not between 0 and {n_levels[j] - 1}; leave unanswered cells out and "
-            "encode the others with their scale."
-        )
-
-
-def _refuse_duplicates(row_start: np.ndarray, column: np.ndarray) -> None:
-    twice = _first_out_of_order(row_start, column)  # sorted, so that only equal ones are
-    if twice >= 0:
-        row = int(np.searchsorted(row_start, twice, side="right")) - 1
-        raise DataError(
-            f"Row {row} answers column {column[twice]} more than once; keep one "
-            "answer per row and column."
-        )
-
-
 # ---- building ---------------------------------------------------------------------------------
 
 
 def _starts(counts: np.ndarray) -> np.ndarray:
-    starts = np.zeros(len(counts) + 1, dtype=np.int64)
-    np.cumsum(counts, out=starts[1:])
-    return starts
-
-
-def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
-    counts = np.zeros(n_keys, dtype=np.int64)
-    _count_keys(keys, counts)
-    return counts
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
@@ -533,9 +420,7 @@ def _rearranged(
 
     Its column_start, row and level; rows ascend within a column.
     """
-    counts = np.zeros(n_columns, dtype=np.int64)
-    _count_rearranged(rows, row_start, column, position, counts)
-    column_start = _starts(counts)
+    column_start = _starts(_count_rearranged(rows, row_start, column, position, n_columns))
     new_row = np.empty(column_start[-1], dtype=np.int32)
     new_level = np.empty(column_start[-1], dtype=level.dtype)
     cursor = column_start[:-1].copy()
@@ -544,16 +429,11 @@ def _rearranged(
 
 
 @compiled()
-def _count_keys(keys: np.ndarray, counts: np.ndarray) -> None:
-    for e in range(len(keys)):
-        counts[keys[e]] += 1
-
-
-@compiled()
-def _count_answers(levels: np.ndarray, per_row: np.ndarray) -> None:
-    for d in range(len(levels)):
-        if levels[d] >= 0:
-            per_row[d] += 1
+def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
+    counts = np.zeros(n_keys, dtype=np.int64)
+    for key in keys:
+        counts[key] += 1
+    return counts
 
 
 @compiled()
@@ -582,13 +462,14 @@ def _fill_column_view(
 
 @compiled()
 def _count_rearranged(
-    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, position: np.ndarray,
-    counts: np.ndarray,
-) -> None:  # fmt: skip
+    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, position: np.ndarray, n: int
+) -> np.ndarray:
+    counts = np.zeros(n, dtype=np.int64)
     for d in rows:
         for e in range(row_start[d], row_start[d + 1]):
             if position[column[e]] >= 0:
                 counts[position[column[e]]] += 1
+    return counts
 
 
 @compiled()
@@ -618,10 +499,12 @@ def _copy_rows(
 
 
 @compiled()
-def _count_kept(row_start: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> None:
+def _count_kept(row_start: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    kept = np.zeros(len(row_start) - 1, dtype=np.int64)
     for d in range(len(kept)):
         for e in range(row_start[d], row_start[d + 1]):
             kept[d] += mask[e]
+    return kept
 
 
 @compiled()

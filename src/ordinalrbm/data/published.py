@@ -12,10 +12,11 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -63,7 +64,7 @@ def read_movielens(path: StrPath) -> pd.DataFrame:
     file = _find(path, ["ratings.dat", "ratings.csv", "u.data"])
     first = _first_line(file)
     for layout in (_DAT, _CSV, _CSV_WITHOUT_TIME, _TAB):
-        if layout.first.fullmatch(first):
+        if layout.matches(first, is_first=True):
             return _read_lines(file, layout)
     raise DataError(
         f"File '{file}', line 1: {_shown(first)} begins none of MovieLens's layouts "
@@ -141,10 +142,8 @@ def read_netflix(path: StrPath) -> pd.DataFrame:
 def _find(path: StrPath, names: Sequence[str]) -> Path:
     """The file itself, or the first of these names in the folder, compressed or not."""
     path = Path(path)
-    if path.is_file():
+    if not _is_folder(path, " or ".join(names)):
         return path
-    if not path.is_dir():
-        raise _no_such_file(path, " or ".join(names))
     for name in (*names, *(f"{name}.gz" for name in names)):
         if (path / name).is_file():
             return path / name
@@ -153,15 +152,13 @@ def _find(path: StrPath, names: Sequence[str]) -> Path:
 
 def _netflix_files(path: Path) -> list[Path]:
     wanted = "combined_data_*.txt or mv_*.txt"
-    if path.is_file():
+    if not _is_folder(path, wanted):
         return [path]
-    if not path.is_dir():
-        raise _no_such_file(path, wanted)
     for folder in (path, path / "training_set"):
-        for name in ("combined_data_*.txt", "mv_*.txt"):
-            found = {_number_in(file): file for file in folder.glob(f"{name}.gz")}
+        for name in wanted.split(" or "):
             # Of two forms of the same file, the one that need not be unpacked.
-            found |= {_number_in(file): file for file in folder.glob(name)}
+            files = (*folder.glob(f"{name}.gz"), *folder.glob(name))
+            found = {_number_in(file): file for file in files}
             if found:
                 return [found[number] for number in sorted(found)]
     raise _not_in_folder(path, wanted)
@@ -170,8 +167,15 @@ def _netflix_files(path: Path) -> list[Path]:
 def _number_in(file: Path) -> tuple[int, str]:
     """By number, so that part 10 comes after part 2."""
     name = file.name.split(".")[0]
-    digits = re.sub(r"\D", "", name)
-    return int(digits or 0), name
+    return int(re.sub(r"\D", "", name) or 0), name
+
+
+def _is_folder(path: Path, wanted: str) -> bool:
+    if not path.is_file() and not path.is_dir():
+        raise DataError(
+            f"File '{path}' does not exist; give the path of {wanted}, or of the folder it lies in."
+        )
+    return path.is_dir()
 
 
 @contextmanager
@@ -181,19 +185,10 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         with path.open("rb") as file:
             is_compressed = file.read(2) == b"\x1f\x8b"
             file.seek(0)
-            if not is_compressed:
-                yield file
-                return
-            with gzip.GzipFile(fileobj=file) as unpacked:
+            with gzip.GzipFile(fileobj=file) if is_compressed else file as unpacked:
                 yield cast(BinaryIO, unpacked)
     except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, error) from error
-
-
-def _no_such_file(path: Path, wanted: str) -> DataError:
-    return DataError(
-        f"File '{path}' does not exist; give the path of {wanted}, or of the folder it lies in."
-    )
 
 
 def _not_in_folder(path: Path, wanted: str) -> DataError:
@@ -227,63 +222,42 @@ def _shown(line: bytes) -> str:
 # ---- one rating per line ----------------------------------------------------------------------
 
 
+_NUMBER = rb"\d+(?:\.\d+)?"
+
+
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A layout with a rating on each line; `columns` without a name are always empty."""
+    """A layout with a rating on each line: user, item, rating and, if of four fields, time."""
 
     example: str
     separator: str
-    columns: tuple[str, ...]
+    n_fields: int
     rating: type
-    line: re.Pattern[bytes]
-    header: re.Pattern[bytes] | None = None
-
-    def types(self) -> dict[str, type]:
-        """What the columns are read into."""
-        every = {"user": np.int32, "item": np.int32, "rating": self.rating, "timestamp": np.int64}
-        return {name: kind for name, kind in every.items() if name in self.columns}
+    header: bytes = b""
 
     @property
-    def first(self) -> re.Pattern[bytes]:
-        """What the first line looks like."""
-        return self.header or self.line
+    def types(self) -> dict[str, type]:
+        """What the fields are read into."""
+        every = {"user": np.int32, "item": np.int32, "rating": self.rating, "timestamp": np.int64}
+        return dict(islice(every.items(), self.n_fields))
+
+    def matches(self, line: bytes, is_first: bool) -> bool:
+        if is_first and self.header:
+            return line == self.header
+        fields = [_NUMBER if kind is np.float32 else rb"\d+" for kind in self.types.values()]
+        return re.fullmatch(self.separator.encode().join(fields), line) is not None
+
+    def fits(self, line: bytes) -> bool:
+        """Whether the numbers of a line fit into the types they are read into."""
+        numbers = zip(re.findall(_NUMBER, line), self.types.values(), strict=False)
+        return all(kind is np.float32 or float(n) <= np.iinfo(kind).max for n, kind in numbers)
 
 
-_NUMBER = rb"\d+(?:\.\d+)?"
-# pandas splits quickly only at single characters; between "::" there is an empty column.
-_DAT = _Layout(
-    "1::1193::5::978300760",
-    ":",
-    ("user", "", "item", "", "rating", "", "timestamp"),
-    np.float32,
-    re.compile(rb"\d+::\d+::" + _NUMBER + rb"::\d+"),
-)
-_CSV = _Layout(
-    "1,296,5.0,1147880044",
-    ",",
-    ("user", "item", "rating", "timestamp"),
-    np.float32,
-    re.compile(rb"\d+,\d+," + _NUMBER + rb",\d+"),
-    re.compile(rb"userId,movieId,rating,timestamp"),
-)
-_CSV_WITHOUT_TIME = _Layout(
-    "1,296,5.0",
-    ",",
-    ("user", "item", "rating"),
-    np.float32,
-    re.compile(rb"\d+,\d+," + _NUMBER),
-    re.compile(rb"userId,movieId,rating"),
-)
-_TAB = _Layout(
-    "196 242 3 881250949",
-    "\t",
-    ("user", "item", "rating", "timestamp"),
-    np.int8,
-    re.compile(rb"\d+\t\d+\t\d+\t\d+"),
-)
-_LIBIMSETI = _Layout(
-    "1,133,8", ",", ("user", "item", "rating"), np.int8, re.compile(rb"\d+,\d+,\d+")
-)
+_DAT = _Layout("1::1193::5::978300760", "::", 4, np.float32)
+_CSV = _Layout("1,296,5.0,1147880044", ",", 4, np.float32, b"userId,movieId,rating,timestamp")
+_CSV_WITHOUT_TIME = _Layout("1,296,5.0", ",", 3, np.float32, b"userId,movieId,rating")
+_TAB = _Layout("196 242 3 881250949", "\t", 4, np.int8)
+_LIBIMSETI = _Layout("1,133,8", ",", 3, np.int8)
 
 
 def _first_line(path: Path) -> bytes:
@@ -295,72 +269,73 @@ def _first_line(path: Path) -> bytes:
 
 
 def _read_lines(path: Path, layout: _Layout) -> pd.DataFrame:
+    def is_good(line: bytes, number: int) -> bool:
+        return layout.matches(line, is_first=number == 1) and layout.fits(line)
+
     first = _first_line(path)
-    if not layout.first.fullmatch(first):
+    if not layout.matches(first, is_first=True):
         raise _bad_line(path, 1, first, layout.example)
     try:
         pieces = list(_pieces(path, layout))
     except DataError:
         raise
     except (ValueError, OverflowError, TypeError) as error:
-        # pandas says what is wrong, but seldom where.
-        raise _find_bad_line(path, layout, str(error)) from error
+        raise _find_bad_line(path, is_good, layout.example, error) from error
     return _joined(pieces, path)
 
 
 def _pieces(path: Path, layout: _Layout) -> Iterator[dict[str, np.ndarray]]:
-    types = layout.types()
-    names = [name or f"blank {k}" for k, name in enumerate(layout.columns)]
-    blank = [name for name in names if name not in types]
+    types = layout.types
+    # pandas splits quickly only at single characters; between "::" there is an empty column.
+    fields = layout.separator.join(types).split(layout.separator[0])
+    names = [name or f"blank {k}" for k, name in enumerate(fields)]
     with (
         _open(path) as file,
         pd.read_csv(
             file,
-            sep=layout.separator,
+            sep=layout.separator[0],
             header=None,
             names=names,
             index_col=False,
-            skiprows=0 if layout.header is None else 1,
-            dtype=types,
+            skiprows=1 if layout.header else 0,
+            # Not into narrower types, in which some versions of pandas let large numbers wrap.
+            dtype={name: kind if kind is np.float32 else np.int64 for name, kind in types.items()},
             quoting=csv.QUOTE_NONE,
             chunksize=_CHUNK_LINES,
         ) as chunks,
     ):
         for chunk in chunks:
-            if chunk[blank].notna().any(axis=None):
+            if chunk.drop(columns=list(types)).notna().any(axis=None):
                 raise ValueError("something stands between the two characters of a separator")
-            piece = {name: chunk[name].to_numpy() for name in types}
-            # An empty field is NaN where NaN can be, and not even that is 0 or more.
-            if not all(((values >= 0) & (values < np.inf)).all() for values in piece.values()):
-                raise ValueError("a number is missing, negative or infinite")
-            yield piece
+            for name, kind in types.items():
+                most = np.inf if kind is np.float32 else np.iinfo(kind).max + 1
+                # An empty field is NaN where NaN can be, and not even that is 0 or more.
+                if not ((chunk[name] >= 0) & (chunk[name] < most)).all():
+                    raise ValueError("a number is missing, negative or too large")
+            yield {name: chunk[name].to_numpy(kind) for name, kind in types.items()}
 
 
-def _find_bad_line(path: Path, layout: _Layout, problem: str) -> DataError:
+def _find_bad_line(
+    path: Path, is_good: Callable[[bytes, int], bool], example: str, error: Exception
+) -> DataError:
+    """The line that is wrong: pandas says what is wrong, but seldom where."""
     with _open(path) as file:
         for number, line in enumerate(file, start=1):
             content = line.rstrip(b"\r\n")
-            pattern = layout.first if number == 1 else layout.line
-            if content and not (pattern.fullmatch(content) and _fits(content, layout)):
-                return _bad_line(path, number, content, layout.example)
-    return _unreadable(path, problem)
-
-
-def _fits(line: bytes, layout: _Layout) -> bool:
-    """Whether the numbers of a line fit into the types they are read into."""
-    numbers = zip(re.findall(_NUMBER, line), layout.types().values(), strict=False)
-    return all(kind is np.float32 or float(n) <= np.iinfo(kind).max for n, kind in numbers)
+            if content and not is_good(content, number):
+                return _bad_line(path, number, content, example)
+    return _unreadable(path, error)
 
 
 def _joined(pieces: list[dict[str, np.ndarray]], path: Path) -> pd.DataFrame:
     if not sum(len(piece["user"]) for piece in pieces):
         raise _no_rating(path)
-    columns = {}
-    for name in list(pieces[0]):
-        # Column by column, each piece let go of when it is copied.
-        columns[name] = _narrowed(name, np.concatenate([piece.pop(name) for piece in pieces]))
-    order = [name for name in ("user", "item", "rating", "timestamp") if name in columns]
-    return pd.DataFrame({name: columns[name] for name in order}, copy=False)
+    # Column by column, each piece let go of when it is copied.
+    columns = {
+        name: _narrowed(name, np.concatenate([piece.pop(name) for piece in pieces]))
+        for name in list(pieces[0])
+    }
+    return pd.DataFrame(columns, copy=False)
 
 
 def _narrowed(name: str, values: np.ndarray) -> np.ndarray:
@@ -378,7 +353,6 @@ _NETFLIX = "1488844,3,2005-09-06 (or 1: to begin a movie)"
 _MOVIE = re.compile(rb"\d{1,9}:")
 _RATING = re.compile(rb"\d{1,9},\d,(\d{4}-\d\d-\d\d)")
 _DATE = r"\d{4}-\d\d-\d\d"
-_LAST_SECOND = np.iinfo(np.int32).max
 
 
 def _netflix_pieces(path: Path) -> Iterator[dict[str, np.ndarray]]:
@@ -390,8 +364,7 @@ def _netflix_pieces(path: Path) -> Iterator[dict[str, np.ndarray]]:
         try:
             piece, movie = _parse_block(block, movie)
         except (ValueError, OverflowError) as error:
-            # pandas says what is wrong, but not in which line of the file.
-            raise _find_bad_netflix_line(path, str(error)) from error
+            raise _find_bad_line(path, _is_netflix_line, _NETFLIX, error) from error
         yield piece
 
 
@@ -430,26 +403,17 @@ def _seconds(dates: pd.Index) -> np.ndarray:
     if not dates.astype(str).str.fullmatch(_DATE).all():
         raise ValueError("a date is not of the form YYYY-MM-DD")
     seconds = pd.to_datetime(dates, format="%Y-%m-%d").to_numpy("datetime64[s]").astype(np.int64)
-    if len(seconds) and not (seconds.min() >= 0 and seconds.max() <= _LAST_SECOND):
+    if len(seconds) and not (seconds.min() >= 0 and seconds.max() <= np.iinfo(np.int32).max):
         raise ValueError("a date is before 1970 or too late for 32 bits")
     return seconds.astype(np.int32)
 
 
-def _find_bad_netflix_line(path: Path, problem: str) -> DataError:
-    with _open(path) as file:
-        for number, line in enumerate(file, start=1):
-            content = line.rstrip(b"\r\n")
-            if content and not _MOVIE.fullmatch(content) and not _is_netflix_rating(content):
-                return _bad_line(path, number, content, _NETFLIX)
-    return _unreadable(path, problem)
-
-
-def _is_netflix_rating(line: bytes) -> bool:
-    found = _RATING.fullmatch(line)
-    if found is None:
-        return False
+def _is_netflix_line(line: bytes, number: int) -> bool:
+    rating = _RATING.fullmatch(line)
+    if rating is None:
+        return _MOVIE.fullmatch(line) is not None
     try:
-        _seconds(pd.Index([found[1].decode()]))
+        _seconds(pd.Index([rating[1].decode()]))
     except ValueError:
         return False
     return True
@@ -458,13 +422,6 @@ def _is_netflix_rating(line: bytes) -> bool:
 def _blocks_of_lines(path: Path) -> Iterator[bytes]:
     """The file in pieces of whole lines."""
     with _open(path) as file:
-        rest = b""
-        while read := file.read(_BLOCK_BYTES):
-            whole, newline, after = read.rpartition(b"\n")
-            if newline:
-                block, rest = rest + whole + newline, after
-                yield block.replace(b"\r\n", b"\n") if b"\r" in block else block
-            else:
-                rest += read
-        if rest.strip():
-            yield rest.rstrip(b"\r") + b"\n"
+        while block := file.read(_BLOCK_BYTES) + file.readline():
+            if block.strip():
+                yield block.rstrip(b"\r\n").replace(b"\r\n", b"\n") + b"\n"

@@ -23,19 +23,25 @@ import pandas as pd
 import scipy.sparse as sp
 
 from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.columns import as_column, blocks, factorise, shown, warn_of_padding
+from ordinalrbm.data.columns import (
+    as_column,
+    blocks,
+    factorise,
+    polars_kind,
+    shown,
+    warn_of_padding,
+)
 from ordinalrbm.data.ids import Ids, find, number_ids
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Observations, level_type
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
     MAX_LEVELS,
-    Label,
     Scale,
     check_labels,
     plain_categories,
     shorten,
 )
-from ordinalrbm.data.tables import Table
+from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 COLUMNS = ("user", "item", "rating")
@@ -48,10 +54,7 @@ _NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
 class Ratings(Catalogue):
     """A rating matrix, with its users, items and scales; made by `read_ratings`.
 
-    Attributes
-    ----------
-    observations : Observations
-        Rows are users, columns are items, levels are positions on the scales.
+    Rows of the observations are users, columns are items, levels are positions on the scales.
 
     Examples
     --------
@@ -68,33 +71,20 @@ class Ratings(Catalogue):
     observations: Observations
 
     @classmethod
-    def of(cls, catalogue: Catalogue, observations: Observations) -> Ratings:
+    def of(cls, known: Catalogue, observations: Observations) -> Ratings:
         """Ratings on the users, items and scales of a catalogue."""
-        known = catalogue
         return cls(known.users, known.items, known.scales, known.default_scale, observations)
 
     @property
-    def catalogue(self) -> Catalogue:
-        """Users, items and scales alone, for those who need not keep the ratings."""
-        return Catalogue(self.users, self.items, self.scales, self.default_scale)
-
-    @property
     def n_ratings(self) -> int:
-        """Number of ratings."""
         return self.observations.n_entries
 
     def to_frame(self, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
         """The ratings as a table with labels, by user and then by item."""
-        obs = self.observations
-        row = np.repeat(np.arange(obs.n_rows), np.diff(obs.row_start))
-        user, item, rating = columns
-        return pd.DataFrame(
-            {
-                user: self.users.labels[row],
-                item: self.items.labels[obs.column],
-                rating: self.decode(obs.level, obs.column),
-            }
-        )
+        row, column, level = self.observations.cells()
+        users, items = self.users.labels[row], self.items.labels[column]
+        values = (users, items, self.decode(level, column))
+        return pd.DataFrame(dict(zip(columns, values, strict=True)))
 
 
 def read_ratings(
@@ -165,20 +155,10 @@ def read_ratings(
 
 
 def encode(known: Catalogue, data: Any, *, columns: Sequence[str] = COLUMNS) -> Cells:
-    """Read further ratings (validation, test) on known ids and scales.
+    """Read further ratings (validation, test), perhaps none, on known ids and scales.
 
-    Parameters
-    ----------
-    known : Catalogue or Ratings
-        What was read first.
-    data, columns
-        As in `read_ratings`; there may be no rating at all.
-
-    Returns
-    -------
-    Cells
-        In the order of the data. Unknown users and items have position -1; the level of an unknown
-        item is -1 when every known item has a scale of its own.
+    They stay in the order of the data. Unknown users and items have position -1; the level of an
+    unknown item is -1 when every known item has a scale of its own.
 
     Examples
     --------
@@ -218,24 +198,19 @@ def _numbered_on(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Triples:
-    """Three columns of equal length, each an array, a Categorical or another pandas array.
-
-    `shape` is that of the sparse matrix they come from, if they do; `first_row` is how many rows
-    there are before, where others have these.
-    """
+    """Three columns of equal length, each an array, a Categorical or another pandas array."""
 
     user: Any
     item: Any
     rating: Any
-    shape: tuple[int, int] | None = None
-    first_row: int = 0
+    shape: tuple[int, int] | None = None  # of the sparse matrix they come from, if they do
+    first_row: int = 0  # how many rows there are before, where others have these
 
     def __len__(self) -> int:
         return len(self.rating)
 
     @property
     def is_sparse(self) -> bool:
-        """Whether they are the stored entries of a sparse matrix."""
         return self.shape is not None
 
     def place(self, row: int) -> str:
@@ -264,20 +239,17 @@ def as_triples(data: Any, columns: Sequence[str]) -> Triples:
         return _from_sparse(data)
     if isinstance(data, tuple):
         return _from_arrays(data)
-    module, kind = type(data).__module__.split(".")[0], type(data).__name__
-    if module == "polars" and kind == "LazyFrame":
+    if polars_kind(data) == "LazyFrame":
         raise DataError("The ratings are a polars LazyFrame; collect() it first.")
-    is_polars = module == "polars" and kind == "DataFrame"
+    is_polars = polars_kind(data) == "DataFrame"
     if not is_polars and not isinstance(data, pd.DataFrame):
         raise DataTypeError(
             f"Ratings must be a pandas or polars DataFrame, a tuple of three arrays (user, item, "
-            f"rating) or a scipy.sparse matrix, not {kind}; convert them first."
+            f"rating) or a scipy.sparse matrix, not {type(data).__name__}; convert them first."
         )
-    names = list(data.columns)
-    _check_columns(columns, names)
+    _check_columns(columns, list(data.columns))
     if is_polars:
-        polars_table = Table("polars", data, names, *data.shape)
-        return Triples(*(polars_table.column(names.index(name)) for name in columns))
+        return Triples(*(read_polars(data[name]) for name in columns))
     return Triples(*(as_column(data[name], f"Column {name!r}") for name in columns))
 
 
@@ -328,7 +300,6 @@ def _from_sparse(matrix: Any) -> Triples:
 
 
 def no_rating() -> DataError:
-    """The error of ratings that are none."""
     return DataError("There is no rating in the data; give at least one.")
 
 
@@ -366,22 +337,16 @@ def read_values(table: Triples) -> Values:
         block_code, found = factorise(ratings[block], "The ratings")
         if len(block_code) and block_code.min() < 0:
             raise _missing_rating(table, block.start + int((block_code < 0).argmax()))
-        if len(found) > MAX_LEVELS:
-            raise too_many_values(len(found))
-        of_found = [known.setdefault(value, len(known)) for value in _plain_values(found)]
+        is_narrow = found.dtype.kind == "f" and found.dtype.itemsize < 8
+        # Narrow floats at their written value: float32 0.1 is 0.1.
+        plain = [float(str(value)) for value in found] if is_narrow else found.tolist()
+        of_found = [known.setdefault(value, len(known)) for value in plain]
         if len(known) > MAX_LEVELS:
             raise too_many_values(len(known))
         code[block] = np.array(of_found, dtype=np.int16)[block_code]
     values = Values(code, list(known), is_ordered=False, is_unordered=False)
     _check_values(table, values)
     return values
-
-
-def _plain_values(found: np.ndarray) -> list[Any]:
-    if found.dtype.kind == "f" and found.dtype.itemsize < 8:
-        # Narrow floats at their written value: float32 0.1 is 0.1.
-        return [float(str(value)) for value in found]
-    return list(found.tolist())
 
 
 def _check_values(table: Triples, values: Values) -> None:
@@ -410,7 +375,6 @@ def _missing_rating(table: Triples, row: int) -> DataError:
 
 
 def too_many_values(n: int) -> DataError:
-    """The error of so many distinct ratings that they are none."""
     return DataError(
         f"There are {n:,} distinct ratings or more, and a scale can have {MAX_LEVELS:,} levels; "
         "bin the ratings, for example with pandas.qcut."
@@ -426,8 +390,7 @@ def given_scales(
 ) -> tuple[Scale | None, dict[int, Scale]]:
     """The common scale, if given, and those of single items by position."""
     common = None if scale is None else _as_scale(scale, "scale")
-    if item_scales is None:
-        return common, {}
+    item_scales = {} if item_scales is None else item_scales
     if not isinstance(item_scales, Mapping):
         raise DataTypeError(
             f"item_scales must be a dictionary from items to labels, not {item_scales!r:.80}; "
@@ -448,14 +411,9 @@ def given_scales(
 
 def values_seen(values: Values, item: np.ndarray, own: dict[int, Scale]) -> np.ndarray:
     """Which of the distinct ratings were given to items without a scale of their own."""
-    seen = np.zeros(len(values.distinct), dtype=bool)
-    if not own:
-        seen[:] = True
-        return seen
-    has_own = np.zeros(int(item.max(initial=-1)) + 1, dtype=bool)
-    has_own[[j for j in own if j < len(has_own)]] = True
-    for block in blocks(len(item)):
-        seen[values.code[block][~has_own[item[block]]]] = True
+    seen = np.full(len(values.distinct), not own)
+    for block in blocks(len(item) if own else 0):
+        seen[values.code[block][~np.isin(item[block], list(own))]] = True
     return seen
 
 
@@ -473,23 +431,18 @@ def infer_scale(values: Values, seen: np.ndarray, zeros_count: bool) -> Scale:
         )
     if found and all(isinstance(value, bool) for value in found):
         return Scale((False, True))
-    labels = _number_labels([value for value in found if zeros_count or value != 0])
+    found = [value for value in found if zeros_count or value != 0]
+    if not found:
+        raise no_rating()
+    is_whole = all(float(value).is_integer() and abs(value) < 2**53 for value in found)
+    labels = tuple(sorted({int(value) if is_whole else float(value) for value in found}))
     if len(labels) > MANY_LEVELS:
         warnings.warn(
             f"The ratings have {len(labels):,} distinct values and look continuous; bin them, for "
             "example with pandas.qcut.",
-            UserWarning,
             stacklevel=user_stacklevel(),
         )
     return Scale(labels)
-
-
-def _number_labels(found: list[Any]) -> tuple[Label, ...]:
-    if not found:
-        raise no_rating()
-    if all(float(value).is_integer() and abs(value) < 2**53 for value in found):
-        return tuple(sorted({int(value) for value in found}))
-    return tuple(sorted({float(value) for value in found}))
 
 
 def catalogue_of(users: Ids, items: Ids, common: Scale | None, own: dict[int, Scale]) -> Catalogue:
@@ -523,35 +476,23 @@ def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue
 def _level_table(distinct: list[Any], known: Catalogue) -> tuple[np.ndarray, np.ndarray | None]:
     """Level of each distinct rating (columns) on each scale (rows), and the row of each item."""
     scales, scale_of = known.distinct()
+    width = level_type([scale.n_levels for scale in (*scales, known.default_scale) if scale])
     rows = [_levels_of_values(scale, distinct) for scale in scales]
     if isinstance(known.scales, Scale):
-        return np.stack(rows).astype(_width(scales)), None
+        return np.stack(rows).astype(width), None
     # One row more, so that an item of -1 finds the default, if there is one.
-    scale_of = np.append(scale_of, len(scales))
-    if known.default_scale is None:
-        rows.append(np.full(len(distinct), _NO_LEVEL, dtype=np.int16))
-        return np.stack(rows).astype(_width(scales)), scale_of
-    rows.append(_levels_of_values(known.default_scale, distinct))
-    return np.stack(rows).astype(_width([*scales, known.default_scale])), scale_of
-
-
-def _width(scales: list[Scale]) -> type[np.signedinteger]:
-    most = max(scale.n_levels for scale in scales)
-    return np.int8 if most <= np.iinfo(np.int8).max else np.int16
+    default, no_level = known.default_scale, np.full(len(distinct), _NO_LEVEL)
+    rows.append(no_level if default is None else _levels_of_values(default, distinct))
+    return np.stack(rows).astype(width), np.append(scale_of, len(scales))
 
 
 def _levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
     try:
         return scale.encode(np.array(distinct, dtype=object), "rating")
     except DataError:
-        return np.array([_level_of_value(scale, value) for value in distinct], dtype=np.int16)
-
-
-def _level_of_value(scale: Scale, value: Any) -> int:
-    try:
-        return int(scale.encode([value], "rating")[0])
-    except DataError:
-        return _OFF_SCALE
+        if len(distinct) == 1:
+            return np.array([_OFF_SCALE])
+        return np.concatenate([_levels_of_values(scale, [value]) for value in distinct])
 
 
 def _off_scale(table: Triples, row: int, known: Catalogue, item: int) -> DataError:
@@ -574,7 +515,6 @@ def _without_gaps(cells: Cells) -> Cells:
     warnings.warn(
         f"{np.count_nonzero(~kept):,} stored zeros are taken as not rated; if they are ratings, "
         "give a scale with 0, for example scale=[0, 1, 2, 3, 4, 5].",
-        UserWarning,
         stacklevel=user_stacklevel(),
     )
     return Cells(*(part[kept] for part in cells))
@@ -627,15 +567,13 @@ def extend(known: Ratings, data: Any) -> Ratings:
     """
     new, new_users, new_items = _numbered_on(known, as_triples(data, COLUMNS))
     _check_new(known, new, new_items)
-    old, common = known.observations, known.default_scale
-    scales = known.scales
+    scales, common = known.scales, known.default_scale
     if not isinstance(scales, Scale) and common is not None:
         scales = (*scales, *([common] * len(new_items)))
-    wider = Catalogue(
-        _joined(known.users, new_users), _joined(known.items, new_items), scales, common
-    )
+    users, items = _joined(known.users, new_users), _joined(known.items, new_items)
+    wider = Catalogue(users, items, scales, common)
     new_part = Observations.from_triples(*new, wider.n_users, wider.n_items, wider.level_counts())
-    return Ratings.of(wider, _merged(old, new_part))
+    return Ratings.of(wider, _merged(known.observations, new_part))
 
 
 def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
@@ -655,16 +593,9 @@ def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
             f"The item {shown(item)} is new, and every known item has a scale of its own, so that "
             "its ratings cannot be read; fit() again with item_scales."
         )
-    _check_length(known, new_items)
-
-
-def _check_length(known: Ratings, new_items: Ids) -> None:
-    """Refuse new items on a scale longer than all known: of its last levels nothing is learnt."""
-    if isinstance(known.scales, Scale) or not len(new_items):
-        return
-    common = known.default_scale
-    longest = max(scale.n_levels for scale in known.scales)
-    if common is not None and common.n_levels > longest:
+    common, longest = known.default_scale, max(scale.n_levels for scale in known.distinct()[0])
+    # Of the last levels of a scale that is longer than all known, nothing has been learnt.
+    if len(new_items) and common is not None and common.n_levels > longest:
         raise DataError(
             f"The item {shown(new_items.labels[0])} is new and on the common scale "
             f"{shorten(common.labels)}, of which nothing has been learnt because no known item has "
@@ -678,24 +609,9 @@ def _joined(known: Ids, new: Ids) -> Ids:
 
 def _merged(old: Observations, new: Observations) -> Observations:
     """The ratings of both; a user's new ratings, all of new items, follow the old ones."""
-    n_new = np.diff(new.row_start)
-    n_old = np.zeros_like(n_new)
-    n_old[: old.n_rows] = np.diff(old.row_start)
-    row_start = np.concatenate([[0], np.cumsum(n_old + n_new)])
-    if not n_new[: old.n_rows].any():  # nothing moves
-        column = np.concatenate([old.column, new.column])
-        return Observations(row_start, column, np.concatenate([old.level, new.level]), new.n_levels)
-    # Old ratings move up by the new ones of the users before theirs, and keep their order.
-    before = row_start[:-1] + n_old
-    slot = np.repeat(before - new.row_start[:-1], n_new) + np.arange(new.n_entries)
-    is_old = np.ones(row_start[-1], dtype=bool)
-    is_old[slot] = False
-    column = np.empty(is_old.size, dtype=np.int32)
-    level = np.empty(is_old.size, dtype=np.promote_types(old.level.dtype, new.level.dtype))
-    for target, first, second in (
-        (column, old.column, new.column),
-        (level, old.level, new.level),
-    ):
-        target[is_old] = first
-        target[slot] = second
-    return Observations(row_start, column, level, new.n_levels)
+    new_rows = np.full(new.n_rows - old.n_rows, old.n_entries)
+    old_start = np.concatenate([old.row_start, new_rows])
+    behind = np.repeat(old_start[1:], new.row_counts)
+    column = np.insert(old.column, behind, new.column)
+    level = np.insert(old.level, behind, new.level)
+    return Observations(old_start + new.row_start, column, level, new.n_levels)

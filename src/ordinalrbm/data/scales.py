@@ -10,6 +10,7 @@ import difflib
 import math
 import numbers
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -58,7 +59,6 @@ class Scale:
 
     @property
     def n_levels(self) -> int:
-        """The number of levels."""
         return len(self.labels)
 
     @property
@@ -114,7 +114,14 @@ class Scale:
             levels = _match_numbers(answers.values, self.labels)
         else:
             levels = np.where(np.isnan(answers.values.astype(np.float64)), -1, -2)
-        self._refuse_unknown(levels, answers, column, rows)
+        unknown = levels == -2
+        if unknown.any():
+            first = int(unknown.argmax())
+            raise DataError(
+                f"{place(column, first, rows)}: the value {answers.value(first)!r} is not on the "
+                f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole "
+                f"scale with {remedy(column)}."
+            )
         return levels.astype(np.int16, copy=False)
 
     def decode(self, levels: Any) -> np.ndarray:
@@ -153,19 +160,6 @@ class Scale:
             raise DataError(f"the scale {shorten(scale.labels)} has numbers of more than 64 bits")
         return scale
 
-    def _refuse_unknown(
-        self, levels: np.ndarray, answers: _Answers, column: Name, rows: np.ndarray | None
-    ) -> None:
-        unknown = levels == -2
-        if not unknown.any():
-            return
-        first = int(unknown.argmax())
-        raise DataError(
-            f"{place(column, first, rows)}: the value {answers.value(first)!r} is not on the "
-            f"scale {shorten(self.labels)}; correct it, leave it empty, or give the whole scale "
-            f"with {remedy(column)}."
-        )
-
 
 def label_name(label: Any) -> str:
     """A label as a reader should see it.
@@ -179,28 +173,11 @@ def label_name(label: Any) -> str:
 
 
 def infer_scale(column_values: Any, name: Name) -> Scale:
-    """The scale of a column, from its type and values.
+    """The scale of a column (Series, Categorical, array or list), from its type and values.
 
     Ordered categoricals give their categories, used or not; booleans give (False, True); numbers
     give the evenly spaced grid they sit on, so that a level nobody chose is still there. Where
     that grid would be mostly empty, the values themselves are the scale.
-
-    Parameters
-    ----------
-    column_values : array-like
-        pandas Series or Categorical, NumPy array, or list.
-    name : str or int
-        The column's name or position, for error messages.
-
-    Returns
-    -------
-    Scale
-
-    Raises
-    ------
-    DataError
-        When the column is text or an unordered categorical, has no answer at all, holds an
-        infinite value, or has more than 32,767 levels.
 
     Examples
     --------
@@ -210,14 +187,15 @@ def infer_scale(column_values: Any, name: Name) -> Scale:
     (0.5, 1.0, 1.5, 2.0)
     """
     answers = _read(column_values, name)
-    if answers.kind == "category":
-        labels = _labels_of_category(answers, name)
-    elif pd.isna(answers.values).all():
+    is_category = answers.kind == "category"
+    if answers.kind == "text" or (is_category and not answers.ordered):
+        raise _no_order(answers, name)
+    if not (answers.categories if is_category else pd.notna(answers.values).any()):
         raise DataError(
             f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
         )
-    elif answers.kind == "text":
-        raise _no_order(answers, name)
+    if is_category:
+        labels = check_labels(answers.categories, place(name))
     elif answers.kind == "bool":
         labels = (False, True)
     else:
@@ -226,7 +204,6 @@ def infer_scale(column_values: Any, name: Name) -> Scale:
         warnings.warn(
             f"{place(name)} has {len(labels):,} levels and looks continuous; bin it (for example "
             "with pandas.qcut) or drop it.",
-            UserWarning,
             stacklevel=2,
         )
     return Scale(labels)
@@ -237,20 +214,8 @@ def resolve_scales(
 ) -> list[Scale]:
     """The scale of every column: given where it is given, inferred elsewhere.
 
-    Parameters
-    ----------
-    columns : iterable of array-like
-        The columns' values; read once, one at a time.
-    names : sequence of str or None
-        The columns' names; None when they have only positions 0, 1, ...
-    given : None, labels, or dict
-        None infers all scales. A list, tuple or ordered ``pandas.CategoricalDtype`` is the scale
-        of every column. A dict gives the labels of some columns by name (by position when the
-        columns have no names); the others are inferred.
-
-    Returns
-    -------
-    list of Scale
+    A list, tuple or ordered ``pandas.CategoricalDtype`` is given for all columns, a dict for some,
+    by name or, where `names` is None, by position. Columns are read once, one at a time.
 
     Examples
     --------
@@ -264,11 +229,9 @@ def resolve_scales(
         keys = list(range(len(columns)))
     else:
         keys = list(names)
-    if given is None:
-        given = {}
+    given = {} if given is None else given
     if not isinstance(given, Mapping):
-        common = Scale(check_labels(given, "scales"))
-        return [common] * len(keys)
+        return [Scale(check_labels(given, "scales"))] * len(keys)
     for name in given:
         if name not in keys:
             raise _unknown_name(name, keys)
@@ -282,15 +245,7 @@ def resolve_scales(
 
 
 def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
-    """The labels as plain Python values of one type, or a DataError that says what is wrong.
-
-    Parameters
-    ----------
-    labels : list, tuple, array or ordered pandas.CategoricalDtype
-        From lowest to highest.
-    where : str
-        What they are, for error messages.
-    """
+    """The labels as plain Python values of one type, or a DataError that says what is wrong."""
     if isinstance(labels, pd.CategoricalDtype):
         if not labels.ordered or labels.categories is None:
             raise DataError(
@@ -322,19 +277,15 @@ def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
             "bin the values or drop the column."
         )
     if len(set(plain)) < len(plain):
-        seen: set[Label] = set()
-        twice = next(label for label in plain if label in seen or seen.add(label))  # type: ignore[func-returns-value]
+        twice = next(label for label, times in Counter(plain).items() if times > 1)
         raise DataError(f"{where} names the label {twice!r} twice; remove one of them.")
     return plain
 
 
 def check_finite(values: np.ndarray, column: Name, rows: np.ndarray | None = None) -> None:
     """Refuse infinite values, naming the first."""
-    if values.dtype.kind != "f":
-        return
-    infinite = np.isinf(values)
-    if infinite.any():
-        first = int(infinite.argmax())
+    if values.dtype.kind == "f" and np.isinf(values).any():
+        first = int(np.isinf(values).argmax())
         raise DataError(
             f"{place(column, first, rows)}: the value {values[first]} is infinity, which is on no "
             "scale; correct it or leave it empty (NaN)."
@@ -419,7 +370,8 @@ def _read(values: Any, column: Name, rows: np.ndarray | None = None) -> _Answers
     if array.dtype.kind == "b":
         return _Answers("bool", array.astype(np.int64))
     if array.dtype.kind in "iu":
-        return _read_integers(array)
+        fits = array.max(initial=0) <= np.iinfo(np.int64).max
+        return _Answers("number", array.astype(np.int64 if fits else np.float64, copy=False))
     if array.dtype.kind == "f":
         check_finite(array, column, rows)
         return _Answers("number", _widen(array))
@@ -467,11 +419,6 @@ def _read_objects(array: np.ndarray, column: Name, rows: np.ndarray | None) -> _
     numeric[~missing] = array[~missing].astype(np.float64)
     check_finite(numeric, column, rows)
     return _Answers("bool" if only_booleans else "number", numeric)
-
-
-def _read_integers(array: np.ndarray) -> _Answers:
-    fits = array.dtype.kind == "i" or not len(array) or array.max() <= np.iinfo(np.int64).max
-    return _Answers("number", array.astype(np.int64 if fits else np.float64, copy=False))
 
 
 def _widen(array: np.ndarray) -> np.ndarray:
@@ -531,16 +478,6 @@ def plain_categories(categories: Any) -> tuple[Any, ...]:
     )
 
 
-def _labels_of_category(answers: _Answers, name: Name) -> tuple[Label, ...]:
-    if not answers.ordered:
-        raise _no_order(answers, name)
-    if not answers.categories:
-        raise DataError(
-            f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
-        )
-    return check_labels(answers.categories, place(name))
-
-
 def _no_order(answers: _Answers, name: Name) -> DataError:
     if answers.kind == "category":
         what, found = "is a categorical without an order", list(answers.categories)
@@ -557,16 +494,10 @@ def _unknown_name(name: Any, keys: Sequence[Name]) -> DataError:
     if keys == list(range(len(keys))):
         hint = f"the columns have no names, so use their positions 0 to {len(keys) - 1}"
     else:
-        close = difflib.get_close_matches(str(name), [str(key) for key in keys])
-        hint = (
-            f"did you mean {' or '.join(map(repr, close))}?"
-            if close
-            else (f"the columns are {shorten(keys)}")
-        )
-    return DataError(
-        f"scales gives labels for {name!r}, but there is no such column; {hint}"
-        + ("" if hint.endswith("?") else ".")
-    )
+        hint = f"the columns are {shorten(keys)}"
+    close = difflib.get_close_matches(str(name), [key for key in keys if isinstance(key, str)])
+    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"{hint}."
+    return DataError(f"scales gives labels for {name!r}, but there is no such column; {hint}")
 
 
 # ---- numbers ----------------------------------------------------------------------------------
@@ -603,12 +534,10 @@ def _labels_of_numbers(values: np.ndarray, name: Name) -> tuple[Label, ...]:
             "levels a scale can have; bin it (for example with pandas.qcut) or drop it."
         )
     # Beyond 2**53 a float no longer says which integer it is.
-    whole = distinct.dtype.kind == "i" or bool(
-        (np.abs(distinct) < 2**53).all() and (distinct == np.round(distinct)).all()
-    )
-    if whole:
+    is_exact = distinct.dtype.kind == "i" or bool((np.abs(distinct) < 2**53).all())
+    if is_exact and (distinct == np.round(distinct)).all():
         return _whole_grid([int(value) for value in distinct])
-    return _float_grid([float(value) for value in distinct])
+    return _float_grid(distinct.tolist())
 
 
 def _most_grid_points(n_distinct: int) -> int:

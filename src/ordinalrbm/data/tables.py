@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import unmasked, warn_of_padding
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.columns import polars_kind, unmasked, warn_of_padding
+from ordinalrbm.data.observations import Cells, Observations, level_type
 from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories, resolve_scales
 from ordinalrbm.errors import DataError, DataTypeError
 
@@ -37,13 +37,6 @@ class Encoded:
     Estimators take it like any other table, and where their scales are these, nothing is encoded
     again.
 
-    Attributes
-    ----------
-    observations : Observations
-    scales : list of Scale, one per column
-    names : list of str or None
-        Column names; None when the columns have only positions.
-
     Examples
     --------
     >>> answers = read_table(pd.DataFrame({"tea": [1, 3, None], "milk": [2, 2, 1]}))
@@ -55,11 +48,10 @@ class Encoded:
 
     observations: Observations
     scales: list[Scale]
-    names: list[str] | None = None
+    names: list[str] | None = None  # None when the columns have only positions
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
         return self.observations.n_rows, self.observations.n_columns
 
     def with_observations(self, observations: Observations) -> Encoded:
@@ -71,7 +63,6 @@ class Encoded:
         return self.with_observations(self.observations.take_rows(index))
 
     def column(self, j: int) -> pd.Categorical:
-        """Column j as an ordered categorical."""
         view = self.observations.column_view
         part = slice(view.column_start[j], view.column_start[j + 1])
         codes = np.full(self.observations.n_rows, -1, dtype=np.int16)
@@ -88,21 +79,11 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """What an estimator sees of its input; made by `as_table`.
-
-    Attributes
-    ----------
-    kind : {"pandas", "polars", "sparse", "array", "encoded"}
-    source : object
-        The container itself (a CSC matrix for sparse input, an array for lists).
-    names : list of str or None
-        Column names when all are text, as scikit-learn has it; None otherwise.
-    n_rows, n_columns : int
-    """
+    """What an estimator sees of its input; made by `as_table`."""
 
     kind: Kind
-    source: Any
-    names: list[str] | None
+    source: Any  # the container itself (a CSC matrix for sparse input, an array for lists)
+    names: list[str] | None  # when all are text, as scikit-learn has it
     n_rows: int
     n_columns: int
 
@@ -115,7 +96,7 @@ class Table:
         if self.kind == "pandas":
             return self.source.iloc[:, j]
         if self.kind == "polars":
-            return _read_polars(self.source.to_series(j))
+            return read_polars(self.source.to_series(j))
         if self.kind == "array":
             return self.source[:, j]
         if self.kind == "encoded":
@@ -144,13 +125,7 @@ class Table:
 
 
 def read_table(X: Any, scales: Any = None) -> Encoded:
-    """Any table's answers as levels, on the given scales or on those that its columns show.
-
-    Parameters
-    ----------
-    X : anything that `as_table` takes
-    scales : None, labels, or dict
-        See `resolve_scales`.
+    """Any table's answers as levels, on the given scales (`resolve_scales`) or on inferred ones.
 
     Examples
     --------
@@ -167,22 +142,10 @@ def read_table(X: Any, scales: Any = None) -> Encoded:
 def as_table(X: Any) -> Table:
     """Look at X as a table of answers, without copying it.
 
-    Parameters
-    ----------
-    X : pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, list of lists, Encoded
-        NaN, None, pd.NA and null are unanswered. **Of sparse input, the stored entries are the
-        answers, stored zeros too; what is not stored is unanswered.** (The block and diagonal
-        formats store padding, so there zeros are unanswered, and a warning counts them.)
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    DataError
-        When X is not two-dimensional, has no rows or no columns, has two columns of one name, or
-        holds complex or infinite numbers.
+    It is a pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, list of lists or
+    Encoded, in which NaN, None, pd.NA and null are unanswered. **Of sparse input, the stored
+    entries are the answers, stored zeros too; what is not stored is unanswered.** (The block and
+    diagonal formats store padding, so there zeros are unanswered, and a warning counts them.)
 
     Examples
     --------
@@ -197,9 +160,9 @@ def as_table(X: Any) -> Table:
         kind, names = "encoded", X.names
     elif isinstance(X, pd.DataFrame):
         kind, names = "pandas", _string_names(X)
-    elif _is_polars(X, "LazyFrame"):
+    elif polars_kind(X) == "LazyFrame":
         raise DataError("X is a polars LazyFrame; collect() it first.")
-    elif _is_polars(X, "DataFrame"):
+    elif polars_kind(X) == "DataFrame":
         kind, names = "polars", list(X.columns)
     elif sp.issparse(X):
         kind, X = "sparse", _canonical_csc(X)
@@ -213,16 +176,7 @@ def as_table(X: Any) -> Table:
 
 
 def encode(table: Table, scales: Sequence[Scale]) -> Observations:
-    """The table's answers as levels on the given scales.
-
-    Parameters
-    ----------
-    table : Table
-    scales : sequence of Scale, one per column
-
-    Returns
-    -------
-    Observations
+    """The table's answers as levels on the given scales, one per column.
 
     Examples
     --------
@@ -237,30 +191,18 @@ def encode(table: Table, scales: Sequence[Scale]) -> Observations:
     if table.kind == "sparse":
         return _encode_sparse(table, scales, n_levels)
     # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
-    width = np.int8 if max(n_levels) <= np.iinfo(np.int8).max else np.int16
-    levels = np.empty((table.n_rows, table.n_columns), dtype=width, order="F")
+    levels = np.empty((table.n_rows, table.n_columns), dtype=level_type(n_levels), order="F")
     for j, scale in enumerate(scales):
         levels[:, j] = scale.encode(table.column(j), table.name(j))
     return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels)
 
 
 def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
-    """Levels back to labels, in the kind of container the input was.
+    """Levels (n x n_columns; -1 becomes missing) back to labels, in a container like `like`.
 
-    Parameters
-    ----------
-    levels_dense : array of int, n x n_columns
-        Levels; -1 becomes missing.
-    scales : sequence of Scale, one per column
-    like : Table, or anything `as_table` takes
-        pandas gives pandas with the same columns and dtypes (and the same index when the number
-        of rows is the same); polars gives polars; `Encoded` gives `Encoded`; arrays, sparse input
-        and lists give a NumPy array, of floats when all scales are numeric and of objects
-        otherwise.
-
-    Returns
-    -------
-    pandas.DataFrame, polars.DataFrame, Encoded or numpy.ndarray
+    pandas gives pandas with the same columns and dtypes (and the same index when the number of
+    rows is the same); polars gives polars; `Encoded` gives `Encoded`; arrays, sparse input and
+    lists give a NumPy array, of floats when all scales are numeric and of objects otherwise.
 
     Examples
     --------
@@ -292,10 +234,6 @@ def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
 
 
 # ---- reading ----------------------------------------------------------------------------------
-
-
-def _is_polars(X: Any, name: str) -> bool:
-    return type(X).__module__.split(".")[0] == "polars" and type(X).__name__ == name
 
 
 def _string_names(frame: pd.DataFrame) -> list[str] | None:
@@ -372,16 +310,12 @@ def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray, shape: tuple[int
 
 def _check_size(table: Table) -> None:
     shape = (table.n_rows, table.n_columns)
-    if table.n_rows < 1:
-        raise DataError(
-            f"Found array with 0 sample(s) (shape={shape}) while a minimum of 1 is required; "
-            "give a table with at least one row."
-        )
-    if table.n_columns < 1:
-        raise DataError(
-            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required; "
-            "give a table with at least one column."
-        )
+    for n, sklearn_name, name in zip(shape, ("sample", "feature"), ("row", "column"), strict=True):
+        if n < 1:
+            raise DataError(
+                f"Found array with 0 {sklearn_name}(s) (shape={shape}) while a minimum of 1 is "
+                f"required; give a table with at least one {name}."
+            )
 
 
 def _check_numbers(table: Table) -> None:
@@ -399,7 +333,7 @@ def _check_numbers(table: Table) -> None:
             check_finite(values, table.name(j), rows)
 
 
-def _read_polars(series: Any) -> Any:
+def read_polars(series: Any) -> Any:
     """A polars Series as a pandas Categorical or a NumPy array; only an Enum has an order."""
     kind = type(series.dtype).__name__
     if kind == "Enum":
@@ -429,11 +363,10 @@ def _encode_sparse(table: Table, scales: Sequence[Scale], n_levels: list[int]) -
         rows, values = table.stored(j)
         levels[csc.indptr[j] : csc.indptr[j + 1]] = scale.encode(values, table.name(j), rows)
     columns = np.repeat(np.arange(table.n_columns, dtype=np.int32), np.diff(csc.indptr))
-    rows = csc.indices
+    cells = Cells(csc.indices, columns, levels)
     if (levels < 0).any():  # a stored NaN is unanswered too
-        answered = levels >= 0
-        rows, columns, levels = rows[answered], columns[answered], levels[answered]
-    return Observations.from_triples(rows, columns, levels, table.n_rows, table.n_columns, n_levels)
+        cells = Cells(*(part[levels >= 0] for part in cells))
+    return Observations.from_triples(*cells, table.n_rows, table.n_columns, n_levels)
 
 
 # ---- decoding ---------------------------------------------------------------------------------

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from numba import prange
@@ -14,6 +12,7 @@ from ordinalrbm.engine.gibbs import (
     conditional_means,
     draw_factors,
     draws_of,
+    entries_of,
     fill_uniforms,
     scratch_for,
     stretched_bounds,
@@ -23,10 +22,6 @@ from ordinalrbm.engine.philox import Purpose
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.engine.sums import dot
 from ordinalrbm.runtime.jit import compiled, inlined
-
-_INITIAL_FACTOR = int(Purpose.INITIAL_FACTOR)
-_UTILITY = int(Purpose.CLAMPED_UTILITY)
-_FACTOR = int(Purpose.CLAMPED_FACTOR)
 
 
 def log_levels(
@@ -40,24 +35,19 @@ def log_levels(
 
 
 @compiled(parallel=True)
-def _log_levels(
-    side: Any, factors: Any, start: Any, stop: Any, stretches: Any, scratch: Any, result: Any
-) -> None:
+def _log_levels(side, factors, start, stop, stretches, scratch, result):
     for row in prange(start, stop):
         _log_levels_row(side, factors, row, stretches, scratch, result[row - start])
 
 
 @inlined
-def _log_levels_row(
-    side: Any, factors: Any, row: Any, stretches: Any, scratch: Any, result: Any
-) -> None:
+def _log_levels_row(side, factors, row, stretches, scratch, result):
     thread = numba.get_thread_id()
     mean, active = scratch.mean[thread], scratch.activation[thread]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
+    first, n = entries_of(side, row)
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
-    conditional_means(side, first, n, active, mean)
+    conditional_means(side, row, active, mean)
     for g in range(stretches.size):
         total = 0.0
         for e in range(n):
@@ -74,19 +64,17 @@ def half_squares(side: Side, factors: np.ndarray) -> np.ndarray:
 
 
 @compiled(parallel=True)
-def _half_squares(side: Any, factors: Any, scratch: Any, result: Any) -> None:
+def _half_squares(side, factors, scratch, result):
     for row in prange(result.size):
         result[row] = _half_squares_row(side, factors[row], row, scratch)
 
 
 @inlined
-def _half_squares_row(side: Any, active: Any, row: Any, scratch: Any) -> Any:
+def _half_squares_row(side, active, row, scratch):
     mean = scratch.mean[numba.get_thread_id()]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
-    conditional_means(side, first, n, active, mean)
+    conditional_means(side, row, active, mean)
     total = 0.0
-    for e in range(n):
+    for e in range(entries_of(side, row)[1]):
         total += 0.5 * mean[e] * mean[e]
     return total
 
@@ -100,18 +88,14 @@ def log_importance_weights(
     the factors are independent and their sum is known.
     """
     log_weights = np.zeros((side.n_rows, n_chains))
-    batch = Batch(0, side.n_rows, seed, 0, 1)
-    scratch = scratch_for(side, batch.start, batch.stop)
-    active = np.empty((numba.get_num_threads(), side.factor_bias.size), dtype=np.float32)
-    draws = draws_of(batch)
+    scratch, draws = scratch_for(side, 0, side.n_rows), draws_of(Batch(0, side.n_rows, seed, 0, 1))
+    active = np.empty_like(scratch.activation)
     _anneal(side, clamped, inverse_temperatures, draws, scratch, active, log_weights)
     return log_weights
 
 
 @compiled(parallel=True)
-def _anneal(
-    side: Any, clamped: Any, betas: Any, draws: Any, scratch: Any, active: Any, log_weights: Any
-) -> None:
+def _anneal(side, clamped, betas, draws, scratch, active, log_weights):
     n_chains = log_weights.shape[1]
     for task in prange(log_weights.size):
         row, chain = task // n_chains, task % n_chains
@@ -121,29 +105,24 @@ def _anneal(
 
 
 @inlined
-def _anneal_chain(
-    side: Any, clamped: Any, betas: Any, draws: Any, scratch: Any, all_active: Any, row: Any,
-    stream: Any,
-) -> Any:  # fmt: skip
+def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream):
     thread = numba.get_thread_id()
     product, utility = scratch.mean[thread], scratch.utility[thread]
     activation, uniform = scratch.activation[thread], scratch.uniform[thread]
     active = all_active[thread]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
+    first, n = entries_of(side, row)
     for k in range(active.size):
         activation[k] = side.factor_bias[k]
-    fill_uniforms(uniform, active.size, stream, draws, 0, _INITIAL_FACTOR)
+    fill_uniforms(uniform, active.size, stream, draws, 0, Purpose.INITIAL_FACTOR)
     draw_factors(activation, uniform, side.units, scratch, active)
     total = 0.0
     for t in range(1, betas.size):
         for e in range(n):
             product[e] = dot(side.weights[side.column[first + e]], active)
         total += _log_ratio(side, clamped, first, n, row, product, betas[t - 1], betas[t])
-        fill_uniforms(uniform, n, stream, draws, t, _UTILITY)
+        fill_uniforms(uniform, n, stream, draws, t, Purpose.CLAMPED_UTILITY)
         for e in range(n):
-            i = side.column[first + e]
-            mean = side.bias[i] + betas[t] * product[e]
+            mean = side.bias[side.column[first + e]] + betas[t] * product[e]
             if side.offset.size > 0:
                 mean += side.offset[first + e]
             if clamped:
@@ -153,21 +132,18 @@ def _anneal_chain(
                 drawn = double.standard_normal(uniform[e])
             # The annealed weights meet the utility again in the factors' activation.
             utility[e] = np.float32(betas[t] * (mean + drawn))
-        activations(side, first, n, utility, activation)
-        fill_uniforms(uniform, active.size, stream, draws, t, _FACTOR)
+        activations(side, row, utility, activation)
+        fill_uniforms(uniform, active.size, stream, draws, t, Purpose.CLAMPED_FACTOR)
         draw_factors(activation, uniform, side.units, scratch, active)
     return total
 
 
 @inlined
-def _log_ratio(
-    side: Any, clamped: Any, first: Any, n: Any, row: Any, product: Any, old: Any, new: Any
-) -> Any:
+def _log_ratio(side, clamped, first, n, row, product, old, new):
     """Log of the unnormalised probability of the factors at one temperature over another."""
     total = 0.0
     for e in range(n):
-        i = side.column[first + e]
-        base = np.float64(side.bias[i])
+        base = np.float64(side.bias[side.column[first + e]])
         if side.offset.size > 0:
             base += side.offset[first + e]
         before, after = base + old * product[e], base + new * product[e]

@@ -15,37 +15,21 @@ NO_VALUES = np.zeros(0, dtype=np.float32)
 
 
 class FactorPosterior(NamedTuple):
-    """What is known of the rows, or of the columns: a Gaussian with independent coordinates.
+    """What is known of the rows, or of the columns: a Gaussian with independent coordinates."""
 
-    Attributes
-    ----------
-    mean : (n, 1 + F) float32, bias and factors
-    variance : (n, 1 + F) float32; zero where it is a point
-    cutpoints : (n, M) float64, first threshold and log gaps; those of rows and columns are added
-    gaps : (n, M) float64, the same with gaps themselves
-    n_levels : (n,) int32, levels that they may use; the smaller number of both counts
-    """
-
-    mean: Any
-    variance: Any
-    cutpoints: Any
-    gaps: Any
-    n_levels: Any
+    mean: Any  # (n, 1 + F) float32, bias and factors
+    variance: Any  # (n, 1 + F) float32; zero where it is a point
+    cutpoints: Any  # (n, M) float64, first threshold, log gaps; those of rows and columns are added
+    gaps: Any  # (n, M) float64, the same with gaps themselves
+    n_levels: Any  # (n,) int32, levels that they may use; the smaller number of both counts
 
 
 class Prior(NamedTuple):
-    """Gaussian priors of rows or columns; what has an infinite precision stays as it is.
+    """Gaussian priors of rows or columns; what has an infinite precision stays as it is."""
 
-    Attributes
-    ----------
-    precision : (1 + F,) float32, of bias and factors, around zero
-    cutpoints : (n, M) float64, where cutpoints are drawn towards
-    cutpoints_precision : (M,) float64; the first threshold always stays
-    """
-
-    precision: np.ndarray
-    cutpoints: Any
-    cutpoints_precision: np.ndarray
+    precision: np.ndarray  # (1 + F,) float32, of bias and factors, around zero
+    cutpoints: Any  # (n, M) float64, where cutpoints are drawn towards
+    cutpoints_precision: np.ndarray  # (M,) float64; the first threshold always stays
 
 
 class Rotation(NamedTuple):

@@ -1,10 +1,8 @@
 """Gibbs chains of binary factors on CPU cores: Numba, parallel over rows, then over columns.
 
-A phase has two passes. The row pass runs the Gibbs chain of each row and leaves a few numbers per
-answer (its expected utility; the densities at the bounds of its level). The column pass sums these
-into the statistics of each column, walking the column view. Every row and every column belongs to
-one thread and is summed in its own order, so the result does not depend on how many threads there
-are.
+The row pass of a phase runs the Gibbs chain of each row and leaves a few numbers per answer. The
+column pass sums these into the statistics of each column. Every row and every column belongs to one
+thread and is summed in its own order, so the result does not depend on how many threads there are.
 
 Where several processes have some of a row's answers each, the row pass is made in stages: the
 factors' activations are summed over the processes before factors are drawn, by all alike.
@@ -12,7 +10,7 @@ factors' activations are summed over the processes before factors are drawn, by 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -26,10 +24,6 @@ from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics, empty_sta
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import compiled, inlined
 
-_CLAMPED_UTILITY = int(Purpose.CLAMPED_UTILITY)
-_CLAMPED_FACTOR = int(Purpose.CLAMPED_FACTOR)
-_FREE_UTILITY = int(Purpose.FREE_UTILITY)
-_FREE_FACTOR = int(Purpose.FREE_FACTOR)
 # Beyond this a unit is as good as certain; its odds must stay finite.
 _LARGEST_ACTIVATION = 50.0
 NOT_WANTED = np.zeros((0, 0), dtype=np.float32)
@@ -102,12 +96,12 @@ def free_phase(
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
     """Gibbs steps with the answers given, and nothing else."""
-    _sweep(side, factors, batch, True)
+    _row_pass(side, factors, *_prepared(side, batch, True, n_expected=0))
 
 
 def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
     """Gibbs steps with the answers forgotten, and nothing else."""
-    _sweep(side, factors, batch, False)
+    _row_pass(side, factors, *_prepared(side, batch, False, n_expected=0))
 
 
 def _phase(
@@ -115,96 +109,75 @@ def _phase(
     all_reduce: AllReduce | None,
 ) -> Statistics:  # fmt: skip
     statistics = empty_statistics(side)
-    answers = _answers(side, batch)._replace(expected=expected)
-    scratch = scratch_for(side, batch.start, batch.stop)
-    draws = draws_of(batch)._replace(keep=np.float32(keep))
+    n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
+    given = _prepared(side, batch, clamped, n_entries, expected, keep)
     if all_reduce is None:
-        _row_pass(side, factors, batch.start, batch.stop, draws, clamped, scratch, answers)
+        _row_pass(side, factors, *given)
     else:
-        _staged_row_pass(side, factors, batch, draws, clamped, scratch, answers, all_reduce)
-    _column_pass(side, batch.start, batch.stop, clamped, answers, statistics)
+        _staged_row_pass(side, factors, *given, all_reduce)
+    _column_pass(side, batch.start, batch.stop, clamped, given[-1], statistics)
     return statistics
 
 
+def _prepared(
+    side: Side, batch: Batch, clamped: bool, n_expected: int, expected: np.ndarray = NOT_WANTED,
+    keep: float = 0.0,
+) -> tuple[int, int, _Draws, bool, _Scratch, _Answers]:  # fmt: skip
+    """What the row pass needs, with room for what it leaves of so many answers."""
+    start, stop = batch.start, batch.stop
+    factors = np.empty((stop - start, side.factor_bias.size), dtype=np.float32)
+    utility, at_low, at_high = np.empty((3, n_expected), dtype=np.float32)
+    answers = _Answers(utility, at_low, at_high, factors, expected)
+    return start, stop, draws_of(batch, keep), clamped, scratch_for(side, start, stop), answers
+
+
 def _staged_row_pass(
-    side: Side, factors: np.ndarray, batch: Batch, draws: _Draws, clamped: bool, scratch: _Scratch,
-    answers: _Answers, all_reduce: AllReduce,
+    side: Side, factors: np.ndarray, start: int, stop: int, draws: _Draws, clamped: bool,
+    scratch: _Scratch, answers: _Answers, all_reduce: AllReduce,
 ) -> None:  # fmt: skip
     """The row pass of rows whose other answers are in other processes."""
-    start, stop = batch.start, batch.stop
     answers.factors[:] = factors[start:stop]
-    activation = np.empty_like(answers.factors)
-    for step in range(batch.gibbs_steps):
+    for step in range(draws.gibbs_steps):
+        activation = np.zeros_like(answers.factors)
         _utility_stage(side, start, stop, draws, step, clamped, scratch, answers, activation)
         all_reduce(activation)
+        activation += side.factor_bias
         _factor_stage(side, start, stop, draws, step, clamped, scratch, answers, activation)
     factors[start:stop] = answers.factors
     _expectation_stage(side, start, stop, clamped, scratch, answers)
 
 
-def _sweep(side: Side, factors: np.ndarray, batch: Batch, clamped: bool) -> None:
-    nothing = np.empty(0, dtype=np.float32)
-    n_rows, n_factors = batch.stop - batch.start, side.factor_bias.size
-    active = np.empty((n_rows, n_factors), dtype=np.float32)
-    answers = _Answers(nothing, nothing, nothing, active, NOT_WANTED)
-    scratch = scratch_for(side, batch.start, batch.stop)
-    _row_pass(side, factors, batch.start, batch.stop, draws_of(batch), clamped, scratch, answers)
-
-
-def draws_of(batch: Batch) -> _Draws:
+def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
     """Return the names of a batch's random draws, in the types of the kernels."""
-    return _Draws(
-        *split_seed(batch.seed), np.uint64(batch.sweep), batch.gibbs_steps, np.float32(0.0)
-    )
+    key0, key1 = split_seed(batch.seed)
+    return _Draws(key0, key1, np.uint64(batch.sweep), batch.gibbs_steps, np.float32(keep))
 
 
 def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
     """Return working memory that is long enough for some rows."""
-    threads = numba.get_num_threads()
-    length = np.diff(side.row_start[start : stop + 1])
-    longest = int(length.max(initial=0)) + 4
-    n_factors = side.factor_bias.size
+    threads, n_factors = numba.get_num_threads(), side.factor_bias.size
+    longest = int(np.diff(side.row_start[start : stop + 1]).max(initial=0)) + 4
     on = np.arange(side.units + 1.0)
+    lower, upper, utility, at_low, at_high = np.empty((5, threads, longest), dtype=np.float32)
+    activation, last_step, previous_step = np.empty((3, threads, n_factors), dtype=np.float32)
     return _Scratch(
-        mean=np.empty((threads, longest)),
-        lower=np.empty((threads, longest), dtype=np.float32),
-        upper=np.empty((threads, longest), dtype=np.float32),
-        utility=np.empty((threads, longest), dtype=np.float32),
-        at_low=np.empty((threads, longest), dtype=np.float32),
-        at_high=np.empty((threads, longest), dtype=np.float32),
-        uniform=np.empty((threads, max(longest, n_factors + 4))),
-        activation=np.empty((threads, n_factors), dtype=np.float32),
-        last_step=np.empty((threads, n_factors), dtype=np.float32),
-        previous_step=np.empty((threads, n_factors), dtype=np.float32),
+        np.empty((threads, longest)), lower, upper, utility, at_low, at_high,
+        np.empty((threads, max(longest, n_factors + 4))), activation, last_step, previous_step,
         # In how many ways so many units are on, and by what that grows with one more.
-        log_ways=gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
-        odds=(side.units - on) / (on + 1.0),
-    )
-
-
-def _answers(side: Side, batch: Batch) -> _Answers:
-    n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
-    n_factors = side.factor_bias.size
-    return _Answers(
-        utility=np.empty(n_entries, dtype=np.float32),
-        at_low=np.empty(n_entries, dtype=np.float32),
-        at_high=np.empty(n_entries, dtype=np.float32),
-        factors=np.empty((batch.stop - batch.start, n_factors), dtype=np.float32),
-        expected=NOT_WANTED,
-    )
+        gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
+        (side.units - on) / (on + 1.0),
+    )  # fmt: skip
 
 
 @inlined
-def fill_uniforms(out: Any, n: Any, row: Any, draws: Any, step: Any, purpose: Any) -> None:
+def fill_uniforms(out, n, row, draws, step, purpose):
     """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
     stream = purpose | (step << 8)
     philox.fill_uniforms(out, n, row, draws.sweep, stream, draws.key0, draws.key1)
 
 
 @inlined
-def _fill_uniforms_at(
-    out: Any, position: Any, first: Any, n: Any, row: Any, draws: Any, step: Any, purpose: Any
-) -> None:
+def _fill_uniforms_at(out, position, first, n, row, draws, step, purpose):
     """Fill out[:n] with the uniform numbers of a row at some positions; neighbours share blocks."""
     stream = np.uint64(purpose | (step << 8))
     w0 = w1 = w2 = w3 = np.uint64(0)
@@ -221,13 +194,21 @@ def _fill_uniforms_at(
 
 
 @inlined
-def _row_number(side: Any, row: Any) -> Any:
+def entries_of(side, row):
+    """Where the answers of a row begin, and how many there are."""
+    first = side.row_start[row]
+    return first, side.row_start[row + 1] - first
+
+
+@inlined
+def _row_number(side, row):
     return np.int64(side.row_number[row]) if side.row_number.size > 0 else np.int64(row)
 
 
 @inlined
-def conditional_means(side: Any, first: Any, n: Any, active: Any, mean: Any) -> None:
+def conditional_means(side, row, active, mean):
     """Means of the utilities of a row given its factors."""
+    first, n = entries_of(side, row)
     for e in range(n):
         i = side.column[first + e]
         mean[e] = np.float64(side.bias[i]) + dot(side.weights[i], active)
@@ -237,12 +218,12 @@ def conditional_means(side: Any, first: Any, n: Any, active: Any, mean: Any) -> 
 
 
 @inlined
-def _row_stretch(side: Any, row: Any) -> Any:
+def _row_stretch(side, row):
     return np.float64(side.stretch[row]) if side.stretch.size > 0 else 1.0
 
 
 @inlined
-def stretched_bounds(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
+def stretched_bounds(side, entry, stretch, mean):
     """Bounds of a level times the stretch, less the mean of the utility."""
     i, level = side.column[entry], np.intp(side.level[entry])
     low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
@@ -250,7 +231,7 @@ def stretched_bounds(side: Any, entry: Any, stretch: Any, mean: Any) -> Any:
 
 
 @inlined
-def bounds(side: Any, row: Any, entry: Any, mean: Any) -> Any:
+def bounds(side, row, entry, mean):
     """Bounds of an answer's level, less the mean of its utility."""
     if side.row_gaps.size == 0:
         return stretched_bounds(side, entry, _row_stretch(side, row), mean)
@@ -259,27 +240,23 @@ def bounds(side: Any, row: Any, entry: Any, mean: Any) -> Any:
     return low - mean, high - mean
 
 
-@inlined
-def level_bounds(
-    side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any
-) -> None:
-    """Bounds of the levels of a row, less the means of the utilities, in float32."""
-    for e in range(n):
-        low, high = bounds(side, row, first + e, mean[e])
-        lower[e] = np.float32(low)
-        upper[e] = np.float32(high)
-
-
 # All answers of a row are computed in float32; the few that are not ordinary there, because their
 # interval is narrow or far out, are computed again in float64.
 
 
 @inlined
-def _draw_clamped(
-    side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any, uniform: Any,
-    utility: Any,
-) -> None:  # fmt: skip
+def _set_bounds(side, row, mean, lower, upper):
+    first, n = entries_of(side, row)
+    for e in range(n):
+        low, high = bounds(side, row, first + e, mean[e])
+        lower[e], upper[e] = np.float32(low), np.float32(high)
+
+
+@inlined
+def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
     """Utilities given the levels."""
+    first, n = entries_of(side, row)
+    _set_bounds(side, row, mean, lower, upper)
     for e in range(n):
         drawn = single.truncated_draw(lower[e], upper[e], np.float32(uniform[e]))
         utility[e] = np.float32(mean[e]) + drawn
@@ -290,35 +267,32 @@ def _draw_clamped(
 
 
 @inlined
-def expect_clamped(
-    side: Any, first: Any, n: Any, row: Any, mean: Any, lower: Any, upper: Any, at_low: Any,
-    at_high: Any, utility: Any,
-) -> None:  # fmt: skip
+def expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility):
     """Expected utilities given the levels, and the densities at the levels' bounds."""
+    first, n = entries_of(side, row)
+    _set_bounds(side, row, mean, lower, upper)
     for e in range(n):
-        low, high, shift = single.edge_densities(lower[e], upper[e])
-        at_low[e] = low
-        at_high[e] = high
+        at_low[e], at_high[e], shift = single.edge_densities(lower[e], upper[e])
         utility[e] = np.float32(mean[e]) + shift
     for e in range(n):
         if not single.ordinary(lower[e], upper[e]):
-            exact_bounds = bounds(side, row, first + e, mean[e])
-            exact_low, exact_high, exact_shift = double.edge_densities(*exact_bounds)
-            at_low[e] = np.float32(exact_low)
-            at_high[e] = np.float32(exact_high)
+            low, high = bounds(side, row, first + e, mean[e])
+            exact_low, exact_high, exact_shift = double.edge_densities(low, high)
+            at_low[e], at_high[e] = np.float32(exact_low), np.float32(exact_high)
             utility[e] = np.float32(mean[e] + exact_shift)
 
 
 @inlined
-def activations(side: Any, first: Any, n: Any, utility: Any, activation: Any) -> None:
+def activations(side, row, utility, activation):
     """Log odds of the factors given the utilities."""
     for k in range(activation.size):
         activation[k] = side.factor_bias[k]
-    _add_weighted(side, first, n, utility, activation)
+    _add_weighted(side, row, utility, activation)
 
 
 @inlined
-def _add_weighted(side: Any, first: Any, n: Any, utility: Any, activation: Any) -> None:
+def _add_weighted(side, row, utility, activation):
+    first, n = entries_of(side, row)
     for e in range(n):
         add_scaled(activation, utility[e], side.weights[side.column[first + e]])
 
@@ -328,76 +302,56 @@ def _add_weighted(side: Any, first: Any, n: Any, utility: Any, activation: Any) 
 
 
 @compiled(parallel=True)
-def _row_pass(
-    side: Any, factors: Any, start: Any, stop: Any, draws: Any, clamped: Any, scratch: Any,
-    answers: Any,
-) -> None:  # fmt: skip
+def _row_pass(side, factors, start, stop, draws, clamped, scratch, answers):
     for row in prange(start, stop):
         _sweep_row(side, factors, row, start, draws, clamped, scratch, answers)
 
 
 @compiled(parallel=True)
-def _column_pass(
-    side: Any, start: Any, stop: Any, clamped: Any, answers: Any, statistics: Any
-) -> None:
+def _column_pass(side, start, stop, clamped, answers, statistics):
     for column in prange(side.bias.size):
         _sum_column(side, column, start, stop, clamped, answers, statistics)
     _sum_factors(side, start, stop, answers, statistics)
 
 
 @compiled(parallel=True)
-def _utility_stage(
-    side: Any, start: Any, stop: Any, draws: Any, step: Any, clamped: Any, scratch: Any,
-    answers: Any, activation: Any,
-) -> None:  # fmt: skip
+def _utility_stage(side, start, stop, draws, step, clamped, scratch, answers, activation):
     """First stage: draw the utilities that are here, and sum their part of the activations."""
     for row in prange(start, stop):
-        _utility_stage_row(
-            side, row, draws, step, clamped, scratch, answers.factors[row - start],
-            activation[row - start],
-        )  # fmt: skip
+        here = row - start
+        _draw_utilities(side, row, draws, step, clamped, scratch, answers.factors[here])
+        _add_weighted(side, row, scratch.utility[numba.get_thread_id()], activation[here])
 
 
 @compiled(parallel=True)
-def _factor_stage(
-    side: Any, start: Any, stop: Any, draws: Any, step: Any, clamped: Any, scratch: Any,
-    answers: Any, activation: Any,
-) -> None:  # fmt: skip
+def _factor_stage(side, start, stop, draws, step, clamped, scratch, answers, activation):
     """Second stage: draw the factors, given activations summed over all processes."""
     for row in prange(start, stop):
-        _factor_stage_row(
-            side, row, draws, step, clamped, scratch, answers.factors[row - start],
-            activation[row - start], answers.expected,
+        here = row - start
+        _move_factors(
+            side, row, draws, step, clamped, scratch, activation[here], answers.factors[here],
+            answers.expected,
         )  # fmt: skip
 
 
 @compiled(parallel=True)
-def _expectation_stage(
-    side: Any, start: Any, stop: Any, clamped: Any, scratch: Any, answers: Any
-) -> None:
+def _expectation_stage(side, start, stop, clamped, scratch, answers):
     """Last stage: expectations of the answers that are here."""
     for row in prange(start, stop):
         _expect_row(side, row, start, clamped, scratch, answers)
 
 
 @inlined
-def _sweep_row(
-    side: Any, factors: Any, row: Any, start: Any, draws: Any, clamped: Any, scratch: Any,
-    answers: Any,
-) -> None:  # fmt: skip
+def _sweep_row(side, factors, row, start, draws, clamped, scratch, answers):
     thread = numba.get_thread_id()
     utility, activation = scratch.utility[thread], scratch.activation[thread]
-    active = answers.factors[row - start]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
+    active, expected = answers.factors[row - start], answers.expected
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
     for step in range(draws.gibbs_steps):
         _draw_utilities(side, row, draws, step, clamped, scratch, active)
-        activations(side, first, n, utility, activation)
-        _move_factors(
-            side, row, draws, step, clamped, scratch, activation, active, answers.expected
-        )
+        activations(side, row, utility, activation)
+        _move_factors(side, row, draws, step, clamped, scratch, activation, active, expected)
     for k in range(active.size):
         factors[row, k] = active[k]
     if answers.utility.size > 0:  # a plain sweep asks for no expectations
@@ -405,62 +359,31 @@ def _sweep_row(
 
 
 @inlined
-def _utility_stage_row(
-    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, active: Any,
-    activation: Any,
-) -> None:  # fmt: skip
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
-    _draw_utilities(side, row, draws, step, clamped, scratch, active)
-    for k in range(activation.size):
-        activation[k] = np.float32(0.0)
-    _add_weighted(side, first, n, scratch.utility[numba.get_thread_id()], activation)
-
-
-@inlined
-def _factor_stage_row(
-    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, active: Any,
-    activation: Any, expected: Any,
-) -> None:  # fmt: skip
-    for k in range(activation.size):
-        activation[k] += side.factor_bias[k]
-    _move_factors(side, row, draws, step, clamped, scratch, activation, active, expected)
-
-
-@inlined
-def _draw_utilities(
-    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, active: Any
-) -> None:
+def _draw_utilities(side, row, draws, step, clamped, scratch, active):
     """Draw the utilities of a row's answers given its factors, into the thread's memory."""
     thread = numba.get_thread_id()
-    mean, utility = scratch.mean[thread], scratch.utility[thread]
-    lower, upper = scratch.lower[thread], scratch.upper[thread]
-    uniform = scratch.uniform[thread]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
-    conditional_means(side, first, n, active, mean)
-    purpose = _CLAMPED_UTILITY if clamped else _FREE_UTILITY
+    mean, utility, uniform = scratch.mean[thread], scratch.utility[thread], scratch.uniform[thread]
+    first, n = entries_of(side, row)
+    conditional_means(side, row, active, mean)
+    purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     number = _row_number(side, row)
     if side.position.size > 0:
         _fill_uniforms_at(uniform, side.position, first, n, number, draws, step, purpose)
     else:
         fill_uniforms(uniform, n, number, draws, step, purpose)
     if clamped:
-        level_bounds(side, first, n, row, mean, lower, upper)
-        _draw_clamped(side, first, n, row, mean, lower, upper, uniform, utility)
+        lower, upper = scratch.lower[thread], scratch.upper[thread]
+        _draw_clamped(side, row, mean, lower, upper, uniform, utility)
     else:
         for e in range(n):
             utility[e] = np.float32(mean[e]) + single.standard_normal(np.float32(uniform[e]))
 
 
 @inlined
-def _move_factors(
-    side: Any, row: Any, draws: Any, step: Any, clamped: Any, scratch: Any, activation: Any,
-    active: Any, expected: Any,
-) -> None:  # fmt: skip
+def _move_factors(side, row, draws, step, clamped, scratch, activation, active, expected):
     """Draw a row's factors given their activation, which is overwritten."""
     uniform = scratch.uniform[numba.get_thread_id()]
-    purpose = _CLAMPED_FACTOR if clamped else _FREE_FACTOR
+    purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     fill_uniforms(uniform, active.size, _row_number(side, row), draws, step, purpose)
     if expected.size > 0 and step == draws.gibbs_steps - 1:
         _follow(expected[row], activation, side.units, draws.keep)
@@ -468,7 +391,7 @@ def _move_factors(
 
 
 @inlined
-def _follow(expected: Any, activation: Any, units: Any, keep: Any) -> None:
+def _follow(expected, activation, units, keep):
     """Move the running mean of a row's factors to where its last utilities put them."""
     for k in range(expected.size):
         new = np.float32(units) * single.logistic(activation[k])
@@ -476,7 +399,7 @@ def _follow(expected: Any, activation: Any, units: Any, keep: Any) -> None:
 
 
 @inlined
-def draw_factors(activation: Any, uniform: Any, units: Any, scratch: Any, active: Any) -> None:
+def draw_factors(activation, uniform, units, scratch, active):
     """Draw the factors given their activation, which is overwritten."""
     if units > 1:
         for k in range(active.size):
@@ -489,7 +412,7 @@ def draw_factors(activation: Any, uniform: Any, units: Any, scratch: Any, active
 
 
 @inlined
-def _units_on(activation: Any, uniform: Any, units: Any, log_ways: Any, odds: Any) -> Any:
+def _units_on(activation, uniform, units, log_ways, odds):
     """How many of the units are on: inversion, counting from the most likely number outwards.
 
     That takes about as many steps as the standard deviation is large.
@@ -520,47 +443,33 @@ def _units_on(activation: Any, uniform: Any, units: Any, log_ways: Any, odds: An
 
 
 @inlined
-def _expect_row(side: Any, row: Any, start: Any, clamped: Any, scratch: Any, answers: Any) -> None:
+def _expect_row(side, row, start, clamped, scratch, answers):
     """Leave the expected utility of each answer of a row, and the densities at its bounds."""
     thread = numba.get_thread_id()
     mean, lower, upper = scratch.mean[thread], scratch.lower[thread], scratch.upper[thread]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
-    here = first - side.row_start[start]
-    utility = answers.utility[here : here + n]
-    conditional_means(side, first, n, answers.factors[row - start], mean)
-    if not clamped:
+    first, n = entries_of(side, row)
+    here = slice(first - side.row_start[start], first - side.row_start[start] + n)
+    utility, at_low, at_high = answers.utility[here], answers.at_low[here], answers.at_high[here]
+    conditional_means(side, row, answers.factors[row - start], mean)
+    if clamped:
+        expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility)
+    else:
         for e in range(n):
             utility[e] = mean[e]
-        return
-    at_low, at_high = answers.at_low[here : here + n], answers.at_high[here : here + n]
-    level_bounds(side, first, n, row, mean, lower, upper)
-    expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
 
 
 @inlined
-def _first_at_or_after(values: Any, low: Any, high: Any, bound: Any) -> Any:
-    while low < high:
-        middle = (low + high) >> 1
-        if values[middle] < bound:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inlined
-def _sum_column(
-    side: Any, i: Any, start: Any, stop: Any, clamped: Any, answers: Any, statistics: Any
-) -> None:
+def _sum_column(side, i, start, stop, clamped, answers, statistics):
     """Sum the batch's answers of one column, in the order of the rows."""
     weighted = side.row_weight.size > 0
     first_of_batch = side.row_start[start]
-    end = side.column_start[i + 1]
     total, thresholds = statistics.weights[i], statistics.thresholds[i]
-    place = _first_at_or_after(side.entry_row, side.column_start[i], end, start)
-    while place < end and side.entry_row[place] < stop:
+    first, end = side.column_start[i], side.column_start[i + 1]
+    first += np.searchsorted(side.entry_row[first:end], start)
+    for place in range(first, end):
         row = side.entry_row[place]
+        if row >= stop:
+            break
         entry = side.entry[place] - first_of_batch
         weight = side.row_weight[row] if weighted else np.float32(1.0)
         utility = weight * answers.utility[entry]
@@ -576,11 +485,10 @@ def _sum_column(
                 stretch = np.float32(_row_stretch(side, row))
                 thresholds[level] -= stretch * at_low
                 thresholds[level + 1] += stretch * at_high
-        place += 1
 
 
 @inlined
-def _add_to_gaps(row_gaps: Any, level: Any, at_low: Any, at_high: Any, total: Any) -> None:
+def _add_to_gaps(row_gaps, level, at_low, at_high, total):
     """Gradient of an answer by each gap of its column below the bounds of its level."""
     for m in range(1, level):
         total[m] += row_gaps[m] * (at_high - at_low)
@@ -589,7 +497,7 @@ def _add_to_gaps(row_gaps: Any, level: Any, at_low: Any, at_high: Any, total: An
 
 
 @inlined
-def _sum_factors(side: Any, start: Any, stop: Any, answers: Any, statistics: Any) -> None:
+def _sum_factors(side, start, stop, answers, statistics):
     weighted = side.row_weight.size > 0
     for row in range(stop - start):
         weight = side.row_weight[start + row] if weighted else np.float32(1.0)
@@ -597,28 +505,20 @@ def _sum_factors(side: Any, start: Any, stop: Any, answers: Any, statistics: Any
 
 
 def add_probabilities(
-    side: Side,
-    factors: np.ndarray,
-    row_start: np.ndarray,
-    column: np.ndarray,
-    total: np.ndarray,
-    spread: np.ndarray | None = None,
-    weight: np.ndarray | None = None,
-) -> None:
+    side: Side, factors: np.ndarray, row_start: np.ndarray, column: np.ndarray, total: np.ndarray,
+    spread: np.ndarray | None = None, weight: np.ndarray | None = None,
+) -> None:  # fmt: skip
     """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L).
 
     ``spread`` is the standard deviation of each cell's utility, ``weight`` how much each row
     counts; without them, they are one.
     """
-    nothing = np.zeros(0)
-    spread, weight = (nothing if given is None else given for given in (spread, weight))
+    spread, weight = (np.zeros(0) if given is None else given for given in (spread, weight))
     _add_probabilities(side, factors, row_start, column, total, spread, weight)
 
 
 @compiled(parallel=True)
-def _add_probabilities(
-    side: Any, factors: Any, row_start: Any, column: Any, total: Any, spread: Any, weight: Any
-) -> None:
+def _add_probabilities(side, factors, row_start, column, total, spread, weight):
     for row in prange(row_start.size - 1):
         share = weight[row] if weight.size > 0 else 1.0
         if share > 0.0:
@@ -626,10 +526,7 @@ def _add_probabilities(
 
 
 @inlined
-def _add_probabilities_row(
-    side: Any, row: Any, active: Any, row_start: Any, column: Any, total: Any, spread: Any,
-    share: Any,
-) -> None:  # fmt: skip
+def _add_probabilities_row(side, row, active, row_start, column, total, spread, share):
     stretch = _row_stretch(side, row)
     for cell in range(row_start[row], row_start[row + 1]):
         i = column[cell]
@@ -646,9 +543,7 @@ def _add_probabilities_row(
 
 
 @compiled(parallel=True)
-def fill_offsets(
-    row_start: Any, column: Any, weights: Any, bias: Any, factors: Any, offset: Any
-) -> None:
+def fill_offsets(row_start, column, weights, bias, factors, offset):
     """Fill in what a row's weights and bias and the column's factors add to each answer's mean."""
     for row in prange(row_start.size - 1):
         for entry in range(row_start[row], row_start[row + 1]):

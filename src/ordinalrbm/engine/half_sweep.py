@@ -2,15 +2,12 @@
 
 A cell's utility is Gaussian with variance one around b_row + b_column + p_row · q_column. Given the
 columns, each row has an ordered probit regression of its own with a Gaussian prior. The expected
-utility of an answer stands in for a value, and what is left is a ridge regression, whose solution
-a few steps of conjugate gradients come close to: factors are kept in axes in which they are
-uncorrelated (:mod:`ordinalrbm.matrix.gaussian`), so that the system is nearly diagonal. Nothing is
-kept per answer, and nothing of the size of a matrix per row.
-
-What is not known about a column acts as a ridge, one for each of its coordinates. Then the row
-takes one Newton step on the logarithms of its gaps. The columns do the same on the transposed
-table, with the roles swapped. Where levels stand for utilities that are known exactly, as in
-Gaussian matrix factorisation, their expectation is skipped.
+utility of an answer stands in for a value (skipped where levels stand for utilities that are known
+exactly), and what is left is a ridge regression, whose solution a few steps of conjugate gradients
+come close to: factors are kept in axes in which they are uncorrelated
+(:mod:`ordinalrbm.matrix.gaussian`), so that the system is nearly diagonal. What is not known about
+a column acts as a ridge, one for each of its coordinates. Then the row takes one Newton step on the
+logarithms of its gaps. The columns do the same on the transposed table, with the roles swapped.
 
 :func:`half_sweep` does all of it row by row. The same work is also here in the stages of
 :mod:`ordinalrbm.engine.staged`, for rows whose answers are spread over many processes.
@@ -68,13 +65,9 @@ def half_sweep(
 ) -> np.ndarray:
     """Update the rows in place, given the columns; returns the variances of their cutpoints.
 
-    Parameters
-    ----------
-    answers : the rows' answers; rows without any become what the prior says
-    this, other : the rows and the columns
-    prior : of the rows
-    spread : whether variances are kept, or rows are points
-    values : (L,) float32, the utility that each level stands for, if it is known exactly
+    ``this`` are the rows and ``other`` the columns; rows without answers become what their prior
+    says. Without ``spread``, they are points. ``values`` are (L,) float32, the utility that each
+    level stands for, if it is known exactly.
     """
     cutpoints_variance = np.zeros_like(this.cutpoints)
     _half_sweep(
@@ -85,18 +78,11 @@ def half_sweep(
 
 
 def _work(this: FactorPosterior) -> _Work:
-    threads, width, n_cutpoints = (
-        numba.get_num_threads(),
-        this.mean.shape[1],
-        this.cutpoints.shape[1],
-    )
-    lines = np.empty((7, threads, width), dtype=np.float32)
+    threads, n_cutpoints = numba.get_num_threads(), this.cutpoints.shape[1]
+    lines = [np.empty((threads, this.mean.shape[1]), dtype=np.float32) for _ in range(7)]
     tile = np.empty((threads, 6, _TILE), dtype=np.float32)
-    gaps, system = (
-        np.empty((threads, 3, n_cutpoints)),
-        np.empty((threads, n_cutpoints, n_cutpoints)),
-    )
-    return _Work(*(*lines, tile, gaps, system))
+    gaps = np.empty((threads, 3, n_cutpoints))
+    return _Work._make([*lines, tile, gaps, np.empty((threads, n_cutpoints, n_cutpoints))])
 
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
@@ -105,9 +91,8 @@ def _work(this: FactorPosterior) -> _Work:
 
 @compiled(parallel=True)
 def _half_sweep(
-    row_start: Any, column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any,
-    values: Any, work: Any, cutpoints_variance: Any,
-) -> None:  # fmt: skip
+    row_start, column, level, this, other, prior, spread, values, work, cutpoints_variance
+):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _half_sweep_row(
@@ -117,10 +102,7 @@ def _half_sweep(
 
 
 @inlined
-def _half_sweep_row(
-    column: Any, level: Any, this: Any, other: Any, prior: Any, spread: Any, values: Any,
-    work: Any, cutpoints_variance: Any, d: Any,
-) -> None:  # fmt: skip
+def _half_sweep_row(column, level, this, other, prior, spread, values, work, cutpoints_variance, d):
     thread = numba.get_thread_id()
     slope, ridge, diagonal = work.slope[thread], work.ridge[thread], work.diagonal[thread]
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
@@ -137,7 +119,7 @@ def _half_sweep_row(
 
 
 @inlined
-def _keep_variances(precision: Any, diagonal: Any, variance: Any) -> None:
+def _keep_variances(precision, diagonal, variance):
     for a in range(variance.size):
         if precision[a] == np.inf:
             variance[a] = 0.0
@@ -147,15 +129,25 @@ def _keep_variances(precision: Any, diagonal: Any, variance: Any) -> None:
 
 
 @inlined
-def _gather(
-    column: Any, level: Any, this: Any, other: Any, precision: Any, values: Any, slope: Any,
-    ridge: Any, diagonal: Any, tile: Any, d: Any,
-) -> None:  # fmt: skip
-    """Slope of the log posterior at the current mean, ridge, and diagonal of the system."""
-    mean = this.mean[d]
+def _gather(column, level, this, other, precision, values, slope, ridge, diagonal, tile, d):
+    """Slope of the log posterior at the current mean, ridge, and diagonal of the system.
+
+    Answers add pull times feature, the features' variances, and squared features.
+    """
+    mean, at, low, high, pull = this.mean[d], tile[0], tile[1], tile[2], tile[5]
     for a in range(mean.size):
         slope[a], diagonal[a], ridge[a] = 0.0, 0.0, precision[a]
-    _add_answers(column, level, this, other, values, slope, ridge, diagonal, tile, d)
+    for first in range(0, column.size, _TILE):
+        some = column[first : first + _TILE]
+        _cell_means(some, mean, other.mean, at)
+        if values.size > 0:
+            for e in range(some.size):
+                pull[e] = values[level[first + e]] - at[e]
+        else:
+            for e in range(some.size):
+                low[e], high[e] = _bounds(this, other, d, some[e], level[first + e], at[e])
+            _expect(some.size, low, high, tile[3], tile[4], pull)
+        _add_features(some, other, pull, slope, ridge, diagonal)
     for a in range(mean.size):
         if precision[a] == np.inf:  # it stays
             slope[a], ridge[a], diagonal[a] = 0.0, 0.0, np.inf
@@ -165,35 +157,13 @@ def _gather(
 
 
 @inlined
-def _add_answers(
-    column: Any, level: Any, this: Any, other: Any, values: Any, slope: Any, ridge: Any,
-    diagonal: Any, tile: Any, d: Any,
-) -> None:  # fmt: skip
-    """Add pull times feature, the features' variances, and squared features."""
-    at, low, high, pull = tile[0], tile[1], tile[2], tile[5]
-    for first in range(0, column.size, _TILE):
-        n = min(column.size - first, _TILE)
-        _cell_means(column[first : first + n], this.mean[d], other.mean, at)
-        if values.size > 0:
-            for e in range(n):
-                pull[e] = values[level[first + e]] - at[e]
-        else:
-            for e in range(n):
-                low[e], high[e] = _bounds(
-                    this, other, d, column[first + e], level[first + e], at[e]
-                )
-            _expect(n, low, high, tile[3], tile[4], pull)
-        _add_features(column[first : first + n], other, pull, slope, ridge, diagonal)
-
-
-@inlined
-def _cell_means(column: Any, mean: Any, features: Any, at: Any) -> None:
+def _cell_means(column, mean, features, at):
     for e in range(column.size):
         at[e] = _cell_mean(mean, features[column[e]])
 
 
 @inlined_sum
-def _cell_mean(mean: Any, features: Any) -> Any:
+def _cell_mean(mean, features):
     total = mean[0] + features[0]
     for a in range(1, mean.size):
         total += mean[a] * features[a]
@@ -201,7 +171,7 @@ def _cell_mean(mean: Any, features: Any) -> Any:
 
 
 @inlined
-def _bounds(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any:
+def _bounds(this, other, d, i, level, mean):
     low, high = thresholds.bounds_from_gaps(other.gaps[i], this.gaps[d], level)
     if level == min(this.n_levels[d], other.n_levels[i]) - 1:
         high = np.inf
@@ -209,7 +179,7 @@ def _bounds(this: Any, other: Any, d: Any, i: Any, level: Any, mean: Any) -> Any
 
 
 @called
-def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -> None:
+def _expect(n, low, high, at_low, at_high, pull):
     """Densities at the bounds of levels, and how far expected utilities are from their means."""
     for e in range(n):
         at_low[e], at_high[e], pull[e] = single.edge_densities(low[e], high[e])
@@ -221,9 +191,7 @@ def _expect(n: Any, low: Any, high: Any, at_low: Any, at_high: Any, pull: Any) -
 
 
 @inlined
-def _add_features(
-    column: Any, other: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
-) -> None:
+def _add_features(column, other, pull, slope, ridge, diagonal):
     # Four at a time: sums are then read and written a quarter as often.
     last = column.size - column.size % 4
     mean, variance = other.mean, other.variance
@@ -236,9 +204,7 @@ def _add_features(
 
 
 @inlined_sum
-def _add_one(
-    features: Any, variance: Any, pull: Any, slope: Any, ridge: Any, diagonal: Any
-) -> None:
+def _add_one(features, variance, pull, slope, ridge, diagonal):
     # The other's bias is no feature: where it stands, a row's own bias has a one.
     slope[0] += pull
     diagonal[0] += np.float32(1.0)
@@ -249,7 +215,7 @@ def _add_one(
 
 
 @inlined_sum
-def _add_four(x: Any, y: Any, z: Any, w: Any, pull: Any, slope: Any, diagonal: Any) -> None:
+def _add_four(x, y, z, w, pull, slope, diagonal):
     p, q, r, s = pull[0], pull[1], pull[2], pull[3]
     slope[0] += p + q + r + s
     diagonal[0] += np.float32(4.0)
@@ -259,7 +225,7 @@ def _add_four(x: Any, y: Any, z: Any, w: Any, pull: Any, slope: Any, diagonal: A
 
 
 @inlined_sum
-def _add_sum(x: Any, y: Any, z: Any, w: Any, total: Any) -> None:
+def _add_sum(x, y, z, w, total):
     for a in range(1, x.size):
         total[a] += x[a] + y[a] + z[a] + w[a]
 
@@ -268,10 +234,7 @@ def _add_sum(x: Any, y: Any, z: Any, w: Any, total: Any) -> None:
 
 
 @inlined
-def _solve(
-    column: Any, features: Any, slope: Any, ridge: Any, diagonal: Any, direction: Any, image: Any,
-    move: Any,
-) -> None:  # fmt: skip
+def _solve(column, features, slope, ridge, diagonal, direction, image, move):
     """Conjugate gradients with the diagonal as preconditioner; ``slope`` is used up."""
     size = np.float32(0.0)
     for a in range(slope.size):
@@ -296,16 +259,10 @@ def _solve(
 
 
 @inlined
-def _apply(column: Any, features: Any, ridge: Any, direction: Any, image: Any) -> None:
+def _apply(column, features, ridge, direction, image):
     """The system times a direction."""
     for a in range(direction.size):
         image[a] = ridge[a] * direction[a]
-    _add_images(column, features, direction, image)
-
-
-@inlined
-def _add_images(column: Any, features: Any, direction: Any, image: Any) -> None:
-    """Add the answers' part of the system times a direction."""
     last = column.size - column.size % 4
     for e in range(0, last, 4):
         _add_projections(
@@ -317,7 +274,7 @@ def _add_images(column: Any, features: Any, direction: Any, image: Any) -> None:
 
 
 @inlined_sum
-def _add_projection(features: Any, direction: Any, image: Any) -> None:
+def _add_projection(features, direction, image):
     along = direction[0]
     for a in range(1, direction.size):
         along += features[a] * direction[a]
@@ -327,7 +284,7 @@ def _add_projection(features: Any, direction: Any, image: Any) -> None:
 
 
 @inlined_sum
-def _add_projections(x: Any, y: Any, z: Any, w: Any, direction: Any, image: Any) -> None:
+def _add_projections(x, y, z, w, direction, image):
     p, q, r, s = direction[0], direction[0], direction[0], direction[0]
     for a in range(1, direction.size):
         p += x[a] * direction[a]
@@ -343,13 +300,13 @@ def _add_projections(x: Any, y: Any, z: Any, w: Any, direction: Any, image: Any)
 
 
 @inlined_sum
-def _square(mean: Any, square: Any) -> None:
+def _square(mean, square):
     for a in range(mean.size):
         square[a] = mean[a] * mean[a]
 
 
 @inlined_sum
-def cell_variance(square: Any, variance: Any, features: Any, features_variance: Any) -> Any:
+def cell_variance(square, variance, features, features_variance):
     """Variance of a cell's mean, of the squares of one side's means."""
     total = variance[0] + features_variance[0]
     for a in range(1, square.size):
@@ -359,10 +316,7 @@ def cell_variance(square: Any, variance: Any, features: Any, features_variance: 
 
 
 @inlined
-def _move_gaps(
-    column: Any, level: Any, this: Any, other: Any, prior: Any, work: Any, cutpoints_variance: Any,
-    thread: Any, d: Any,
-) -> None:  # fmt: skip
+def _move_gaps(column, level, this, other, prior, work, cutpoints_variance, thread, d):
     """One Newton step on the log gaps; the first threshold is left to the bias.
 
     What is not known about a cell's mean widens the utility here, as it does in predictions.
@@ -379,17 +333,22 @@ def _move_gaps(
 
 
 @inlined
-def _add_to_gaps(
-    column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
-) -> None:
+def _add_to_gaps(column, level, this, other, work, thread, d):
     """Add a row's answers to the slope and the system of its log gaps."""
     tile = work.tile[thread]
     at, low, high, at_low, at_high, scale = tile[0], tile[1], tile[2], tile[3], tile[4], tile[5]
     for first in range(0, column.size, _TILE):
-        some, n = column[first : first + _TILE], min(column.size - first, _TILE)
+        some = column[first : first + _TILE]
         _cell_means(some, this.mean[d], other.mean, at)
-        _expect_scaled(some, level[first : first + n], this, other, work, thread, d)
-        for e in range(n):
+        # Bounds in standard deviations of what is known.
+        for e in range(some.size):
+            i, square = some[e], work.square[thread]
+            doubt = cell_variance(square, this.variance[d], other.mean[i], other.variance[i])
+            scale[e] = np.float32(1.0) / np.sqrt(np.float32(1.0) + doubt)
+            lower, upper = _bounds(this, other, d, i, level[first + e], at[e])
+            low[e], high[e] = lower * scale[e], upper * scale[e]
+        _expect(some.size, low, high, at_low, at_high, at)
+        for e in range(some.size):
             _add_answer(
                 np.int64(level[first + e]), this.gaps[d], other.gaps[some[e]], scale[e],
                 low[e], high[e], at_low[e], at_high[e], work, thread,
@@ -397,7 +356,7 @@ def _add_to_gaps(
 
 
 @inlined
-def _newton(system: Any, slope: Any, cutpoints: Any, gaps: Any, variance: Any) -> None:
+def _newton(system, slope, cutpoints, gaps, variance):
     """Newton's step of one row; system and slope are used up."""
     _factorise(system)
     _invert(system, slope, variance)
@@ -407,28 +366,7 @@ def _newton(system: Any, slope: Any, cutpoints: Any, gaps: Any, variance: Any) -
 
 
 @inlined
-def _expect_scaled(
-    column: Any, level: Any, this: Any, other: Any, work: Any, thread: Any, d: Any
-) -> None:
-    """Bounds of levels in standard deviations of what is known, and the densities there."""
-    tile = work.tile[thread]
-    at, low, high, scale = tile[0], tile[1], tile[2], tile[5]
-    for e in range(column.size):
-        i = column[e]
-        doubt = cell_variance(
-            work.square[thread], this.variance[d], other.mean[i], other.variance[i]
-        )
-        scale[e] = np.float32(1.0) / np.sqrt(np.float32(1.0) + doubt)
-        lower, upper = _bounds(this, other, d, i, level[e], at[e])
-        low[e], high[e] = lower * scale[e], upper * scale[e]
-    _expect(column.size, low, high, tile[3], tile[4], at)
-
-
-@inlined
-def _add_answer(
-    level: Any, gaps: Any, other_gaps: Any, scale: Any, low: Any, high: Any, at_low: Any,
-    at_high: Any, work: Any, thread: Any,
-) -> None:  # fmt: skip
+def _add_answer(level, gaps, other_gaps, scale, low, high, at_low, at_high, work, thread):
     """Add one answer to a row's slope, and to its curvature without that of the exponential.
 
     The mass between the two bounds is log-concave in them, so that the system stays positive.
@@ -451,7 +389,7 @@ def _add_answer(
 
 
 @inlined
-def _factorise(system: Any) -> None:
+def _factorise(system):
     """Cholesky factor of the lower triangle, from position 1 on, in place."""
     for a in range(1, system.shape[0]):
         for c in range(1, a + 1):
@@ -462,7 +400,7 @@ def _factorise(system: Any) -> None:
 
 
 @inlined
-def _invert(factor: Any, slope: Any, diagonal: Any) -> None:
+def _invert(factor, slope, diagonal):
     """Replace the slope by the solution; diagonal of the inverse. The factor is used up."""
     n = factor.shape[0]
     for a in range(1, n):
@@ -499,10 +437,7 @@ def squared_error(
 
 
 @compiled(parallel=True)
-def _squared_errors(
-    row_start: Any, column: Any, level: Any, this: Any, other: Any, values: Any, work: Any,
-    total: Any,
-) -> None:  # fmt: skip
+def _squared_errors(row_start, column, level, this, other, values, work, total):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         total[d] = _squared_error(
@@ -512,9 +447,7 @@ def _squared_errors(
 
 
 @inlined
-def _squared_error(
-    column: Any, level: Any, this: Any, other: Any, values: Any, square: Any, d: Any
-) -> Any:
+def _squared_error(column, level, this, other, values, square, d):
     _square(this.mean[d], square)
     total = 0.0
     for e in range(column.size):
@@ -531,8 +464,7 @@ library = np
 
 
 def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A small array where another one is: here already."""
-    return values
+    return values  # is where the other one is
 
 
 def gather(
@@ -551,10 +483,7 @@ def gather(
 
 
 @compiled(parallel=True)
-def _gather_rows(
-    row_start: Any, column: Any, level: Any, this: Any, other: Any, precision: Any, values: Any,
-    work: Any, sums: Any, ridge: Any,
-) -> None:  # fmt: skip
+def _gather_rows(row_start, column, level, this, other, precision, values, work, sums, ridge):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _gather(
@@ -573,9 +502,7 @@ def apply(
 
 
 @compiled(parallel=True)
-def _apply_rows(
-    row_start: Any, column: Any, features: Any, ridge: Any, direction: Any, image: Any
-) -> None:
+def _apply_rows(row_start, column, features, ridge, direction, image):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _apply(column[entries], features, ridge[d], direction[d], image[d])
@@ -595,10 +522,7 @@ def gap_sums(
 
 
 @compiled(parallel=True)
-def _sum_gaps(
-    row_start: Any, column: Any, level: Any, this: Any, other: Any, first: Any, work: Any,
-    system: Any,
-) -> None:  # fmt: skip
+def _sum_gaps(row_start, column, level, this, other, first, work, system):
     for k in prange(system.shape[0]):
         entries = slice(row_start[first + k], row_start[first + k + 1])
         _sum_gaps_of_row(
@@ -607,9 +531,7 @@ def _sum_gaps(
 
 
 @inlined
-def _sum_gaps_of_row(
-    column: Any, level: Any, this: Any, other: Any, work: Any, found: Any, d: Any
-) -> None:
+def _sum_gaps_of_row(column, level, this, other, work, found, d):
     thread = numba.get_thread_id()
     slope, system = work.gaps[thread, 0], work.system[thread]
     slope[:] = 0.0
@@ -631,7 +553,7 @@ def move_gaps(this: FactorPosterior, prior: Prior, system: np.ndarray, rows: sli
 
 
 @compiled(parallel=True)
-def _move_rows(system: Any, cutpoints: Any, gaps: Any, variance: Any) -> None:
+def _move_rows(system, cutpoints, gaps, variance):
     for d in prange(cutpoints.shape[0]):
         _newton(system[d], system[d, :, 0], cutpoints[d], gaps[d], variance[d])
 

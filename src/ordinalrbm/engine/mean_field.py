@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from numba import prange
 
-from ordinalrbm.engine.gibbs import (
-    activations,
-    conditional_means,
-    expect_clamped,
-    level_bounds,
-    scratch_for,
-)
+from ordinalrbm.engine.gibbs import activations, conditional_means, expect_clamped, scratch_for
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.sums import dot
@@ -44,10 +36,7 @@ def fixed_point(
 
 
 @compiled(parallel=True)
-def _fixed_point(
-    side: Any, rows: Any, probabilities: Any, tolerance: Any, max_iterations: Any, scratch: Any,
-    change: Any,
-) -> None:  # fmt: skip
+def _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, change):
     for place in prange(rows.size):
         row = rows[place]
         change[row] = _fixed_point_row(
@@ -56,24 +45,19 @@ def _fixed_point(
 
 
 @inlined
-def _fixed_point_row(
-    side: Any, row: Any, active: Any, tolerance: Any, max_iterations: Any, scratch: Any
-) -> Any:
+def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
     thread = numba.get_thread_id()
     mean, utility = scratch.mean[thread], scratch.utility[thread]
     lower, upper = scratch.lower[thread], scratch.upper[thread]
     at_low, at_high = scratch.at_low[thread], scratch.at_high[thread]
     activation, last_step = scratch.activation[thread], scratch.last_step[thread]
     previous = scratch.previous_step[thread]
-    first = side.row_start[row]
-    n = side.row_start[row + 1] - first
     change = np.float32(np.inf)
     iteration = 0
     while change > tolerance and iteration < max_iterations:
-        conditional_means(side, first, n, active, mean)
-        level_bounds(side, first, n, row, mean, lower, upper)
-        expect_clamped(side, first, n, row, mean, lower, upper, at_low, at_high, utility)
-        activations(side, first, n, utility, activation)
+        conditional_means(side, row, active, mean)
+        expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility)
+        activations(side, row, utility, activation)
         iteration += 1
         change = _move_to_fixed_point(side.units, active, activation, last_step)
         # Not at the end: the change that is reported must be that of the point returned.
@@ -85,7 +69,7 @@ def _fixed_point_row(
 
 
 @inlined
-def _move_to_fixed_point(units: Any, active: Any, activation: Any, last_step: Any) -> Any:
+def _move_to_fixed_point(units, active, activation, last_step):
     """Replace the factors by their update; returns the largest change."""
     change = np.float32(0.0)
     for k in range(active.size):
@@ -96,7 +80,7 @@ def _move_to_fixed_point(units: Any, active: Any, activation: Any, last_step: An
 
 
 @inlined
-def _extrapolate(units: Any, active: Any, last_step: Any, previous: Any) -> None:
+def _extrapolate(units, active, last_step, previous):
     """Add the rest of a geometric series of steps at once (Aitken).
 
     When factors lean on each other, steps shrink by about the same ratio each time.

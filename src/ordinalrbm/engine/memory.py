@@ -1,11 +1,9 @@
 """How much memory a fit will take, and whether it is there: known before an hour is spent.
 
 A peak is a sum of products. Per answer there are views by rows and by columns, 13 bytes together
-(`data/observations.py`), the same once more in the order of the learner, and what a pass leaves.
-Per row and per column there are factors, weights and what a learner keeps of them: variances or
-sums of squares, the best epoch so far, the state to go back to. How many of these are there at the
-same time is not seen from the code at once, so that the numbers below are those of measured peaks
-(`benchmarks/memory.py` has both, side by side).
+(`data/observations.py`), and the same once more in the order of the learner; per row and column
+what is learnt. How many of these are there at the same time is not seen from the code at once, so
+that the numbers below are those of measured peaks (`benchmarks/memory.py` has both, side by side).
 """
 
 from __future__ import annotations
@@ -37,34 +35,16 @@ class Size(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Bytes that a kind of model takes at its peak, per unit of a `Size`.
-
-    Attributes
-    ----------
-    answer
-        Per answer.
-    row_factor, column_factor
-        Per row and factor, per column and factor; a bias counts as a factor.
-    level
-        Per row or column and level.
-    weight
-        Per column, factor and level.
-    correlation
-        Per pair of columns, unless there are too many to start from their correlations.
-    reading
-        Per answer, before there is a model: what reading and ordering take.
-    fixed
-        Blocks of fixed size.
-    """
+    """Bytes that a kind of model takes at its peak, per unit of a `Size`."""
 
     answer: float
-    row_factor: float
+    row_factor: float  # per row and factor; a bias counts as a factor
     column_factor: float
-    level: float = 0.0
-    weight: float = 0.0
-    correlation: float = 0.0
-    reading: float = 22.0
-    fixed: int = 4 * 2**20
+    level: float = 0.0  # per row or column and level
+    weight: float = 0.0  # per column, factor and level
+    correlation: float = 0.0  # per pair of columns, unless they are too many to start from these
+    reading: float = 22.0  # per answer, before there is a model: what reading and ordering take
+    fixed: int = 4 * 2**20  # blocks of fixed size
 
 
 # Means, variances and the best of both, and what a half-sweep makes of them, in float32;
@@ -90,14 +70,8 @@ _MOST_CORRELATED = 2000
 def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int:
     """Bytes that learning takes at its peak, beside the data themselves.
 
-    Parameters
-    ----------
-    kind : one of `COSTS`
-    size : Size
-    n_averaged : int
-        How many epochs predictions are averaged over.
-    units : int
-        Units per factor of a survey.
+    ``kind`` is one of `COSTS`; predictions are averaged over ``n_averaged`` epochs, and the factors
+    of a survey have so many ``units``.
 
     Examples
     --------
@@ -119,8 +93,7 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
         + cost.level * both * size.levels
         + cost.weight * size.columns * factors * size.levels
         + cost.correlation * correlated**2
-        # Every averaged epoch is a model more, with variances, and they are put in order at the
-        # end.
+        # Every averaged epoch is a model more, with variances; they are put in order at the end.
         + (n_averaged - 1) * 3 * both * (4 * factors + 8 * size.levels)
     )
     return int(cost.fixed + max(learning, cost.reading * size.answers))
@@ -304,16 +277,7 @@ def size_of(given: Observations, *n_factors: int) -> Size:
 def check(n_bytes: int, size: Size, words: tuple[str, str, str]) -> None:
     """Warn when a fit will hardly find the memory it needs, and refuse when it never will.
 
-    Parameters
-    ----------
-    n_bytes : what the fit needs
-    size : what it is about
-    words : how answers, rows and columns are called
-
-    Raises
-    ------
-    DataError
-        When the need is clearly more than there is.
+    ``words`` are how answers, rows and columns are called.
     """
     free = available()
     if free is None or n_bytes <= _TIGHT * free:

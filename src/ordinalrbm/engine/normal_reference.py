@@ -1,15 +1,8 @@
 """The standard normal on an interval, right in the far tails: the float64 reference.
 
-For a < b (either may be infinite) and a standard normal X:
-
-- ``log_mass``       log(Φ(b) − Φ(a))
-- ``truncated_mean`` E[X | a < X ≤ b]
-- ``edge_densities`` φ(a)/(Φ(b) − Φ(a)) and φ(b)/(Φ(b) − Φ(a))
-- ``truncated_draw`` the X at which the truncated distribution function equals a given uniform
-
-All work in one place of the line: an interval whose middle is negative is mirrored. There the mass
-is written with the Mills ratio R(x) = (1 − Φ(x))/φ(x), which neither under- nor overflows; narrow
-intervals, where differences would cancel, are integrated by Gauss-Legendre instead.
+An interval whose middle is negative is mirrored. There the mass is written with the Mills ratio
+R(x) = (1 − Φ(x))/φ(x), which neither under- nor overflows; narrow intervals, where differences
+would cancel, are integrated by Gauss-Legendre instead. Bounds may be infinite.
 """
 
 from __future__ import annotations

@@ -101,15 +101,13 @@ compiled_philox = inlined(philox)
 
 
 @inlined
-def uniform(word: Any) -> Any:
+def uniform(word):
     """Uniform number in (0, 1), bounds excluded, from a 32-bit word held in uint64."""
     return (np.float64(np.int64(word)) + 0.5) * 2.3283064365386963e-10
 
 
 @inlined
-def fill_uniforms(
-    out: Any, n: Any, row: Any, sweep: Any, stream: Any, key0: Any, key1: Any
-) -> None:
+def fill_uniforms(out, n, row, sweep, stream, key0, key1):
     """Fill out[:n] (and up to three places beyond) with the uniform numbers of a row."""
     for block in range((n + 3) // 4):
         w0, w1, w2, w3 = compiled_philox(

@@ -24,7 +24,6 @@ def clamped_phase(
     keep: float = 0.0,
     all_reduce: AllReduce | None = None,
 ) -> Statistics:
-    """Gibbs steps with the answers given, then the expectations given the last factors."""
     activation = _gibbs(side, factors, batch, clamped=True, all_reduce=all_reduce)
     if expected is not None and activation is not None:
         rows = slice(batch.start, batch.stop)
@@ -43,7 +42,6 @@ def clamped_phase(
 def free_phase(
     side: Side, factors: np.ndarray, batch: Batch, all_reduce: AllReduce | None = None
 ) -> Statistics:
-    """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     _gibbs(side, factors, batch, clamped=False, all_reduce=all_reduce)
     answers = _Answers(side, batch.start, batch.stop)
     return _summed(side, answers, factors, answers.mean(factors))
@@ -182,7 +180,6 @@ def _units_on(activation: np.ndarray, uniform: np.ndarray, units: int) -> np.nda
 def log_levels(
     side: Side, factors: np.ndarray, start: int, stop: int, stretches: np.ndarray
 ) -> np.ndarray:
-    """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     answers = _Answers(side, start, stop)
     mean = answers.mean(factors)
     result = np.zeros((stop - start, stretches.size))

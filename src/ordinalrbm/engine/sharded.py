@@ -6,10 +6,8 @@ stages: every sum over its answers goes to the rank that looks after the column,
 makes of it to all others; chains of columns draw the same everywhere.
 
 Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
-:mod:`ordinalrbm.engine.half_sweep`, by an engine for one process and, for columns, in the stages of
-:mod:`ordinalrbm.engine.staged`. Of binary factors, the engines themselves add up sums over the
-answers of a row; here is which rows and which draws are those of a rank, and how statistics of the
-columns are added up.
+:mod:`ordinalrbm.engine.half_sweep`. Of binary factors, the engines themselves add up sums over the
+answers of a row; here is which rows and draws are those of a rank, and how statistics are added up.
 """
 
 from __future__ import annotations
@@ -36,8 +34,9 @@ class _Sharded:
 
     def __init__(self, engine: Any, group: Any) -> None:
         self.engine, self.group = engine, group
-        self.rotate = engine.rotate
-        self.shift, self.draw_towards = engine.shift, engine.draw_towards
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)  # what needs no other rank
 
     def broadcast(self, *rotations: Rotation) -> tuple[Rotation, ...]:
         """The rotations that rank 0 has found.
@@ -53,22 +52,15 @@ class _Sharded:
 class Rows(_Sharded):
     """Rows of which every rank has its own: sums over them are those of all ranks."""
 
-    def half_sweep(self, *given: Any, **options: Any) -> Any:
-        """Update the rows that are here."""
-        return self.engine.half_sweep(*given, **options)
-
     def moments(self, posterior: FactorPosterior) -> Moments:
-        """Sums over all rows, in float64."""
         return Moments(*self._summed(*self.engine.moments(posterior)))
 
     def cutpoint_squares(
         self, posterior: FactorPosterior, prior: Prior, cutpoints_variance: Any
     ) -> Any:
-        """How many rows there are, and expected squares of cutpoints around their prior."""
         return self._summed(*self.engine.cutpoint_squares(posterior, prior, cutpoints_variance))
 
     def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
-        """Sums over all rows, or over those with so many levels."""
         return Shares(*self._summed(*self.engine.shares(posterior, n_levels)))
 
     def _summed(self, *parts: Any) -> list[Any]:
@@ -77,11 +69,6 @@ class Rows(_Sharded):
 
 class Columns(_Sharded):
     """Columns that every rank has, each with other answers: updated by what all answers say."""
-
-    def __init__(self, engine: Any, group: Any) -> None:
-        super().__init__(engine, group)
-        self.moments, self.shares = engine.moments, engine.shares
-        self.cutpoint_squares = engine.cutpoint_squares
 
     def half_sweep(
         self,
@@ -134,7 +121,7 @@ def positions_by_columns(row_start: np.ndarray, column: np.ndarray, rows: np.nda
 
 
 @compiled()
-def _fill_positions(row_start: Any, column: Any, chosen: Any, seen: Any, position: Any) -> None:
+def _fill_positions(row_start, column, chosen, seen, position):
     place = 0
     for row in range(chosen.size):
         for entry in range(row_start[row], row_start[row + 1]):

@@ -76,7 +76,6 @@ class Side(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows."""
         return len(self.row_start) - 1
 
 

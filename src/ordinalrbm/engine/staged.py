@@ -21,8 +21,7 @@ between the stages is done once for every row, and it does not matter if some ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +58,7 @@ def half_sweep(
     found = among.reduce_scatter(sums)
     slope = where(stays, 0.0, found[:, 0] - own * this.mean[mine])
     diagonal = where(stays, 1.0, found[:, 1] + own)  # of what stays, anything but zero
-    system = _System(slope, diagonal, own, stays)
-    this.mean[mine] += _solved(
-        system, ridge, lambda direction: stages.apply(answers, other, ridge, direction), among,
-        stages.library,
-    )  # fmt: skip
+    this.mean[mine] += _solved(stages, answers, other, ridge, slope, diagonal, own, stays, among)
     if spread:
         informed = (diagonal - own) / UNDERSTATED
         this.variance[mine] = where(stays, 0.0, 1.0 / (own + informed))
@@ -86,24 +81,16 @@ def _row_blocks(n_rows: int, n_cutpoints: int) -> list[slice]:
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
-class _System(NamedTuple):
-    """Slopes and systems of the rows that a process looks after, and what priors add to them."""
-
-    slope: Any
-    diagonal: Any
-    own: Any
-    stays: Any
-
-
 def _solved(
-    system: _System, like: Any, applied: Callable[[Any], Any], among: Any, library: Any
-) -> Any:
-    """Conjugate gradients with the diagonal as preconditioner, for all of these rows at once.
+    stages: Any, answers: Any, other: Any, ridge: Any, slope: Any, diagonal: Any, own: Any,
+    stays: Any, among: Any,
+) -> Any:  # fmt: skip
+    """Conjugate gradients with the diagonal as preconditioner, for all of this process' rows.
 
-    ``applied`` takes and gives all rows, in the shape of ``like``.
+    Ridge is of all rows; slope and diagonal of those that it looks after, ``own`` what the prior
+    adds to them.
     """
-    where, (slope, diagonal, own, stays) = library.where, system
-    whole = library.empty_like(like)
+    where, whole = stages.library.where, stages.library.empty_like(ridge)
     direction = whole[among.share(len(whole))]
     direction[:] = slope / diagonal
     size = (slope * direction).sum(1)
@@ -111,7 +98,7 @@ def _solved(
     move = 0.0 * direction
     for step in range(STEPS):
         among.complete(whole)
-        image = among.reduce_scatter(applied(whole))
+        image = among.reduce_scatter(stages.apply(answers, other, ridge, whole))
         image += own * direction
         # What is solved stays; its direction may be zero, and a share of nothing is not a number.
         goes_on = size > least

@@ -5,15 +5,13 @@ In the type of what is summed: float32 of float32 factors, float64 if one of bot
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ordinalrbm.runtime.jit import inlined_sum
 
 
 @inlined_sum
-def dot(a: Any, b: Any) -> Any:
+def dot(a, b):
     """Scalar product."""
     total = np.float32(0.0)
     for k in range(a.size):
@@ -22,7 +20,7 @@ def dot(a: Any, b: Any) -> Any:
 
 
 @inlined_sum
-def add_scaled(target: Any, scale: Any, source: Any) -> None:
+def add_scaled(target, scale, source):
     """Add a multiple of one array to another."""
     for k in range(target.size):
         target[k] += scale * source[k]

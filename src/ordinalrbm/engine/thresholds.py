@@ -7,8 +7,6 @@ thresholds below and above it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import ndtri
 
@@ -98,13 +96,13 @@ def cutpoint_gradient(
 
 
 @inlined
-def gap(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
+def gap(column_cutpoints, row_cutpoints, level):
     """Gap of an inner level, from cutpoints; level 0 and the last have none."""
     return np.exp(column_cutpoints[level] + row_cutpoints[level])
 
 
 @inlined
-def bounds(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
+def bounds(column_cutpoints, row_cutpoints, level):
     """Lower and upper bound of a level, from cutpoints.
 
     The last level of a shorter scale has no upper bound, which only the caller knows.
@@ -118,7 +116,7 @@ def bounds(column_cutpoints: Any, row_cutpoints: Any, level: Any) -> Any:
 
 
 @inlined
-def bounds_from_gaps(column_gaps: Any, row_gaps: Any, level: Any) -> Any:
+def bounds_from_gaps(column_gaps, row_gaps, level):
     """Lower and upper bound of a level, from gaps; the first ones are added."""
     low, high = -np.inf, column_gaps[0] + row_gaps[0]
     for m in range(1, level + 1):
@@ -129,7 +127,7 @@ def bounds_from_gaps(column_gaps: Any, row_gaps: Any, level: Any) -> Any:
 
 
 @inlined
-def bounds_from_table(column_bounds: Any, row_gaps: Any, level: Any) -> Any:
+def bounds_from_table(column_bounds, row_gaps, level):
     """Lower and upper bound of a level, from a column's bounds and a row's gaps."""
     low, high = -np.inf, column_bounds[1] + row_gaps[0]
     for m in range(1, level + 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.catalogue import plain_parameters
+from ordinalrbm.estimators.kept import rating_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
 from ordinalrbm.matrix.fitted import Fitted
@@ -110,13 +111,15 @@ class RatingEnsemble(RatingModel):
         return list(given)
 
     def _member(self, model: RatingModel) -> RatingModel:
-        member = clone(model)
-        own = member.get_params(deep=False)
-        passed = {"verbose": self.verbose, "n_jobs": self.n_jobs, "device": self.device}
-        passed |= {"scale": self.scale, "item_scales": self.item_scales}
-        member.set_params(**{name: passed[name] for name in passed if name in own})
+        passed = ("verbose", "n_jobs", "device", "scale", "item_scales")
+        member = self._with_own(clone(model), passed)
         check_parameters(member)
         return member
+
+    def _with_own(self, estimator: RatingModel, names: Iterable[str]) -> RatingModel:
+        """The estimator with those of the ensemble's parameters that it has, too; in place."""
+        shared = set(names) & set(estimator.get_params(deep=False))
+        return estimator.set_params(**{name: getattr(self, name) for name in shared})
 
     def _fit_sizes(self) -> list[memory.Fit]:
         return [size for member in self._members for size in member._fit_sizes()]
@@ -190,19 +193,13 @@ class RatingEnsemble(RatingModel):
         check_is_fitted(self, "models_")
         wider = copy.copy(self)
         wider.estimators_ = [
-            self._where_this_is(estimator).fold_in(new_ratings) for estimator in self.estimators_
+            # Device and threads may have changed since.
+            self._with_own(copy.copy(estimator), ("n_jobs", "device")).fold_in(new_ratings)
+            for estimator in self.estimators_
         ]
         wider._collect()
         wider._set_ratings(wider.estimators_[0].ratings_)
         return wider
-
-    def _where_this_is(self, estimator: RatingModel) -> RatingModel:
-        """The estimator with the ensemble's device and threads, which may have changed since."""
-        own = estimator.get_params(deep=False)
-        where = {"n_jobs": self.n_jobs, "device": self.device}
-        return copy.copy(estimator).set_params(
-            **{name: where[name] for name in where if name in own}
-        )
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -219,7 +216,7 @@ class RatingEnsemble(RatingModel):
                 {
                     "kind": estimator._kind,
                     # These two are the ensemble's, and say nothing about the model.
-                    "parameters": plain_parameters(estimator, self.ratings_)
+                    "parameters": rating_parameters(estimator, self.ratings_)
                     | {"n_jobs": None, "verbose": False},
                     "n_models": len(estimator.models_),
                     "best_epoch": int(estimator.best_epoch_),
@@ -230,7 +227,7 @@ class RatingEnsemble(RatingModel):
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         members = stored.entry("members", list)
-        self.shares_ = stored.array("shares", np.float64, (len(members),), 0.0, 1.0)
+        self.shares_ = stored.checked_array("shares", np.float64, (len(members),), 0.0, 1.0)
         self.estimators_ = []
         for number, described in enumerate(members):
             own = stored.member(described, f"{number}.")

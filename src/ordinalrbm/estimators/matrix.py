@@ -15,7 +15,12 @@ from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.diagnostics import to_arviz
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import check_choice, check_whole, keep_parameters
+from ordinalrbm.estimators.validation import (
+    check_choice,
+    check_whole,
+    keep_parameters,
+    settings_of,
+)
 from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
@@ -117,7 +122,6 @@ class MatrixCumulativeRBM(RatingModel):
     n_user_factors: int
     n_item_factors: int
     n_averaged: int
-    batch_size: int
 
     def __init__(
         self,
@@ -284,7 +288,7 @@ class MatrixCumulativeRBM(RatingModel):
         with threads(self.n_jobs):
             level = joint.made_up(self.model_, cells, seed_from(random_state), n_steps)
         made_up = Observations(cells.row_start, cells.column, level, cells.n_levels)
-        return Ratings.of(self.ratings_.catalogue, made_up).to_frame()
+        return Ratings.of(self.ratings_, made_up).to_frame()
 
     def sample_factors(
         self,
@@ -346,7 +350,7 @@ class MatrixCumulativeRBM(RatingModel):
         """Ratings of known users and items, or those that were learnt from."""
         if ratings is None:
             return self.ratings_.observations
-        cells = encode(self.ratings_.catalogue, ratings)
+        cells = encode(self.ratings_, ratings)
         self._refuse_unknown(cells)
         shape = (len(self.users_), len(self.items_), self.ratings_.observations.n_levels)
         return Observations.from_triples(*cells, *shape)
@@ -368,13 +372,8 @@ class MatrixCumulativeRBM(RatingModel):
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
             return Fitted([blank_binary(self.n_user_factors, self.n_item_factors)], 0, [], False)
-        own: dict[str, Any] = {
-            "n_row_factors": self.n_user_factors,
-            "n_column_factors": self.n_item_factors,
-            "seed": seed,
-        }
-        names = set(BinarySettings.__dataclass_fields__) - set(own)
-        settings = BinarySettings(**own, **{name: getattr(self, name) for name in names})
+        n_factors = {"n_row_factors": self.n_user_factors, "n_column_factors": self.n_item_factors}
+        settings = settings_of(BinarySettings, self, **n_factors, seed=seed)
         assert isinstance(data.observations, Observations), "every process has all ratings"
         return binary_learner.fit(data.observations, data.validation, settings, checkpoints)
 
@@ -406,10 +405,8 @@ class MatrixCumulativeRBM(RatingModel):
         super()._read_models(stored, n_users, n_levels)
         self.cold_start_ = [
             [
-                ColdStartPrior.from_stored(
-                    stored.under(f"{number}.{name}.cold_start."), getattr(model, name)
-                )
+                ColdStartPrior.from_stored(own.under(f"{name}.cold_start."), getattr(model, name))
                 for name in _HALVES
             ]
-            for number, model in enumerate(self.models_)
+            for model, own in zip(self.models_, self._parts(stored), strict=True)
         ]

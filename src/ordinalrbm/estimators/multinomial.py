@@ -9,7 +9,7 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import keep_parameters
+from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.matrix import multinomial_learner
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import MultinomialModel
@@ -93,9 +93,7 @@ class MultinomialRBM(RatingModel):
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         data = data.by_ids()
         assert isinstance(data.observations, Observations), "of one process"
-        names = set(MultinomialSettings.__dataclass_fields__) - {"seed"}
-        given: dict[str, Any] = {name: getattr(self, name) for name in names}
-        settings = MultinomialSettings(seed=seed, **given)
+        settings = settings_of(MultinomialSettings, self, seed=seed)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
 
     def _in_order(self, model: MultinomialModel, data: TrainingData) -> MultinomialModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ordinalrbm.engine.gaussian_state import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
-from ordinalrbm.estimators.validation import keep_parameters
+from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner
 from ordinalrbm.matrix.cold_start import blank_gaussian
@@ -36,10 +36,12 @@ class _FactorModel(RatingModel):
     posterior: str
     bias_precision: float
     factor_precision: float | None
+    gap_precision: float = 20.0
     n_epochs: int | None
-    patience: int
     n_averaged: int = 1
     calibrate: bool = False
+    _factors_of_points: ClassVar[float]  # their precision, if nobody says
+    _values: np.ndarray = NO_VALUES  # of the levels, if these stand for any
 
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)
@@ -57,26 +59,20 @@ class _FactorModel(RatingModel):
         backend = self._backend()
         return [fold_in_gaussian(model, ratings, backend) for model in self.models_]
 
-    def _fitted(
-        self, data: TrainingData, seed: int, checkpoints: Checkpoints, n_epochs: int,
-        precisions: Precisions, values: np.ndarray = NO_VALUES,
-    ) -> Fitted:  # fmt: skip
+    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
             return Fitted([blank_gaussian(self.n_factors)], 0, [], False)
         is_point = self.posterior == "point"
-        settings = GaussianSettings(
-            n_factors=self.n_factors,
-            precisions=precisions,
+        factors = self.factor_precision or (self._factors_of_points if is_point else 1.0)
+        settings = settings_of(
+            GaussianSettings, self,
+            precisions=Precisions(self.bias_precision, factors, self.gap_precision),
             is_point=is_point,
-            n_epochs=n_epochs if self.n_epochs is None else self.n_epochs,
-            patience=self.patience,
-            n_averaged=self.n_averaged,
-            calibrate=bool(self.calibrate) and not is_point,
+            n_epochs=self.n_epochs or (60 if is_point else 30),
+            calibrate=self.calibrate and not is_point,
             seed=seed,
-            device=self.device,
-            verbose=bool(self.verbose),
-            values=values,
-        )
+            values=self._values,
+        )  # fmt: skip
         return gaussian_learner.fit(data.observations, data.validation, settings, checkpoints)
 
 
@@ -140,8 +136,7 @@ class OrdinalMF(_FactorModel):
     ['milk', 'tea']
     """
 
-    _kind, _may_be_shared = "ordinal_mf", True
-    gap_precision: float
+    _kind, _may_be_shared, _factors_of_points = "ordinal_mf", True, 20.0
 
     def __init__(
         self,
@@ -164,12 +159,6 @@ class OrdinalMF(_FactorModel):
         verbose: bool = False,
     ) -> None:
         keep_parameters(self, locals())
-
-    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        is_point = self.posterior == "point"
-        factors = self.factor_precision or (20.0 if is_point else 1.0)
-        precisions = Precisions(self.bias_precision, factors, self.gap_precision)
-        return self._fitted(data, seed, checkpoints, 60 if is_point else 30, precisions)
 
 
 class GaussianMF(_FactorModel):
@@ -220,7 +209,7 @@ class GaussianMF(_FactorModel):
     (2, 5)
     """
 
-    _kind = "gaussian_mf"
+    _kind, _factors_of_points = "gaussian_mf", 40.0
 
     def __init__(
         self,
@@ -239,11 +228,6 @@ class GaussianMF(_FactorModel):
         verbose: bool = False,
     ) -> None:
         keep_parameters(self, locals())
-
-    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
-        factors = self.factor_precision or (40.0 if self.posterior == "point" else 1.0)
-        precisions = Precisions(self.bias_precision, factors)
-        return self._fitted(data, seed, checkpoints, 40, precisions, self._values)
 
     def _read_scales(self, catalogue: Catalogue) -> None:
         """Take the value of each level, which the Gaussian is about."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,14 +19,14 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.catalogue import RULES, predicted_ratings, restored, written
+from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_device,
     check_parameters,
     check_whole,
 )
-from ordinalrbm.evaluate.points import Rule
+from ordinalrbm.evaluate.points import Rule, point
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.backends import single_backend
 from ordinalrbm.matrix.cold_start import cold_start_on, restore_order, with_cold_start
@@ -141,9 +141,11 @@ class RatingModel(BaseEstimator):
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         self.models_ = [
-            self._model_type.from_stored(stored.under(f"{number}."), n_users, n_levels)
-            for number in range(stored.whole("n_models", 1))
+            self._model_type.from_stored(own, n_users, n_levels) for own in self._parts(stored)
         ]
+
+    def _parts(self, stored: Stored) -> list[Stored]:
+        return [stored.under(f"{number}.") for number in range(stored.whole("n_models", 1))]
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -168,17 +170,10 @@ class RatingModel(BaseEstimator):
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
             like any unknown one. Without it, a few of the ratings are held out.
         checkpoint : path of a folder, optional
-            Where to keep what has been learnt so far; the folder is made if needed. A fit that was
-            killed goes on from there when it is called again with the same data and settings, and
-            ends with the same bits as one that was never stopped. A fit that has ended says so in
-            its last checkpoint, and then gives its model at once. When ``random_state`` is None,
-            the seed is that of the checkpoint.
         every : str or int, default="5 min"
-            How often a checkpoint is written, at the end of an epoch: a time such as "30 s",
-            "5 min" or "1 h", or a number of epochs.
         resume : bool, default=True
-            Whether to go on from a checkpoint that is there. False refuses a folder with
-            checkpoints, so that none is written over.
+            Where to keep what has been learnt so far, how often, and whether to go on from there:
+            see :meth:`CumulativeRBM.fit`.
 
         Returns
         -------
@@ -194,15 +189,15 @@ class RatingModel(BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group = process_group.current()
-        with Checkpoints(checkpoint, every, resume, group or process_group.ALONE) as checkpoints:
+        group = process_group.current() or process_group.ALONE
+        with Checkpoints(checkpoint, every, resume, group) as checkpoints:
             known, given, among = read_given(
                 ratings, validation, scale=self.scale, item_scales=self.item_scales,
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
             self._read_scales(known)
             seed = seed_from(self.random_state, known=checkpoints.seed)
-            seed = seed if group is None else group.broadcast_object(lambda: seed)
+            seed = group.broadcast_object(lambda: seed)
             if checkpoints.are_kept:
                 whole = at_first(known, among)
                 checkpoints.belong_to(
@@ -287,11 +282,14 @@ class RatingModel(BaseEstimator):
         [1, 5, 5]
         """
         check_is_fitted(self, "models_")
-        check_choice("rule", rule, RULES)
+        check_choice("rule", rule, get_args(Rule))
         return self._point(self.ratings_.cells(users, items), rule)
 
     def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
-        return predicted_ratings(self.ratings_, self._distribution(cells), cells.column, rule)
+        distribution = self._distribution(cells)
+        if rule == "mean":
+            return self.ratings_.expected(distribution, cells.column)
+        return self.ratings_.decode(point(distribution, rule), cells.column)
 
     def recommend(
         self,
@@ -495,7 +493,7 @@ class RatingModel(BaseEstimator):
         """
         check_is_fitted(self, "models_")
         check_parameters(self)
-        arrays, header = written(self, self.ratings_)
+        arrays, header = kept_ratings(self, self.ratings_)
         seen = self.ratings_.observations
         arrays |= {f"seen.{part}": getattr(seen, part) for part in _SEEN}
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
@@ -504,9 +502,9 @@ class RatingModel(BaseEstimator):
 
     @classmethod
     def _from_file(cls, stored: Stored) -> Self:
-        estimator, catalogue = restored(cls, stored, check_parameters)
+        estimator, catalogue = restored_ratings(cls, stored)
         n_users, n_levels = len(catalogue.users), catalogue.level_counts()
-        if not np.array_equal(stored.array("n_levels", np.int32, n_levels.shape), n_levels):
+        if not np.array_equal(stored.checked_array("n_levels", np.int32, n_levels.shape), n_levels):
             raise DataError("its items have other numbers of levels than their scales")
         estimator._read_models(stored, n_users, n_levels)
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:

@@ -21,20 +21,21 @@ from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.diagnostics import to_arviz
+from ordinalrbm.estimators.kept import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_parameters,
     check_weights,
     check_whole,
     keep_parameters,
+    settings_of,
 )
 from ordinalrbm.evaluate.points import Rule, log_of_level, point
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
-from ordinalrbm.storage.model_file import plain_number
-from ordinalrbm.storage.reader import Stored, columns_kept
+from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of
 from ordinalrbm.vector import diagnostics, likelihood, posterior
@@ -244,8 +245,13 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             answers = read_table(X, self.scales)
             fitted = self._learn(answers, sample_weight, checkpoints)
         _check_feature_names(self, tables.as_table(answers).header, reset=True)
-        self.scales_ = answers.scales
-        return self._keep(fitted)
+        self.scales_, self.n_features_in_ = answers.scales, len(answers.scales)
+        self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
+        self.n_iter_, self.history_ = len(fitted.history), pd.DataFrame(fitted.history)
+        self.about_: dict[str, Any] = {}
+        if fitted.interrupted:
+            tell_of_interruption(self.n_iter_, self.best_epoch_)
+        return self
 
     def _learn(self, answers: Encoded, sample_weight: Any, checkpoints: Checkpoints) -> Fitted:
         observations = answers.observations
@@ -264,27 +270,9 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
             checkpoints.belong_to(identity_of(self, seed, observations, answers.scales, weights))
+        settings = settings_of(Settings, self, units=self.units_per_factor, seed=seed)
         with threads(self.n_jobs):
-            return fit(observations, weight, self._settings(seed), checkpoints)
-
-    def _settings(self, seed: int) -> Settings:
-        same = {
-            name: getattr(self, name)
-            for name in Settings.__dataclass_fields__
-            if name not in ("units", "seed")
-        }
-        return Settings(**same, units=self.units_per_factor, seed=seed)
-
-    def _keep(self, fitted: Fitted) -> CumulativeRBM:
-        self.n_features_in_ = len(self.scales_)
-        self.model_ = fitted.model
-        self.best_epoch_ = fitted.best_epoch
-        self.n_iter_ = len(fitted.history)
-        self.history_ = pd.DataFrame(fitted.history)
-        self.about_: dict[str, Any] = {}
-        if fitted.interrupted:
-            tell_of_interruption(self.n_iter_, self.best_epoch_)
-        return self
+            return fit(observations, weight, settings, checkpoints)
 
     # What the model says about rows
 
@@ -326,14 +314,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Given answers are taken into account where they stand, also for their own column.
         """
         observations = self._read(X)
-        n_rows, n_columns = observations.n_rows, observations.n_columns
-        cells = prediction.all_cells(n_rows, n_columns)
-        found = [np.empty((n_rows, scale.n_levels)) for scale in self.scales_]
-        with threads(self.n_jobs):
-            for rows, flat in self._distributions(self._side(observations), cells):
-                cube = flat.reshape(-1, n_columns, flat.shape[1])
-                for i, one in enumerate(found):
-                    one[rows] = cube[:, i, : one.shape[1]]
+        found = [np.empty((observations.n_rows, scale.n_levels)) for scale in self.scales_]
+        for rows, cube in self._cubes(observations):
+            for i, one in enumerate(found):
+                one[rows] = cube[:, i, : one.shape[1]]
         return found
 
     def predict(self, X: Any, rule: Rule = "median") -> Any:
@@ -349,15 +333,11 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
         observations = self._read(X)
-        n_rows, n_columns = observations.n_rows, observations.n_columns
-        cells = prediction.all_cells(n_rows, n_columns)
-        points = np.empty((n_rows, n_columns), dtype=np.float64 if rule == "mean" else np.int16)
-        with threads(self.n_jobs):
-            for rows, flat in self._distributions(self._side(observations), cells):
-                cube = flat.reshape(-1, n_columns, flat.shape[1])
-                for i, scale in enumerate(self.scales_):
-                    own = cube[:, i, : scale.n_levels]
-                    points[rows, i] = point(own, rule, scale.values)
+        size = (observations.n_rows, observations.n_columns)
+        points = np.empty(size, dtype=np.float64 if rule == "mean" else np.int16)
+        for rows, cube in self._cubes(observations):
+            for i, scale in enumerate(self.scales_):
+                points[rows, i] = point(cube[:, i, : scale.n_levels], rule, scale.values)
         return points if rule == "mean" else tables.decode(points, self.scales_, X)
 
     def impute(
@@ -533,27 +513,23 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`."""
         check_is_fitted(self, "model_")
         check_parameters(self)
-        model = self.model_
-        arrays = {name: getattr(model, name) for name in ARRAYS}
-        for column in columns_kept(self.history_):
-            arrays[f"history.{column}"] = self.history_[column].to_numpy()
+        arrays, learning = kept_learning(self)
+        arrays |= {name: getattr(self.model_, name) for name in ARRAYS}
         names = getattr(self, "feature_names_in_", None)
         header = {
             "model": "vector",
-            "parameters": _plain(self.get_params()),
-            "units": model.units,
+            "parameters": plain_parameters(self) | {"scales": None},  # these are stored apart
+            "units": self.model_.units,
             "scales": [scale.to_json() for scale in self.scales_],
             "columns": None if names is None else [str(name) for name in names],
             "scales_given": self.scales is not None,
-            "history": columns_kept(self.history_),
-            "best_epoch": self.best_epoch_,
-            "about": self.about_,
+            **learning,
         }
         model_file.save(path, arrays, header)
 
     @classmethod
     def _from_file(cls, stored: Stored) -> CumulativeRBM:
-        estimator = stored.estimator(cls, check_parameters)
+        estimator = restored(cls, stored)
         estimator.scales_ = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
         estimator.n_features_in_ = len(estimator.scales_)
         if not estimator.n_features_in_:
@@ -568,10 +544,6 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if stored.entry("scales_given", bool):  # so that a clone can learn again
             labels = [scale.to_json() for scale in estimator.scales_]
             estimator.scales = dict(zip(names or range(len(labels)), labels, strict=True))
-        estimator.best_epoch_ = stored.whole("best_epoch", 0)
-        estimator.about_ = stored.notes()
-        estimator.history_ = pd.DataFrame(stored.history())
-        estimator.n_iter_ = len(estimator.history_)
         return estimator
 
     # scikit-learn
@@ -641,7 +613,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 f"{n_unconverged} of {this.n_rows} rows (largest change of a factor's "
                 f"probability {change:.2g}); set inference='mcmc' for them.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=user_stacklevel(),
             )
 
     def _distributions(
@@ -657,6 +629,14 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             asked = cells.of_rows(rows.start, rows.stop)
             yield rows, prediction.mixed(self.model_, part, found, asked, widened=widened)
 
+    def _cubes(self, observations: Observations) -> Iterator[tuple[slice, np.ndarray]]:
+        """(rows, columns, L): distributions of all cells, for one part of the rows at a time."""
+        n_columns = observations.n_columns
+        cells = prediction.all_cells(observations.n_rows, n_columns)
+        with threads(self.n_jobs):
+            for rows, flat in self._distributions(self._side(observations), cells):
+                yield rows, flat.reshape(-1, n_columns, flat.shape[1])
+
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
 
@@ -670,13 +650,3 @@ def _read_names(stored: Stored, n_columns: int) -> list[str] | None:
     if len(names) != n_columns:
         raise DataError(f"it has {len(names)} names for {n_columns} columns")
     return names
-
-
-def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON can hold them; scales are stored by themselves, generators cannot be."""
-    seed = parameters["random_state"]
-    return {
-        **{name: plain_number(value) for name, value in parameters.items()},
-        "scales": None,
-        "random_state": int(seed) if isinstance(seed, int | np.integer) else None,
-    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from ordinalrbm.errors import DataError
 from ordinalrbm.vector.model import MOST_STYLES, MOST_UNITS
 
+Settings = TypeVar("Settings")
 # Whole numbers, from and to.
 _WHOLE: dict[str, tuple[int, int | None]] = {
     "n_factors": (1, None),
@@ -63,6 +64,12 @@ def keep_parameters(estimator: Any, given: dict[str, Any]) -> None:
     """Set the parameters of an estimator as they were given to its constructor."""
     for name in estimator._get_param_names():
         setattr(estimator, name, given[name])
+
+
+def settings_of(kind: type[Settings], estimator: Any, **own: Any) -> Settings:
+    """Settings of a learner: these, and else the parameters of the same names."""
+    same = set(kind.__dataclass_fields__) - set(own)  # type: ignore[attr-defined]
+    return kind(**own, **{name: getattr(estimator, name) for name in same})
 
 
 def check_parameters(estimator: Any) -> None:

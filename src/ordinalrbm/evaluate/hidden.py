@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -28,18 +27,12 @@ class Predictor(Protocol):
         """Distribution of every answer: one (n, L_i) array per column."""
 
 
-@dataclass(frozen=True)
-class HiddenScores:
+class HiddenScores(NamedTuple):
     """How well hidden answers are predicted, by the model and by the question's usual answers.
 
-    Attributes
-    ----------
-    by_question : DataFrame
-        One line per question that had answers hidden (the index is its name): ``count``, and
-        ``error``, ``nll`` and ``hits`` of the ``model`` and of the ``usual`` answer, for instance
-        ``model_error``. ``error`` is the mean absolute error of the median, in levels.
-    overall : Series
-        The same over all hidden answers.
+    One line per question that had answers hidden (the index is its name): ``count``, and ``error``,
+    ``nll`` and ``hits`` of the ``model`` and of the ``usual`` answer, for instance ``model_error``.
+    ``error`` is the mean absolute error of the median, in levels. ``overall`` is the same over all.
     """
 
     by_question: pd.DataFrame
@@ -133,42 +126,28 @@ def restored(answers: Encoded, hidden: Cells) -> Encoded:
 
 
 def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenScores:
-    """Predict hidden answers from the others of the same people, and score the predictions.
+    """Predict hidden answers, at least one, from the others of the same people, and score that.
 
-    Parameters
-    ----------
-    model : anything with ``predict_proba``, such as a fitted CumulativeRBM
-    answers : Encoded
-        Those that are hidden may still be in it.
-    hidden : Cells
-        At least one answer.
+    Those that are hidden may still be among the answers.
     """
     shown = without(answers, hidden)
     predicted = distributions(model, shown, hidden)
     usual = marginals(shown.observations)
-    lines = {}
+    lines: dict[Any, dict[str, Any]] = {}
     for i in np.unique(hidden.column):
         own = hidden.column == i
-        guessed = {
-            "model": predicted[own, : len(usual[i])],
-            "usual": np.tile(usual[i], (own.sum(), 1)),
-        }
         name = i if answers.names is None else answers.names[i]
-        lines[name] = {"count": own.sum()} | _scores(guessed, hidden.level[own])
+        ours, others = predicted[own, : len(usual[i])], np.tile(usual[i], (own.sum(), 1))
+        lines[name] = {"count": own.sum()}
+        for who, distribution in (("model", ours), ("usual", others)):
+            scores = score(distribution, hidden.level[own] + 1)
+            lines[name] |= {f"{who}_{short}": scores[long] for short, long in _MEASURES.items()}
     by_question = pd.DataFrame.from_dict(lines, orient="index")
     # Every measure is a mean over answers.
     weight = by_question["count"] / by_question["count"].sum()
     overall = by_question.mul(weight, axis=0).sum()
     overall["count"] = by_question["count"].sum()
     return HiddenScores(by_question, overall)
-
-
-def _scores(guessed: dict[str, np.ndarray], level: np.ndarray) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, distribution in guessed.items():
-        scores = score(distribution, level + 1)
-        found |= {f"{name}_{short}": scores[long] for short, long in _MEASURES.items()}
-    return found
 
 
 def count_levels(observations: Observations) -> np.ndarray:

@@ -71,21 +71,6 @@ def split(
     if protocol not in get_args(Protocol):
         raise DataError(f"protocol must be 'chronological' or 'random', not {protocol!r}.")
     _check_columns(ratings, protocol)
-    part = _part_of_rows(ratings, protocol, min_ratings, n_validation, n_test, random_state)
-    train, validation, test = (
-        _rows(ratings, part == which) for which in (_TRAIN, _VALIDATION, _TEST)
-    )
-    return train, validation, test
-
-
-def _part_of_rows(
-    ratings: Any,
-    protocol: Protocol,
-    min_ratings: int,
-    n_validation: int,
-    n_test: int,
-    random_state: Any,
-) -> np.ndarray:
     user, users = number_ids(_column(ratings, "user"), "user")
     n_ratings = np.bincount(user, minlength=len(users))
     if n_ratings.max() < min_ratings:
@@ -100,7 +85,10 @@ def _part_of_rows(
     part = np.empty(len(user), dtype=np.int8)
     order = _order_by_user_and_time(user, time)
     part[order] = _parts(n_ratings, min_ratings, n_validation, n_test)
-    return part
+    train, validation, test = (
+        _rows(ratings, part == which) for which in (_TRAIN, _VALIDATION, _TEST)
+    )
+    return train, validation, test
 
 
 def _parts(n_ratings: np.ndarray, min_ratings: int, n_validation: int, n_test: int) -> np.ndarray:

@@ -32,10 +32,10 @@ def plain_code(value: Any) -> Code | None:
         return int(value)
     if not isinstance(value, numbers.Real | Decimal) or pd.isna(value):
         return None
-    number = float(value)
     if isinstance(value, numbers.Integral):
         return int(value)
-    return int(number) if math.isfinite(number) and number.is_integer() else number
+    number = float(value)
+    return int(number) if number.is_integer() else number
 
 
 def count_codes(values: pd.Series) -> dict[Code, int]:
@@ -47,8 +47,6 @@ def count_codes(values: pd.Series) -> dict[Code, int]:
     {2: 2, 1: 1}
     """
     position, codes = factorise_codes(values)
-    if not codes:
-        return {}
     counts = np.bincount(position[position >= 0], minlength=len(codes))
     return dict(zip(codes, counts.tolist(), strict=True))
 
@@ -101,26 +99,21 @@ def alike(code: Code) -> Code:
     return " ".join(code.casefold().split()) if number is None else number
 
 
-def position_finder(codes: Iterable[Code]) -> Callable[[Code], int | None]:
-    """Finds where a code stands in a list: as it is written, or else in another spelling.
+def position_finder(codes: Iterable[Code]) -> Callable[[Code], int]:
+    """Finds where a code stands in a list: as it is written, or else in another spelling, or -1.
 
     Examples
     --------
     >>> find = position_finder(["never", "1"])
     >>> find("Never"), find(1), find("often")
-    (0, 1, None)
+    (0, 1, -1)
     """
     written: dict[Code, int] = {}
     spelt: dict[Code, int] = {}
     for position, code in enumerate(codes):
         written.setdefault(code, position)
         spelt.setdefault(alike(code), position)
-
-    def find(code: Code) -> int | None:
-        position = written.get(code)
-        return spelt.get(alike(code)) if position is None else position
-
-    return find
+    return lambda code: written.get(code, spelt.get(alike(code), -1))
 
 
 def is_among(code: Code, missing: Iterable[Missing]) -> bool:
@@ -133,8 +126,7 @@ def is_among(code: Code, missing: Iterable[Missing]) -> bool:
     """
     for entry in missing:
         if isinstance(entry, tuple):
-            low, high = entry
-            if not isinstance(code, str) and low <= code <= high:
+            if not isinstance(code, str) and entry[0] <= code <= entry[1]:
                 return True
         elif code == entry:
             return True

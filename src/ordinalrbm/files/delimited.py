@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -35,10 +36,12 @@ _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
 def read(path: Path, kind: Format) -> Source:
     """Read a CSV or TSV file, packed with gzip or not; `formats.read` explains."""
     content, remarks = _utf8(path, _unpacked(path))
-    said, content = _said_delimiter(content)
+    # Excel may write the delimiter into a line of its own.
+    said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
+    content = content[said.end() :] if said else content
     if not content.strip():
         raise DataError(f"File '{path}' is empty; give a file with a table.")
-    delimiter = said or ("\t" if kind == "tsv" else _delimiter(content))
+    delimiter = said[1].decode() if said else "\t" if kind == "tsv" else _delimiter(content)
     table = _table(path, content, delimiter)
     columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
@@ -91,14 +94,9 @@ def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
             "is, or export it again."
         )
     content = content.removeprefix(b"\xef\xbb\xbf")
-    try:
+    with suppress(UnicodeDecodeError):
         content.decode("utf-8")
-    except UnicodeDecodeError:
-        return _from_windows(path, content)
-    return content, ()
-
-
-def _from_windows(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
+        return content, ()
     try:
         text = content.decode("cp1252")
     except UnicodeDecodeError as error:
@@ -107,12 +105,6 @@ def _from_windows(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
         ) from error
     remark = f"File '{path}' is not UTF-8 and was read as Windows-1252; check its accents."
     return text.encode(), (remark,)
-
-
-def _said_delimiter(content: bytes) -> tuple[str | None, bytes]:
-    """The delimiter that Excel may write into a line of its own, "sep=;", and what follows."""
-    said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
-    return (said[1].decode(), content[said.end() :]) if said else (None, content)
 
 
 def _delimiter(content: bytes) -> str:
@@ -140,8 +132,12 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
         except pa.ArrowException as error:
             raise _bad_line(path, str(error)) from error
     names = [(column[0].as_py() or "").strip() for column in table.columns]
-    columns = [_trimmed(column.slice(1)) for column in table.columns]
-    return pa.table(columns, names=names)
+    trimmed = [pc.utf8_trim_whitespace(column.slice(1)) for column in table.columns]
+    return pa.table([_without(column, [""]) for column in trimmed], names=names)
+
+
+def _without(column: pa.ChunkedArray, texts: list[str]) -> pa.ChunkedArray:
+    return pc.if_else(pc.is_in(column, pa.array(texts)), pa.scalar(None, pa.string()), column)
 
 
 def _count_columns(path: Path, content: bytes, delimiter: str) -> int:
@@ -187,18 +183,15 @@ def _bad_line(path: Path, problem: str) -> DataError:
     )
 
 
-def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    column = pc.utf8_trim_whitespace(column)
-    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-
-
 def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray:
     """The column as numbers where all of it is; else as it is."""
-    is_empty = pc.is_in(column, pa.array(EMPTY_NUMBERS))
-    text = pc.if_else(is_empty, pa.scalar(None, pa.string()), column)
-    if text.null_count == len(text) or _any(pc.match_substring_regex(text, _LEADING_ZERO)):
+    text = _without(column, EMPTY_NUMBERS)
+    if (
+        text.null_count == len(text)
+        or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py()
+    ):
         return column
-    if decimal_comma and _any(pc.match_substring_regex(text, _DECIMAL_COMMA)):
+    if decimal_comma and pc.any(pc.match_substring_regex(text, _DECIMAL_COMMA)).as_py():
         text = pc.replace_substring(text, ",", ".")
     for kind in (pa.int64(), pa.float64()):
         try:
@@ -207,7 +200,3 @@ def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray
             if pc.all(pc.match_substring_regex(text, _DIGITS_ONLY)).as_py():
                 break
     return column
-
-
-def _any(found: pa.ChunkedArray) -> bool:
-    return bool(pc.any(found).as_py())

@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ordinalrbm.data.columns import polars_kind
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files import delimited, statistical
@@ -72,15 +73,19 @@ def read(path: StrPath) -> Source:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Whatever the system has against reading a file, in one sentence."""
+    """Whatever there is against reading a file, in one sentence."""
     try:
         yield
+    except DataError:
+        raise
     except PermissionError as error:
         raise DataError(
             f"{what(path)} may not be read (permission denied); change its permissions."
         ) from error
     except OSError as error:
         raise unreadable(path, error.strerror or error) from error
+    except (pa.ArrowException, ValueError) as error:
+        raise unreadable(path, error) from error
 
 
 def from_frame(frame: Any, name: str = "table") -> Source:
@@ -94,8 +99,10 @@ def from_frame(frame: Any, name: str = "table") -> Source:
     >>> from_frame(pd.DataFrame({"Q1": [1, 2]}), "made up").name
     'made up'
     """
-    if type(frame).__module__.split(".")[0] == "polars":
-        frame = _from_polars(frame, name)
+    if polars_kind(frame) == "LazyFrame":
+        raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
+    if polars_kind(frame) == "DataFrame":
+        frame = _from_polars(frame)
     if not isinstance(frame, pd.DataFrame):
         raise DataTypeError(
             f"Table '{name}' is a {type(frame).__name__}; give a pandas or polars DataFrame."
@@ -105,7 +112,7 @@ def from_frame(frame: Any, name: str = "table") -> Source:
 
 def format_on_disk(path: Path) -> Format:
     """The format of a file that is there; Parquet, if it is a folder of such files."""
-    try:
+    with reading(path):
         if path.is_dir():
             if not parquet_files(path):
                 raise DataError(
@@ -118,21 +125,16 @@ def format_on_disk(path: Path) -> Format:
         kind = format_of(path)
         if path.stat().st_size == 0:
             raise DataError(f"File '{path}' is empty; give a file with a table.")
-    except PermissionError as error:
-        raise DataError(
-            f"File '{path}' may not be read (permission denied); change its permissions."
-        ) from error
     return kind
 
 
 def parquet_files(folder: Path) -> list[Path]:
     """The Parquet files in a folder and below, in order; hidden ones are left."""
-    files = sorted(file for file in folder.rglob("*.parquet") if file.is_file())
-    return [
-        file
-        for file in files
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    ]
+
+    def is_hidden(file: Path) -> bool:
+        return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+
+    return sorted(f for f in folder.rglob("*.parquet") if f.is_file() and not is_hidden(f))
 
 
 def _checked(source: Source) -> Source:
@@ -159,13 +161,8 @@ def refuse_twice(names: list[str], where: str) -> None:
 
 
 def _read_parquet(path: Path) -> Source:
-    try:
-        table = _folder_table(path) if path.is_dir() else _file_table(path)
-        frame = with_exact_integers(table.to_pandas(), table)
-    except DataError:
-        raise
-    except (pa.ArrowException, ValueError) as error:
-        raise unreadable(path, error) from error
+    table = _folder_table(path) if path.is_dir() else _file_table(path)
+    frame = with_exact_integers(table.to_pandas(), table)
     return Source(path, "parquet", name_of(path), plain_frame(frame))
 
 
@@ -177,9 +174,8 @@ def _file_table(path: Path) -> pa.Table:
 
 def _folder_table(folder: Path) -> pa.Table:
     """All Parquet files of a folder one after the other."""
-    tables = []
-    for file in parquet_files(folder):
-        tables.append(with_partitions(_file_table(file), file, folder))
+    files = parquet_files(folder)
+    tables = [with_partitions(_file_table(file), file, folder) for file in files]
     # Columns that only some files have are kept, empty elsewhere.
     return pa.concat_tables(tables, promote_options="permissive")
 
@@ -187,27 +183,20 @@ def _folder_table(folder: Path) -> pa.Table:
 def with_partitions(table: pa.Table, file: Path, folder: Path) -> pa.Table:
     """The table of a file with a column for each folder like year=2020 that the file is in."""
     for part in file.relative_to(folder).parts[:-1]:
-        name, is_partition, value = part.partition("=")
+        name, is_partition, quoted = part.partition("=")
         if is_partition and name not in table.column_names:
-            table = table.append_column(name, _repeated(unquote(value), len(table)))
+            value = unquote(quoted)
+            is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
+            is_null = value == "__HIVE_DEFAULT_PARTITION__"
+            values = pa.repeat(int(value) if is_whole else value, len(table))
+            table = table.append_column(name, pa.nulls(len(table)) if is_null else values)
     return table
-
-
-def _repeated(value: str, n: int) -> pa.Array:
-    if value == "__HIVE_DEFAULT_PARTITION__":
-        return pa.nulls(n)
-    is_whole = re.fullmatch(r"-?(0|[1-9]\d{0,17})", value)
-    return pa.repeat(int(value) if is_whole else value, n)
 
 
 # ---- frames -----------------------------------------------------------------------------------
 
 
-def _from_polars(frame: Any, name: str) -> Any:
-    if type(frame).__name__ == "LazyFrame":
-        raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
-    if type(frame).__name__ != "DataFrame":
-        return frame
+def _from_polars(frame: Any) -> pd.DataFrame:
     plain = with_exact_integers(frame.to_pandas(), frame.to_arrow())
     for column, kind in zip(frame.columns, frame.dtypes, strict=True):
         if type(kind).__name__ == "Enum":
@@ -221,11 +210,14 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     named = any(name is not None for name in frame.index.names)
     only_numbers = pd.api.types.is_integer_dtype(frame.index.dtype)
     frame = frame.reset_index(drop=not named and only_numbers)
-    frame.columns = [_plain_name(name) for name in frame.columns]
+    frame.columns = [  # of several levels, joined
+        " ".join(map(str, name)) if isinstance(name, tuple) else str(name) for name in frame.columns
+    ]
     for k, name in enumerate(frame.columns):
         values = frame.iloc[:, k]
         if values.dtype == object and any(isinstance(v, Decimal) for v in values):
-            frame[name] = _without_decimals(values)
+            # As floats, and as missing where they are no number; what else there is stays.
+            frame[name] = pd.Series([_without_decimal(v) for v in values], index=values.index)
         elif isinstance(values.dtype, pd.CategoricalDtype):
             # Categories can be intervals, as pandas.cut makes them; as text they are codes.
             categories = [c if plain_code(c) is not None else str(c) for c in values.cat.categories]
@@ -233,14 +225,7 @@ def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return frame
 
 
-def _without_decimals(values: pd.Series) -> pd.Series:
-    """Decimals as floats, and as missing where they are no number; what else there is stays."""
-    plain = [
-        v if not isinstance(v, Decimal) else np.nan if v.is_nan() else float(v) for v in values
-    ]
-    return pd.Series(plain, index=values.index)
-
-
-def _plain_name(name: Any) -> str:
-    """Column names as text; those of several levels joined."""
-    return " ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+def _without_decimal(value: Any) -> Any:
+    if not isinstance(value, Decimal):
+        return value
+    return np.nan if value.is_nan() else float(value)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -24,7 +22,7 @@ from ordinalrbm.files.formats import (
     with_partitions,
 )
 from ordinalrbm.files.ratings import columns_of
-from ordinalrbm.files.source import Source, StrPath, name_of, unreadable, what
+from ordinalrbm.files.source import Source, StrPath, name_of, what
 
 
 class _RowGroup(NamedTuple):
@@ -32,8 +30,7 @@ class _RowGroup(NamedTuple):
 
     file: Path
     number: int
-    first_row: int
-    n_rows: int
+    twice_middle: int  # where they are among all rows
 
 
 class ParquetRatings:
@@ -76,8 +73,9 @@ class ParquetRatings:
         self._folder = self.path if self.path.is_dir() else self.path.parent
         self._row_groups: list[_RowGroup] = []
         self.n_ratings = 0
-        with _in_one_sentence(self.path):
-            outlines = [self._outline(file) for file in self._files()]
+        with reading(self.path):
+            files = parquet_files(self.path) if self.path.is_dir() else [self.path]
+            outlines = [self._outline(file) for file in files]
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
             empty = pd.DataFrame(columns=names)
             self.source = Source(self.path, "parquet", name_of(self.path), empty)
@@ -88,15 +86,12 @@ class ParquetRatings:
                 promote_options="permissive",
             )
 
-    def _files(self) -> list[Path]:
-        return parquet_files(self.path) if self.path.is_dir() else [self.path]
-
     def _outline(self, file: Path) -> pa.Schema:
         """The columns of a file; its row groups are noted."""
         with pq.ParquetFile(file) as opened:
             for number in range(opened.num_row_groups):
                 n_rows = opened.metadata.row_group(number).num_rows
-                self._row_groups.append(_RowGroup(file, number, self.n_ratings, n_rows))
+                self._row_groups.append(_RowGroup(file, number, 2 * self.n_ratings + n_rows))
                 self.n_ratings += n_rows
             schema = opened.schema_arrow.remove_metadata()
         refuse_twice(schema.names, what(file))
@@ -105,19 +100,15 @@ class ParquetRatings:
     def _chosen(self, table: pa.Table) -> pa.Table:
         return table.select([name for name in self._columns if name in table.column_names])
 
-    def row_groups(self, rank: int, size: int) -> list[_RowGroup]:
-        """What a process reads: whole row groups, those whose middle is in its part of all rows."""
-        both_halves = max(2 * self.n_ratings, 1)
-        return [
-            group
-            for group in self._row_groups
-            if (2 * group.first_row + group.n_rows) * size // both_halves == rank
-        ]
-
     def part(self, rank: int, size: int) -> pd.DataFrame:
-        """The columns user, item and rating of what a process reads; perhaps without any row."""
-        with _in_one_sentence(self.path):
-            groups = groupby(self.row_groups(rank, size), key=lambda group: group.file)
+        """The columns user, item and rating of what a process reads; perhaps without any row.
+
+        It reads whole row groups, those whose middle is in its part of all rows.
+        """
+        twice = max(2 * self.n_ratings, 1)
+        own = [group for group in self._row_groups if group.twice_middle * size // twice == rank]
+        with reading(self.path):
+            groups = groupby(own, key=lambda group: group.file)
             read = [self._read(file, [group.number for group in some]) for file, some in groups]
             table = pa.concat_tables([self._types, *read], promote_options="permissive")
             table = table.select(self._columns)
@@ -130,15 +121,3 @@ class ParquetRatings:
             table = opened.read_row_groups(numbers, columns=there)
         table = table.replace_schema_metadata()
         return self._chosen(with_partitions(table, file, self._folder))
-
-
-@contextmanager
-def _in_one_sentence(path: Path) -> Iterator[None]:
-    """Whatever is wrong with files that are read."""
-    try:
-        with reading(path):
-            yield
-    except DataError:
-        raise
-    except (pa.ArrowException, ValueError) as error:
-        raise unreadable(path, error) from error

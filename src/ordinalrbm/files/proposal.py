@@ -73,22 +73,18 @@ def propose(source: Source) -> Schema:
 
 @dataclass(frozen=True)
 class _Look:
-    """A column with codes that are no answer set apart.
-
-    `counts` and `labels` are those of answers, `missing` names the other codes, and `order` are
-    the categories of an ordered categorical.
-    """
+    """A column with codes that are no answer set apart."""
 
     name: str
     question: str
     n_rows: int
-    counts: dict[Code, int]
-    labels: dict[Code, str]
-    missing: dict[Code, str]
+    counts: dict[Code, int]  # of answers
+    labels: dict[Code, str]  # of answers
+    missing: dict[Code, str]  # the other codes and their names
     measure: str
     is_date: bool
     is_codes: bool
-    order: tuple[Code, ...] | None
+    order: tuple[Code, ...] | None  # the categories of an ordered categorical
 
     @property
     def is_text(self) -> bool:
@@ -134,13 +130,7 @@ def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
         counts = count_codes(values)
     except TypeError:  # lists and the like cannot be counted
         return False, {}
-    return bool(counts) or bool(_is_empty(values)), counts
-
-
-def _is_empty(values: pd.Series) -> bool:
-    if values.dtype != object and not isinstance(values.dtype, pd.StringDtype):
-        return bool(values.isna().all())
-    return all(v is None or v is pd.NA or v != v or str(v).strip() == "" for v in values)
+    return bool(counts) or all(pd.isna(v) or str(v).strip() == "" for v in values), counts
 
 
 def _missing_codes(
@@ -148,10 +138,8 @@ def _missing_codes(
 ) -> dict[Code, str]:
     """Codes that are no answer, by what the file declares and by what labels say."""
     declared = source.missing.get(name, ())
-    missing: dict[Code, str] = {}
-    for entry in declared:
-        if not isinstance(entry, tuple):
-            missing[entry] = labels.get(entry, str(entry))
+    codes = [entry for entry in declared if not isinstance(entry, tuple)]
+    missing: dict[Code, str] = {code: labels.get(code, str(code)) for code in codes}
     tags = source.tags.get(name, np.array([], dtype=object))
     tagged = {tag: str(tag) for tag in sorted(set(tags.tolist()) - {""})}
     for code in {**labels, **counts, **tagged}:
@@ -180,17 +168,12 @@ def _is_short_code(code: Code) -> bool:
 
 def _propose_column(look: _Look) -> Column:
     """The first rule that fits."""
-    for rule in (_unusable, _weight, _id):
-        column = rule(look)
-        if column is not None:
-            return column
+    column = _unusable(look) or _weight(look) or _id(look)
+    if column is not None:
+        return column
     look, merged = _merge_spellings(look)  # not of ids, where each letter counts
-    for rule in (_constant, _ordered_category, _by_words, _numbers, _text):
-        column = rule(look)
-        if column is not None:
-            break
-    else:
-        column = _column(look, "background", "text without a known order", _seen(look))
+    column = _constant(look) or _ordered_category(look) or _by_words(look) or _numbers(look)
+    column = column or _text(look)
     if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
         return replace(column, reason=column.reason + _taken_as(merged))
     return column
@@ -232,16 +215,9 @@ def _column(
         it, has = ("it", "has") if len(odd) == 1 else ("them", "have")
         codes = " and ".join(str(code) for code in odd)
         reason += f"; {codes} {verb} apart from the rest and {has} no label: look at {it}"
-    return Column(
-        look.name,
-        role,
-        look.question,
-        tuple(levels),
-        unique_names(levels, look.labels),
-        tuple(look.missing),
-        tuple(look.missing.values()),
-        reason,
-    )
+    missing, missing_names = tuple(look.missing), tuple(look.missing.values())
+    levels, names = tuple(levels), unique_names(levels, look.labels)
+    return Column(look.name, role, look.question, levels, names, missing, missing_names, reason)
 
 
 def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, ...]:
@@ -267,7 +243,8 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
 
 
 def _unusable(look: _Look) -> Column | None:
-    if look.is_date or (look.is_text and all(_is_date_text(code) for code in look.counts)):
+    texts = [code for code in look.counts if isinstance(code, str) and _DATE_TEXT.fullmatch(code)]
+    if look.is_date or (look.is_text and len(texts) == len(look.counts)):
         return _column(look, "ignored", "holds dates")
     if not look.is_codes:
         return _column(look, "ignored", "holds neither numbers nor text")
@@ -278,18 +255,13 @@ def _unusable(look: _Look) -> Column | None:
     return None
 
 
-def _is_date_text(code: Code) -> bool:
-    return isinstance(code, str) and bool(_DATE_TEXT.fullmatch(code))
-
-
 def _weight(look: _Look) -> Column | None:
     """Columns that are named weight are never learnt from, unless words say that they are asked."""
     if look.labels or look.order or not looks_like_weight(look.name, look.question):
         return None
-    numbers = [as_number(code) for code in look.counts]
-    known = [number for number in numbers if number is not None]
-    if len(known) < len(numbers):
+    if _numeric_order(look.counts) is None:
         return None
+    known = [_number(code) for code in look.counts]
     if look.is_text:
         return _column(look, "background", "its name says weight, but its numbers are text")
     if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
@@ -309,23 +281,20 @@ def _id(look: _Look) -> Column | None:
         return _column(look, "id", "its name says id and its values differ")
     if share < 1 or look.n_answers < look.n_rows:
         return None
+    kind, is_id = "whole number", len(codes) >= _ENOUGH_ROWS
     if look.is_text:
-        if len(codes) >= _ENOUGH_ROWS and not any(" " in str(code) for code in codes):
-            return _column(look, "id", "another text in every row")
-        return None
-    numbers = [int(code) for code in codes]
-    counted = max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS
-    if counted or len(numbers) >= _ENOUGH_ROWS:
-        return _column(look, "id", "another whole number in every row")
-    return None
+        kind, is_id = "text", is_id and not any(" " in str(code) for code in codes)
+    else:
+        numbers = [int(code) for code in codes]
+        is_id |= max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS  # they count
+    return _column(look, "id", f"another {kind} in every row") if is_id else None
 
 
 def _constant(look: _Look) -> Column | None:
     if len(look.counts) > 1:
         return None
-    return _column(
-        look, "ignored", f"has only the one answer {look.label(next(iter(look.counts)))}"
-    )
+    (code,) = look.counts
+    return _column(look, "ignored", f"has only the one answer {look.label(code)}")
 
 
 def _ordered_category(look: _Look) -> Column | None:
@@ -341,7 +310,7 @@ def _by_words(look: _Look) -> Column | None:
         all_named = set(look.counts) <= set(texts)
         ordered = known_order(texts.values()) if all_named else None
         if ordered is not None:
-            levels = _numeric_order(texts) or _text_order(texts, ordered)
+            levels = _numeric_order(texts) or sorted(texts, key=lambda c: ordered.index(texts[c]))
             lowest, highest = texts[levels[0]], texts[levels[-1]]
             return _column(look, "ordinal", f"known answers, {lowest} to {highest}", levels)
         if names_categories(texts.values()):
@@ -351,10 +320,6 @@ def _by_words(look: _Look) -> Column | None:
         if word is not None:
             return _column(look, "background", f"it is named after {word}", _seen(look))
     return None
-
-
-def _text_order(texts: dict[Code, str], ordered: list[str]) -> list[Code]:
-    return sorted(texts, key=lambda code: ordered.index(texts[code]))
 
 
 def _numeric_order(codes: Iterable[Code]) -> list[Code] | None:
@@ -485,7 +450,7 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
-def _text(look: _Look) -> Column | None:
+def _text(look: _Look) -> Column:
     texts = list(look.counts)
     if 3 <= len(texts) <= _MOST_RANGES:
         spelt = {look.label(code): code for code in texts}
@@ -496,17 +461,13 @@ def _text(look: _Look) -> Column | None:
         if why_not:
             return _column(look, "background", why_not, _seen(look))
     words = [code for code in texts if as_number(code) is None]
-    if look.labels:
-        return None
-    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1:
+    if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1 and not look.labels:
         reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"
         return _column(look, "background", reason)
-    many = len(texts) > _MOST_CATEGORIES or (
-        len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
-    )
-    if many:
+    most_differ = len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
+    if (len(texts) > _MOST_CATEGORIES or most_differ) and not look.labels:
         return _column(look, "ignored", f"free text: {len(texts):,} different ones")
-    return None
+    return _column(look, "background", "text without a known order", _seen(look))
 
 
 # ---- all columns ------------------------------------------------------------------------------

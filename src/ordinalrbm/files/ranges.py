@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ordinalrbm.files.vocabulary import plain_words
+from ordinalrbm.files.vocabulary import words_of
 
 _DAY = 86400.0
 # Words of a unit, what it measures, and how much of it one is.
@@ -37,17 +37,11 @@ _UNITS: dict[str, tuple[str, float]] = {
 _MAGNITUDES = {"k": 1e3, "thousand": 1e3, "tausend": 1e3, "mille": 1e3, "mil": 1e3,
                "m": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6, "millionen": 1e6}  # fmt: skip
 _PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
-_BELOW = frozenset(
-    plain_words(
-        "less under below younger up most unter bis weniger höchstens moins menos hasta"
-    ).split()
-)
+_BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")
 _ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
-_OTHER_WORDS = frozenset(
-    plain_words(
-        "than to or and old between from at least times time minus "
-        "als und von mindestens jünger zu mal oder de et à fois y entre o veces desde"
-    ).split()
+_OTHER_WORDS = words_of(
+    "than to or and old between from at least times time minus "
+    "als und von mindestens jünger zu mal oder de et à fois y entre o veces desde"
 )
 _KNOWN = _OTHER_WORDS | _BELOW | _ABOVE | _PER | _UNITS.keys() | _MAGNITUDES.keys()
 _SYMBOLS = {"≤": "<", "≥": ">", "−": "-", "–": "-", "—": "-", "$": " usd ", "€": " eur ",
@@ -97,9 +91,8 @@ def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
     return sorted(starts, key=lambda text: starts[text]), ""
 
 
-def _comparable(ranges: Iterable[_Range], units: set[tuple[str, float]]) -> bool:
+def _comparable(ranges: Collection[_Range], units: set[tuple[str, float]]) -> bool:
     """Whether all have the same unit, said or not, or all say units of the same kind."""
-    ranges = list(ranges)
     kinds = {kind for kind, _ in units}
     if "time" in kinds and any("m" in found.words for found in ranges):
         return False  # beside hours, m may be minutes, months or millions

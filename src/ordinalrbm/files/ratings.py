@@ -29,18 +29,6 @@ def is_ratings(source: Source) -> bool:
     return {"user", "item", "rating"} <= _found(source).keys()
 
 
-def has_pairs(source: Source) -> bool:
-    """Whether a file has columns of users and items, with ratings or without.
-
-    Examples
-    --------
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> has_pairs(from_frame(pd.DataFrame({"user": [1], "movie": [7]})))
-    True
-    """
-    return {"user", "item"} <= _found(source).keys()
-
-
 def ratings_of(source: Source) -> pd.DataFrame:
     """The columns user, item and rating, and timestamp where there is one.
 
@@ -76,14 +64,7 @@ def _named(source: Source, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 def columns_of(source: Source, names: tuple[str, ...] = COLUMNS) -> list[str]:
-    """The file's own names of columns that must be there.
-
-    Examples
-    --------
-    >>> from ordinalrbm.files.formats import from_frame
-    >>> columns_of(from_frame(pd.DataFrame({"score": [4], "user_id": ["u"], "Item": ["i"]})))
-    ['user_id', 'Item', 'score']
-    """
+    """The file's own names of columns that must be there."""
     found = _found(source)
     for name in names:
         if name not in found:
@@ -99,9 +80,8 @@ def _found(source: Source) -> dict[str, str]:
     spelt: dict[str, str] = {}
     for name in source.frame.columns:
         spelt.setdefault("".join(c for c in name.casefold() if c.isalnum()), name)
-    found = {}
-    for name, spellings in _NAMES.items():
-        column = next((spelt[spelling] for spelling in spellings if spelling in spelt), None)
-        if column is not None:
-            found[name] = column
-    return found
+    return {
+        name: next(spelt[spelling] for spelling in spellings if spelling in spelt)
+        for name, spellings in _NAMES.items()
+        if not spelt.keys().isdisjoint(spellings)
+    }

@@ -90,16 +90,15 @@ def to_json(schema: Schema) -> dict[str, Any]:
 def from_json(content: Mapping[str, Any], where: str = "The model file") -> Schema:
     """The schema that `to_json` wrote."""
     try:
-        return Schema(tuple(_column_from_json(entry) for entry in content["columns"]))
+        columns: list[dict[str, Any]] = [
+            {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+            for entry in content["columns"]
+        ]
+        return Schema(tuple(Column(**fields) for fields in columns))
     except (KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{where} lacks a part of its schema ({error}); save the model again."
         ) from error
-
-
-def _column_from_json(entry: Mapping[str, Any]) -> Column:
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-    return Column(**fields)
 
 
 # ---- writing TOML -----------------------------------------------------------------------------
@@ -129,7 +128,9 @@ def to_toml(schema: Schema) -> str:
 
 
 def _write_column(column: Column) -> str:
-    comment = f"  # {_one_line(column.reason)}" if column.reason else ""
+    # A comment must not hold line ends or control characters.
+    reason = " ".join(re.sub(r"[\x00-\x1f\x7f]", " ", column.reason).split())
+    comment = f"  # {reason}" if column.reason else ""
     lines = [f"[columns.{_key(column.name)}]{comment}", f"role = {_text(column.role)}"]
     if column.question:
         lines.append(f"question = {_text(column.question)}")
@@ -140,35 +141,21 @@ def _write_column(column: Column) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _one_line(text: str) -> str:
-    """Text for a comment, which must not hold line ends or control characters."""
-    return " ".join(re.sub(r"[\x00-\x1f\x7f]", " ", text).split())
-
-
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
 
 
 def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    short = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
-
-    def escape(match: re.Match[str]) -> str:
-        return short.get(match[0], f"\\u{ord(match[0]):04x}")
-
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", escape, escaped) + '"'
+    # TOML and JSON escape alike, but for one character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _array(values: Iterable[Code]) -> str:
-    items = [_value(value) for value in values]
+    items = [_text(value) if isinstance(value, str) else repr(value) for value in values]
     line = ", ".join(items)
     if len(line) <= 80:
         return f"[{line}]"
     return "[\n" + "".join(f"    {item},\n" for item in items) + "]"
-
-
-def _value(value: Code) -> str:
-    return _text(value) if isinstance(value, str) else repr(value)
 
 
 # ---- reading TOML -----------------------------------------------------------------------------
@@ -178,13 +165,7 @@ _FIELDS = ("role", "question", *_LISTS)
 
 
 def from_toml(text: str, where: str = "The schema") -> Schema:
-    r"""The schema that `to_toml` wrote, or a whole one written by hand.
-
-    Parameters
-    ----------
-    text : str
-    where : str
-        What error messages call it, for example "File 'survey.toml'".
+    r"""The schema that `to_toml` wrote, or a whole one written by hand; `where` is for errors.
 
     Examples
     --------
@@ -197,8 +178,8 @@ def from_toml(text: str, where: str = "The schema") -> Schema:
             raise DataError(
                 f"{where} gives column {name!r} no role; add role = one of {_listed(ROLES)}."
             )
-    blank = (Column(name, table["role"]) for name, table in tables.items())
-    return Schema(tuple(_corrected(column, tables[column.name], where) for column in blank))
+    blank = Schema(tuple(Column(name, table["role"]) for name, table in tables.items()))
+    return override(blank, text, where)
 
 
 def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
@@ -221,12 +202,11 @@ def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
                 f"{where} names the column {name!r}, which the data does not have"
                 f"{did_you_mean(name, known)}; correct the name or remove it."
             )
-    return Schema(
-        tuple(
-            _corrected(column, tables[column.name], where) if column.name in tables else column
-            for column in proposal.columns
-        )
+    columns = (
+        _corrected(column, tables[column.name], where) if column.name in tables else column
+        for column in proposal.columns
     )
+    return Schema(tuple(columns))
 
 
 def _parse(text: str, where: str) -> dict[str, dict[str, Any]]:
@@ -293,10 +273,9 @@ def _is_number(entry: Any) -> bool:
 
 def _corrected(column: Column, table: dict[str, Any], where: str) -> Column:
     place = f"{where}, column {column.name!r}"
-    named = dict(zip(column.levels, column.names, strict=True))
-    named_missing = dict(zip(column.missing, column.missing_names, strict=True))
     levels, missing = _codes(column, table, place)
-    known_names = {**named_missing, **named}
+    known_names = dict(zip(column.missing, column.missing_names, strict=True))
+    known_names |= zip(column.levels, column.names, strict=True)
     names = table.get("names", [known_names.get(code, str(code)) for code in levels])
     missing_names = table.get("missing_names", [known_names.get(c, str(c)) for c in missing])
     for what, codes, given in (("levels", levels, names), ("missing", missing, missing_names)):
@@ -334,8 +313,8 @@ def _codes(column: Column, table: dict[str, Any], place: str) -> tuple[list[Code
             f"{place}: {min(both, key=str)!r} stands under levels and under missing; remove one."
         )
     known = [*column.levels, *column.missing]
+    texts = [code for code in known if isinstance(code, str)]
     for code in [*table.get("levels", []), *table.get("missing", [])]:
-        texts = [c for c in known if isinstance(c, str)]
         # A number may be a level that nobody chose; text that nobody wrote is a slip.
         if known and isinstance(code, str) and code not in known:
             raise DataError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
+from operator import attrgetter
 
 from rich.markup import escape
 from rich.table import Table
@@ -32,7 +32,8 @@ def proposal_table(schema: Schema) -> Table:
     table.add_column("Levels", overflow="fold", ratio=30)
     table.add_column("No answer", overflow="fold", ratio=16)
     table.add_column("Why", overflow="fold", ratio=26)
-    for run in _runs(schema):
+    key = attrgetter("role", "levels", "names", "reason")
+    for run in (list(group) for _, group in groupby(schema.columns, key)):
         first = run[0]
         cells = (_which(run), first.role, levels_in_words(first), _missing(run), first.reason)
         table.add_row(*(escape(cell) for cell in cells))
@@ -55,16 +56,6 @@ def levels_in_words(column: Column) -> str:
     if len(levels) <= _MOST_LEVELS_IN_FULL:
         return ", ".join(levels)
     return f"{levels[0]} … {levels[-1]}"
-
-
-def _runs(schema: Schema) -> Iterator[list[Column]]:
-    """Neighbours with the same role, levels and reason."""
-
-    def key(column: Column) -> tuple[object, ...]:
-        return column.role, column.levels, column.names, column.reason
-
-    for _, run in groupby(schema.columns, key):
-        yield list(run)
 
 
 def _which(run: list[Column]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ def read(path: Path, kind: Format) -> Source:
     with path.open("rb"):
         pass  # pyreadstat does not say why it cannot open a file; this does
     frame, meta, remarks = _parsed(path, kind)
-    tags: dict[str, np.ndarray] = {}
-    if kind == "dta":
-        frame, tags = _untagged(path, frame, meta)
+    frame, tags = _untagged(path, frame, meta) if kind == "dta" else (frame, {})
     return Source(
         path,
         kind,
@@ -58,27 +57,25 @@ def read(path: Path, kind: Format) -> Source:
 
 
 def _parsed(path: Path, kind: Format) -> tuple[pd.DataFrame, Any, tuple[str, ...]]:
-    reader = pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav
+    reader = partial(
+        pyreadstat.read_dta if kind == "dta" else pyreadstat.read_sav,
+        str(path),
+        user_missing=True,
+        disable_datetime_conversion=True,
+    )
     try:
-        return *_codes(reader, path), ()
+        return *reader(), ()
     except UnicodeDecodeError:
         pass
     except (ReadstatError, PyreadstatError) as error:
         if "convert" not in str(error):
             raise unreadable(path, error) from error
     try:
-        frame, meta = _codes(reader, path, encoding="WINDOWS-1252")
+        frame, meta = reader(encoding="WINDOWS-1252")
     except (ReadstatError, PyreadstatError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from error
     remark = f"File '{path}' has text that is not in the encoding it names and was read as "
     return frame, meta, (remark + "Windows-1252; check its accents.",)
-
-
-def _codes(reader: Any, path: Path, encoding: str | None = None) -> tuple[pd.DataFrame, Any]:
-    frame, meta = reader(
-        str(path), user_missing=True, disable_datetime_conversion=True, encoding=encoding
-    )
-    return frame, meta
 
 
 def _untagged(
@@ -105,30 +102,21 @@ def _labels(labels: dict[Any, str], kind: Format) -> dict[Code, str]:
     named: dict[Code, str] = {}
     for value, label in labels.items():
         code = plain_code(value)
-        if code is None:
-            continue
-        if kind == "dta" and isinstance(code, str):
-            code = f".{code}"
-        named[code] = label.strip()
+        if code is not None:
+            is_tag = kind == "dta" and isinstance(code, str)
+            named[f".{code}" if is_tag else code] = label.strip()
     return named
 
 
 def _missing(entries: list[Any]) -> tuple[Missing, ...]:
-    read: list[Missing] = []
-    for entry in entries:
-        low, high = (entry["lo"], entry["hi"]) if isinstance(entry, dict) else (entry, entry)
-        if low == high:
-            code = plain_code(low)
-            read += [] if code is None else [code]
-        else:
-            read.append((float(low), float(high)))
-    return tuple(read)
+    ends = [(e["lo"], e["hi"]) if isinstance(e, dict) else (e, e) for e in entries]
+    read = [plain_code(low) if low == high else (float(low), float(high)) for low, high in ends]
+    return tuple(entry for entry in read if entry is not None)
 
 
 def _dates(formats: dict[str, str | None], known: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    dates = {}
-    for name, form in formats.items():
-        kind = next((kind for pattern, kind in known if re.match(pattern, form or "")), None)
-        if kind is not None:
-            dates[name] = kind
-    return dates
+    dates = {
+        name: next((kind for pattern, kind in known if re.match(pattern, form or "")), "")
+        for name, form in formats.items()
+    }
+    return {name: kind for name, kind in dates.items() if kind}

@@ -15,7 +15,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import factorise_codes, is_among, position_finder
+from ordinalrbm.files.codes import count_codes, factorise_codes, is_among, position_finder
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean, override
@@ -117,8 +117,7 @@ def read_survey(
     >>> [(left.what, left.why, left.count) for left in survey.left_out]
     [("Column 'maths', n/a", 'is no answer', 1)]
     """
-    is_path = isinstance(data, str | os.PathLike)
-    source = read(data) if is_path else from_frame(data)
+    source = read(data) if isinstance(data, str | os.PathLike) else from_frame(data)
     schema = propose(source) if schema is None else schema
     if schema_path is not None:
         schema = override(schema, read_text(Path(schema_path)), f"File '{schema_path}'")
@@ -143,21 +142,6 @@ def apply(source: Source, schema: Schema) -> Survey:
     Where the schema comes from another file, its codes rule: labels of this file do not count.
     Only codes that the schema does not know and this file declares as missing are missing too.
 
-    Parameters
-    ----------
-    source : Source
-    schema : Schema
-
-    Returns
-    -------
-    Survey
-
-    Raises
-    ------
-    DataError
-        When the file lacks a question, a value is not among the levels, there is no question at
-        all, or weights are not numbers.
-
     Examples
     --------
     >>> from ordinalrbm.files.schema import Column
@@ -167,18 +151,22 @@ def apply(source: Source, schema: Schema) -> Survey:
     ['high', 'low']
     """
     _check_schema(source, schema)
-    notes = _Notes(source)
-    here = [column for column in schema.columns if notes.is_used(column)]
+    out: list[LeftOut] = []
+    here = [column for column in schema.columns if _is_used(source, column, out)]
     questions = [column for column in here if column.role == "ordinal"]
-    encoded = _encoded(questions, [_levels(source, column, notes) for column in questions])
-    background = {c.name: _background(source, c, notes) for c in here if c.role == "background"}
-    weight = next((_weights(source, c, notes) for c in here if c.role == "weight"), None)
+    encoded = _encoded(questions, [_levels(source, column, out) for column in questions])
+    background = {c.name: _background(source, c, out) for c in here if c.role == "background"}
+    weight = next((_weights(source, c, out) for c in here if c.role == "weight"), None)
     ids = next((as_whole(source.frame[c.name]) for c in here if c.role == "id"), None)
-    notes.add_unknown_columns(schema)
-    notes.add_silent_rows(encoded)
+    known = {column.name for column in schema.columns}
+    unknown = [name for name in source.frame.columns if name not in known]
+    out += [LeftOut(f"Column {name!r}", "is not in the schema") for name in unknown]
+    silent = int((encoded.observations.row_counts == 0).sum())
+    if silent:
+        rows = "1 row" if silent == 1 else f"{silent:,} rows"
+        out.append(LeftOut(rows, "without any answer, kept all the same", silent))
     others = pd.DataFrame(background, index=source.frame.index)
-    left_out = tuple(notes.entries)
-    return Survey(source.name, encoded, others, weight, ids, schema, left_out, source.remarks)
+    return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), source.remarks)
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -206,54 +194,30 @@ def _check_schema(source: Source, schema: Schema) -> None:
             )
 
 
-class _Notes:
-    """What is left out of a file, collected on the way."""
+def _is_used(source: Source, column: Column, out: list[LeftOut]) -> bool:
+    """Whether a column of the schema is there and of use; if not, it is noted why."""
+    is_there, is_ignored = column.name in source.frame, column.role == "ignored"
+    if is_there and is_ignored:
+        out.append(LeftOut(f"Column {column.name!r}", column.reason or "the schema says so"))
+    if not is_there and not is_ignored:
+        why = f"is {column.role}, but the data lacks it"
+        out.append(LeftOut(f"Column {column.name!r}", why))
+    return is_there and not is_ignored
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.entries: list[LeftOut] = []
 
-    def add(self, what: str, why: str, count: int = 0) -> None:
-        self.entries.append(LeftOut(what, why, count))
-
-    def is_used(self, column: Column) -> bool:
-        """Whether a column of the schema is there and of use; if not, it is noted why."""
-        what = f"Column {column.name!r}"
-        is_there = column.name in self.source.frame
-        if column.role == "ignored":
-            if is_there:
-                self.add(what, column.reason or "the schema says so")
-            return False
-        if not is_there:
-            self.add(what, f"is {column.role}, but the data lacks it")
-        return is_there
-
-    def add_unknown_columns(self, schema: Schema) -> None:
-        """Columns that the schema does not know."""
-        known = {column.name for column in schema.columns}
-        for name in self.source.frame.columns:
-            if name not in known:
-                self.add(f"Column {name!r}", "is not in the schema")
-
-    def add_silent_rows(self, answers: Encoded) -> None:
-        """Rows without any answer."""
-        silent = int((answers.observations.row_counts == 0).sum())
-        if silent:
-            rows = "1 row" if silent == 1 else f"{silent:,} rows"
-            self.add(rows, "without any answer, kept all the same", silent)
-
-    def add_missing(self, column: Column, counts: dict[Code, int]) -> None:
-        """The codes of a column that are no answer, Stata's .a to .z among them."""
-        names = dict(zip(column.missing, column.missing_names, strict=True))
-        tags = self.source.tags.get(column.name)
-        if tags is not None:
-            found, times = np.unique(tags[tags != ""].astype(str), return_counts=True)
-            counts = {**counts, **dict(zip(found.tolist(), times.tolist(), strict=True))}
-        labels = self.source.value_labels.get(column.name, {})
-        for code, count in counts.items():
-            name = names.get(code) or labels.get(code, "")
-            called = f"{code} ({name})" if name and name != str(code) else str(code)
-            self.add(f"Column {column.name!r}, {called}", "is no answer", count)
+def _note_missing(source: Source, column: Column, missing: set[Code], out: list[LeftOut]) -> None:
+    """Note the codes of a column that are no answer, Stata's .a to .z among them."""
+    names = dict(zip(column.missing, column.missing_names, strict=True))
+    every = count_codes(source.frame[column.name]) if missing else {}
+    counts = {code: count for code, count in every.items() if code in missing}
+    tags = source.tags.get(column.name)
+    if tags is not None:
+        counts |= count_codes(pd.Series(sorted(tags[tags != ""])))
+    labels = source.value_labels.get(column.name, {})
+    for code, count in counts.items():
+        name = names.get(code) or labels.get(code, "")
+        called = f"{code} ({name})" if name and name != str(code) else str(code)
+        out.append(LeftOut(f"Column {column.name!r}, {called}", "is no answer", count))
 
 
 # ---- columns ----------------------------------------------------------------------------------
@@ -266,56 +230,42 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
     return Encoded(observations, scales, [column.name for column in questions])
 
 
-def _levels(source: Source, column: Column, notes: _Notes) -> np.ndarray:
+def _levels(source: Source, column: Column, out: list[LeftOut]) -> np.ndarray:
     """Levels of a question, counted from 0, -1 where it is unanswered."""
     position, codes = factorise_codes(source.frame[column.name])
-    level_of = [*map(position_finder(column.levels), codes)]
-    missing = _missing(source, column, codes, level_of)
-    for k, code in enumerate(codes):
-        if level_of[k] is None and code not in missing:
-            raise _off_levels(source, column, code, int((position == k).argmax()))
-    times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
-    notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
     # One more entry than codes, so that position -1 finds "unanswered".
-    of_code = np.array([-1 if k is None else k for k in level_of] + [-1], dtype=np.int16)
-    return of_code[position]
+    level_of = [*map(position_finder(column.levels), codes), -1]
+    missing = _missing(source, column, [c for k, c in enumerate(codes) if level_of[k] < 0])
+    for k, code in enumerate(codes):
+        if level_of[k] < 0 and code not in missing:
+            raise DataError(
+                f"{source.where}, column {column.name!r}, row {int((position == k).argmax())} "
+                f"(counted from 0): the value {code!r} is not among the levels "
+                f"{shorten(column.levels)}; correct it, leave it empty, or list it under missing "
+                "or levels in the schema."
+            )
+    _note_missing(source, column, missing, out)
+    return np.array(level_of, dtype=np.int16)[position]
 
 
-def _missing(
-    source: Source, column: Column, codes: list[Code], level_of: list[int | None]
-) -> set[Code]:
+def _missing(source: Source, column: Column, codes: list[Code]) -> set[Code]:
     declared = source.missing.get(column.name, ())
     find_stated = position_finder(column.missing)
-    return {
-        code
-        for code, level in zip(codes, level_of, strict=True)
-        if level is None and (find_stated(code) is not None or is_among(code, declared))
-    }
+    return {code for code in codes if find_stated(code) >= 0 or is_among(code, declared)}
 
 
-def _off_levels(source: Source, column: Column, code: Code, row: int) -> DataError:
-    return DataError(
-        f"{source.where}, column {column.name!r}, row {row} (counted from 0): the value {code!r} "
-        f"is not among the levels {shorten(column.levels)}; correct it, leave it empty, or list it "
-        "under missing or levels in the schema."
-    )
-
-
-def _background(source: Source, column: Column, notes: _Notes) -> Any:
+def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
     """Names where the column has names, else the values; nothing where the code is no answer."""
     values = source.frame[column.name]
     position, codes = factorise_codes(values)
-    missing = _missing(source, column, codes, [None] * len(codes))
-    times = np.bincount(position[position >= 0], minlength=len(codes)).tolist()
-    notes.add_missing(column, {c: n for c, n in zip(codes, times, strict=True) if c in missing})
+    missing = _missing(source, column, codes)
+    _note_missing(source, column, missing, out)
     if list(column.names) == [str(code) for code in column.levels]:
         is_missing = np.array([code in missing for code in codes] + [False])[position]
         if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype) or values.dtype == object:
             # SPSS has "" where a text is missing; that is no group of people.
             is_missing |= np.array([isinstance(v, str) and not v.strip() for v in values])
-        if not is_missing.any():
-            return as_whole(values)
-        if values.dtype.kind in "iu":
+        if is_missing.any() and values.dtype.kind in "iu":
             values = values.astype("Int64")  # never by way of floats, in which long ids merge
         return as_whole(values.mask(is_missing))
     find_level = position_finder(column.levels)
@@ -323,7 +273,7 @@ def _background(source: Source, column: Column, notes: _Notes) -> Any:
     category_of = []
     for code in codes:
         k = -1 if code in missing else find_level(code)
-        if k is None:  # a category without a name is called by its code
+        if k < 0 and code not in missing:  # a category without a name is called by its code
             k = len(names)
             names.append(str(code) if str(code) not in names else f"code {code}")
         category_of.append(k)
@@ -343,13 +293,12 @@ def as_whole(values: pd.Series) -> pd.Series:
     if values.dtype.kind != "f":
         return values
     known = values.dropna()
-    is_whole = bool(((known % 1 == 0) & (known.abs() < _EXACT)).all())
-    if known.empty or not is_whole:
+    if known.empty or not ((known % 1 == 0) & (known.abs() < _EXACT)).all():
         return values
     return values.astype("int64" if len(known) == len(values) else "Int64")
 
 
-def _weights(source: Source, column: Column, notes: _Notes) -> pd.Series:
+def _weights(source: Source, column: Column, out: list[LeftOut]) -> pd.Series:
     values = source.frame[column.name]
     if not pd.api.types.is_numeric_dtype(values.dtype):
         raise DataError(
@@ -361,5 +310,5 @@ def _weights(source: Source, column: Column, notes: _Notes) -> pd.Series:
     for what, which in (("missing weights", missing), ("weights of 0 or less", zero & ~missing)):
         if which.any():
             why = "these people do not count where people count by weight"
-            notes.add(f"Column {column.name!r}, {what}", why, int(which.sum()))
+            out.append(LeftOut(f"Column {column.name!r}, {what}", why, int(which.sum())))
     return weights

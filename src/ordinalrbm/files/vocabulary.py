@@ -41,7 +41,7 @@ def _alternatives(phrases: str) -> tuple[str, ...]:
     return tuple(plain_words(phrase) for phrase in phrases.split("|"))
 
 
-def _words(text: str) -> frozenset[str]:
+def words_of(text: str) -> frozenset[str]:
     return frozenset(plain_words(text).split())
 
 
@@ -51,10 +51,10 @@ _PHRASES = tomllib.loads(
 _NO_ANSWER_ALONE = frozenset(_alternatives(_PHRASES["no_answer"]["alone"]))
 _NO_ANSWER_WITHIN = _alternatives(_PHRASES["no_answer"]["within"])
 _NO_ANSWER_NEARLY_ALONE = _alternatives(_PHRASES["no_answer"]["nearly_alone"])
-_ASIDE = _words(_PHRASES["no_answer"]["aside"])
-NOMINAL_WORDS = _words(_PHRASES["names"]["nominal"])
-MEASURED_WORDS = _words(_PHRASES["names"]["measured"])
-_BESIDE = _words(_PHRASES["names"]["beside"])
+_ASIDE = words_of(_PHRASES["no_answer"]["aside"])
+NOMINAL_WORDS = words_of(_PHRASES["names"]["nominal"])
+MEASURED_WORDS = words_of(_PHRASES["names"]["measured"])
+_BESIDE = words_of(_PHRASES["names"]["beside"])
 NOMINAL_ANSWERS = _alternatives(_PHRASES["answers"]["nominal"])
 _ORDERED_PARTIES = _alternatives(_PHRASES["answers"]["ordered_parties"])
 
@@ -77,9 +77,9 @@ def means_no_answer(label: str) -> bool:
         return True
     padded = f" {words} "
     n_words = len(words.split())
-    for phrase in _NO_ANSWER_WITHIN:
-        if f" {phrase} " in padded and n_words - len(phrase.split()) <= _MOST_WORDS_AROUND:
-            return True
+    within = [phrase for phrase in _NO_ANSWER_WITHIN if f" {phrase} " in padded]
+    if any(n_words - len(phrase.split()) <= _MOST_WORDS_AROUND for phrase in within):
+        return True
     rest = padded
     for phrase in _NO_ANSWER_NEARLY_ALONE:
         rest = rest.replace(f" {phrase} ", " ")
@@ -93,11 +93,11 @@ def _without_number(words: str) -> str:
 
 def _with_strength(strength: str, poles: str) -> str:
     """All ways to say it: "strongly agree", "agree strongly"."""
-    ways = []
-    for pole in poles.split("|"):
-        for word in strength.split("|"):
-            ways += [f"{word} {pole}", f"{pole} {word}"] if word else [pole]
-    return "|".join(ways)
+    return "|".join(
+        f"{word} {pole}|{pole} {word}" if word else pole
+        for pole in poles.split("|")
+        for word in strength.split("|")
+    )
 
 
 def _between(negative: str, positive: str) -> tuple[str, ...]:
@@ -184,8 +184,7 @@ def names_categories(labels: Iterable[str]) -> bool:
     phrases = [_without_number(plain_words(label)) for label in labels]
     if any(phrase in _ORDERED_PARTIES for phrase in phrases):
         return False  # party identification runs from one end to the other
-    first_words = [phrase for phrase in phrases if phrase.startswith(("other ", "another "))]
-    return bool(first_words) or any(phrase in NOMINAL_ANSWERS for phrase in phrases)
+    return any(p.startswith(("other ", "another ")) or p in NOMINAL_ANSWERS for p in phrases)
 
 
 _WEIGHT_NAME = re.compile(r"weight|wgt|wght|gewicht|poids|pondera|(^|_)wt|wt($|_|\d)", re.I)

@@ -18,7 +18,7 @@ import gzip
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,28 +58,14 @@ _STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
 @dataclass(frozen=True)
 class FilledCells:
-    """What became of the cells without an answer for which there was a level.
-
-    Attributes
-    ----------
-    empty_filled : int
-        Empty cells that got a level.
-    codes_filled : int
-        Codes that are no answer ("refused", "not applicable", ...) that a level replaced.
-    codes_kept : int
-        Such codes that stayed.
-    """
+    """What became of the cells without an answer for which there was a level."""
 
     empty_filled: int = 0
-    codes_filled: int = 0
-    codes_kept: int = 0
+    codes_filled: int = 0  # codes that are no answer ("refused", ...) that a level replaced
+    codes_kept: int = 0  # such codes that stayed
 
     def __add__(self, other: FilledCells) -> FilledCells:
-        return FilledCells(
-            self.empty_filled + other.empty_filled,
-            self.codes_filled + other.codes_filled,
-            self.codes_kept + other.codes_kept,
-        )
+        return FilledCells(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 def write_answers(
@@ -189,9 +175,19 @@ def _table_writer(target: Path, frame: pd.DataFrame) -> Callable[[Path], None]:
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
-    separator = "\t" if kind == "tsv" else ","
     plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
-    return lambda file: _write_text(plain, file, separator, _is_packed(target))
+
+    def write(file: Path) -> None:
+        with file.open("wb") as opened:
+            to: Any = opened
+            if target.name.lower().endswith(".gz"):
+                # Without name and time, so that equal tables are equal files.
+                to = gzip.GzipFile("", "wb", fileobj=opened, mtime=0)
+            with to:
+                separator = "\t" if kind == "tsv" else ","
+                plain.to_csv(to, sep=separator, index=False, lineterminator="\n")
+
+    return write
 
 
 def check_table_format(path: Path) -> Format:
@@ -209,18 +205,6 @@ def check_table_format(path: Path) -> Format:
             "or .parquet."
         )
     return kind
-
-
-def _write_text(frame: pd.DataFrame, file: Path, separator: str, packed: bool) -> None:
-    with file.open("wb") as plain:
-        # Without name and time, so that equal tables are equal files.
-        opened: Any = gzip.GzipFile("", "wb", fileobj=plain, mtime=0) if packed else plain
-        with opened:
-            frame.to_csv(opened, sep=separator, index=False, lineterminator="\n")
-
-
-def _is_packed(path: Path) -> bool:
-    return path.name.lower().endswith(".gz")
 
 
 # ---- filling ----------------------------------------------------------------------------------
@@ -274,9 +258,8 @@ def _to_fill(
 ) -> tuple[np.ndarray, FilledCells]:
     """Which cells get their level, and how many of them had no answer."""
     position, codes = factorise_codes(source.frame[column.name])
-    found = [*map(position_finder(column.levels), codes)]
     # One more entry than codes, so that position -1 finds "empty".
-    current = np.array([-1 if k is None else k for k in found] + [-1])[position]
+    current = np.array([*map(position_finder(column.levels), codes), -1])[position]
     is_code = (position >= 0) & (current < 0)
     if column.name in source.tags:  # Stata's .a to .z are empty in the frame
         is_code |= (source.tags[column.name] != "") & (current < 0)
@@ -358,6 +341,7 @@ def _spss_writer(
 ) -> Callable[[Path], None]:
     is_spss = source.format in ("sav", "zsav")
     is_packed = target.name.lower().endswith(".zsav")
+    questions = [name for name in schema.names("ordinal") if name in source.frame]
     plain = _plain(frame if is_spss else _with_dates(frame, source))
     labels: dict[str, Any] = {
         name: {code: text for code, text in by_code.items() if not _is_tag(code, source)}
@@ -376,7 +360,7 @@ def _spss_writer(
             variable_value_labels=labels,
             missing_ranges=_missing_ranges(plain, source, schema),
             variable_display_width=source.display_widths if is_spss else None,
-            variable_measure=_measures(source, schema),
+            variable_measure=source.measure if is_spss else dict.fromkeys(questions, "ordinal"),
             variable_format=source.variable_formats if is_spss else None,
         )
         _without_clock(file, _SPSS_CLOCK)
@@ -392,11 +376,18 @@ def _stata_writer(
     labels = _value_labels(plain, source, schema)
     letters: dict[str, list[str]] = {}
     for name in plain.columns:
-        tags = _stata_tags(plain[name], name, source, labels.setdefault(name, {}), filled)
-        labels[name] = {c: t for c, t in labels[name].items() if _stata_can_label(c, plain[name])}
+        tags = _stata_tags(plain[name], source, labels.setdefault(name, {}), filled)
+        # Stata labels whole numbers and letters, of numeric columns only.
+        is_text = isinstance(plain[name].dtype, pd.StringDtype)
+        labels[name] = {
+            code: text
+            for code, text in labels[name].items()
+            if not is_text and (isinstance(code, int) or len(str(code)) == 1)
+        }
         used = set(tags.tolist()) - {""}
         if used:
-            plain[name] = _tagged(plain[name], tags)
+            plain[name] = plain[name].astype(object).where(plain[name].notna(), None)
+            plain.loc[tags != "", name] = tags[tags != ""]
         # pyreadstat wants letters declared that only have a label.
         declared = used | {code for code in labels[name] if isinstance(code, str)}
         if declared:
@@ -429,14 +420,10 @@ def _without_clock(file: Path, clock: tuple[bytes, bytes]) -> None:
 
 
 def _stata_tags(
-    values: pd.Series,
-    name: str,
-    source: Source,
-    labels: dict[Code, str],
-    filled: dict[str, np.ndarray],
+    values: pd.Series, source: Source, labels: dict[Code, str], filled: dict[str, np.ndarray]
 ) -> np.ndarray:
     """The letter of each cell that is an extended missing value; labels are moved to letters."""
-    tags = np.full(len(values), "", dtype=object)
+    name, tags = values.name, np.full(len(values), "", dtype=object)
     for tag in [code for code in labels if _is_tag(code, source)]:
         labels[str(tag)[1:]] = labels.pop(tag)
     if name in source.tags:
@@ -451,19 +438,6 @@ def _stata_tags(
             if code in labels:
                 labels[letter] = labels.pop(code)
     return tags
-
-
-def _tagged(values: pd.Series, tags: np.ndarray) -> pd.Series:
-    mixed = values.astype(object).where(values.notna(), None)
-    mixed[tags != ""] = tags[tags != ""]
-    return mixed
-
-
-def _stata_can_label(code: Code, values: pd.Series) -> bool:
-    """Stata labels whole numbers and letters, of numeric columns only."""
-    if isinstance(values.dtype, pd.StringDtype):
-        return False
-    return isinstance(code, int) or (isinstance(code, str) and len(code) == 1)
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
@@ -485,18 +459,11 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _questions(source: Source, schema: Schema, most: int) -> dict[str, str | None]:
     """Variable labels, cut where the format has no room for more."""
-    stated = {column.name: column.question for column in schema.columns if column.question}
-    questions = {**stated, **source.questions}
+    questions = {column.name: column.question for column in schema.columns if column.question}
     return {
         name: text if len(text) <= most else text[: most - 1] + "…"
-        for name, text in questions.items()
+        for name, text in {**questions, **source.questions}.items()
     }
-
-
-def _measures(source: Source, schema: Schema) -> dict[str, str]:
-    if source.format in ("sav", "zsav"):
-        return source.measure
-    return {name: "ordinal" for name in schema.names("ordinal") if name in source.frame}
 
 
 def _value_labels(
@@ -507,12 +474,10 @@ def _value_labels(
     for column in schema.columns:
         if column.name in labels or column.name not in frame:
             continue
-        pairs = [*zip(column.levels, column.names, strict=True)]
-        pairs += zip(column.missing, column.missing_names, strict=True)
-        named = {code: name for code, name in pairs if name != str(code)}
-        if named:
-            labels[column.name] = named
-    return labels
+        codes, names = column.levels + column.missing, column.names + column.missing_names
+        pairs = zip(codes, names, strict=True)
+        labels[column.name] = {code: name for code, name in pairs if name != str(code)}
+    return {name: by_code for name, by_code in labels.items() if by_code}
 
 
 def _is_tag(code: Code, source: Source) -> bool:
@@ -521,12 +486,10 @@ def _is_tag(code: Code, source: Source) -> bool:
 
 def _missing_ranges(frame: pd.DataFrame, source: Source, schema: Schema) -> dict[str, list[Any]]:
     """User-missing codes as SPSS has them: those of the source, or else of the schema."""
-    ranges: dict[str, list[Any]] = {}
-    for name, entries in source.missing.items():
-        ranges[name] = [
-            {"lo": entry[0], "hi": entry[1]} if isinstance(entry, tuple) else entry
-            for entry in entries
-        ]
+    ranges: dict[str, list[Any]] = {
+        name: [dict(zip(("lo", "hi"), e, strict=True)) if isinstance(e, tuple) else e for e in said]
+        for name, said in source.missing.items()
+    }
     if source.format in ("sav", "zsav"):
         return ranges
     for column in schema.columns:
@@ -549,15 +512,10 @@ def _written(target: Path, write: Callable[[Path], None]) -> Iterator[None]:
         except DataError:
             raise
         except (PyreadstatError, ReadstatError, pa.ArrowException, ValueError, TypeError) as error:
-            _refuse_if_full(file)
+            with file.open("ab") as opened:  # libraries in C do not say that the disk is full
+                opened.write(bytes(1 << 16))
             problem = " ".join(str(error).split()).rstrip(".")
             raise DataError(
                 f"File '{target}' cannot be written ({problem}); choose another format or rename."
             ) from error
         yield
-
-
-def _refuse_if_full(file: Path) -> None:
-    """An OSError if no more can be written: libraries in C do not say that this was the reason."""
-    with file.open("ab") as opened:
-        opened.write(bytes(1 << 16))

@@ -23,12 +23,7 @@ def ascend(
 ) -> None:  # fmt: skip
     """Move the columns that a batch has touched, and the factors' biases; in place.
 
-    Parameters
-    ----------
-    half : what is moved
-    sums : of squared gradients, of the same shapes
-    clamped, free : statistics of the batch
-    n_answers : of each column, in all batches
+    ``sums`` are those of squared gradients; ``n_answers`` are those of each column in all batches.
     """
     _move_columns(
         half, sums, clamped, free, n_answers, priors.common_cutpoints,

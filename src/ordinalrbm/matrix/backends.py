@@ -6,13 +6,11 @@ A backend holds ratings and what moves in its own form. What an epoch does is th
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
-from ordinalrbm.engine import gibbs, half_sweep, thresholds
 from ordinalrbm.engine.sharded import (
     Columns,
     Rows,
@@ -21,157 +19,15 @@ from ordinalrbm.engine.sharded import (
     rows_of_rank,
     sums_over_ranks,
 )
-from ordinalrbm.engine.side import AllReduce, Array, Batch, Side, Statistics
+from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.errors import DataError
-from ordinalrbm.matrix import binary_fold_in
-from ordinalrbm.matrix.ascent import ascend
-from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
-from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
-from ordinalrbm.matrix.gaussian import Data, on_cpu
-from ordinalrbm.matrix.model import Half, column_side, row_side
-from ordinalrbm.matrix.predict import Model, log_probability
-from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.matrix.binary_priors import Priors, all_here
+from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling
+from ordinalrbm.matrix.cpu import CPU, Cpu
+from ordinalrbm.matrix.gaussian import Data
+from ordinalrbm.matrix.model import Half
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.digest import digest
-
-Tree = TypeVar("Tree")
-
-
-class Backend(Protocol):
-    """What learners ask for. Trees are named tuples and lists of arrays."""
-
-    @property
-    def group(self) -> process_group.Group | None:
-        """The processes that learn together, if there are others."""
-
-    def to_device(self, tree: Tree) -> Tree:
-        """The backend's form of what the host has; may be the same arrays."""
-
-    def to_host(self, tree: Tree) -> Tree:
-        """All of it as arrays of the host; may be the same arrays."""
-
-    def clone(self, tree: Tree) -> Tree:
-        """A copy that stays with the backend."""
-
-    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
-        """(cells,) log probability of the true levels, on the host."""
-
-    def data(self, observations: Any, n_factors: int) -> Data:
-        """Ratings for Gaussian factors, so many of which rows and columns will have."""
-
-    def processes(
-        self, observations: Observations, n_processes: int, batch_size: int
-    ) -> list[Process]:
-        """Ratings for binary factors: for the process of the rows and perhaps the columns'."""
-
-    def side(self, process: Process, state: BinaryState) -> Any:
-        """What kernels see in a pass: offsets by the other process, which rests meanwhile."""
-
-    def phases(
-        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
-    ) -> tuple[Statistics, Statistics]:
-        """Sample a batch of rows, clamped and free; moves its chains and expected factors."""
-
-    def ascend(
-        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        steps: Steps,
-    ) -> None:  # fmt: skip
-        """Move the parameters of the columns that the batch has touched, in place."""
-
-    def priors(self, process: Process, state: BinaryState) -> Priors:
-        """Priors that fit the parameters at the end of a pass."""
-
-    def extremes(self, half: Half) -> Half:
-        """Arrays with the same least and largest number each, for the host to look at."""
-
-
-class _Answers(NamedTuple):
-    """Ratings of a process on the cores, and room for an offset per rating, which both share."""
-
-    observations: Observations
-    offset: np.ndarray
-
-
-class Cpu:
-    """The cores of this machine: arrays are NumPy's, the engine is Numba's."""
-
-    group = None
-    half_sweep = staticmethod(half_sweep.half_sweep)
-    infer_binary_rows = staticmethod(binary_fold_in.infer_rows)
-
-    def working(self) -> AbstractContextManager:
-        return nullcontext()
-
-    def to_device(self, tree: Tree) -> Tree:
-        return tree
-
-    def to_host(self, tree: Tree) -> Tree:
-        return tree
-
-    def clone(self, tree: Tree) -> Tree:
-        return mapped(np.array, tree)
-
-    def log_probability(self, model: Model, cells: Cells) -> np.ndarray:
-        return log_probability([model], cells)
-
-    def answers(self, observations: Observations) -> Observations:
-        """Answers as half-sweeps take them."""
-        return observations
-
-    def data(self, observations: Observations, n_factors: int) -> Data:
-        return on_cpu(observations)
-
-    def processes(
-        self, observations: Observations, n_processes: int, batch_size: int
-    ) -> list[Process]:
-        offset = np.empty(observations.n_entries, dtype=np.float32)
-        return [
-            Process.over(number, view, _Answers(view, offset))
-            for number, view in enumerate(views(observations, n_processes))
-        ]
-
-    def side(self, process: Process, state: BinaryState) -> Side:
-        """Offsets are written over those of the other process."""
-        make = column_side if process.number else row_side
-        return make(state.model, *process.answers)
-
-    def numbered(self, side: Side, row_number: Array, position: Array) -> Side:
-        """The side with the numbers that its draws have among those of all processes."""
-        return side._replace(row_number=row_number, position=position)
-
-    def phases(
-        self, process: Process, side: Side, state: BinaryState, batch: Batch, how: Sampling,
-        all_reduce: AllReduce | None = None,
-    ) -> tuple[Statistics, Statistics]:  # fmt: skip
-        """Both phases of a batch of rows, whose other answers may be with other processes."""
-        half, chains = state.half(process), state.chains[process.number]
-        side = side._replace(thresholds=thresholds.table(half.cutpoints, process.n_levels))
-        clamped = gibbs.clamped_phase(
-            side, chains.clamped, batch, half.factors, how.memory, all_reduce
-        )
-        if how.is_contrastive:
-            rows = slice(batch.start, batch.stop)
-            chains.free[rows] = chains.clamped[rows]
-        return clamped, gibbs.free_phase(side, chains.free, batch, all_reduce)
-
-    def ascend(
-        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        steps: Steps,
-    ) -> None:  # fmt: skip
-        half, chains = state.half(process), state.chains[process.number]
-        priors = state.priors[process.number]
-        ascend(half, chains.sums, clamped, free, process.n_answers, priors, steps)
-
-    def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
-        """Priors that fit the parameters, of which others may have the rest."""
-        priors, half = state.priors[process.number], state.half(process)
-        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
-
-    def extremes(self, half: Half) -> Half:
-        return half
-
-
-CPU = Cpu()
 
 
 class Distributed:
@@ -180,16 +36,12 @@ class Distributed:
     What is learnt is what one process learns, to float rounding, and every rank has all of it when
     it comes to the host. Of Gaussian factors a rank has a run of rows. Of binary ones it has a part
     of every batch of rows, and chains are those of one process, because draws are named by numbers
-    that all ranks agree in.
-
-    Parameters
-    ----------
-    group : the processes
-    own : the backend that each of them works with
+    that all ranks agree in. Each works with a backend of its ``own``.
     """
 
-    def __init__(self, group: process_group.Group, own: Any) -> None:
+    def __init__(self, group: process_group.Group, own: Cpu) -> None:
         self.group, self.own = group, own
+        self.clone, self.ascend = own.clone, own.ascend  # of which each does the same, or its part
         self.rows, self.order = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.numbers: list[tuple[np.ndarray, np.ndarray]] = []
 
@@ -200,9 +52,6 @@ class Distributed:
     def to_host(self, tree: Any) -> Any:
         """The rows of all ranks; all must ask for them."""
         return self.own.to_host(tree).with_rows(self._whole)
-
-    def clone(self, tree: Tree) -> Tree:
-        return self.own.clone(tree)
 
     def _whole(self, part: np.ndarray) -> np.ndarray:
         found = np.empty((self.order.size, *part.shape[1:]), dtype=part.dtype)
@@ -240,9 +89,9 @@ class Distributed:
 
     def data(self, observations: Observations | SharedRows, n_factors: int) -> Data:
         """The ratings of this rank's rows, of all ratings or of its part of them."""
-        group, n_rows = self.group, observations.n_rows
-        everyone = np.arange(n_rows)
-        mine = self._share([everyone[group._share_of(k, n_rows)] for k in range(group.size)])
+        group, everyone = self.group, np.arange(observations.n_rows)
+        shares = (group._share_of(rank, everyone.size) for rank in range(group.size))
+        mine = self._share([everyone[share] for share in shares])
         if isinstance(observations, SharedRows):
             own = observations.own
         else:
@@ -264,17 +113,13 @@ class Distributed:
         """Of all ratings, those of this rank's rows; what is counted of columns is that of all."""
         group = self.group
         refuse_different_ratings(group, observations)
-        rows = self._share(
-            [
-                rows_of_rank(observations.n_rows, batch_size, rank, group.size)
-                for rank in range(group.size)
-            ]
-        )
+        n_rows, ranks = observations.n_rows, range(group.size)
+        rows = self._share([rows_of_rank(n_rows, batch_size, k, group.size) for k in ranks])
         mine = observations.take_rows(rows)
         position = positions_by_columns(observations.row_start, observations.column, rows)
         self.numbers = [(rows, _NO_NUMBERS), (_NO_NUMBERS, position[mine.column_view.entry])]
         found = self.own.processes(mine, n_processes, batch_size)
-        found[0] = found[0]._replace(n_rows=observations.n_rows)
+        found[0] = found[0]._replace(n_rows=n_rows)
         group.all_reduce(found[0].n_answers)
         # Those of a rank without rows have no scale, and every rank must ask for the same sums.
         longest = observations.n_levels.max(initial=1)
@@ -296,12 +141,6 @@ class Distributed:
         batch = batch._replace(start=start, stop=stop)
         found = self.own.phases(process, side, state, batch, how)
         return difference_over_ranks(self.group, *found)
-
-    def ascend(
-        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        steps: Steps,
-    ) -> None:  # fmt: skip
-        self.own.ascend(process, state, clamped, free, steps)
 
     def priors(self, process: Process, state: BinaryState) -> Priors:
         """Priors that fit the parameters; all ranks then have the columns of rank 0.
@@ -329,9 +168,8 @@ class Distributed:
 
     def extremes(self, half: Half) -> Half:
         """The least and largest number of each array on each rank."""
-        bounds = [
-            (part.min(initial=0.0), part.max(initial=0.0)) for part in self.own.extremes(half)
-        ]
+        parts = self.own.extremes(half)
+        bounds = [(part.min(initial=0.0), part.max(initial=0.0)) for part in parts]
         found = self.group.all_gather(np.array([bounds]))
         return Half(*np.moveaxis(found, 1, 0))
 
@@ -353,6 +191,9 @@ def refuse_different_ratings(group: process_group.Group, observations: Observati
         )
 
 
+Backend = Cpu | Distributed
+
+
 def backend_for(device: str) -> Backend:
     """The backend that ``device`` names: "cpu", or "cuda" with the number of a GPU behind it.
 
@@ -366,7 +207,7 @@ def backend_for(device: str) -> Backend:
     return own if group is None else Distributed(group, own)
 
 
-def single_backend(device: str) -> Any:
+def single_backend(device: str) -> Cpu:
     """The backend of one process."""
     if device == "cpu":
         return CPU

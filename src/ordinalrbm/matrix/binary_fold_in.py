@@ -55,7 +55,6 @@ class NewRows(NamedTuple):
 
 
 def infer_rows(rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior) -> None:
-    """Fill in new rows."""
     _infer_rows(rows.row_start, rows.column, rows.level, columns, new, usual)
 
 

@@ -22,7 +22,7 @@ from ordinalrbm.matrix.calibration import calibrated
 from ordinalrbm.matrix.cold_start import Precisions
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, start
-from ordinalrbm.storage.reader import Stored, wrong
+from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
@@ -37,6 +37,7 @@ from ordinalrbm.training.state import (
     packed,
     unflatten,
     unflatten_history,
+    unflatten_model,
     unpack_into,
 )
 from ordinalrbm.vector.chains import FreePhase
@@ -47,7 +48,7 @@ FirstThresholds = Literal["marginal", "even"]
 RateSchedule = Literal["cosine", "constant"]
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
-# So many of the ratings that are state_ from tell whether learning diverges.
+# So many of the ratings that are learnt from tell whether learning diverges.
 _WATCHED = 10_000
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.5
@@ -94,27 +95,23 @@ class Record(NamedTuple):
 
 
 def fit(
-    observations: Observations,
-    validation: Cells | None,
-    settings: BinarySettings,
+    observations: Observations, validation: Cells | None, settings: BinarySettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> Fitted:
+) -> Fitted:  # fmt: skip
     """Learn a model; rows and columns must already be in random order."""
     model = start(
         observations, settings.n_row_factors, settings.n_column_factors, settings.seed,
         at_marginals=settings.thresholds == "marginal",
     )  # fmt: skip
     learner = _Learner(model, observations, validation, settings)
-    n_epochs = _n_epochs(observations.n_rows, settings)
+    schedule, writer = learner.schedule, checkpoints.of("binary")
     interrupted = learn(
-        learner, checkpoints.of("binary"), n_epochs, verbose=settings.verbose,
-        watched="validation",
-    )  # fmt: skip
+        learner, writer, schedule.n_epochs, verbose=settings.verbose, watched="validation"
+    )
     found = [learner.precisions(process) for process in learner.processes]
     of_columns, of_rows = [*found, None][:2]
     models = evenly_shared(learner.models())
-    best_epoch = learner.schedule.best_epoch
-    return Fitted(models, best_epoch, learner.history, interrupted, (of_columns, of_rows))
+    return Fitted(models, schedule.best_epoch, learner.history, interrupted, (of_columns, of_rows))
 
 
 def _n_epochs(n_rows: int, settings: BinarySettings) -> int:
@@ -137,6 +134,7 @@ class _Learner:
         self.observations, self.validation, self.settings = observations, validation, settings
         self.watched = some_of(observations)
         self.usual = usual_rating(observations, self.watched.level)
+        self.is_contrastive = settings.free_phase == "contrastive"
         self.backend = backend_for(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
         self.processes = self.backend.processes(observations, len(halves), settings.batch_size)
@@ -157,7 +155,6 @@ class _Learner:
         return bool(self.kept) and self.backend.group is None
 
     def goes_on(self) -> bool:
-        """Whether there is another epoch to learn."""
         return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
@@ -190,14 +187,10 @@ class _Learner:
     def precisions(self, process: Process) -> Precisions:
         """How widely parameters are spread, also those that were learnt without a prior."""
         known, found = self.binary.priors[process.number], self.backend.priors(process, self.binary)
-        return Precisions(
-            known.weights or found.weights,
-            known.bias or found.bias,
-            known.cutpoints or found.cutpoints,
-        )
+        return Precisions(*(one or other for one, other in zip(known[:3], found[:3], strict=True)))
 
     def state(self) -> State:
-        """All that is needed to go on from here.
+        """In copies, as the loop wants it.
 
         It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
         large: what is on a device is copied there now, and comes to the host then. Several
@@ -208,36 +201,28 @@ class _Learner:
         others = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
 
         def named() -> dict[str, np.ndarray]:
-            models = [self.backend.to_host(model) for model in kept]
-            return {**self._named(self.backend.to_host(now), models), **others}
+            binary = self.backend.to_host(now)
+            state = {**others, **flatten("model", binary.model), **flatten("priors", binary.priors)}
+            state |= flatten("kept", [self.backend.to_host(model) for model in kept])
+            for number, chains in enumerate(binary.chains):
+                state |= flatten(f"sums.{number}", chains.sums)
+                state[f"clamped.{number}"] = packed(chains.clamped)
+                if not self.is_contrastive:  # else they start anew at every update
+                    state[f"free.{number}"] = packed(chains.free)
+            return state
 
         return LazyState(named) if self.backend.group is None else named()
 
-    def _named(self, binary: BinaryState, kept: list[MatrixModel]) -> dict[str, np.ndarray]:
-        """All that moves, and what was kept of it, on the host: by name."""
-        state = {
-            **flatten("model", binary.model),
-            **flatten("priors", binary.priors),
-            **flatten("kept", kept),
-        }
-        for number, chains in enumerate(binary.chains):
-            state |= flatten(f"sums.{number}", chains.sums)
-            state[f"clamped.{number}"] = packed(chains.clamped)
-            if self.settings.free_phase != "contrastive":  # else they start anew at every update
-                state[f"free.{number}"] = packed(chains.free)
-        return state
-
     def restore(self, state: State) -> None:
-        """Go on from there."""
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
         values = (line.validation for line in history)
         self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
         n_kept = min(len(history), self.settings.n_averaged)
         there = self.backend.to_host(self.binary)
-        kept = [_unflatten_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
+        kept = [unflatten_model(f"kept.{k}", state, there.model) for k in range(n_kept)]
         binary = BinaryState(
-            _unflatten_model("model", state, there.model),
+            unflatten_model("model", state, there.model),
             [self._unflatten_chains(k, state, chains) for k, chains in enumerate(there.chains)],
             [
                 _unflatten_priors(f"priors.{k}", state, prior)
@@ -252,24 +237,16 @@ class _Learner:
         sums = unflatten(f"sums.{number}", state, like.sums, _FIRST_SUM, np.inf)
         clamped, free = like.clamped.copy(), like.free.copy()
         unpack_into(clamped, f"clamped.{number}", state)
-        if self.settings.free_phase != "contrastive":
+        if not self.is_contrastive:
             unpack_into(free, f"free.{number}", state)
         return Chains(clamped, free, sums)
 
-    def _kept(self) -> list[MatrixModel]:
-        return [self.backend.to_host(model) for model in self.kept]
-
     def models(self) -> list[MatrixModel]:
         """The models to average over, with the gains that suit the validation ratings."""
+        models = [self.backend.to_host(model) for model in self.kept]
         if self.validation is None or not self.settings.calibrate:
-            return self._kept()
-        return calibrated(self._kept(), self.observations, self.validation)
-
-
-def _unflatten_model(name: str, state: State, like: MatrixModel) -> MatrixModel:
-    """A model of a learner's state, which must be such as a model file may hold."""
-    MatrixModel.from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
-    return unflatten(name, state, like)
+            return models
+        return calibrated(models, self.observations, self.validation)
 
 
 def _unflatten_priors(name: str, state: State, like: Priors) -> Priors:

@@ -32,6 +32,9 @@ class Priors(NamedTuple):
     common_bias: float
     common_cutpoints: Array  # (C, L − 1)
 
+    def with_columns(self, change: Callable[[Any], Any]) -> Priors:
+        return self._replace(common_cutpoints=change(self.common_cutpoints))
+
 
 # Sums over some columns made sums over all, where others have the rest.
 Total = Callable[..., tuple[Any, ...]]

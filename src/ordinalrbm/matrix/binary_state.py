@@ -14,27 +14,17 @@ from ordinalrbm.matrix.model import Half, MatrixModel
 
 
 class Process(NamedTuple):
-    """One of the two processes: its view of the ratings, which stays.
+    """One of the two processes: its view of the ratings, which stays."""
 
-    Attributes
-    ----------
-    number : 0 for the process of the rows, 1 for that of the columns, which has the roles swapped
-    answers : the ratings in the backend's form, rows and columns as this process has them
-    n_rows : of all ratings; batches are runs of these
-    n_answers, n_levels : of each column
-    scales : the different numbers of levels, on the host
-    """
-
-    number: int
-    answers: Any
-    n_rows: int
-    n_answers: Array
-    n_levels: Array
-    scales: np.ndarray
+    number: int  # 0 of the rows, 1 of the columns, which has the roles swapped
+    answers: Any  # in the backend's form, rows and columns as this process has them
+    n_rows: int  # of all ratings; batches are runs of these
+    n_answers: Array  # of each column
+    n_levels: Array  # of each column
+    scales: np.ndarray  # the different numbers of levels, on the host
 
     @classmethod
     def over(cls, number: int, view: Observations, answers: Any) -> Process:
-        """A process over a view of the ratings, counts on the host."""
         scales = np.unique(view.n_levels)
         return cls(number, answers, view.n_rows, view.column_counts, view.n_levels, scales)
 
@@ -63,7 +53,6 @@ class BinaryState(NamedTuple):
     priors: list[Priors]
 
     def half(self, process: Process) -> Half:
-        """The parameters that a process moves."""
         return self.model.by_columns if process.number else self.model.by_rows
 
     def with_rows(self, change: Callable[[Any], Any]) -> BinaryState:
@@ -73,13 +62,7 @@ class BinaryState(NamedTuple):
         return BinaryState(
             self.model.with_rows(change),
             [by_rows, *(each._replace(sums=each.sums.with_columns(change)) for each in by_columns)],
-            [
-                prior,
-                *(
-                    each._replace(common_cutpoints=change(each.common_cutpoints))
-                    for each in column_priors
-                ),
-            ],
+            [prior, *(each.with_columns(change) for each in column_priors)],
         )
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of
+from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.storage.reader import Stored
@@ -95,13 +96,8 @@ def cold_start_on(model: Any, n_levels: int) -> Any:
 def with_columns_on(model: Any, n_levels: np.ndarray, cutpoints: np.ndarray) -> Any:
     """The model with other scales and thresholds of its columns."""
     if isinstance(model, GaussianModel):
-        columns = model.columns
-        gaps = np.exp(cutpoints)
-        gaps[:, :1] = cutpoints[:, :1]
-        columns = columns._replace(
-            cutpoints=cutpoints, gaps=gaps, n_levels=n_levels.astype(np.int32)
-        )
-        return model._replace(columns=columns)
+        known = model.columns
+        return model._replace(columns=posterior_of(known.mean, known.variance, cutpoints, n_levels))
     by_rows = model.by_rows._replace(cutpoints=cutpoints)
     return model._replace(by_rows=by_rows, n_levels=n_levels)
 
@@ -187,7 +183,6 @@ def blank_gaussian(n_factors: int) -> GaussianModel:
 
 
 def blank_binary(n_row_factors: int, n_column_factors: int) -> MatrixModel:
-    """The same of a model with binary factors."""
 
     def half(n_factors: int) -> Half:
         nothing = np.zeros((1, n_factors), dtype=np.float32)
@@ -235,7 +230,6 @@ class ColdStartPrior(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, half: Half) -> ColdStartPrior:
-        """What a file says of the columns of this half."""
         n_factors, width = half.n_factors, half.cutpoints.shape[1]
         most = thresholds.LARGEST_CUTPOINT
         precisions = zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
@@ -244,7 +238,7 @@ class ColdStartPrior(NamedTuple):
             stored.parameter("bias", np.float64, (1,)),
             stored.parameter("cutpoints", np.float64, (width + 2, width), high=most),
             *(
-                stored.array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
+                stored.checked_array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
                 for name, size in precisions
             ),
         )

@@ -10,7 +10,7 @@ import pandas as pd
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.mean_field import fixed_point
-from ordinalrbm.matrix.backends import CPU
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import MatrixModel, row_side
@@ -67,12 +67,7 @@ class Explanation:
 
 
 def rating_effects(
-    model: Model,
-    row: int,
-    column: int,
-    columns: np.ndarray,
-    levels: np.ndarray,
-    worth: np.ndarray,
+    model: Model, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Expected worth of a cell, and what it loses when each of the row's answers is left out.
 
@@ -106,9 +101,12 @@ def _expected_without(
         these = _inferred_gaussian(model, row, copies)
     else:
         these = _inferred_binary(model, row, copies)
-    place = np.arange(lacking.size)
-    cells = Cells(place, np.full(lacking.size, column), np.zeros(lacking.size, dtype=np.int8))
+    cells = _cells_of(column, lacking.size)
     return probabilities([these], cells)[:, : worth.size] @ worth
+
+
+def _cells_of(column: int, n_rows: int) -> Cells:
+    return Cells(np.arange(n_rows), np.full(n_rows, column), np.zeros(n_rows, dtype=np.int8))
 
 
 def _inferred_gaussian(model: GaussianModel, row: int, copies: Observations) -> GaussianModel:
@@ -180,11 +178,7 @@ def _contributions(factors: np.ndarray, row: int, weights: np.ndarray) -> pd.Dat
     own = factors[row].astype(np.float64)
     usual = factors.mean(axis=0, dtype=np.float64)
     return pd.DataFrame(
-        {
-            "factor": np.arange(own.size),
-            "value": own,
-            "contribution": weights * (own - usual),
-        }
+        {"factor": np.arange(own.size), "value": own, "contribution": weights * (own - usual)}
     )
 
 
@@ -193,9 +187,7 @@ def _multinomial_contributions(model: MultinomialModel, row: int, column: int) -
     own, usual = model.factors[row], model.factors.mean(axis=0)
     each = np.where(np.eye(own.size, dtype=bool), usual, own)
     these = model._replace(factors=np.vstack([own, each]).astype(np.float32))
-    cells = Cells(
-        np.arange(own.size + 1), np.full(own.size + 1, column), np.zeros(own.size + 1, np.int8)
-    )
+    cells = _cells_of(column, own.size + 1)
     distribution = probabilities([these], cells)
     expected = distribution @ np.arange(distribution.shape[1])
     added = expected[0] - expected[1:]

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.cold_start import ColdStartPrior, cutpoints_by_levels
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of, prior_of
+from ordinalrbm.matrix.gaussian import posterior_of, swapped
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import Half, MatrixModel
 
@@ -29,11 +30,7 @@ def fold_in_gaussian(
 ) -> GaussianModel:
     """The model with more rows and columns.
 
-    Parameters
-    ----------
-    model : what is known
-    observations : all answers; the first rows and columns are those of the model
-    backend : where it is done
+    The first rows and columns of the observations, all answers, are those of the model.
     """
     n_rows, n_columns = model.n_rows, model.n_columns
     most = np.full(observations.n_rows, model.columns.cutpoints.shape[1] + 1)
@@ -42,13 +39,12 @@ def fold_in_gaussian(
         columns=_longer(model.columns, model.column_prior, observations.n_levels, model.is_point),
     )
 
-    def infer_new_rows(rows: Observations) -> None:
-        _fill_in(wider, rows, n_rows, backend)
-
-    def infer_new_columns(columns: Observations) -> None:
-        _fill_in(wider.swapped(), columns, n_columns, backend)
-
-    _in_turns(observations, n_rows, n_columns, infer_new_rows, infer_new_columns)
+    _in_turns(
+        observations,
+        model,
+        lambda rows: _fill_in(wider, rows, n_rows, backend),
+        lambda columns: _fill_in(swapped(wider), columns, n_columns, backend),
+    )
     return wider
 
 
@@ -64,26 +60,25 @@ def fold_in_binary(
     by_rows = _longer_half(model.by_rows, of_columns, n_levels[n_columns:], most.size - n_rows)
     by_columns = _longer_half(model.by_columns, of_rows, most[n_rows:], n_levels.size - n_columns)
 
-    def infer_new_rows(rows: Observations) -> None:
-        known = (by_rows, by_columns, n_levels, most[n_rows:])
-        _fill_in_half(*known, rows, n_rows, of_rows, backend)
-
-    def infer_new_columns(columns: Observations) -> None:
-        known = (by_columns, by_rows, most, n_levels[n_columns:])
-        _fill_in_half(*known, columns, n_columns, of_columns, backend)
-
-    _in_turns(observations, n_rows, n_columns, infer_new_rows, infer_new_columns)
+    known_rows = (by_rows, by_columns, n_levels, most[n_rows:])
+    known_columns = (by_columns, by_rows, most, n_levels[n_columns:])
+    _in_turns(
+        observations,
+        model,
+        lambda rows: _fill_in_half(*known_rows, rows, n_rows, of_rows, backend),
+        lambda columns: _fill_in_half(*known_columns, columns, n_columns, of_columns, backend),
+    )
     return model._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
 
 
 def _in_turns(
     observations: Observations,
-    n_rows: int,
-    n_columns: int,
+    known: GaussianModel | MatrixModel,
     infer_new_rows: Callable[[Observations], None],
     infer_new_columns: Callable[[Observations], None],
 ) -> None:
     """Rows from known columns, then columns from all rows, then rows again if that tells more."""
+    n_rows, n_columns = known.n_rows, known.n_columns
     has_new_columns = observations.n_columns > n_columns
     rows = observations.take_rows(np.arange(n_rows, observations.n_rows))
     on_known = rows.select(rows.column < n_columns) if has_new_columns else rows
@@ -128,7 +123,8 @@ def _fill_in(model: GaussianModel, rows: Observations, n_known: int, backend: An
         return
     # Their cutpoints are the usual ones still, or have been found from fewer answers.
     usual = cutpoints_by_levels(model.rows.cutpoints[:n_known], model.rows.n_levels[:n_known])
-    prior = prior_of(model.row_prior, usual[these.n_levels])
+    own = model.row_prior
+    prior = Prior(own.precision, usual[these.n_levels], own.cutpoints_precision)
     found = infer_rows(
         rows, model.columns, prior, these.n_levels, _SETTLED, backend,
         values=model.values, is_point=model.is_point,

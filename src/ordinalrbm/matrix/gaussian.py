@@ -29,13 +29,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import (
-    NO_VALUES,
-    FactorPosterior,
-    Moments,
-    Prior,
-    Rotation,
-)
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.matrix.model import common_cutpoints
 
@@ -72,13 +66,8 @@ class Precisions(NamedTuple):
 class GaussianState(NamedTuple):
     """Rows and columns, what is known of them, and their priors.
 
-    Attributes
-    ----------
-    rows, columns : FactorPosterior
-    row_prior, column_prior : Prior
-    values : (L,) float32, the utility that each level stands for; empty where it says only
-        between which thresholds a utility lies
-    unit : standard deviation of the values, as many utilities' standard deviations
+    ``values`` are utilities, (L,) float32, that each level stands for; none where it says only
+    between which thresholds a utility lies.
     """
 
     rows: FactorPosterior
@@ -86,11 +75,10 @@ class GaussianState(NamedTuple):
     row_prior: Prior
     column_prior: Prior
     values: np.ndarray = NO_VALUES
-    unit: float = 1.0
+    unit: float = 1.0  # standard deviation of the values, as many utilities' standard deviations
 
     @property
     def n_factors(self) -> int:
-        """Number of factors."""
         return self.rows.mean.shape[1] - 1
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianState:
@@ -110,24 +98,20 @@ def start(
     n_rows, n_columns = observations.n_rows, observations.n_columns
     cutpoints = common_cutpoints(observations)
     width = cutpoints.shape[1]
-    most = np.full(n_rows, width + 1, dtype=np.int32)
-    columns = _unknown(n_columns, n_factors, cutpoints, observations.n_levels.astype(np.int32))
+    columns = _unknown(n_factors, cutpoints, observations.n_levels)
     # Unequal from the start, so that factors need not first find out which one leads.
     columns.mean[:, 1:] = rng.standard_normal((n_columns, n_factors))
     columns.mean[:, 1:] /= np.sqrt(precisions.factors * np.arange(1, n_factors + 1))
-    rows = _unknown(n_rows, n_factors, np.zeros((n_rows, width)), most)
+    rows = _unknown(n_factors, np.zeros((n_rows, width)), np.full(n_rows, width + 1))
     return GaussianState(
         rows, columns, _first_prior(rows, precisions), _first_prior(columns, precisions)
     )
 
 
 def start_with_values(
-    observations: Observations,
-    values: np.ndarray,
-    n_factors: int,
-    seed: int,
+    observations: Observations, values: np.ndarray, n_factors: int, seed: int,
     precisions: Precisions,
-) -> GaussianState:
+) -> GaussianState:  # fmt: skip
     """The same where levels stand for values, which ascend; gaps stay half-way between them."""
     # From 0 to 1 first: sums of large numbers have no room for small differences, or overflow.
     values = (values / 2 - values[0] / 2) / ((values[-1] / 2 - values[0] / 2) or 1.0)
@@ -143,17 +127,22 @@ def start_with_values(
 
 
 def tellable_factors(observations: Counted) -> int:
-    """How many factors the ratings can tell."""
     n_both = observations.n_rows + observations.n_columns
     per_side = observations.n_entries / max(n_both, 1)
     return max(_FEWEST_FACTORS, int(per_side / _RATINGS_PER_FACTOR))
 
 
-def _unknown(
-    n: int, n_factors: int, cutpoints: np.ndarray, n_levels: np.ndarray
+def posterior_of(
+    mean: np.ndarray, variance: np.ndarray, cutpoints: np.ndarray, n_levels: np.ndarray
 ) -> FactorPosterior:
-    nothing = np.zeros((n, 1 + n_factors), dtype=np.float32)
-    return FactorPosterior(nothing, nothing.copy(), cutpoints.copy(), gaps_of(cutpoints), n_levels)
+    """A posterior of these arrays; gaps follow from the cutpoints."""
+    levels = n_levels.astype(np.int32)
+    return FactorPosterior(mean, variance, cutpoints, gaps_of(cutpoints), levels)
+
+
+def _unknown(n_factors: int, cutpoints: np.ndarray, n_levels: np.ndarray) -> FactorPosterior:
+    nothing = np.zeros((len(cutpoints), 1 + n_factors), dtype=np.float32)
+    return posterior_of(nothing, nothing.copy(), cutpoints.copy(), n_levels)
 
 
 def _with_cutpoints(posterior: FactorPosterior, cutpoints: np.ndarray) -> FactorPosterior:
@@ -190,12 +179,8 @@ class Data(NamedTuple):
 
 def on_cpu(observations: Observations) -> Data:
     """Ratings for the engine of this machine's cores."""
-    transposed = observations.transpose()
-    return Data(
-        View(observations, half_sweep),
-        View(transposed, half_sweep),
-        np.unique(observations.n_levels),
-    )
+    rows, columns = (View(view, half_sweep) for view in (observations, observations.transpose()))
+    return Data(rows, columns, np.unique(observations.n_levels))
 
 
 class _Epoch(NamedTuple):
@@ -217,8 +202,8 @@ def epoch(data: Data, state: GaussianState, number: int, is_point: bool = False)
     return _centred_values(state) if state.values.size else _with_common_cutpoints(data, state)
 
 
-def swapped(state: GaussianState) -> GaussianState:
-    """The same with rows and columns in each other's place."""
+def swapped(state: Any) -> Any:
+    """A state, or a model of it, with rows and columns in each other's place."""
     return state._replace(
         rows=state.columns,
         columns=state.rows,
@@ -229,36 +214,28 @@ def swapped(state: GaussianState) -> GaussianState:
 
 def _half(view: View, other_view: View, state: GaussianState, how: _Epoch) -> GaussianState:
     """Update the rows, then rotate to the axes that suit both sides, and learn the priors."""
-    this, other, prior, other_prior = state[:4]
+    this, other, _, other_prior = state[:4]
     prior = _updated(view, state, how)
     sums, other_sums = view.engine.moments(this), other_view.engine.moments(other)
     rotation, other_rotation = view.engine.broadcast(*_rotations(sums, other_sums, how.is_point))
     this = view.engine.rotate(this, rotation)
     other = other_view.engine.rotate(other, other_rotation)
     if not how.is_point:
-        precision = _learnt(prior.precision, sums.rotate(rotation), how.is_weak)
-        other_precision = _learnt(
-            other_prior.precision, other_sums.rotate(other_rotation), how.is_weak
-        )
-        prior = prior._replace(precision=precision)
-        other_prior = other_prior._replace(precision=other_precision)
+        prior = _learnt(prior, sums.rotate(rotation), how.is_weak)
+        other_prior = _learnt(other_prior, other_sums.rotate(other_rotation), how.is_weak)
     return state._replace(rows=this, columns=other, row_prior=prior, column_prior=other_prior)
 
 
 def _updated(view: View, state: GaussianState, how: _Epoch) -> Prior:
     """Update the rows in place; returns their prior with what their gaps say, if they moved."""
-    this, other, prior = state.rows, state.columns, state.row_prior
+    this, prior, swept = state.rows, state.row_prior, state.row_prior
     options: dict[str, Any] = {"spread": not how.is_point}
     if state.values.size:
         options["values"] = state.values
     if not how.moves_gaps:
-        stay = np.full_like(prior.cutpoints_precision, np.inf)
-        view.engine.half_sweep(
-            view.answers, this, other, prior._replace(cutpoints_precision=stay), **options
-        )
-        return prior
-    cutpoints_variance = view.engine.half_sweep(view.answers, this, other, prior, **options)
-    if how.is_point:
+        swept = prior._replace(cutpoints_precision=np.full_like(prior.cutpoints_precision, np.inf))
+    cutpoints_variance = view.engine.half_sweep(view.answers, this, state.columns, swept, **options)
+    if how.is_point or not how.moves_gaps:
         return prior
     n, squares = view.engine.cutpoint_squares(this, prior, cutpoints_variance)
     found = (n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
@@ -307,13 +284,14 @@ def _raised(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, values.max(initial=0.0) * _NO_DIRECTION + 1e-300)
 
 
-def _learnt(precision: np.ndarray, sums: Moments, is_weak: bool) -> np.ndarray:
-    """Most likely precisions; while they are weak, only that of the bias."""
+def _learnt(prior: Prior, sums: Moments, is_weak: bool) -> Prior:
+    """With the most likely precisions; while they are weak, only that of the bias."""
     squares = np.diag(sums.products) + _AGAINST_FADING * sums.variance
     found = (sums.n + 1.0) / (squares + _SIZE_OF_ONE_MORE)
     if is_weak:
-        found[1:] = precision[1:]
-    return _kept_if_fixed(precision, found).astype(np.float32)
+        found[1:] = prior.precision[1:]
+    precision = _kept_if_fixed(prior.precision, found).astype(np.float32)
+    return prior._replace(precision=precision)
 
 
 def _kept_if_fixed(precision: np.ndarray, found: np.ndarray) -> np.ndarray:
@@ -333,10 +311,9 @@ def _with_common_cutpoints(data: Data, state: GaussianState) -> GaussianState:
     of_columns.shift(columns, 0.0, cutpoints - _first(bias, cutpoints))
     for n_levels in data.scales:
         bias, cutpoints = of_columns.shares(columns, n_levels).means()
-        of_columns.shift(columns, -bias, -_first(bias, cutpoints), n_levels)
-        of_columns.draw_towards(
-            column_prior, columns, cutpoints - _first(bias, cutpoints), n_levels
-        )
+        first = _first(bias, cutpoints)
+        of_columns.shift(columns, -bias, -first, n_levels)
+        of_columns.draw_towards(column_prior, columns, cutpoints - first, n_levels)
     return state
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
-from ordinalrbm.matrix.backends import CPU, backend_for
+from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import calibrated
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.gaussian import (
     GaussianState,
@@ -25,7 +25,7 @@ from ordinalrbm.matrix.gaussian import (
     tellable_factors,
 )
 from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.storage.reader import Stored, wrong
+from ordinalrbm.storage.reader import LARGEST_PARAMETER, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import EarlyStopping
@@ -36,12 +36,20 @@ from ordinalrbm.training.state import (
     flatten_history,
     unflatten,
     unflatten_history,
+    unflatten_model,
 )
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
-# In a checkpoint.
-_SMALLEST_PRECISION = 1e-30
+_ANY_PRECISION = (1e-30, np.inf)
+# Of the fields of a state in a checkpoint, where they are not those of any parameter.
+_LIMITS = {
+    "variance": (0.0, LARGEST_PARAMETER),
+    "cutpoints": (-LARGEST_PARAMETER, LARGEST_CUTPOINT),
+    "gaps": (-LARGEST_PARAMETER, float(np.exp(LARGEST_CUTPOINT))),
+    "precision": _ANY_PRECISION,
+    "cutpoints_precision": _ANY_PRECISION,
+}
 
 
 @dataclass(frozen=True)
@@ -73,11 +81,9 @@ class Record(NamedTuple):
 
 
 def fit(
-    observations: Observations | SharedRows,
-    validation: Cells | None,
-    settings: GaussianSettings,
+    observations: Observations | SharedRows, validation: Cells | None, settings: GaussianSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> Fitted:
+) -> Fitted:  # fmt: skip
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
     learner = _Learner(observations, validation, settings)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
@@ -103,7 +109,8 @@ class _Learner:
         settings: GaussianSettings,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
-        self.backend = _backend(settings)
+        # Levels with values are learnt by each process for itself, on its cores.
+        self.backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)
@@ -122,7 +129,6 @@ class _Learner:
         return self.stopping.best_epoch > 0 and self.backend.group is None
 
     def goes_on(self) -> bool:
-        """Whether another epoch is allowed, and worth its time."""
         return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
 
     def epoch(self) -> None:
@@ -142,7 +148,6 @@ class _Learner:
             self.best = self.backend.clone(self.gaussian)
 
     def state(self) -> State:
-        """All that is needed to go on from here."""
         return {
             **flatten("gaussian", self.backend.to_host(self.gaussian)),
             **flatten("best", self.backend.to_host(self.best)),
@@ -151,7 +156,6 @@ class _Learner:
         }
 
     def restore(self, state: State) -> None:
-        """Go on from there."""
         # Before anything can fail in one process, while others wait for its rows.
         like = self.backend.to_host(self.gaussian)
         unwatched = ("validation",) if self.validation is None else ()
@@ -161,7 +165,8 @@ class _Learner:
             for name in ("gaussian", "best")
         )
         n_last = min(len(history), self.settings.n_averaged) if self.settings.n_averaged > 1 else 0
-        self.last = [_unflatten_model(f"last.{k}", state, like) for k in range(n_last)]
+        model = GaussianModel.of_state(like)
+        self.last = [unflatten_model(f"last.{k}", state, model) for k in range(n_last)]
         self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, began(history)
 
@@ -172,11 +177,6 @@ class _Learner:
         if self.validation is None or not self.settings.calibrate:
             return models
         return calibrated(models, self.observations, self.validation)
-
-
-def _backend(settings: GaussianSettings) -> Any:
-    # Levels with values are learnt by each process for itself, on its cores.
-    return CPU if settings.values.size else backend_for(settings.device)
 
 
 def _start(observations: Observations | SharedRows, settings: GaussianSettings) -> GaussianState:
@@ -193,48 +193,15 @@ def _start(observations: Observations | SharedRows, settings: GaussianSettings) 
 
 
 def _unflatten_state(name: str, state: State, like: GaussianState) -> GaussianState:
-    return GaussianState(
-        _unflatten_posterior(f"{name}.rows", state, like.rows),
-        _unflatten_posterior(f"{name}.columns", state, like.columns),
-        _unflatten_prior(f"{name}.row_prior", state, like.row_prior),
-        _unflatten_prior(f"{name}.column_prior", state, like.column_prior),
-        unflatten(f"{name}.values", state, like.values),
-        float(unflatten(f"{name}.unit", state, like.unit)),
-    )
-
-
-def _unflatten_posterior(name: str, state: State, like: FactorPosterior) -> FactorPosterior:
-    most = LARGEST_CUTPOINT
-    found = FactorPosterior(
-        unflatten(f"{name}.mean", state, like.mean),
-        unflatten(f"{name}.variance", state, like.variance, low=0.0),
-        unflatten(f"{name}.cutpoints", state, like.cutpoints, high=most),
-        unflatten(f"{name}.gaps", state, like.gaps, high=np.exp(most)),
-        unflatten(f"{name}.n_levels", state, like.n_levels),
-    )
-    if not np.allclose(found.gaps, gaps_of(found.cutpoints)):
-        raise wrong(f"{name}.gaps", "is not that of the cutpoints")
+    found = unflatten(name, state, like, limits=_LIMITS)
+    for side in ("rows", "columns"):
+        posterior = getattr(found, side)
+        if not np.allclose(posterior.gaps, gaps_of(posterior.cutpoints)):
+            raise wrong(f"{name}.{side}.gaps", "is not that of the cutpoints")
+    # Infinite where they are from the start, because something is to stay as it is.
+    for side in ("row_prior", "column_prior"):
+        for part in ("precision", "cutpoints_precision"):
+            now, first = (getattr(getattr(each, side), part) for each in (found, like))
+            if not np.array_equal(np.isinf(now), np.isinf(first)):
+                raise wrong(f"{name}.{side}.{part}", "is infinite in other places")
     return found
-
-
-def _unflatten_prior(name: str, state: State, like: Prior) -> Prior:
-    return Prior(
-        _unflatten_precision(f"{name}.precision", state, like.precision),
-        unflatten(f"{name}.cutpoints", state, like.cutpoints, high=LARGEST_CUTPOINT),
-        _unflatten_precision(f"{name}.cutpoints_precision", state, like.cutpoints_precision),
-    )
-
-
-def _unflatten_precision(name: str, state: State, like: np.ndarray) -> np.ndarray:
-    """Infinite where it is from the start, because something is to stay as it is."""
-    precision = unflatten(name, state, like, _SMALLEST_PRECISION, np.inf)
-    if not np.array_equal(np.isinf(precision), np.isinf(like)):
-        raise wrong(name, "is infinite in other places")
-    return precision
-
-
-def _unflatten_model(name: str, state: State, like: GaussianState) -> GaussianModel:
-    """A model, which must be such as a model file may hold."""
-    model = GaussianModel.of_state(like)
-    GaussianModel.from_stored(Stored(state, {}).under(f"{name}."), model.n_rows, model.n_levels)
-    return unflatten(name, state, model)

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
-from ordinalrbm.engine.half_sweep import gaps_of
-from ordinalrbm.matrix.gaussian import GaussianState
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
+from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Of a file; they are divided by.
 _SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-30, 1e-9
+
+
+# Of a posterior: they follow from cutpoints and scales.
+_FOLLOW = ("gaps", "n_levels")
 
 
 class FactorPrior(NamedTuple):
@@ -25,24 +28,15 @@ class FactorPrior(NamedTuple):
 
 
 class GaussianModel(NamedTuple):
-    """Biases and factors of rows and columns, with what is not known of them.
-
-    Attributes
-    ----------
-    rows, columns : FactorPosterior
-    row_prior, column_prior : FactorPrior
-    values : (L,) float32, the utility that each level stands for; empty in ordinal models
-    spread : standard deviation of a utility around its mean; one unless calibration has changed it
-    share : the model's part in what several of them predict together
-    """
+    """Biases and factors of rows and columns, with what is not known of them."""
 
     rows: FactorPosterior
     columns: FactorPosterior
     row_prior: FactorPrior
     column_prior: FactorPrior
-    values: np.ndarray = NO_VALUES
-    spread: float = 1.0
-    share: float = 1.0
+    values: np.ndarray = NO_VALUES  # (L,) float32, the utility of each level; none if ordinal
+    spread: float = 1.0  # standard deviation of a utility around its mean, by calibration
+    share: float = 1.0  # the model's part in what several of them predict together
 
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:
@@ -57,45 +51,34 @@ class GaussianModel(NamedTuple):
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> GaussianModel:
         """The model of a file whose columns are on scales of so many levels."""
         width = thresholds.n_cutpoints(n_levels)
-        most = np.full(n_rows, width + 1, dtype=np.int32)
-        rows = _posterior_from(stored.under("rows."), most, width)
+        rows = _posterior_from(stored.under("rows."), np.full(n_rows, width + 1), width)
         n_factors = rows.mean.shape[1] - 1
-        columns = _posterior_from(
-            stored.under("columns."), n_levels.astype(np.int32), width, n_factors
-        )
+        columns = _posterior_from(stored.under("columns."), n_levels, width, n_factors)
         of_rows, of_columns = (
             _prior_from(stored.under(f"{name}."), n_factors, width)
             for name in ("row_prior", "column_prior")
         )
-        values = stored.array("values", np.float32, (None,))
+        values = stored.checked_array("values", np.float32, (None,))
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
             raise wrong("values", "does not ascend over all levels")
-        spread = stored.array("spread", np.float64, (1,), _SMALLEST_SPREAD)
-        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        spread = stored.checked_array("spread", np.float64, (1,), _SMALLEST_SPREAD)
+        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a file holds of it, by name."""
-        kept = ("mean", "variance", "cutpoints")
-        arrays = {
-            f"{side}.{name}": getattr(getattr(self, side), name)
-            for side in ("rows", "columns")
-            for name in kept
-        }
-        for name in ("row_prior", "column_prior"):
-            prior = getattr(self, name)._asdict()
-            arrays |= {f"{name}.{part}": array for part, array in prior.items()}
-        arrays |= {"values": self.values}
-        return arrays | {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
+        arrays = {"values": self.values}
+        arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
+        for name in ("rows", "columns", "row_prior", "column_prior"):
+            parts = getattr(self, name)._asdict()
+            arrays |= {f"{name}.{part}": parts[part] for part in parts if part not in _FOLLOW}
+        return arrays
 
     @property
     def n_levels(self) -> Any:
-        """(columns,) number of levels."""
         return self.columns.n_levels
 
     @property
     def most_levels(self) -> int:
-        """Levels of the longest scale."""
         return self.column_cutpoints.shape[1] + 1
 
     @property
@@ -110,17 +93,14 @@ class GaussianModel(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.rows.mean)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.columns.mean)
 
     @property
     def n_factors(self) -> int:
-        """Number of factors."""
         return self.rows.mean.shape[1] - 1
 
     @property
@@ -129,30 +109,7 @@ class GaussianModel(NamedTuple):
         return not self.rows.variance.any() and not self.columns.variance.any()
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
-        """Every array changed that has a line per row."""
         return self._replace(rows=FactorPosterior(*map(change, self.rows)))
-
-    def swapped(self) -> GaussianModel:
-        """The same with rows and columns in each other's place."""
-        return self._replace(
-            rows=self.columns,
-            columns=self.rows,
-            row_prior=self.column_prior,
-            column_prior=self.row_prior,
-        )
-
-
-def prior_of(own: FactorPrior, cutpoints: np.ndarray) -> Prior:
-    """The prior of rows whose cutpoints are drawn towards these."""
-    return Prior(own.precision, cutpoints, own.cutpoints_precision)
-
-
-def posterior_of(
-    mean: np.ndarray, variance: np.ndarray, cutpoints: np.ndarray, n_levels: np.ndarray
-) -> FactorPosterior:
-    """A posterior of these arrays; gaps follow from the cutpoints."""
-    levels = n_levels.astype(np.int32)
-    return FactorPosterior(mean, variance, cutpoints, gaps_of(cutpoints), levels)
 
 
 def _posterior_from(
@@ -171,6 +128,6 @@ def _posterior_from(
 def _prior_from(stored: Stored, n_factors: int, width: int) -> FactorPrior:
     least = _SMALLEST_PRECISION
     return FactorPrior(
-        stored.array("precision", np.float32, (1 + n_factors,), least, np.inf),
-        stored.array("cutpoints_precision", np.float64, (width,), least, np.inf),
+        stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf),
+        stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf),
     )

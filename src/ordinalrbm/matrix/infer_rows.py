@@ -12,7 +12,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
-from ordinalrbm.engine.half_sweep import gaps_of
+from ordinalrbm.matrix.gaussian import posterior_of
 
 _MOST_SWEEPS = 40
 
@@ -35,11 +35,8 @@ def infer_rows(
     n_rows, width = answers.n_rows, columns.mean.shape[1]
     nothing = np.zeros((n_rows, width), dtype=np.float32)
     unknown = np.tile(np.float32(1.0) / prior.precision, (n_rows, 1))
-    cutpoints = prior.cutpoints.copy()
-    rows = FactorPosterior(
-        nothing, nothing.copy() if is_point else unknown, cutpoints, gaps_of(cutpoints),
-        n_levels.astype(np.int32),
-    )  # fmt: skip
+    variance = nothing.copy() if is_point else unknown
+    rows = posterior_of(nothing, variance, prior.cutpoints.copy(), n_levels)
     options: dict[str, Any] = {"spread": not is_point}
     if values.size:
         options["values"] = values

@@ -29,26 +29,16 @@ _SMALLEST_GAIN = 1e-9
 
 
 class Half(NamedTuple):
-    """One process: parameters of the columns that the rows' factors act on, and these factors.
+    """One process: parameters of the columns that the rows' factors act on, and these factors."""
 
-    Attributes
-    ----------
-    weights : (C, K) float32, w (or ω)
-    bias : (C,) float32, α (or β)
-    cutpoints : (C, L − 1) float64, τ (or κ): the first threshold, which stays, then log gaps
-    factor_bias : (K,) float32, γ (or ξ)
-    factors : (R, K) float32, ĥ (or ĝ): expected factors of the rows
-    """
-
-    weights: Array
-    bias: Array
-    cutpoints: Array
-    factor_bias: Array
-    factors: Array
+    weights: Array  # (C, K) float32, w (or ω)
+    bias: Array  # (C,) float32, α (or β)
+    cutpoints: Array  # (C, L − 1) float64, τ (or κ): first threshold, which stays, then log gaps
+    factor_bias: Array  # (K,) float32, γ (or ξ)
+    factors: Array  # (R, K) float32, ĥ (or ĝ): expected factors of the rows
 
     @property
     def n_factors(self) -> int:
-        """Number of binary factors of a row."""
         return self.weights.shape[1]
 
     def with_columns(self, change: Callable[[Any], Any]) -> Half:
@@ -59,7 +49,6 @@ class Half(NamedTuple):
 
     @classmethod
     def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
-        """The process of a file."""
         weights = stored.parameter("weights", np.float32, (n_columns, None))
         n_factors, most = weights.shape[1], thresholds.LARGEST_CUTPOINT
         return cls(
@@ -90,7 +79,6 @@ class MatrixModel(NamedTuple):
 
     @property
     def most_levels(self) -> int:
-        """Levels of the longest scale."""
         return self.column_cutpoints.shape[1] + 1
 
     @property
@@ -105,12 +93,10 @@ class MatrixModel(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return self.by_columns.bias.size
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return self.by_rows.bias.size
 
     @classmethod
@@ -120,7 +106,7 @@ class MatrixModel(NamedTuple):
         by_rows = Half.from_stored(stored.under("by_rows."), n_columns, n_rows, width)
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
         gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
-        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
 
     def with_rows(self, change: Callable[[Any], Any]) -> MatrixModel:
@@ -129,7 +115,6 @@ class MatrixModel(NamedTuple):
         return self._replace(by_rows=by_rows, by_columns=self.by_columns.with_columns(change))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a file holds of it, by name."""
         arrays = {"gains": self.gains, "share": np.array([self.share])}
         for name in ("by_rows", "by_columns"):
             half = getattr(self, name)._asdict()
@@ -146,27 +131,26 @@ def start(
     Everyone's thresholds are at the common marginal quantiles, or else a unit apart around zero.
     """
     rng = np.random.default_rng(seed)
-    n_levels = observations.n_levels
-    by_rows = _start_half(observations.n_columns, observations.n_rows, n_row_factors, rng)
-    by_columns = _start_half(observations.n_rows, observations.n_columns, n_column_factors, rng)
     place = common_cutpoints if at_marginals else even_cutpoints
-    by_rows = by_rows._replace(cutpoints=place(observations))
-    by_columns = by_columns._replace(
-        cutpoints=np.zeros((observations.n_rows, by_rows.cutpoints.shape[1]))
-    )
-    return MatrixModel(by_rows, by_columns, n_levels)
+    cutpoints, n_rows = place(observations), observations.n_rows
+    by_rows = _start_half(cutpoints, n_rows, n_row_factors, rng)
+    none = np.zeros((n_rows, cutpoints.shape[1]))
+    by_columns = _start_half(none, observations.n_columns, n_column_factors, rng)
+    return MatrixModel(by_rows, by_columns, observations.n_levels)
 
 
 # Weights of the first step: large enough to tell factors apart, too small to matter.
 _NOISE = 0.2
 
 
-def _start_half(n_columns: int, n_rows: int, n_factors: int, rng: np.random.Generator) -> Half:
-    weights = _NOISE * rng.normal(size=(n_columns, n_factors)).astype(np.float32)
+def _start_half(
+    cutpoints: np.ndarray, n_rows: int, n_factors: int, rng: np.random.Generator
+) -> Half:
+    weights = _NOISE * rng.normal(size=(len(cutpoints), n_factors)).astype(np.float32)
     return Half(
         weights=weights,
         bias=-0.5 * weights.sum(axis=1),
-        cutpoints=np.zeros((n_columns, 0)),
+        cutpoints=cutpoints,
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),
     )
@@ -195,24 +179,16 @@ def common_cutpoints(observations: Counted) -> np.ndarray:
 
 def row_side(model: MatrixModel, observations: Observations, offset: np.ndarray) -> Side:
     """The row process over some answers; fills ``offset`` (one float32 per answer)."""
-    own, other = model.by_rows, model.by_columns
-    answers = observations.row_start, observations.column
-    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
-    bounds = thresholds.table(own.cutpoints, model.n_levels)
-    return _side(observations, own, bounds, _gaps(other.cutpoints), offset)
+    return _side(model.by_rows, model.by_columns, model.n_levels, observations, offset)
 
 
 def column_side(model: MatrixModel, transposed: Observations, offset: np.ndarray) -> Side:
     """The column process over the same answers with the roles swapped."""
-    own, other = model.by_columns, model.by_rows
-    answers = transposed.row_start, transposed.column
-    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
-    width = other.cutpoints.shape[1]
-    bounds = thresholds.table(own.cutpoints, np.full(model.n_rows, width + 1))
-    gaps = _gaps(other.cutpoints)
+    width, n_levels = model.most_levels - 1, np.full(model.n_rows, model.most_levels)
+    side = _side(model.by_columns, model.by_rows, n_levels, transposed, offset)
     beyond = thresholds.unused(model.n_levels, width)
-    gaps[:, 1:width][beyond[:, 1:]] = np.inf
-    return _side(transposed, own, bounds, gaps, offset)
+    side.row_gaps[:, 1:width][beyond[:, 1:]] = np.inf
+    return side
 
 
 def _gaps(cutpoints: np.ndarray) -> np.ndarray:
@@ -224,14 +200,16 @@ def _gaps(cutpoints: np.ndarray) -> np.ndarray:
 
 
 def _side(
-    observations: Observations, own: Half, bounds: np.ndarray, gaps: np.ndarray, offset: np.ndarray
+    own: Half, other: Half, n_levels: np.ndarray, observations: Observations, offset: np.ndarray
 ) -> Side:
+    answers = observations.row_start, observations.column
+    gibbs.fill_offsets(*answers, other.weights, other.bias, other.factors, offset)
     return answers_only(observations)._replace(
         offset=offset,
-        row_gaps=gaps,
+        row_gaps=_gaps(other.cutpoints),
         weights=own.weights,
         bias=own.bias,
-        thresholds=bounds,
+        thresholds=thresholds.table(own.cutpoints, n_levels),
         factor_bias=own.factor_bias,
     )
 

@@ -33,22 +33,15 @@ _SMALLEST = 1e-12
 class MultinomialModel(NamedTuple):
     """Parameters, and the factors of the rows that were learnt from.
 
-    Attributes
-    ----------
-    weights : (N, L, K) float32, w
-    bias : (N, L) float32, b
-    factor_bias : (K,) float32, γ
-    n_levels : (N,) int32; levels beyond a column's own have zero weights and are never predicted
-    factors : (D, K) float32, P(h = 1 | v) of each row
-    share : the model's part in what several of them predict together
+    Levels beyond a column's own have zero weights and are never predicted.
     """
 
-    weights: np.ndarray
-    bias: np.ndarray
-    factor_bias: np.ndarray
-    n_levels: np.ndarray
-    factors: np.ndarray
-    share: float = 1.0
+    weights: np.ndarray  # (N, L, K) float32, w
+    bias: np.ndarray  # (N, L) float32, b
+    factor_bias: np.ndarray  # (K,) float32, γ
+    n_levels: np.ndarray  # (N,) int32
+    factors: np.ndarray  # (D, K) float32, P(h = 1 | v) of each row
+    share: float = 1.0  # the model's part in what several of them predict together
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> MultinomialModel:
@@ -56,7 +49,7 @@ class MultinomialModel(NamedTuple):
         n_columns, most = n_levels.size, int(n_levels.max())
         weights = stored.parameter("weights", f32, (n_columns, most, None))
         n_factors = weights.shape[2]
-        share = stored.array("share", np.float64, (1,), 0.0, 1.0)
+        share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(
             weights=weights,
             bias=stored.parameter("bias", f32, (n_columns, most)),
@@ -67,24 +60,20 @@ class MultinomialModel(NamedTuple):
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """What a file holds of it, by name."""
         arrays = self._asdict() | {"share": np.array([self.share])}
         del arrays["n_levels"]
         return arrays
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return len(self.factors)
 
     @property
     def n_columns(self) -> int:
-        """Number of columns."""
         return len(self.bias)
 
     @property
     def most_levels(self) -> int:
-        """Levels of the longest scale."""
         return self.bias.shape[1]
 
     def with_cold_start(self) -> MultinomialModel:

@@ -83,7 +83,6 @@ class Table(NamedTuple):
 
     @classmethod
     def of(cls, observations: Observations) -> Table:
-        """Both views of a table."""
         view = observations.column_view
         return cls(
             observations.row_start, observations.column, observations.level,
@@ -101,17 +100,14 @@ class _Moving(NamedTuple):
 
 
 def fit(
-    observations: Observations,
-    validation: Cells | None,
-    settings: MultinomialSettings,
+    observations: Observations, validation: Cells | None, settings: MultinomialSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
-) -> Fitted:
+) -> Fitted:  # fmt: skip
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
-    learner = _Learner(observations, validation, settings)
+    learner, writer = _Learner(observations, validation, settings), checkpoints.of("multinomial")
     interrupted = learn(
-        learner, checkpoints.of("multinomial"), settings.n_epochs, verbose=settings.verbose,
-        watched="validation",
-    )  # fmt: skip
+        learner, writer, settings.n_epochs, verbose=settings.verbose, watched="validation"
+    )
     best_epoch = learner.stopping.best_epoch
     return Fitted([learner.model(learner.best)], best_epoch, learner.history, interrupted)
 
@@ -129,8 +125,7 @@ class _Learner:
         # Batches are neighbours, so that neighbours must have nothing in common.
         self.table = Table.of(observations.take_rows(rng.permutation(observations.n_rows)))
         parameters, self.usual_bias = _initial(observations, settings, rng)
-        nothing = (_zeros_like(parameters) for _ in range(3))
-        self.moving = _Moving(parameters, *nothing)
+        self.moving = _Moving(parameters, *(_zeros_like(parameters) for _ in range(3)))
         self.best = parameters
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         # Only for what it does when learning diverges: the rate does not fall by itself.
@@ -142,11 +137,9 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        """Whether an epoch has ended."""
         return self.stopping.best_epoch > 0
 
     def goes_on(self) -> bool:
-        """Whether another epoch is allowed, and worth its time."""
         return len(self.history) < self.settings.n_epochs and not self.stopping.is_over
 
     def epoch(self) -> None:
@@ -179,20 +172,18 @@ class _Learner:
 
     def model(self, average: Parameters) -> MultinomialModel:
         """The model of these parameters, in arrays of its own."""
-        kept = Parameters(*(np.array(part) for part in average))
+        kept = Parameters(*map(np.array, average))
         _fill_unseen(kept, self.observations)
         factors = expected_factors(kept, self.observations)
         return MultinomialModel(*kept, n_levels=self.observations.n_levels, factors=factors)
 
     def state(self) -> State:
-        """All that is needed to go on from here."""
         moving = flatten("moving", self.moving)
         best = self.best
         others = {**flatten("n_slowed", self.schedule.n_slowed), **flatten_history(self.history)}
         return LazyState(lambda: {**moving, **flatten("best", best), **others})
 
     def restore(self, state: State) -> None:
-        """Go on from there."""
         unwatched = ("validation",) if self.validation is None else ()
         history = unflatten_history(state, Record, unwatched=unwatched)
         self.moving = unflatten("moving", state, self.moving)
@@ -238,9 +229,8 @@ def _initial(
     weights = rng.standard_normal((*counts.shape, settings.n_factors), dtype=f32)
     weights *= f32(_FIRST_WEIGHT) * exists[:, :, None]
     factor_bias = np.zeros(settings.n_factors, dtype=f32)
-    return Parameters(weights, _centred_logs(own, exists), factor_bias), _centred_logs(
-        usual, exists
-    )
+    bias, usual_bias = (_centred_logs(shares, exists) for shares in (own, usual))
+    return Parameters(weights, bias, factor_bias), usual_bias
 
 
 def _centred_logs(shares: np.ndarray, exists: np.ndarray) -> np.ndarray:
@@ -251,7 +241,7 @@ def _centred_logs(shares: np.ndarray, exists: np.ndarray) -> np.ndarray:
 
 
 def _zeros_like(parameters: Parameters) -> Parameters:
-    return Parameters(*(np.zeros_like(part) for part in parameters))
+    return Parameters(*map(np.zeros_like, parameters))
 
 
 # ---- updates ----------------------------------------------------------------------------------

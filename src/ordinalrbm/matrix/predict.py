@@ -71,12 +71,10 @@ def expected_utility(model: UtilityModel, cells: Cells) -> np.ndarray:
 
 
 def all_known(cells: Cells) -> bool:
-    """Whether no row and no column is unknown."""
     return cells.row.min(initial=0) >= 0 and cells.column.min(initial=0) >= 0
 
 
 def utilities(model: UtilityModel, cells: Cells) -> Utilities:
-    """Take the utilities of cells apart."""
     return _utilities(model if all_known(cells) else with_cold_start(model), cells)
 
 

@@ -22,24 +22,13 @@ _MOST_HELD_OUT = 200_000
 
 
 class TrainingData(NamedTuple):
-    """Ratings in the order to learn them in.
-
-    Attributes
-    ----------
-    observations : Observations, or SharedRows
-    validation : Cells or None
-        Held-out ratings, at the positions of the observations.
-    row_position, column_position : arrays of int
-        Where each user and each item is among the observations; -1 for those that are not learnt.
-    n_levels : array of int32
-        Number of levels of each item, in the order of the ids.
-    """
+    """Ratings in the order to learn them in."""
 
     observations: Observations | SharedRows
-    validation: Cells | None
-    row_position: np.ndarray
-    column_position: np.ndarray
-    n_levels: np.ndarray
+    validation: Cells | None  # held-out ratings, at the positions of the observations
+    row_position: np.ndarray  # of each user among the observations; -1 for who is not learnt
+    column_position: np.ndarray  # the same of each item
+    n_levels: np.ndarray  # of each item, in the order of the ids
 
     def by_ids(self) -> TrainingData:
         """The same with all users and items in the order of their ids."""
@@ -65,28 +54,33 @@ def prepare(
     known: Ratings, given: Cells | None, fraction: float, seed: int,
     among: Alone | Group = ALONE,
 ) -> TrainingData:  # fmt: skip
-    """Prepare ratings for learning.
+    """Prepare ratings for learning, and those ``given`` to watch it by, else a fraction of them.
 
     Several processes, ``among`` which the known ratings are shared, each have all those of some
     users, in the order of the processes (:mod:`ordinalrbm.data.exchange`). What is held out, and
     the order of users and items, is what one process with all ratings finds.
-
-    Parameters
-    ----------
-    known : Ratings
-    given : Cells or None
-        Validation ratings; None holds out a fraction of the known ones.
-    fraction : float
-        How many to hold out; of the same seed always the same ones.
-    seed : int
-    among : Alone or Group
     """
     rng = np.random.default_rng(seed)
     observations, held_out = _informative(known.observations, among), given
     if given is None and fraction > 0:
         observations, held_out = hold_out(observations, fraction, rng, among)
-    data = _shuffled(observations, rng, among)
-    return data if held_out is None else data._replace(validation=_moved(held_out, data))
+    row_counts, column_counts = map(
+        among.summed, (observations.row_counts, observations.column_counts)
+    )
+    rows, columns = (
+        rng.permutation(np.flatnonzero(counts)) for counts in (row_counts, column_counts)
+    )
+    positions = _positions(rows, row_counts.size), _positions(columns, column_counts.size)
+    n_levels = observations.n_levels
+    validation = None if held_out is None else _moved(held_out, *positions, n_levels)
+    shuffled: Observations | SharedRows
+    if isinstance(among, Group):
+        own = _exchanged(observations, rows, columns, among)
+        by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
+        shuffled = SharedRows(own, row_counts[rows], column_counts[columns], by_level)
+    else:
+        shuffled = observations.reorder(rows, columns)
+    return TrainingData(shuffled, validation, *positions, n_levels)
 
 
 def _informative(observations: Observations, among: Alone | Group) -> Observations:
@@ -105,26 +99,6 @@ def _informative(observations: Observations, among: Alone | Group) -> Observatio
             stacklevel=user_stacklevel(),
         )
     return observations.select(says_something)
-
-
-def _shuffled(
-    observations: Observations, rng: np.random.Generator, among: Alone | Group
-) -> TrainingData:
-    row_counts, column_counts = map(
-        among.summed, (observations.row_counts, observations.column_counts)
-    )
-    rows, columns = (
-        rng.permutation(np.flatnonzero(counts)) for counts in (row_counts, column_counts)
-    )
-    shuffled: Observations | SharedRows
-    if isinstance(among, Group):
-        own = _exchanged(observations, rows, columns, among)
-        by_level = {int(n): among.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
-        shuffled = SharedRows(own, row_counts[rows], column_counts[columns], by_level)
-    else:
-        shuffled = observations.reorder(rows, columns)
-    positions = _positions(rows, row_counts.size), _positions(columns, column_counts.size)
-    return TrainingData(shuffled, None, *positions, observations.n_levels)
 
 
 def _order(position: np.ndarray) -> np.ndarray:
@@ -158,15 +132,16 @@ def _exchanged(
     )  # fmt: skip
 
 
-def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
-    """Held-out ratings at the positions of the observations, if a model can be judged by any.
+def _moved(
+    held_out: Cells, row_position: np.ndarray, column_position: np.ndarray, n_levels: np.ndarray
+) -> Cells | None:
+    """Held-out ratings at their positions, if a model can be judged by any.
 
     Not by those of unknown items that have no scale, or one with more levels than are learnt, nor
     by those on a scale of one level; a warning counts them.
     """
-    learnt = data.observations.column_counts > 0
-    longest = data.observations.n_levels[learnt].max(initial=1)
-    says_nothing = np.append(data.n_levels < 2, False)[held_out.column]
+    longest = n_levels[column_position >= 0].max(initial=1)
+    says_nothing = np.append(n_levels < 2, False)[held_out.column]
     useful = (held_out.level >= 0) & (held_out.level < longest) & ~says_nothing
     n = int(np.count_nonzero(~useful))
     if n:
@@ -180,8 +155,8 @@ def _moved(held_out: Cells, data: TrainingData) -> Cells | None:
         return None
     # An unknown user or item, at -1, finds the last.
     return Cells(
-        np.append(data.row_position, -1)[held_out.row[useful]],
-        np.append(data.column_position, -1)[held_out.column[useful]],
+        np.append(row_position, -1)[held_out.row[useful]],
+        np.append(column_position, -1)[held_out.column[useful]],
         held_out.level[useful],
     )
 

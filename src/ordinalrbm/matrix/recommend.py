@@ -57,21 +57,13 @@ class Ladder(NamedTuple):
 
 
 def best_items(
-    models: Sequence[Model],
-    rows: np.ndarray,
-    n: int,
-    worth: np.ndarray,
-    seen: Observations | None,
+    models: Sequence[Model], rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None
 ) -> Best:
-    """The n columns with the greatest expected worth for each row.
+    """The n columns with the greatest expected worth for each row, by the average of the models.
 
-    Parameters
-    ----------
-    models : models to average over; their last row and column may be unknown ones
-    rows : positions of rows; −1 is the last one
-    n : how many
-    worth : (columns, L) what each level counts; says how many columns are to choose from
-    seen : what to leave out, if anything; rows beyond it have seen nothing
+    The last row, at −1, and column of these may be unknown ones. ``worth``, (columns, L), is what
+    each level counts, and says how many columns are to choose from. ``seen`` is what to leave out;
+    rows beyond it have seen nothing.
     """
     return ranked(partial(_batches, models, seen), rows, n, worth)
 
@@ -85,11 +77,7 @@ def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Bes
 
 
 def _batches(
-    models: Sequence[Model],
-    seen: Observations | None,
-    rows: np.ndarray,
-    n: int,
-    worth: np.ndarray,
+    models: Sequence[Model], seen: Observations | None, rows: np.ndarray, n: int, worth: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """On the cores of this machine."""
     ladders = [

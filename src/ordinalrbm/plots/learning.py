@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, plain_text, wrapped
+from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, wrapped
 
 # What a learning history calls them, and what they are.
 _CURVES = {
@@ -45,8 +45,7 @@ def learning_curve(
     >>> learning_curve(history, best_epoch=3).axes[0].get_xlabel()
     'epoch'
     """
-    figure = Figure(figsize=(7.0, 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, 7.0, 3.2)
     curves = {name: label for name, label in _CURVES.items() if name in history}
     for (name, label), colour in zip(curves.items(), KINDS, strict=False):
         if history[name].notna().any():
@@ -97,8 +96,7 @@ def hidden_answers(
     gain = (scores["usual"] - scores["model"]).to_numpy(dtype=np.float64)
     lines = scores.iloc[np.argsort(-gain, kind="stable")]
     height = np.arange(len(lines))
-    figure = Figure(figsize=(7.0, 0.21 * len(lines) + 1.1), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, 7.0, 0.21 * len(lines) + 1.1)
     axes.hlines(height, lines["model"], lines["usual"], color="#CCCCCC", lw=2, zorder=1)
     look: dict[str, Any] = {"s": 24, "zorder": 2}
     axes.scatter(

@@ -164,8 +164,7 @@ def similarity_map(
     order, group = _cluster(values, n_groups)
     names = [str(similarity.index[i]) for i in order]
     side = max(4.0, 0.21 * len(names) + 2.2)
-    figure = Figure(figsize=(side + 0.6, side), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, side + 0.6, side)
     image = axes.imshow(values[np.ix_(order, order)], cmap="RdBu_r", vmin=-1, vmax=1)
     ticks = np.arange(len(names))
     axes.set_yticks(ticks, names)

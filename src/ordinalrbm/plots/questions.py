@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -26,51 +26,24 @@ _PANELS_PER_ROW = 4
 _WORTH_A_NUMBER = 0.09  # a narrower piece of a bar has no room for its percentage
 
 
-@dataclass(frozen=True)
-class Moved:
-    """How likely each level of a question is before and after something changes.
+class Moved(NamedTuple):
+    """How likely each level of a question is before and after something changes."""
 
-    Attributes
-    ----------
-    name : str
-        The question.
-    levels : sequence of str
-        Names of the levels, from lowest to highest.
-    before, after : sequence of float
-        Their probabilities.
-    """
-
-    name: str
-    levels: Sequence[str]
+    name: str  # of the question
+    levels: Sequence[str]  # from lowest to highest
     before: Sequence[float]
     after: Sequence[float]
 
 
-@dataclass(frozen=True)
-class Curves:
-    """How likely each level of a question is along its mean utility.
+class Curves(NamedTuple):
+    """How likely each level of a question is along its mean utility."""
 
-    Attributes
-    ----------
-    name : str
-        The question.
-    levels : sequence of str
-        Names of the levels, from lowest to highest.
-    utility : (points,) array
-        Mean utilities.
-    probability : (points, levels) array
-    thresholds : sequence of float
-        Where one level ends and the next begins.
-    middle : pair of float, optional
-        Between which utilities the middle four fifths of the people are.
-    """
-
-    name: str
-    levels: Sequence[str]
-    utility: np.ndarray
-    probability: np.ndarray
-    thresholds: Sequence[float]
-    middle: tuple[float, float] | None = None
+    name: str  # of the question
+    levels: Sequence[str]  # from lowest to highest
+    utility: np.ndarray  # (points,) mean utilities
+    probability: np.ndarray  # (points, levels)
+    thresholds: Sequence[float]  # where one level ends and the next begins
+    middle: tuple[float, float] | None = None  # where the middle four fifths of the people are
 
 
 @plain_text
@@ -104,17 +77,14 @@ def factor_bars(
     """
     if not moved:
         raise DataError("There is no question to draw; give at least one.")
-    figure = Figure(figsize=(7.4, 0.72 * len(moved) + 0.5), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, 7.4, 0.72 * len(moved) + 0.5)
     for place, question in enumerate(moved):
         for offset, shares in ((-0.03, question.before), (0.27, question.after)):
             _bar(axes, place + offset, shares)
         _ends_of_scale(axes, place - 0.26, question.levels)
     places = np.arange(len(moved))
-    axes.set_yticks(
-        np.concatenate([places - 0.03, places + 0.27]),
-        [ends[0]] * len(moved) + [ends[1]] * len(moved),
-    )
+    heights = np.concatenate([places - 0.03, places + 0.27])
+    axes.set_yticks(heights, np.repeat(ends, len(moved)).tolist())
     axes.tick_params(axis="y", labelsize=7, labelcolor=QUIET)
     names = axes.secondary_yaxis(-0.09 if max(map(len, ends)) < 5 else -0.12)
     names.set_yticks(places + 0.1, [wrapped(question.name, 26, max_lines=3) for question in moved])

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, plain_text, shades, shortened
+from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, shades, shortened
 
 
 @plain_text
@@ -37,8 +37,7 @@ def level_shares(
     ['25 %', '75 %']
     """
     shares = np.asarray(counts, dtype=np.float64) / max(np.sum(counts), 1)
-    figure = Figure(figsize=(6.0, 0.26 * len(levels) + 0.5), layout="constrained")
-    axes = figure.subplots()
+    figure, (axes,) = panels(1, 1, 6.0, 0.26 * len(levels) + 0.5)
     axes.barh(np.arange(len(levels)), shares, 0.75, color=shades(len(levels)))
     for place, share in enumerate(shares):
         place_of_text = share + 0.01 * shares.max()

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student_t
 
-FEWEST_GROUPS, MOST_GROUPS = 2, 30
+FEWEST, MOST = 2, 30
 _COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high"]
 
 
-@dataclass(frozen=True)
-class GroupMeans:
+class GroupMeans(NamedTuple):
     """Mean factors of the groups of a background variable.
 
-    Attributes
-    ----------
-    variable : str
-    share : (K,) array
-        Share of each factor's variance that lies between the groups.
-    table : DataFrame
-        One line per factor and group: ``factor``, ``group``, ``count``, ``mean`` (of the factor's
-        posterior), ``standard_error``; ``difference`` from the mean of all who are in a group, in
-        standard deviations of the factor, and its 95 % interval from ``low`` to ``high``.
+    ``share`` is that of each factor's variance that lies between the groups. The table has one line
+    per factor and group: ``factor``, ``group``, ``count``, ``mean`` (of the factor's posterior),
+    ``standard_error``; ``difference`` from the mean of all who are in a group, in standard
+    deviations of the factor, and its 95 % interval from ``low`` to ``high``.
     """
 
     variable: str
@@ -32,9 +26,9 @@ class GroupMeans:
     table: pd.DataFrame
 
     @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return self.table["group"].nunique()
+    def counts(self) -> pd.Series:
+        """How many people each group has."""
+        return self.table.loc[self.table["factor"] == 0, "count"]
 
 
 def grouping_variables(background: pd.DataFrame) -> list[str]:
@@ -45,29 +39,15 @@ def grouping_variables(background: pd.DataFrame) -> list[str]:
     >>> grouping_variables(pd.DataFrame({"sex": ["f", "m"], "planet": ["Earth", "Earth"]}))
     ['sex']
     """
-    return [
-        name
-        for name in background.columns
-        if FEWEST_GROUPS <= background[name].nunique() <= MOST_GROUPS
-    ]
+    return [name for name in background.columns if FEWEST <= background[name].nunique() <= MOST]
 
 
 def group_means(
     factors: np.ndarray, groups: pd.Series, weight: np.ndarray | None = None
 ) -> GroupMeans:
-    """Mean of every factor in every group, with standard errors.
+    """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
 
-    Parameters
-    ----------
-    factors : (n, K) array
-    groups : Series of n labels
-        Who has none is left out.
-    weight : (n,) array, optional
-        How much each person counts.
-
-    Returns
-    -------
-    GroupMeans
+    Who has no group is left out.
 
     Examples
     --------

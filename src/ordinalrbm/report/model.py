@@ -8,13 +8,7 @@ from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.report.page import render, small_chart
 from ordinalrbm.report.questions import question_texts, response_curves
 from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.report.survey import (
-    N_FACTORS_TOLD,
-    factor_sections,
-    learning_figure,
-    learning_seconds,
-    settings_table,
-)
+from ordinalrbm.report.survey import N_FACTORS_TOLD, about_learning, factor_sections
 from ordinalrbm.words import Wording, column_names, describe_factors
 
 _N_MADE_UP = 1_000
@@ -60,9 +54,7 @@ def model_page(model: Any, *, title: str | None = None) -> str:
         n_questions=len(names),
         n_factors=model.model_.n_factors,
         n_made_up=_N_MADE_UP,
-        learning=learning_figure(model),
         factors=factor_sections(model, factors, described, texts),
         curves=[small_chart(one) for one in curves],
-        settings=settings_table(model),
-        seconds=learning_seconds(model),
+        **about_learning(model),
     )

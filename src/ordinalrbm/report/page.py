@@ -12,10 +12,9 @@ import io
 import json
 import re
 import warnings
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -33,22 +32,12 @@ _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
 _SMALL = (200, 100)  # width and height of a small chart, in its own units
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table on the page.
-
-    Attributes
-    ----------
-    head : tuple of str
-    rows : list of tuples
-        Text, or numbers, which are sorted as numbers.
-    formats : tuple of str
-        How numbers are shown, one per column; empty for text.
-    """
+class Table(NamedTuple):
+    """A table on the page."""
 
     head: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
-    formats: tuple[str, ...]
+    rows: list[tuple[Any, ...]]  # text, or numbers, which are sorted as numbers
+    formats: tuple[str, ...]  # how numbers are shown, one per column; empty for text
 
     def cell(self, column: int, value: Any) -> str:
         """A value as text.
@@ -114,6 +103,11 @@ def as_svg(figure: Figure, name: str) -> Markup:
     return Markup(_compact(buffer.getvalue(), name))
 
 
+def drawing(figure: Figure, name: str, file: str | None = None) -> dict[str, str]:
+    """A figure on the page, and the file name it is saved under."""
+    return {"svg": as_svg(figure, name), "file": file or name}
+
+
 _TAG = re.compile(r"<[^>]*>")
 
 
@@ -141,28 +135,11 @@ def _own_names(tag: str, name: str, used: set[str]) -> str:
     return re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", tag)
 
 
-@dataclass(frozen=True)
-class SmallChart:
-    """Response curves of one question, as shapes of a small chart.
+def small_chart(curves: Curves) -> dict[str, Any]:
+    """Response curves of a question as shapes; matplotlib would need half a second for each.
 
-    Attributes
-    ----------
-    name : str
-    levels : list of (name, colour, points of a polygon)
-    thresholds : list of float
-        Their x.
-    middle : pair of float, or None
-        From which x to which most people are.
+    Levels are (name, colour, points of a polygon), thresholds and the middle are given by their x.
     """
-
-    name: str
-    levels: list[tuple[str, str, str]]
-    thresholds: list[float]
-    middle: tuple[float, float] | None
-
-
-def small_chart(curves: Curves) -> SmallChart:
-    """Response curves as shapes; matplotlib would need half a second per question."""
     width, height = _SMALL
     low, high = curves.utility[0], curves.utility[-1]
 
@@ -181,8 +158,8 @@ def small_chart(curves: Curves) -> SmallChart:
         points = " ".join(f"{a:.0f},{(1 - b) * height:.1f}" for a, b in corners)
         levels.append((level, colour, points))
     marks = [round(float(across(t)), 1) for t in curves.thresholds]
-    middle = curves.middle and tuple(round(float(across(m)), 1) for m in curves.middle)
-    return SmallChart(curves.name, levels, marks, middle)  # type: ignore[arg-type]
+    middle = curves.middle and [round(float(across(m)), 1) for m in curves.middle]
+    return {"name": curves.name, "levels": levels, "thresholds": marks, "middle": middle}
 
 
 @cache
@@ -205,12 +182,9 @@ def _environment() -> Environment:
 
 def _policy(scripts: list[Markup]) -> str:
     """What the page may do: run its own scripts, show its own pictures, and nothing else."""
-    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    digests = [hashlib.sha256(script.encode()).digest() for script in scripts]
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

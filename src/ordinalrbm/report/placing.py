@@ -7,12 +7,15 @@ factors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.plots.maps import row_positions
+from ordinalrbm.report.points import Variable, point_map
 
+MOST_POINTS = 100_000
 N_LANDMARKS = 8_000
 # Up to here t-SNE takes about as long as with landmarks.
 MOST_WITHOUT_LANDMARKS = 10_000
@@ -23,36 +26,46 @@ _NEVER_ZERO = 1e-6
 _JITTER = 0.35
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where rows stand on a plane, and how many of them t-SNE itself has placed.
-
-    Attributes
-    ----------
-    positions : (n, 2) array
-    n_landmarks : int
-        n when there was no need for landmarks.
-    """
+class Places(NamedTuple):
+    """Where rows stand on a plane, (n, 2), and how many of them t-SNE itself has placed."""
 
     positions: np.ndarray
     n_landmarks: int
 
 
+# Names of some rows, variables to colour them by, and which of these are told of each.
+Described = tuple[Sequence[str], Sequence[Variable], Sequence[int]]
+
+
+def map_section(
+    rows: np.ndarray, factors: np.ndarray, describe: Callable[[np.ndarray], Described], noun: str,
+    random_state: int = 0,
+) -> dict[str, Any] | None:  # fmt: skip
+    """A map of rows as the page's script reads it, and what became of them; None of too few."""
+    if len(rows) < FEWEST_PEOPLE:
+        return None
+    shown = some_of(rows, MOST_POINTS, random_state)
+    places = place(factors[shown], random_state=random_state)
+    return {
+        "data": point_map(places.positions, *describe(shown), noun),
+        "n_points": len(shown),
+        "n_landmarks": places.n_landmarks,
+        "n_not_drawn": len(rows) - len(shown),
+    }
+
+
+def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.ndarray:
+    """At most so many rows, drawn at random, in their order."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+
+
 def place(factors: np.ndarray, *, random_state: int = 0, n_landmarks: int = N_LANDMARKS) -> Places:
-    """Place rows on a plane so that neighbours have similar factors.
+    """Place rows, at least 4, on a plane so that neighbours have similar factors.
 
-    Parameters
-    ----------
-    factors : (n, K) array
-        At least 4 rows.
-    random_state : int, default=0
-    n_landmarks : int, default=8000
-        How many rows t-SNE places when there are more than 10,000 (or than this number, if it is
-        larger).
-
-    Returns
-    -------
-    Places
+    Of more than 10,000 (or than ``n_landmarks``, if that is larger), t-SNE itself places only
+    ``n_landmarks``.
 
     Examples
     --------

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,87 +24,43 @@ _MOST = (0.005, 0.995)
 _FAR_OUT = 3.0  # times as wide as most of the values
 
 
-@dataclass(frozen=True)
-class Variable:
-    """One way to colour the points.
-
-    Attributes
-    ----------
-    name : str
-    section : str
-        Under which heading the page offers it.
-    kind : str
-        "kinds", "ordered" or "number".
-    labels : tuple of str
-        Of the codes; numbers have none.
-    codes : (n,) uint8
-    low, high : float
-        Of a number: what the codes 0 and 254 stand for.
-    digits : int
-        Of a number: decimals worth showing.
-    cut : pair of bool
-        Of a number: whether there are values below ``low``, and above ``high``.
-    """
+class Variable(NamedTuple):
+    """One way to colour the points."""
 
     name: str
-    section: str
-    kind: str
-    labels: tuple[str, ...]
-    codes: np.ndarray
-    low: float = 0.0
-    high: float = 0.0
-    digits: int = 0
-    cut: tuple[bool, bool] = (False, False)
-
-    def to_json(self) -> dict[str, Any]:
-        """As the page reads it."""
-        return {
-            "name": self.name,
-            "section": self.section,
-            "kind": self.kind,
-            "labels": list(self.labels),
-            "low": self.low,
-            "high": self.high,
-            "digits": self.digits,
-            "cut": list(self.cut),
-            "codes": packed(self.codes),
-        }
+    section: str  # under which heading the page offers it
+    kind: str  # "kinds", "ordered" or "number"
+    labels: tuple[str, ...]  # of the codes; numbers have none
+    # Of a number: what the codes 0 and 254 stand for, decimals worth showing, and whether there are
+    # values below the one and above the other.
+    low: float
+    high: float
+    digits: int
+    cut: tuple[bool, bool]
+    codes: np.ndarray  # (n,) uint8
 
 
-@dataclass(frozen=True)
-class PointMap:
-    """Points on a plane that can be coloured in several ways.
+def point_map(
+    positions: np.ndarray, names: Sequence[str], variables: Sequence[Variable],
+    told: Sequence[int], noun: str,
+) -> dict[str, Any]:  # fmt: skip
+    """Points on a plane that can be coloured in several ways, as the page reads them.
 
-    Attributes
-    ----------
-    positions : (n, 2) array
-    names : sequence of n str
-        What each point is called.
-    variables : sequence of Variable
-    told : sequence of int
-        Which variables are told of a point under the pointer, besides the one it is coloured by.
-    noun : str
-        What the points are, in the plural.
+    ``told`` are the places of the variables that are told of a point under the pointer, besides the
+    one it is coloured by; ``noun`` is what the points are, in the plural.
     """
-
-    positions: np.ndarray
-    names: Sequence[str]
-    variables: Sequence[Variable]
-    told: Sequence[int]
-    noun: str
-
-    def to_json(self) -> dict[str, Any]:
-        """As the page reads it."""
-        x, y = _whole_numbers(self.positions)
-        return {
-            "count": len(self.names),
-            "noun": self.noun,
-            "x": packed(x),
-            "y": packed(y),
-            "names": packed(np.frombuffer("\n".join(self.names).encode(), dtype=np.uint8)),
-            "variables": [variable.to_json() for variable in self.variables],
-            "told": list(self.told),
-        }
+    # Both coordinates on one scale, so that distances keep their proportions.
+    size = float(np.ptp(positions, axis=0).max()) or 1.0
+    scaled = np.rint((positions - positions.min(axis=0)) / size * _PLACES).astype(np.uint16)
+    return {
+        "count": len(names),
+        "noun": noun,
+        "x": packed(scaled[:, 0]),
+        "y": packed(scaled[:, 1]),
+        "names": packed(np.frombuffer("\n".join(names).encode(), dtype=np.uint8)),
+        "variables": [one._asdict() | {"codes": packed(one.codes)} for one in variables],
+        "told": list(told),
+    }
 
 
 def packed(values: np.ndarray) -> str:
@@ -151,7 +106,7 @@ def _number(series: pd.Series, name: str, section: str) -> Variable:
     whole = bool((values[known] == np.rint(values[known])).all())
     digits = 0 if whole else int(np.clip(2 - np.floor(np.log10(high - low)), 0, 6))
     cut = (bool(values[known].min() < low), bool(values[known].max() > high))
-    return Variable(name, section, "number", (), codes, low, high, digits, cut)
+    return Variable(name, section, "number", (), low, high, digits, cut, codes)
 
 
 def _bounds(values: np.ndarray) -> tuple[float, float]:
@@ -170,7 +125,8 @@ def _kinds(values: pd.Series, name: str, section: str) -> Variable:
     if not ordered or len(categories) > _MOST_KINDS:
         code, categories = _largest_first(code, categories)
     codes = np.where(code < 0, UNKNOWN, code).astype(np.uint8)
-    return Variable(name, section, "ordered" if ordered else "kinds", tuple(categories), codes)
+    kind = "ordered" if ordered else "kinds"
+    return Variable(name, section, kind, tuple(categories), 0.0, 0.0, 0, (False, False), codes)
 
 
 def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray, list[str]]:
@@ -184,11 +140,3 @@ def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray,
     if len(order) > _MOST_KINDS:
         labels.append(f"({len(order) - _MOST_KINDS} smaller kinds)")
     return place[code], labels
-
-
-def _whole_numbers(positions: np.ndarray) -> Iterable[np.ndarray]:
-    """Both coordinates on one scale, so that distances keep their proportions."""
-    corner = positions.min(axis=0)
-    size = float(np.ptp(positions, axis=0).max()) or 1.0
-    scaled = np.rint((positions - corner) / size * _PLACES).astype(np.uint16)
-    return scaled[:, 0], scaled[:, 1]

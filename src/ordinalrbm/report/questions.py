@@ -41,13 +41,7 @@ def response_curves(
 ) -> list[Curves]:
     """Probability of each level along the mean utility, for every question.
 
-    Parameters
-    ----------
-    model : CumulativeRBM, fitted
-    names : list of str
-        What the questions are called.
-    factors : (n, K) array, optional
-        What ``transform`` gives: marks where most people are.
+    With ``factors``, (n, K) as ``transform`` gives them, curves say where most people are.
 
     Examples
     --------
@@ -83,13 +77,12 @@ def _probabilities(model: VectorModel, bounds: np.ndarray, utility: np.ndarray) 
 
 def _middle_utilities(model: VectorModel, factors: np.ndarray) -> np.ndarray:
     """(2, N): between which mean utilities the middle four fifths of the people are."""
-    return np.stack(
-        [
-            np.quantile(model.bias[i] + (factors * model.units) @ model.weights[i], _MIDDLE)
-            for i in range(len(model.bias))
-        ],
-        axis=1,
-    )
+    units_on = factors * model.units
+    ends = [
+        np.quantile(bias + units_on @ weights, _MIDDLE)
+        for bias, weights in zip(model.bias, model.weights, strict=True)
+    ]
+    return np.stack(ends, axis=1)
 
 
 def factor_names(effects: pd.DataFrame) -> dict[int, str]:

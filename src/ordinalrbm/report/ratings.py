@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,20 +21,10 @@ from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import count_levels, level_values, rows_of
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
-from ordinalrbm.report.page import Table, as_svg, render
-from ordinalrbm.report.placing import FEWEST_PEOPLE, place
-from ordinalrbm.report.points import PointMap, Variable, variable_of
-from ordinalrbm.report.survey import (
-    MOST_POINTS,
-    Drawing,
-    MapSection,
-    Progress,
-    learning_figure,
-    learning_seconds,
-    left_out_table,
-    say_nothing,
-    settings_table,
-)
+from ordinalrbm.report.page import Table, drawing, render
+from ordinalrbm.report.placing import Described, map_section, some_of
+from ordinalrbm.report.points import variable_of
+from ordinalrbm.report.survey import Progress, about_learning, left_out_table
 
 _MOST_SCORED = 200_000
 # An item with few ratings is expected to be rated like all others: so many of theirs are added.
@@ -101,7 +90,7 @@ def ratings_page(
     True
     """
     check_is_fitted(model, "ratings_")
-    say = progress or say_nothing
+    say = progress or (lambda text: None)
     known = model.ratings_
     say("scoring test ratings")
     scores = None if test is None else _score(model, test)
@@ -109,26 +98,24 @@ def ratings_page(
     example = example_of(model, example_user)
     say(f"placing {known.n_items:,} items on a map")
     items = _items(model)
-    the_map = _map(known, items)
+    rows = np.arange(known.n_items if items.order else 0)
+    the_map = map_section(rows, items.vectors, lambda shown: _points(known, items, shown), "items")
     say("drawing")
+    levels = _level_names(known)
+    counts = np.bincount(known.observations.level, minlength=len(levels))
     return render(
         "ratings.html.j2",
         title=title or "Ratings",
         known=known,
         density=known.observations.density,
-        levels=_levels_figure(known),
+        levels=drawing(plots.level_shares(levels, counts.tolist()), "levels"),
         left_out=None if left_out is None else left_out_table(tuple(left_out)),
-        learning=learning_figure(model),
         scores=scores,
         example=example,
         map=the_map,
         factors=_factor_ends(known, items),
-        settings=settings_table(model),
-        seconds=learning_seconds(model),
+        **about_learning(model),
     )
-
-
-# What the data is
 
 
 def _level_names(known: Ratings) -> list[str]:
@@ -138,61 +125,39 @@ def _level_names(known: Ratings) -> list[str]:
     return known.scales.names
 
 
-def _levels_figure(known: Ratings) -> Drawing:
-    names = _level_names(known)
-    counts = np.bincount(known.observations.level, minlength=len(names))
-    return Drawing(as_svg(plots.level_shares(names, counts.tolist()), "levels"), "levels")
-
-
 # Scores
 
 
-@dataclass(frozen=True)
-class ScoreSection:
+def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
     """How well ratings that were not learnt from are predicted."""
-
-    n_ratings: int
-    n_given: int
-    n_unknown: int
-    n_learnt: int
-    model: dict[str, float]
-    usual: dict[str, float]
-    table: Table
-    calibration: Drawing
-    items: list[tuple[str, Table]]
-    fewest: int
-
-
-def _score(model: Any, test: pd.DataFrame) -> ScoreSection | None:
     known = model.ratings_
     given = encode(known, test)
     learnt = _learnt(known, given)
     usable = np.flatnonzero((given.level >= 0) & ~learnt)
-    n_given = len(usable)
-    if not n_given:
+    if not usable.size:
         return None
-    if n_given > _MOST_SCORED:
-        usable = np.sort(np.random.default_rng(0).choice(usable, _MOST_SCORED, replace=False))
-    user, item = test["user"].to_numpy()[usable], test["item"].to_numpy()[usable]
-    column, level = given.column[usable], given.level[usable].astype(np.intp)
+    scored = some_of(usable, _MOST_SCORED, 0)
+    user, item = test["user"].to_numpy()[scored], test["item"].to_numpy()[scored]
+    column, level = given.column[scored], given.level[scored].astype(np.intp)
     predicted = model.predict_proba(user, item)
     usual = _usual(known)[column]  # the last one, -1, is that of an unknown item
     values = level_values(known)
     own, others = (score(p, values[level], values) for p in (predicted, usual))
-    fewest, items = _items_table(known, column, level, predicted, usual)
+    measures = [(label, own[name], others[name]) for name, label in _MEASURES.items()]
+    fewest, items = _items_tables(known, column, values[level], predicted @ values, usual @ values)
     figure = plots.calibration(reliability(predicted, values[level], values))
-    return ScoreSection(
-        len(usable),
-        n_given,
-        int(((given.row[usable] < 0) | (column < 0)).sum()),
-        int(learnt.sum()),
-        own,
-        others,
-        _scores_table(own, others),
-        Drawing(as_svg(figure, "calibration"), "calibration"),
-        items,
-        fewest,
-    )
+    return {
+        "n_ratings": scored.size,
+        "n_given": usable.size,
+        "n_unknown": int(((given.row[scored] < 0) | (column < 0)).sum()),
+        "n_learnt": int(learnt.sum()),
+        "model": own,
+        "usual": others,
+        "table": Table(("measure", "model", "item's usual ratings"), measures, ("", ".3f", ".3f")),
+        "calibration": drawing(figure, "calibration"),
+        "items": items,
+        "fewest": fewest,
+    }
 
 
 def _learnt(known: Ratings, given: Cells) -> np.ndarray:
@@ -216,80 +181,39 @@ def _usual(known: Ratings) -> np.ndarray:
     return shares / shares.sum(axis=1, keepdims=True)
 
 
-def _scores_table(own: dict[str, float], others: dict[str, float]) -> Table:
-    rows = [(label, own[name], others[name]) for name, label in _MEASURES.items()]
-    return Table(("measure", "model", "item's usual ratings"), rows, ("", ".3f", ".3f"))
-
-
-def _items_table(
-    known: Ratings,
-    column: np.ndarray,
-    level: np.ndarray,
-    predicted: np.ndarray,
-    usual: np.ndarray,
+def _items_tables(
+    known: Ratings, column: np.ndarray, right: np.ndarray, expected: np.ndarray, usual: np.ndarray
 ) -> tuple[int, list[tuple[str, Table]]]:
-    """Best and worst predicted items, among those with enough test ratings."""
-    values = level_values(known)
-    right = values[level]
-    lines = pd.DataFrame(
-        {
-            "item": column,
-            "mean": right,
-            "model": np.abs(predicted @ values - right),
-            "usual": np.abs(usual @ values - right),
-        }
-    )
-    lines = lines[lines["item"] >= 0]
-    by_item = lines.groupby("item").mean().assign(count=lines.groupby("item").size())
+    """Best and worst predicted items, among those with enough test ratings, and what is enough."""
+    errors = {"model": np.abs(expected - right), "usual": np.abs(usual - right)}
+    lines = pd.DataFrame({"item": column, "mean": right, **errors})
+    of_items = lines[lines["item"] >= 0].groupby("item")
+    by_item = of_items.mean()
+    by_item.insert(0, "count", of_items.size())
     fewest = _ENOUGH_TEST_RATINGS
     if (by_item["count"] >= fewest).sum() < 2 * _N_BEST_AND_WORST:
         fewest = _FEW_TEST_RATINGS
     by_item = by_item[by_item["count"] >= fewest].sort_values("model", kind="stable")
+    by_item.index = known.items.take(by_item.index.to_numpy())
     half = min(_N_BEST_AND_WORST, len(by_item) // 2)
     if not half:
         return fewest, []
-    best, worst = by_item.head(half), by_item.tail(half)[::-1]
-    return fewest, [
-        ("Best predicted", _one_items_table(known, best)),
-        ("Worst predicted", _one_items_table(known, worst)),
-    ]
-
-
-def _one_items_table(known: Ratings, lines: pd.DataFrame) -> Table:
+    ends = {"Best predicted": by_item.head(half), "Worst predicted": by_item.tail(half)[::-1]}
     head = ("item", "test ratings", "mean rating", "error", "error, usual")
-    names = known.items.take(lines.index.to_numpy())
-    rows = [
-        (str(name), int(line.count_), line.mean_, line.model, line.usual)
-        for name, line in zip(
-            names,
-            lines.rename(columns={"count": "count_", "mean": "mean_"}).itertuples(),
-            strict=True,
-        )
+    formats = ("", ",d", ".2f", ".2f", ".2f")
+    return fewest, [
+        (name, Table(head, list(some.itertuples(name=None)), formats))
+        for name, some in ends.items()
     ]
-    return Table(head, rows, ("", ",d", ".2f", ".2f", ".2f"))
 
 
 # An example
 
 
-@dataclass(frozen=True)
-class ExampleSection:
-    """One user: ratings, recommendations, and the reasons for the first of these."""
-
-    user: str
-    n_ratings: int
-    ratings: Table
-    recommended: Table
-    first: str
-    expected: float
-    reasons: Table
-    factors: Table
-
-
 def example_of(
     model: Any, user: Any = None, *, n_items: int = _N_RECOMMENDED
-) -> ExampleSection | None:
-    """One user explained, by default one with a usual number of ratings.
+) -> dict[str, Any] | None:
+    """One user, by default one with a usual number of ratings: these, what is recommended, and why.
 
     None when there is nothing to recommend, or the model cannot explain itself.
     """
@@ -309,28 +233,22 @@ def example_of(
     first = best["item"].iloc[0]
     why = model.explain(user, first, n=_N_REASONS)
     own = _own_ratings(known, user)
-    return ExampleSection(
-        str(user),
-        len(own),
-        Table(("item", "rating"), own[:_MOST_OWN_RATINGS], ("", "")),
-        _recommended(model, user, best),
-        str(first),
-        why.expected,
-        Table(
-            ("rating", "given", "effect"),
-            [(str(i), label_name(r), float(e)) for i, r, e in why.ratings.itertuples(index=False)],
-            ("", "", "+.3f"),
-        ),
-        Table(
-            ("factor", "value", "contribution"),
-            [
-                (" ".join([*of, f"factor {k}"]), float(value), float(part))
-                for *of, k, value, part in why.factors.itertuples(index=False)
-                if abs(part) >= _WORTH_NAMING
-            ],
-            ("", ".2f", "+.3f"),
-        ),
-    )
+    reasons = [(str(i), label_name(r), float(e)) for i, r, e in why.ratings.itertuples(index=False)]
+    factors = [
+        (" ".join([*of, f"factor {k}"]), float(value), float(part))
+        for *of, k, value, part in why.factors.itertuples(index=False)
+        if abs(part) >= _WORTH_NAMING
+    ]
+    return {
+        "user": str(user),
+        "n_ratings": len(own),
+        "ratings": Table(("item", "rating"), own[:_MOST_OWN_RATINGS], ("", "")),
+        "recommended": _recommended(model, user, best),
+        "first": str(first),
+        "expected": why.expected,
+        "reasons": Table(("rating", "given", "effect"), reasons, ("", "", "+.3f")),
+        "factors": Table(("factor", "value", "contribution"), factors, ("", ".2f", "+.3f")),
+    }
 
 
 def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
@@ -362,23 +280,12 @@ def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
 # Items
 
 
-@dataclass(frozen=True)
-class Items:
-    """Items as the users see them.
+class Items(NamedTuple):
+    """Items as the users see them."""
 
-    Attributes
-    ----------
-    vectors : (items, factors) array
-        What each factor adds to a usual user's utility.
-    names : list of str
-        What these factors are called.
-    order : list of int
-        Factors, those that move most first.
-    """
-
-    vectors: np.ndarray
-    names: list[str]
-    order: list[int]
+    vectors: np.ndarray  # (items, factors): what each factor adds to a usual user's utility
+    names: list[str]  # of the factors
+    order: list[int]  # of the factors, those that move most first
 
 
 def _items(model: Any) -> Items:
@@ -405,20 +312,8 @@ def _size(values: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
-def _map(known: Ratings, items: Items) -> MapSection | None:
-    rows = np.arange(known.n_items)
-    if known.n_items < FEWEST_PEOPLE or not items.order:
-        return None
-    if known.n_items > MOST_POINTS:
-        rows = np.sort(np.random.default_rng(0).choice(rows, MOST_POINTS, replace=False))
-    places = place(items.vectors[rows])
-    variables = _item_variables(known, items, rows)
-    names = [shortened(name, 80) for name in known.items.take(rows)]
-    points = PointMap(places.positions, names, variables, range(min(2, len(variables))), "items")
-    return MapSection(points.to_json(), len(rows), places.n_landmarks, 0, known.n_items - len(rows))
-
-
-def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Variable]:
+def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:
+    """Names, what to colour points by, and what to tell of each: how it is rated, and how often."""
     counts = count_levels(known.observations)[rows]
     total = counts.sum(axis=1)
     mean = pd.Series(counts @ level_values(known) / np.maximum(total, 1))
@@ -437,7 +332,9 @@ def _item_variables(known: Ratings, items: Items, rows: np.ndarray) -> list[Vari
         variable_of(pd.Series(items.vectors[rows, k]), items.names[k], "Factors")
         for k in items.order[:_N_FACTORS_ON_MAP]
     ]
-    return [one for one in found if one is not None]
+    variables = [one for one in found if one is not None]
+    shown = [shortened(name, 80) for name in known.items.take(rows)]
+    return shown, variables, range(min(2, len(variables)))
 
 
 def _factor_ends(known: Ratings, items: Items) -> list[tuple[str, list[str], list[str]]]:

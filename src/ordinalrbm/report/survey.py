@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
@@ -16,36 +14,17 @@ from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.evaluate.hidden import (
-    HiddenScores,
-    cells_of,
-    count_levels,
-    restored,
-    rows_of,
-    score_hidden,
-)
+from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import LeftOut, Survey
 from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report.groups import (
-    FEWEST_GROUPS,
-    MOST_GROUPS,
-    GroupMeans,
-    group_means,
-    grouping_variables,
-)
-from ordinalrbm.report.page import Table, as_svg, render, small_chart
-from ordinalrbm.report.placing import FEWEST_PEOPLE, Places, place
-from ordinalrbm.report.points import PointMap, variable_of
-from ordinalrbm.report.questions import (
-    factor_names,
-    moved_questions,
-    question_texts,
-    response_curves,
-)
+from ordinalrbm.report import groups as grouping
+from ordinalrbm.report import questions as asking
+from ordinalrbm.report.page import Table, drawing, render, small_chart
+from ordinalrbm.report.placing import Described, map_section, some_of
+from ordinalrbm.report.points import variable_of
 from ordinalrbm.words import FactorInWords, Wording, describe_factors, factor_effects
 
 _MOST_SCORED_ROWS = 10_000
-MOST_POINTS = 100_000
 # So many people are enough for means and percentiles of factors.
 _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
@@ -58,8 +37,7 @@ _WORDING = Wording(rows="respondents")
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class People:
+class People(NamedTuple):
     """People of a survey: their answers with nothing hidden, and what the model says of them."""
 
     answers: Encoded
@@ -121,57 +99,62 @@ def survey_page(
     >>> page.startswith("<!DOCTYPE html>")
     True
     """
-    say = progress or say_nothing
+    say = progress or (lambda text: None)
     answers = _checked(model, survey, group)
     if held_out is not None:
-        answers = restored(answers, held_out)
+        answers = hiding.restored(answers, held_out)
     say("inferring the factors of all respondents")
     people = People(
         answers, answers.observations.row_counts > 0, np.asarray(model.transform(answers))
     )
-    texts = question_texts(people.names, survey.schema)
-    if not people.answered.any():
+    texts = asking.question_texts(people.names, survey.schema)
+    rows = np.flatnonzero(people.answered)
+    if not rows.size:
         raise DataError("Nobody has answered any question, so there is nothing to report.")
     say("predicting hidden answers")
     hidden = _hidden(model, people, held_out, random_state)
     say("putting the factors into words")
-    factors = people.factors[_some_rows(people, random_state)]
+    factors = people.factors[some_of(rows, _ENOUGH_ROWS, random_state)]
     effects = factor_effects(model, posterior=factors)
     described = describe_factors(
         model, n_factors=N_FACTORS_TOLD, wording=_WORDING, posterior=factors
     )
-    say(f"placing {people.answered.sum():,} respondents on a map")
-    names_of_factors = factor_names(effects)
-    the_map = _map(survey, people, names_of_factors, _by_size(effects, "column"), random_state)
+    say(f"placing {rows.size:,} respondents on a map")
+    names_of_factors = asking.factor_names(effects)
+    the_map = map_section(
+        rows, people.factors,
+        lambda shown: _points(survey, people, shown, texts, names_of_factors, effects),
+        "respondents", random_state,
+    )  # fmt: skip
     say("comparing groups")
     groups = _groups(survey, people, names_of_factors, group)
+    compared = {section["variable"] for section in groups}
     say("drawing")
-    curves = response_curves(model, list(texts.values()), people.factors[people.answered])
+    curves = asking.response_curves(model, list(texts.values()), people.factors[rows])
     return render(
         "survey.html.j2",
         title=title or survey.name,
-        facts=_facts(people),
+        facts={
+            "n_rows": len(people.answered),
+            "n_questions": answers.shape[1],
+            "share_answered": answers.observations.density,
+            "n_silent": len(people.answered) - rows.size,
+        },
         scales=_scales(people),
         questions=_questions(people, texts),
         left_out=_left_out(survey),
-        learning=learning_figure(model),
         hidden=hidden,
         map=the_map,
         factors=factor_sections(model, factors, described, texts),
         curves=[small_chart(one) for one in curves],
         groups=groups,
-        settings=settings_table(model),
-        seconds=learning_seconds(model),
+        **about_learning(model),
         unanswered=model.unanswered,
         weighted_note="" if survey.weight is None else ", people counting by their weights",
         weighted_learning=bool(model.about_.get("weighted")),
-        not_compared=_not_compared(survey, groups),
+        not_compared=[str(name) for name in survey.background if str(name) not in compared],
         seed=random_state,
     )
-
-
-def say_nothing(text: str) -> None:
-    """For those who do not want to hear what is being done."""
 
 
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Encoded:
@@ -203,66 +186,30 @@ def check_group(background: pd.DataFrame, group: str | None) -> None:
             f"There is no background variable '{group}'; choose one of "
             f"{', '.join(map(str, background.columns)) or 'none'}."
         )
-    n_groups = background[group].nunique()
-    if not FEWEST_GROUPS <= n_groups <= MOST_GROUPS:
+    n_groups, fewest, most = background[group].nunique(), grouping.FEWEST, grouping.MOST
+    if not fewest <= n_groups <= most:
         raise DataError(
             f"The background variable '{group}' has {n_groups} groups; choose one with "
-            f"{FEWEST_GROUPS} to {MOST_GROUPS}, or merge some."
+            f"{fewest} to {most}, or merge some."
         )
-
-
-def _some_rows(people: People, random_state: int) -> np.ndarray:
-    rows = np.flatnonzero(people.answered)
-    if len(rows) > _ENOUGH_ROWS:
-        chosen = np.random.default_rng(random_state).choice(rows, _ENOUGH_ROWS, replace=False)
-        rows = np.sort(chosen)
-    return rows
-
-
-def _by_size(effects: pd.DataFrame, what: str) -> list[Any]:
-    """Factors or columns, those with the largest effects first."""
-    size = effects["strength"].abs().groupby(effects[what], sort=False).mean()
-    return list(size.sort_values(ascending=False, kind="stable").index)
 
 
 # 1. What the data is
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the data is, in numbers."""
-
-    n_rows: int
-    n_questions: int
-    share_answered: float
-    n_silent: int
-
-
-def _facts(people: People) -> Facts:
-    answers = people.answers
-    return Facts(*answers.shape, answers.observations.density, int((~people.answered).sum()))
-
-
-@dataclass(frozen=True)
-class ScaleInUse:
-    """A scale, its colours, and the questions that use it."""
-
-    levels: list[tuple[str, str]]
-    questions: list[str]
-
-
-def _scales(people: People) -> list[ScaleInUse]:
+def _scales(people: People) -> list[dict[str, Any]]:
+    """Scales, their colours, and the questions that use them."""
     users: dict[tuple[str, ...], list[str]] = {}
     for name, scale in zip(people.names, people.answers.scales, strict=True):
         users.setdefault(tuple(map(str, scale.labels)), []).append(name)
     return [
-        ScaleInUse(list(zip(levels, shades(len(levels)), strict=True)), names)
+        {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": names}
         for levels, names in users.items()
     ]
 
 
 def _questions(people: People, texts: dict[str, str]) -> Table:
-    counts = count_levels(people.answers.observations)
+    counts = hiding.count_levels(people.answers.observations)
     rows = [
         (
             text,
@@ -310,167 +257,100 @@ def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:
 # 2. Learning
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """A figure on the page, and the file name it is saved under."""
+def about_learning(model: Any) -> dict[str, Any]:
+    """What every page says: the learning curve, if there is one, the settings, and the time.
 
-    svg: Markup
-    file: str
-
-
-def learning_figure(model: Any) -> Drawing | None:
-    """The learning curve, unless there is none."""
-    history = getattr(model, "history_", pd.DataFrame())
+    Of the settings, only what fits on a line; model files do not say how long learning took.
+    """
+    history, figure = getattr(model, "history_", pd.DataFrame()), None
     measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
-    if history.empty or not history[measured].notna().any(axis=None):
-        return None
-    figure = plots.learning_curve(history, best_epoch=model.best_epoch_)
-    return Drawing(as_svg(figure, "learning"), "learning-curve")
-
-
-def learning_seconds(model: Any) -> float | None:
-    """How long learning took; model files do not say."""
-    history = getattr(model, "history_", pd.DataFrame())
-    return float(history["seconds"].max()) if "seconds" in history and len(history) else None
+    if not history.empty and history[measured].notna().any(axis=None):
+        curve = plots.learning_curve(history, best_epoch=model.best_epoch_)
+        figure = drawing(curve, "learning", "learning-curve")
+    settings = [
+        (name, str(value))
+        for name, value in model.get_params().items()
+        if name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
+    ]
+    return {
+        "learning": figure,
+        "settings": Table(("setting", "value"), settings, ("", "")),
+        "seconds": float(history["seconds"].max()) if len(history.get("seconds", ())) else None,
+    }
 
 
 # 3. Hidden answers
 
 
-@dataclass(frozen=True)
-class HiddenSection:
-    """How well hidden answers are predicted."""
-
-    overall: pd.Series
-    table: Table
-    drawing: Drawing
-    learnt_from: bool
-    n_rows: int
-    n_left_aside: int
-
-
 def _hidden(
     model: CumulativeRBM, people: People, held_out: Cells | None, random_state: int
-) -> HiddenSection | None:
+) -> dict[str, Any] | None:
     learnt_from = held_out is None or not held_out.row.size
     if held_out is None or learnt_from:
         held_out = _hide_some(people.answers, random_state)
-    asked = _of_some_rows(held_out, random_state)
-    if not asked.row.size:
+    # Of at most 10,000 people: predicting takes milliseconds per person.
+    rows = some_of(np.unique(held_out.row), _MOST_SCORED_ROWS, random_state)
+    kept = np.isin(held_out.row, rows)
+    if not rows.size:
         return None
-    scores = score_hidden(model, people.answers, asked)
-    drawing = Drawing(as_svg(_hidden_figure(scores), "hidden"), "hidden-answers")
-    return HiddenSection(
-        scores.overall,
-        _hidden_table(scores),
-        drawing,
-        learnt_from,
-        len(np.unique(asked.row)),
-        held_out.row.size - asked.row.size,
+    asked = Cells(*(part[kept] for part in held_out))
+    scores = hiding.score_hidden(model, people.answers, asked)
+    lines = scores.by_question.rename(columns={"model_error": "model", "usual_error": "usual"})
+    figure = plots.hidden_answers(
+        lines[["model", "usual"]], measure="mean absolute error in levels"
     )
+    return {
+        "overall": scores.overall,
+        "table": _hidden_table(scores.by_question),
+        "drawing": drawing(figure, "hidden", "hidden-answers"),
+        "learnt_from": learnt_from,
+        "n_rows": rows.size,
+        "n_left_aside": held_out.row.size - asked.row.size,
+    }
 
 
 def _hide_some(answers: Encoded, random_state: int) -> Cells:
     """Answers of some people who have answered more than one question."""
-    given = answers.observations
-    rows = np.flatnonzero(given.row_counts > 1)
-    rng = np.random.default_rng(random_state)
-    if len(rows) > _MOST_SCORED_ROWS:
-        rows = rng.choice(rows, _MOST_SCORED_ROWS, replace=False)
-    entries = np.flatnonzero(np.isin(rows_of(given), rows))
+    given, rng = answers.observations, np.random.default_rng(random_state)
+    rows = some_of(np.flatnonzero(given.row_counts > 1), _MOST_SCORED_ROWS, rng)
+    entries = np.flatnonzero(np.isin(hiding.rows_of(given), rows))
     chosen = rng.random(entries.size) < _SHARE_HIDDEN_AFTERWARDS
     if entries.size and not chosen.any():
         chosen[0] = True
     is_hidden = np.zeros(given.n_entries, dtype=bool)
     is_hidden[entries[chosen]] = True
-    return cells_of(given, is_hidden)
+    return hiding.cells_of(given, is_hidden)
 
 
-def _of_some_rows(held_out: Cells, random_state: int) -> Cells:
-    """Held-out answers of at most 10,000 people: predicting takes milliseconds per person."""
-    rows = np.unique(held_out.row)
-    if len(rows) <= _MOST_SCORED_ROWS:
-        return held_out
-    chosen = np.random.default_rng(random_state).choice(rows, _MOST_SCORED_ROWS, replace=False)
-    kept = np.isin(held_out.row, chosen)
-    return Cells(*(part[kept] for part in held_out))
-
-
-def _hidden_figure(scores: HiddenScores) -> Any:
-    lines = scores.by_question.rename(columns={"model_error": "model", "usual_error": "usual"})
-    return plots.hidden_answers(lines[["model", "usual"]], measure="mean absolute error in levels")
-
-
-def _hidden_table(scores: HiddenScores) -> Table:
-    head = (
-        "question", "hidden", "error", "error, usual", "gain", "exactly right",
-        "right, usual", "NLL", "NLL, usual",
-    )  # fmt: skip
-    lines = scores.by_question.assign(gain=lambda t: t["usual_error"] - t["model_error"])
-    lines = lines.sort_values("gain", ascending=False, kind="stable")
-    columns = [
-        "count", "model_error", "usual_error", "gain", "model_hits", "usual_hits", "model_nll",
-        "usual_nll",
-    ]  # fmt: skip
-    rows = [
-        (str(name), int(line[0]), *map(float, line[1:]))
-        for name, line in zip(lines.index, lines[columns].to_numpy(), strict=True)
-    ]
-    formats = ("", ",d", ".2f", ".2f", "+.2f", ".0%", ".0%", ".2f", ".2f")
-    return Table(head, rows, formats)
+def _hidden_table(scores: pd.DataFrame) -> Table:
+    """A line per question, those with the largest gain first."""
+    columns = {
+        "count": ("hidden", ",d"),
+        "model_error": ("error", ".2f"),
+        "usual_error": ("error, usual", ".2f"),
+        "gain": ("gain", "+.2f"),
+        "model_hits": ("exactly right", ".0%"),
+        "usual_hits": ("right, usual", ".0%"),
+        "model_nll": ("NLL", ".2f"),
+        "usual_nll": ("NLL, usual", ".2f"),
+    }
+    lines = scores.assign(gain=lambda t: t["usual_error"] - t["model_error"])
+    lines = lines.sort_values("gain", ascending=False, kind="stable")[list(columns)]
+    head, formats = zip(("question", ""), *columns.values(), strict=True)
+    return Table(head, list(lines.itertuples(name=None)), formats)
 
 
 # 4. The map
 
 
-@dataclass(frozen=True)
-class MapSection:
-    """The map of respondents, as the page's script reads it."""
-
-    data: dict[str, Any]
-    n_points: int
-    n_landmarks: int
-    n_without_answer: int
-    n_not_drawn: int
-
-
-def _map(
-    survey: Survey,
-    people: People,
-    names_of_factors: dict[int, str],
-    questions: list[str],
-    random_state: int,
-) -> MapSection | None:
-    rows = np.flatnonzero(people.answered)
-    n_answered = len(rows)
-    if n_answered < FEWEST_PEOPLE:
-        return None
-    if n_answered > MOST_POINTS:
-        rng = np.random.default_rng(random_state)
-        rows = np.sort(rng.choice(rows, MOST_POINTS, replace=False))
-    places = place(people.factors[rows], random_state=random_state)
-    points = _points(survey, people, rows, places, names_of_factors, questions)
-    return MapSection(
-        points.to_json(),
-        len(rows),
-        places.n_landmarks,
-        int((~people.answered).sum()),
-        n_answered - len(rows),
-    )
-
-
 def _points(
-    survey: Survey,
-    people: People,
-    rows: np.ndarray,
-    places: Places,
-    names_of_factors: dict[int, str],
-    questions: list[str],
-) -> PointMap:
+    survey: Survey, people: People, rows: np.ndarray, texts: dict[str, str],
+    names_of_factors: dict[int, str], effects: pd.DataFrame,
+) -> Described:  # fmt: skip
+    """Names, what to colour points by, and what to tell of each: the questions that move most."""
     background = survey.background.reset_index(drop=True).iloc[rows]
     answers = people.answers.subset(rows).to_frame()
-    texts = question_texts(people.names, survey.schema)
-    labels = question_texts([str(name) for name in background.columns], survey.schema)
+    labels = asking.question_texts([str(name) for name in background.columns], survey.schema)
     found = [
         variable_of(background[name], shortened(labels[str(name)], 90), "Background")
         for name in background.columns
@@ -484,78 +364,48 @@ def _points(
         variable_of(pd.Series(people.factors[rows, k]), name, "Factors")
         for k, name in names_of_factors.items()
     ]
-    variables = [one for one in found if one is not None]
+    size = effects["strength"].abs().groupby(effects["column"], sort=False).mean()
+    questions = size.sort_values(ascending=False, kind="stable").index
     telling = [n_background + asked.index(name) for name in questions if name in asked]
     told = [*range(min(n_background, _TOLD_BACKGROUND)), *telling[:_TOLD_ANSWERS]]
-    return PointMap(places.positions, _names(survey, rows), variables, told, "respondents")
-
-
-def _names(survey: Survey, rows: np.ndarray) -> list[str]:
     if survey.ids is None:
-        return [f"Row {row + 1}" for row in rows]
-    return [shortened(name, 60) for name in survey.ids.iloc[rows]]
+        names = [f"Row {row + 1}" for row in rows]
+    else:
+        names = [shortened(name, 60) for name in survey.ids.iloc[rows]]
+    return names, [one for one in found if one is not None], told
 
 
 # 5. Factors
 
 
-@dataclass(frozen=True)
-class FactorSection:
-    """One factor in words and bars."""
-
-    factor: FactorInWords
-    drawing: Drawing
-
-    @property
-    def text(self) -> str:
-        """What it does, without its number, which stands in the heading."""
-        text = self.factor.text.removeprefix(f"Factor {self.factor.factor}, ")
-        return text[:1].upper() + text[1:]
-
-
 def factor_sections(
     model: CumulativeRBM, factors: np.ndarray, described: list[FactorInWords], texts: dict[str, str]
-) -> list[FactorSection]:
+) -> list[dict[str, Any]]:
     """The most telling factors, each with the questions that it moves most."""
     ends = ("off", "on") if model.model_.units == 1 else ("low", "high")
-    moved = moved_questions(model, factors, described, texts)
-    return [
-        FactorSection(
-            one,
-            Drawing(
-                as_svg(plots.factor_bars(questions, ends=ends), f"factor-{one.factor}"),
-                f"factor-{one.factor}",
-            ),
-        )
-        for one, questions in zip(described, moved, strict=True)
-    ]
+    moved = asking.moved_questions(model, factors, described, texts)
+    sections = []
+    for one, questions in zip(described, moved, strict=True):
+        # Without its number, which stands in the heading.
+        text = one.text.removeprefix(f"Factor {one.factor}, ")
+        bars = drawing(plots.factor_bars(questions, ends=ends), f"factor-{one.factor}")
+        sections.append({"factor": one, "text": text[:1].upper() + text[1:], "drawing": bars})
+    return sections
 
 
 # 7. Groups
 
 
-@dataclass(frozen=True)
-class GroupSection:
-    """How the groups of one background variable differ."""
-
-    variable: str
-    drawing: Drawing
-    table: Table
-    strongest: list[tuple[str, float]]
-    n_groups: int
-    n_people: int
-
-
 def _groups(
     survey: Survey, people: People, names_of_factors: dict[int, str], first: str | None
-) -> list[GroupSection]:
+) -> list[dict[str, Any]]:
     """One section per background variable, the one to show first in front."""
     background = survey.background.reset_index(drop=True)[people.answered]
     factors = people.factors[people.answered]
     weight = None if survey.weight is None else survey.weight.to_numpy(float)[people.answered]
     means = {
-        name: group_means(factors, background[name], weight)
-        for name in grouping_variables(background)
+        name: grouping.group_means(factors, background[name], weight)
+        for name in grouping.grouping_variables(background)
     }
     order = sorted(means, key=lambda name: (name != first, -_adjusted_share(means[name])))
     return [
@@ -564,24 +414,17 @@ def _groups(
     ]
 
 
-def _not_compared(survey: Survey, groups: list[GroupSection]) -> list[str]:
-    """Background variables that make no groups, too many, or are beyond the number shown."""
-    shown = {section.variable for section in groups}
-    return [str(name) for name in survey.background if str(name) not in shown]
-
-
-def _adjusted_share(means: GroupMeans) -> float:
+def _adjusted_share(means: grouping.GroupMeans) -> float:
     """Mean share of variance between groups, less what so many groups would have by chance."""
-    one = means.table[means.table["factor"] == 0]
-    n, n_groups = one["count"].sum(), len(one)
+    n, n_groups = means.counts.sum(), len(means.counts)
     if n <= n_groups:
         return 0.0
     return float(np.mean(1.0 - (1.0 - means.share) * (n - 1) / (n - n_groups)))
 
 
 def _group_section(
-    means: GroupMeans, names_of_factors: dict[int, str], number: int
-) -> GroupSection:
+    means: grouping.GroupMeans, names_of_factors: dict[int, str], number: int
+) -> dict[str, Any]:
     strongest = np.argsort(-means.share, kind="stable")[:_N_FACTORS_COMPARED].tolist()
     lines = means.table[means.table["factor"].isin(strongest)].copy()
     lines["panel"] = lines["factor"].map(names_of_factors)
@@ -590,34 +433,15 @@ def _group_section(
     figure = plots.group_differences(
         lines.drop(columns="mean").rename(columns={"difference": "mean"})
     )
-    return GroupSection(
-        means.variable,
-        Drawing(as_svg(figure, f"groups-{number}"), "groups"),
-        _group_table(lines),
-        [(names_of_factors[k], float(means.share[k])) for k in strongest],
-        means.n_groups,
-        int(means.table.loc[means.table["factor"] == 0, "count"].sum()),
-    )
-
-
-def _group_table(lines: pd.DataFrame) -> Table:
-    head = ("factor", "group", "people", "mean posterior", "difference", "from", "to")
     columns = ["panel", "group", "count", "mean", "difference", "low", "high"]
-    rows = [
-        (str(a), str(b), int(n), *map(float, numbers))
-        for a, b, n, *numbers in lines[columns].itertuples(index=False)
-    ]
-    return Table(head, rows, ("", "", ",d", ".3f", "+.2f", "+.2f", "+.2f"))
-
-
-# 8. How this was made
-
-
-def settings_table(model: Any) -> Table:
-    """What the model was learnt with; only what fits on a line."""
-    rows = [
-        (name, str(value))
-        for name, value in model.get_params().items()
-        if name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
-    ]
-    return Table(("setting", "value"), rows, ("", ""))
+    head = ("factor", "group", "people", "mean posterior", "difference", "from", "to")
+    formats = ("", "", ",d", ".3f", "+.2f", "+.2f", "+.2f")
+    rows = list(lines[columns].itertuples(index=False, name=None))
+    return {
+        "variable": means.variable,
+        "drawing": drawing(figure, f"groups-{number}", "groups"),
+        "table": Table(head, rows, formats),
+        "strongest": [(names_of_factors[k], float(means.share[k])) for k in strongest],
+        "n_groups": lines["group"].nunique(),
+        "n_people": int(means.counts.sum()),
+    }

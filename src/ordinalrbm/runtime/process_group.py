@@ -20,48 +20,39 @@ _AT_A_TIME = 1 << 20
 
 
 class Alone:
-    """One process: what it has is all there is."""
+    """One process: what it has is all there is. Methods are those of :class:`Group`."""
 
     rank, size = 0, 1
 
     def share(self, n: int) -> slice:
-        """Which of n things are this rank's."""
         return slice(0, n)
 
     def broadcast_object(self, work: Callable[[], Found]) -> Found:
-        """What rank 0 finds."""
         return work()
 
     def all_gather_object(self, what: Any) -> list[Any]:
-        """What each rank says."""
         return [what]
 
     def agree(self, what: Any) -> bool:
-        """Whether all ranks say the same."""
         return True
 
     def before(self, n: int) -> int:
-        """How many things the ranks before this one have, when this one has n."""
         return 0
 
     def summed(self, part: np.ndarray) -> np.ndarray:
-        """The sum of an array over the ranks."""
         return part
 
     def all_gather(self, part: np.ndarray) -> np.ndarray:
-        """Parts of all ranks, one below the other."""
         return part
 
     def together(self) -> AbstractContextManager[None]:
-        """What may fail stands inside."""
         return nullcontext()
 
     def reduce_scatter(self, part: Any) -> Any:
-        """Sums over the ranks, of the lines that are this rank's."""
         return part
 
     def complete(self, *parts: Any) -> None:
-        """Have every line from the rank whose it is."""
+        pass
 
 
 ALONE = Alone()
@@ -89,21 +80,17 @@ class Group:
 
         Every rank gets the same bytes: each piece is summed in one place and handed on from there.
         """
-        with self._packed(parts) as sent:
-            self.dist.all_reduce(sent)
+        self._in_one(parts, self.dist.all_reduce)
 
     def broadcast(self, *parts: Any) -> None:
         """Replace each array by that of rank 0, in place; they have one type."""
-        with self._packed(parts) as sent:
-            self.dist.broadcast(sent, 0)
+        self._in_one(parts, self.dist.broadcast, 0)
 
-    @contextmanager
-    def _packed(self, parts: tuple[Any, ...]) -> Iterator[Any]:
-        """All arrays in one, so that the ranks wait for one another once."""
+    def _in_one(self, parts: tuple[Any, ...], send: Callable, *options: Any) -> None:
+        """Send all arrays in one, so that the ranks wait for one another once."""
         tensors = [self.torch.as_tensor(part) for part in parts]
         sent = self.torch.cat([part.reshape(-1).to(self.device) for part in tensors])
-        with _lost_in_one_sentence():
-            yield sent
+        _with_others(send, sent, *options)
         sizes = [part.numel() for part in tensors]
         for part, found in zip(tensors, sent.split(sizes), strict=True):
             part.copy_(found.view(part.shape))
@@ -128,8 +115,7 @@ class Group:
         sent, sizes = given.to(self.device), self._sizes(len(given))
         own = sizes[self.rank]
         found = sent.new_empty((self.size * own, *sent.shape[1:]))
-        with _lost_in_one_sentence():
-            self.dist.all_to_all_single(found, sent, [own] * self.size, sizes)
+        _with_others(self.dist.all_to_all_single, found, sent, [own] * self.size, sizes)
         total = found[:own]
         for rank in range(1, self.size):
             total += found[rank * own : (rank + 1) * own]
@@ -140,25 +126,18 @@ class Group:
         """Fill in the lines that are other ranks' by :meth:`share`, as they have them; in place."""
         given = [self.torch.as_tensor(part) for part in parts]
         sent = [part.to(self.device) for part in given]
-        with _lost_in_one_sentence():
-            # From each rank in turn, but all on their way at once.
-            messages = [
-                self.dist.broadcast(lines, rank, async_op=True)
-                for part in sent
-                for rank, lines in enumerate(part.split(self._sizes(len(part))))
-                if lines.numel()
-            ]
-            for message in messages:
-                message.wait()
+        # From each rank in turn, but all on their way at once.
+        messages = [
+            _with_others(self.dist.broadcast, lines, rank, async_op=True)
+            for part in sent
+            for rank, lines in enumerate(part.split(self._sizes(len(part))))
+            if lines.numel()
+        ]
+        for message in messages:
+            _with_others(message.wait)
         for part, found in zip(given, sent, strict=True):
             if found is not part:
                 part.copy_(found)
-
-    def total(self, *numbers: float) -> np.ndarray:
-        """Sums over the ranks, in float64."""
-        found = np.array(numbers, dtype=np.float64)
-        self.all_reduce(found)
-        return found
 
     def summed(self, part: np.ndarray) -> np.ndarray:
         """The sum of an array over the ranks, as a new one."""
@@ -190,8 +169,7 @@ class Group:
         padded[: len(part)] = part
         sent = self._as_bytes(padded)
         found = [self.torch.empty_like(sent) for _ in range(self.size)]
-        with _lost_in_one_sentence():
-            self.dist.all_gather(found, sent)
+        _with_others(self.dist.all_gather, found, sent)
         arrays = (each.cpu().numpy().view(part.dtype).reshape(padded.shape) for each in found)
         return np.concatenate([each[:n] for each, n in zip(arrays, counts, strict=True)])
 
@@ -200,8 +178,7 @@ class Group:
         counts = self.counts(len(part))
         if self.rank:
             for block in _blocks(len(part)):
-                with _lost_in_one_sentence():
-                    self.dist.send(self._as_bytes(part[block]), 0)
+                _with_others(self.dist.send, self._as_bytes(part[block]), 0)
             return part[:0]
         whole = np.empty((counts.sum(), *part.shape[1:]), dtype=part.dtype)
         whole[: len(part)] = part
@@ -209,8 +186,7 @@ class Group:
             of_rank = whole[counts[:rank].sum() :][: counts[rank]]
             for block in _blocks(len(of_rank)):
                 there = self._as_bytes(of_rank[block])
-                with _lost_in_one_sentence():
-                    self.dist.recv(there, rank)
+                _with_others(self.dist.recv, there, rank)
                 of_rank[block] = there.cpu().numpy().view(part.dtype).reshape(of_rank[block].shape)
         return whole
 
@@ -242,18 +218,17 @@ class Group:
         """So many of these for each rank in turn, for so many of each rank's."""
         width = sent.dtype.itemsize
         received = self._as_bytes(np.empty(there.sum(), dtype=sent.dtype))
-        with _lost_in_one_sentence():
-            self.dist.all_to_all_single(
-                received, self._as_bytes(sent), (there * width).tolist(), (sizes * width).tolist()
-            )
+        _with_others(
+            self.dist.all_to_all_single, received, self._as_bytes(sent), (there * width).tolist(),
+            (sizes * width).tolist(),
+        )  # fmt: skip
         return received.cpu().numpy().view(sent.dtype)
 
     def _as_bytes(self, array: np.ndarray) -> Any:
         """A tensor of bytes: backends do not carry every type of numbers."""
         plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        return self.torch.from_numpy(plain if plain.flags.writeable else plain.copy()).to(
-            self.device
-        )
+        plain = plain if plain.flags.writeable else plain.copy()
+        return self.torch.from_numpy(plain).to(self.device)
 
     def agree(self, what: Any) -> bool:
         """Whether all ranks say the same."""
@@ -262,8 +237,7 @@ class Group:
     def all_gather_object(self, what: Any) -> list[Any]:
         """What each rank says: anything small."""
         said: list[Any] = [None] * self.size
-        with _lost_in_one_sentence():
-            self.dist.all_gather_object(said, what)
+        _with_others(self.dist.all_gather_object, said, what)
         return said
 
     @contextmanager
@@ -272,15 +246,12 @@ class Group:
 
         Without this, those on which nothing fails would wait for the others for ever.
         """
-        error = None
+        error = mine = None
         try:
             yield
         except DataError as raised:
-            error = raised
-        said = self.all_gather_object(
-            None if error is None else (isinstance(error, TypeError), str(error))
-        )
-        first = next((each for each in said if each is not None), None)
+            error, mine = raised, (isinstance(raised, TypeError), str(raised))
+        first = next(filter(None, self.all_gather_object(mine)), None)
         if first is not None:
             is_type_error, text = first
             raise (DataTypeError if is_type_error else DataError)(text) from error
@@ -288,8 +259,7 @@ class Group:
     def broadcast_object(self, work: Callable[[], Found]) -> Found:
         """What rank 0 finds, which alone does the work; anything small."""
         found: list[Any] = [work() if self.rank == 0 else None]
-        with _lost_in_one_sentence():
-            self.dist.broadcast_object_list(found, 0)
+        _with_others(self.dist.broadcast_object_list, found, 0)
         return found[0]
 
 
@@ -298,10 +268,10 @@ def _blocks(n: int) -> Iterator[slice]:
         yield slice(start, min(start + _AT_A_TIME, n))
 
 
-@contextmanager
-def _lost_in_one_sentence() -> Iterator[None]:
+def _with_others(work: Callable, *given: Any, **options: Any) -> Any:
+    """Do what needs the other ranks; if one is lost, say so in one sentence."""
     try:
-        yield
+        return work(*given, **options)
     except RuntimeError as error:
         raise LostError(
             "Another process of this run has ended or cannot be reached; see what it has said, and "
@@ -318,8 +288,7 @@ def current() -> Group | None:
     True
     """
     torch = sys.modules.get("torch")
-    if torch is None or not torch.distributed.is_available():
+    dist = torch and torch.distributed
+    if not dist or not dist.is_available() or not dist.is_initialized():
         return None
-    if not torch.distributed.is_initialized() or torch.distributed.get_world_size() < 2:
-        return None
-    return Group(torch)
+    return Group(torch) if dist.get_world_size() > 1 else None

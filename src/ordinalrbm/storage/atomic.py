@@ -87,11 +87,10 @@ def unwritable(path: Path, error: OSError) -> DataError:
     """What to say when the system refuses to write."""
     # By the number, because libraries have long words for it.
     reason = os.strerror(error.errno) if error.errno else " ".join(str(error).split())
-    if error.errno in _OF_THE_DISK:
-        return DiskError(
-            f"File '{path}' cannot be written ({reason}); make room or write elsewhere."
-        )
-    return DataError(f"File '{path}' cannot be written ({reason}); write elsewhere.")
+    is_disk = error.errno in _OF_THE_DISK
+    remedy = "make room or write elsewhere" if is_disk else "write elsewhere"
+    kind = DiskError if is_disk else DataError
+    return kind(f"File '{path}' cannot be written ({reason}); {remedy}.")
 
 
 def _settle(file: Path) -> None:

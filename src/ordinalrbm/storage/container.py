@@ -220,7 +220,7 @@ def _contents(path: Path, front: bytes, file: Any) -> Contents:
     header = _parsed((file.metadata() or {}).get(FORMAT, ""))
     if header.get("format") != FORMAT:
         raise BrokenFileError("its header is of another format")
-    major, _ = version(header)
+    major = version(header)[0]
     if major != MAJOR:  # before the checksum, which may then be another one
         remedy = f"{which_release(header)}, or fit again" if major > MAJOR else "fit again"
         raise DataError(

@@ -75,7 +75,6 @@ def refused_if_useless(path: str | os.PathLike) -> Iterator[None]:
 
 
 def _model(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> Any:
-    """The estimator that these make, if they fit together."""
     stored = Stored(arrays, header, is_newer=container.version(header)[1] > container.MINOR)
     return estimator_class(header["model"])._from_file(stored)
 

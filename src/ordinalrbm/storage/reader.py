@@ -7,6 +7,7 @@ so each array must have the type, shape and range that they rely on before they 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy as np
 from ordinalrbm.errors import DataError
 
 Estimator = TypeVar("Estimator")
+Kinds = type | tuple[type, ...]
+Shape = Sequence[int | None]
 
 _LARGEST = float(np.finfo(np.float64).max)
 # Utilities have a standard deviation of one: nothing that was learnt is anywhere near this.
@@ -22,60 +25,47 @@ LARGEST_PARAMETER = 1e6
 _SWITCHES = ("verbose", "calibrate")
 
 
+@dataclass(frozen=True, eq=False)
 class Stored:
     """Arrays and header of a model file; `under` looks at those whose names begin alike.
 
     Examples
     --------
     >>> stored = Stored({"half.bias": np.zeros(3)}, {"units": 1})
-    >>> stored.under("half.").array("bias", np.float64, (3,)).size
+    >>> stored.under("half.").checked_array("bias", np.float64, (3,)).size
     3
-    >>> stored.array("half.bias", np.float64, (4,))
+    >>> stored.checked_array("half.bias", np.float64, (4,))
     Traceback (most recent call last):
     ordinalrbm.errors.DataError: its array 'half.bias' has shape (3,) instead of (4,)
     """
 
-    def __init__(
-        self,
-        arrays: Mapping[str, np.ndarray],
-        header: Mapping[str, Any],
-        prefix: str = "",
-        *,
-        is_newer: bool = False,
-    ) -> None:
-        self._arrays, self._header, self._prefix = arrays, header, prefix
-        self._is_newer = is_newer
+    arrays: Mapping[str, np.ndarray]
+    header: Mapping[str, Any]
+    prefix: str = ""
+    is_newer: bool = False
 
     def under(self, prefix: str) -> Stored:
         """The arrays whose names begin so, with the same header."""
-        inside = self._prefix + prefix
-        return Stored(self._arrays, self._header, inside, is_newer=self._is_newer)
+        return replace(self, prefix=self.prefix + prefix)
 
     def member(self, header: Any, prefix: str) -> Stored:
         """A part of the model with a header of its own."""
         if not isinstance(header, dict):
             raise DataError(f"its header has {header!r:.80} as a part of the model")
-        return Stored(self._arrays, header, self._prefix + prefix, is_newer=self._is_newer)
+        return replace(self.under(prefix), header=header)
 
     def __contains__(self, name: str) -> bool:
-        return self._prefix + name in self._arrays
+        return self.prefix + name in self.arrays
 
-    def array(
-        self,
-        name: str,
-        kinds: type | tuple[type, ...],
-        shape: Sequence[int | None],
-        low: float = -_LARGEST,
-        high: float = _LARGEST,
+    def checked_array(
+        self, name: str, kinds: Kinds, shape: Shape, low: float = -_LARGEST, high: float = _LARGEST
     ) -> np.ndarray:
         """An array of one of these types; None stands for any length, and bounds are within.
 
         NaN is never within; infinity only where a bound is infinite.
         """
-        full = self._prefix + name
-        if full not in self._arrays:
-            raise lacking(full)
-        array = self._arrays[full]
+        full = self.prefix + name
+        array = _part(self.arrays, full)
         kinds = kinds if isinstance(kinds, tuple) else (kinds,)
         if array.dtype not in kinds:
             raise wrong(full, f"is of type {array.dtype}")
@@ -95,18 +85,16 @@ class Stored:
         self,
         name: str,
         kind: type,
-        shape: Sequence[int | None],
+        shape: Shape,
         low: float = -LARGEST_PARAMETER,
         high: float = LARGEST_PARAMETER,
     ) -> np.ndarray:
         """An array of what was learnt, none of it so large that sums of squares overflow."""
-        return self.array(name, kind, shape, low, high)
+        return self.checked_array(name, kind, shape, low, high)
 
     def entry(self, name: str, *kinds: type | None) -> Any:
         """An entry of the header, of one of these types; None among them allows None."""
-        if name not in self._header:
-            raise lacking(name)
-        value = self._header[name]
+        value = _part(self.header, name)
         if type(value) not in [type(None) if kind is None else kind for kind in kinds]:
             raise DataError(f"its header has a {type(value).__name__} as '{name}'")
         return value
@@ -124,34 +112,28 @@ class Stored:
 
     def number(self, name: str, low: float = -_LARGEST) -> float:
         """One of the model's numbers that are in no array."""
-        value = self._number(name)
+        value = _part(self.entry("numbers", dict), name)
         if type(value) not in (int, float) or not low <= value <= _LARGEST:
             raise DataError(f"its header has {value!r:.40} as '{name}'")
         return float(value)
 
     def choice(self, name: str, choices: Sequence[str]) -> Any:
         """One of the model's settings that is one of a few words."""
-        value = self._number(name)
+        value = _part(self.entry("numbers", dict), name)
         if value not in list(choices):
             raise DataError(f"its header has {value!r:.40} as '{name}'")
         return value
 
-    def _number(self, name: str) -> Any:
-        numbers = self.entry("numbers", dict)
-        if name not in numbers:
-            raise lacking(name)
-        return numbers[name]
-
     def notes(self) -> dict[str, Any]:
         """Whatever somebody noted about the model."""
-        return self.entry("about", dict) if "about" in self._header else {}
+        return self.entry("about", dict) if "about" in self.header else {}
 
     def estimator(self, kind: Callable[..., Estimator], check: Callable[[Any], None]) -> Estimator:
         """An estimator with the settings in the header, which ``check`` looks at."""
         given = self.entry("parameters", dict)
         known: list[str] = kind._get_param_names()  # type: ignore[attr-defined]
         unknown = sorted(set(given) - set(known))
-        if unknown and not self._is_newer:
+        if unknown and not self.is_newer:
             raise DataError(f"{kind.__name__} has no parameter {unknown[0]!r:.80}")
         estimator = kind(**{name: given[name] for name in known if name in given})
         check(estimator)
@@ -165,17 +147,15 @@ class Stored:
         names = self.entry("history", list)
         kinds = (np.float64, np.float32, np.int64, np.bool_)
         columns: dict[str, np.ndarray] = {}
-        length = None
         for name in names:
             if not isinstance(name, str) or name in columns:
                 raise DataError(f"its header has {name!r:.80} as a column of the history")
-            full = f"{self._prefix}history.{name}"
-            if full not in self._arrays:
-                raise lacking(full)
-            array = self._arrays[full]
-            if array.dtype not in kinds or array.ndim != 1 or length not in (None, array.size):
+            full = f"{self.prefix}history.{name}"
+            array = _part(self.arrays, full)
+            is_like = all(array.shape == other.shape for other in columns.values())
+            if array.dtype not in kinds or array.ndim != 1 or not is_like:
                 raise wrong(full, "is no column like the others")
-            columns[name], length = array, array.size
+            columns[name] = array
         return columns
 
 
@@ -184,11 +164,15 @@ def columns_kept(history: Any) -> list[str]:
     return [str(name) for name in history.columns if name != "seconds"]
 
 
+def _part(parts: Mapping[str, Any], name: str) -> Any:
+    if name not in parts:
+        raise lacking(name)
+    return parts[name]
+
+
 def lacking(name: str) -> DataError:
-    """What to say when a part is not there."""
     return DataError(f"it lacks a part of the model, '{name:.80}'")
 
 
 def wrong(name: str, what: str) -> DataError:
-    """What to say of an array."""
     return DataError(f"its array '{name:.80}' {what}")

@@ -1,12 +1,7 @@
 """Checkpoints: the state of a learner, written now and then, so that no hours are lost.
 
-Draws are counters, so that a fit which goes on from a checkpoint ends with the same bits as one
-that was never stopped, on any number of threads. Files are written whole beside their place and
-then moved, and the last two of each learner are kept. The file's checksums tell whether it is as it
-was written; beside the state stands whose it is (:mod:`ordinalrbm.training.identity`).
-
-Where several processes learn together, the first has the state of all of them and writes it. Any
-number of processes can go on from it: all read the same file.
+Files are written whole beside their place and then moved; their checksums tell damage. Of several
+processes the first writes the state of all, and any number of them can go on from it.
 """
 
 from __future__ import annotations
@@ -42,12 +37,7 @@ class Interval(NamedTuple):
 
 
 def interval(every: Any) -> Interval:
-    """Read how often checkpoints are written.
-
-    Parameters
-    ----------
-    every : str or int
-        A time, such as "30 s", "5 min" or "1 h", or a number of epochs.
+    """How often checkpoints are written: a time, such as "30 s" or "1 h", or a number of epochs.
 
     Examples
     --------
@@ -87,9 +77,9 @@ class About(NamedTuple):
         """What stands in the header of a file, if that is how we write it."""
         said = Stored({}, header).inside(model_file.CHECKPOINT)
         identity = said.inside("identity")
-        for name, kind in (("release", str), ("estimator", str), ("counts", dict)):
+        kinds = {"release": str, "estimator": str, "counts": dict, "digests": dict}
+        for name, kind in kinds.items():
             identity.entry(name, kind)
-        identity.entry("digests", dict)
         identity.inside("settings").whole("seed", 0, 2**31 - 1)
         part, epoch = said.entry("part", str), said.whole("epoch", 0)
         return cls(part, epoch, said.entry("finished", bool), said.entry("identity", dict))
@@ -113,11 +103,6 @@ def _read(path: Path) -> _Found:
     if about.part != _part_of(path):
         raise ValueError(f"it is of {about.part!r:.40}, which its name is not")
     return _Found(path, state, about)
-
-
-def _write(path: Path, state: State, about: About) -> None:
-    header = {"model": model_file.CHECKPOINT, model_file.CHECKPOINT: about._asdict()}
-    model_file.write(path, state, header)
 
 
 def _part_of(path: Path) -> str:
@@ -146,20 +131,11 @@ def newest(place: Path) -> list[tuple[Path, About]]:
 
 
 class Checkpoints:
-    """The checkpoints of a fit; without a folder there are none.
+    """The checkpoints of a fit; without a folder, which is made if needed, there are none.
 
-    Parameters
-    ----------
-    folder : path or None
-        Made if it is not there.
-    every : str or int
-        See :func:`interval`.
-    resume : bool
-        Whether to go on from checkpoints that are there; otherwise they are refused, so that
-        none is lost.
-    among : Group or Alone
-        The processes that learn together: all of them make these objects, and go on from the same
-        checkpoints.
+    Unless a fit may ``resume`` from checkpoints that are there, they are refused, so that none is
+    lost. Of the processes ``among`` which it is shared, all make these objects, and go on from the
+    same checkpoints.
     """
 
     def __init__(
@@ -173,9 +149,8 @@ class Checkpoints:
         self._lock: Any = None
         if self.folder is None:
             return
-        place = self.folder
         with among.together():
-            self._lock = None if among.rank else _prepare(place)
+            self._lock = None if among.rank else _prepare(self.folder)
         try:
             self._look_around(self.folder, resume)
         except BaseException:
@@ -295,19 +270,15 @@ class CheckpointWriter:
         """Let a learner go on where the newest checkpoint has left off, if there is one."""
         if self._found is None:
             return
-        found = self._found
         with self._checkpoints.among.together():
-            _restore(learner, found)
+            _restore(learner, self._found)
         self._written_epoch = len(learner.history)
         self._found = None  # its arrays are as large as the model
 
     def after(self, learner: Any, state: State | None = None) -> None:
         """Take note of the end of an epoch, and write a checkpoint if it is time.
 
-        Parameters
-        ----------
-        learner : the learner
-        state : its state, for whom it has been put together already
+        ``state`` is the learner's, if it has been put together already.
         """
         among = self._checkpoints.among
         if not self._checkpoints.are_kept:
@@ -340,8 +311,9 @@ class CheckpointWriter:
         folder = self._checkpoints.folder
         assert folder is not None, "nothing is pending without a folder"
         path = folder / f"{self._part}-{about.epoch:06d}{_SUFFIX}"
+        header = {"model": model_file.CHECKPOINT, model_file.CHECKPOINT: about._asdict()}
         try:
-            _write(path, state, about)
+            model_file.write(path, state, header)
             self._kept = [*(kept for kept in self._kept if kept != path), path][-_KEPT:]
             for older in folder.glob(f"{self._part}-*{_SUFFIX}"):
                 if older not in self._kept:

@@ -49,20 +49,14 @@ def _within(numbers: np.ndarray, largest: float) -> bool:
 def refuse_nonsense(found: np.ndarray, usual: np.ndarray, weight: np.ndarray | None = None) -> None:
     """Raise DivergenceError if answers are clearly less likely than without a model.
 
-    They are answers that are learnt from: of others a model may be wrong by overfitting, against
+    ``found`` are log probabilities, and ``usual`` those by how often each answer was given. They
+    are of answers that are learnt from: of others a model may be wrong by overfitting, against
     which smaller steps are no remedy.
-
-    Parameters
-    ----------
-    found : log probability of each answer
-    usual : the same by how often each answer was given, see :func:`usual`
-    weight : of each answer, if they differ
     """
     if not found.size:
         return
-    lost, deviation, size = spread_of(
-        usual - found, np.ones(found.size) if weight is None else weight
-    )
+    weight = np.ones(found.size) if weight is None else weight
+    lost, deviation, size = spread_of(usual - found, weight)
     # One nat more: how a few answers differ says little about how they might.
     error = (deviation + 1.0) / np.sqrt(size)
     if not lost <= _WORST + _CLEARLY * error:

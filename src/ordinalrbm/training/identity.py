@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,6 @@ class Identity:
     release: str = __version__
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON holds it."""
         return json.loads(json.dumps(vars(self)))
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
@@ -80,7 +78,6 @@ def identity_of(
 def identity_of_ratings(
     estimator: Any, seed: int, known: Ratings, validation: Cells | None
 ) -> Identity:
-    """Identity of a fit of these ratings."""
     scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
     further = ("validation ratings", () if validation is None else tuple(validation))
     return identity_of(estimator, seed, known.observations, scales, further)
@@ -97,10 +94,6 @@ def _plain(value: Any) -> Any:
             [type(model).__name__, _settings(model), str(model.random_state)] for model in value
         ]
     return plain_number(value)
-
-
-def _seed(model: Any) -> int | None:
-    return int(model.random_state) if isinstance(model.random_state, Integral) else None
 
 
 def _difference(name: str, there: Any, here: Any) -> str:

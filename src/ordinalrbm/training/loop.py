@@ -33,11 +33,9 @@ class Learner(Protocol):
     def has_model(self) -> bool:
         """Whether there is a model to give, should learning stop now."""
 
-    def goes_on(self) -> bool:
-        """Whether there is another epoch to learn."""
+    def goes_on(self) -> bool: ...
 
-    def epoch(self) -> None:
-        """Learn for one more epoch."""
+    def epoch(self) -> None: ...
 
     def state(self) -> State:
         """All that is needed to go on from here, in copies.

@@ -13,21 +13,9 @@ _SMALLER, MOST_OFTEN = 0.1, 6
 class EarlyStopping:
     """Says which epoch is the best so far, and when there is no more to gain.
 
-    Parameters
-    ----------
-    patience : int
-        Learning is over after so many epochs in a row that were not worth their time.
-    worthwhile : float, default=0.0
-        An epoch is worth its time if its value is above that of the last such epoch by so much.
-
-    Attributes
-    ----------
-    n_epochs : int
-        Epochs so far.
-    best_epoch : int
-        The epoch with the largest value, counted from 1; 0 before the first.
-    best_value : float
-        Its value.
+    Learning is over after ``patience`` epochs in a row that were not worth their time: whose value
+    is not above that of the last such epoch by ``worthwhile``. Epochs are counted from 1; the best
+    is 0 before the first.
 
     Examples
     --------
@@ -38,19 +26,19 @@ class EarlyStopping:
     (4, True)
     """
 
-    n_epochs: int
-    best_epoch: int
-    best_value: float
-    _goal: float
-    _waited: int
-
     def __init__(self, patience: int, worthwhile: float = 0.0) -> None:
         self.patience, self.worthwhile = patience, worthwhile
         self.replay(())
 
+    def replay(self, values: Iterable[float]) -> None:
+        """Start anew, with epochs of these values behind one."""
+        self.n_epochs, self.best_epoch, self.best_value = 0, 0, -np.inf
+        self._goal, self._waited = -np.inf, 0
+        for value in values:
+            self.after(value)
+
     @property
     def is_over(self) -> bool:
-        """Whether patience is at its end."""
         return self._waited >= self.patience
 
     def after(self, value: float) -> bool:
@@ -68,13 +56,6 @@ class EarlyStopping:
         else:
             self._waited, self._goal = 0, value + self.worthwhile
         return is_best
-
-    def replay(self, values: Iterable[float]) -> None:
-        """Start anew, with epochs of these values behind one."""
-        self.n_epochs, self.best_epoch, self.best_value = 0, 0, -np.inf
-        self._goal, self._waited = -np.inf, 0
-        for value in values:
-            self.after(value)
 
 
 class Schedule:
@@ -95,13 +76,21 @@ class Schedule:
     [0.1, 0.1, 0.1, 0.05]
     """
 
-    fall_begins: int
-
     def __init__(self, learning_rate: float, *, n_epochs: int, patience: int, fall: float) -> None:
         self.first_rate, self.n_epochs, self.patience = learning_rate, n_epochs, patience
         self.length = max(1, round(fall * n_epochs))
         self.stopping = EarlyStopping(patience)
         self.replay((), 0)
+
+    def replay(self, values: Iterable[float], n_slowed: int) -> None:
+        """Start anew, with epochs of these values behind one and the rate lowered so often."""
+        self.learning_rate, self.n_slowed, self.has_given_up = self.first_rate, 0, False
+        self.fall_begins = self.n_epochs - self.length
+        self.stopping.replay(())
+        for value in values:
+            self.after(value)
+        for _ in range(n_slowed):
+            self.slow_down()
 
     @property
     def best_epoch(self) -> int:
@@ -124,16 +113,6 @@ class Schedule:
         if n_epochs - self.best_epoch >= self.patience:
             self.fall_begins = min(self.fall_begins, n_epochs)
         return is_best
-
-    def replay(self, values: Iterable[float], n_slowed: int) -> None:
-        """Start anew, with epochs of these values behind one and the rate lowered so often."""
-        self.learning_rate, self.n_slowed, self.has_given_up = self.first_rate, 0, False
-        self.fall_begins = self.n_epochs - self.length
-        self.stopping.replay(())
-        for value in values:
-            self.after(value)
-        for _ in range(n_slowed):
-            self.slow_down()
 
     def slow_down(self) -> bool:
         """Go on with a smaller rate, after learning has diverged; False if that has not helped."""

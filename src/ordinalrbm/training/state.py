@@ -13,6 +13,7 @@ from ordinalrbm.storage.reader import LARGEST_PARAMETER, Stored, wrong
 
 State = Mapping[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
+NO_LIMITS: Mapping[Any, tuple[float, float]] = {}
 
 
 class LazyState(Mapping[str, np.ndarray]):
@@ -63,12 +64,13 @@ def flatten(name: str, value: Any) -> dict[str, np.ndarray]:
 
 def unflatten(
     name: str, state: State, like: Any, low: float = -LARGEST_PARAMETER,
-    high: float = LARGEST_PARAMETER,
+    high: float = LARGEST_PARAMETER, limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
 ) -> Any:  # fmt: skip
     """What :func:`flatten` has put under a name, in the shape and memory order of ``like``.
 
     Whoever can write a file can write anything, and kernels read without looking. So numbers must
-    be between ``low`` and ``high``, and whole numbers, which are sizes, those of ``like``.
+    be between ``low`` and ``high``, or what ``limits`` says of fields by their name; and whole
+    numbers, which are sizes, those of ``like``.
 
     Examples
     --------
@@ -83,16 +85,23 @@ def unflatten(
     parts = _parts(like)
     if parts is None:
         return _checked(name, state, np.array([like]), low, high).item()
-    inner = {part: unflatten(f"{name}.{part}", state, value, low, high) for part, value in parts}
+    inner = {
+        part: unflatten(f"{name}.{part}", state, value, *limits.get(part, (low, high)), limits)
+        for part, value in parts
+    }
     if isinstance(like, Mapping):
         return inner
     return type(like)(*inner.values()) if hasattr(like, "_fields") else list(inner.values())
 
 
-def _checked(
-    name: str, state: State, like: np.ndarray, low: float, high: float
-) -> np.ndarray:  # fmt: skip
-    stored = Stored(state, {}).array(name, like.dtype.type, like.shape, low, high)
+def unflatten_model(name: str, state: State, like: Any) -> Any:
+    """A model of ratings in a learner's state, which must be such as a model file may hold."""
+    type(like).from_stored(Stored(state, {}).under(f"{name}."), like.n_rows, like.n_levels)
+    return unflatten(name, state, like)
+
+
+def _checked(name: str, state: State, like: np.ndarray, low: float, high: float) -> np.ndarray:
+    stored = Stored(state, {}).checked_array(name, like.dtype.type, like.shape, low, high)
     if like.dtype.kind in "iub" and not np.array_equal(stored, like):
         raise wrong(name, "is not that of the data and settings")
     return stored
@@ -109,12 +118,8 @@ def _parts(value: Any) -> list[tuple[Any, Any]] | None:
 def flatten_history(history: Iterable[Any]) -> dict[str, np.ndarray]:
     """The lines of a history, as an array for each of its columns."""
     lines = list(history)
-    if not lines:
-        return {}
-    columns = zip(*lines, strict=True)
-    return {
-        f"history.{name}": np.array(c) for name, c in zip(lines[0]._fields, columns, strict=True)
-    }
+    fields = lines[0]._fields if lines else ()
+    return {f"history.{name}": np.array([getattr(line, name) for line in lines]) for name in fields}
 
 
 def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = ()) -> list[Any]:
@@ -132,15 +137,14 @@ def unflatten_history(state: State, record: Any, *, unwatched: Iterable[str] = (
                 raise wrong(f"history.{name}", "has numbers though nothing is watched")
             columns.append([np.nan] * epochs.size)
         else:
-            columns.append(stored.array(f"history.{name}", kind, (epochs.size,)).tolist())
+            columns.append(stored.checked_array(f"history.{name}", kind, (epochs.size,)).tolist())
     if columns and columns[0] != list(range(1, epochs.size + 1)):
         raise wrong("history.epoch", "does not count the epochs")
     return [record(*line) for line in zip(*columns, strict=True)]
 
 
 def counter(name: str, state: State, most: int) -> int:
-    """A number of times, at most so many."""
-    return int(Stored(state, {}).array(name, np.int64, (1,), 0, most)[0])
+    return int(Stored(state, {}).checked_array(name, np.int64, (1,), 0, most)[0])
 
 
 def began(history: list[Any]) -> float:
@@ -167,7 +171,7 @@ def unpack_into(factors: np.ndarray, name: str, state: State, units: int = 1) ->
     are_bits = units == 1
     shape = (-(-factors.size // 8),) if are_bits else factors.shape
     most = np.iinfo(np.uint8).max if are_bits else units
-    stored = Stored(state, {}).array(name, factors.dtype.type, shape, 0, most)
+    stored = Stored(state, {}).checked_array(name, factors.dtype.type, shape, 0, most)
     if are_bits:
         stored = np.unpackbits(stored, count=factors.size)
     factors[...] = stored.reshape(factors.shape)

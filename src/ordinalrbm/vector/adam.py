@@ -22,12 +22,11 @@ class Moments(NamedTuple):
 
 
 def zero_moments(model: VectorModel) -> Moments:
-    """Return the moments before the first update."""
-    shapes = (model.weights, model.bias, model.factor_bias, model.cutpoints)
-    return Moments(
-        Gradient(*(np.zeros_like(part) for part in shapes)),
-        Gradient(*(np.zeros_like(part) for part in shapes)),
+    first, second = (
+        Gradient(*(np.zeros_like(getattr(model, name)) for name in Gradient._fields))
+        for _ in range(2)
     )
+    return Moments(first, second)
 
 
 def ascend(

@@ -28,20 +28,12 @@ _ROWS_AT_ONCE = 4096
 
 
 class Chains(NamedTuple):
-    """State of the chains between updates: only factors are kept, one byte each.
+    """State of the chains between updates: only factors are kept, one byte each."""
 
-    Attributes
-    ----------
-    clamped : (rows, K) factors given the answers, one chain per row
-    free : (chains, K) factors with the answers forgotten
-    free_side : the rows that the free chains are over, when these are not the data's own
-    contrastive : whether free chains start anew from the clamped ones at every update
-    """
-
-    clamped: np.ndarray
-    free: np.ndarray
-    free_side: Side | None
-    contrastive: bool
+    clamped: np.ndarray  # (rows, K) factors given the answers, one chain per row
+    free: np.ndarray  # (chains, K) factors with the answers forgotten
+    free_side: Side | None  # the rows that the free chains are over, if not the data's own
+    contrastive: bool  # whether free chains start anew from the clamped ones at every update
 
 
 def start_chains(

@@ -19,9 +19,9 @@ def chains(model: VectorModel, this: Side, n_chains: int, n_draws: int, seed: in
     kind = factor_type(model.units)
     result = np.empty((n_chains, n_draws, this.n_rows, model.n_factors), dtype=kind)
     rng = np.random.default_rng(seed)
+    shape = result.shape[2:]
     for chain in range(n_chains):
-        share = rng.random((this.n_rows, model.n_factors)) if chain > 1 else float(chain)
-        shape = (this.n_rows, model.n_factors)
+        share = rng.random(shape) if chain > 1 else float(chain)
         factors = rng.binomial(model.units, share, size=shape).astype(kind)
         style = rng.choice(model.stretches.size, size=this.n_rows, p=model.style_weights)
         this = this._replace(stretch=model.stretches[style].astype(np.float32))

@@ -36,16 +36,10 @@ _RANDOM = 0.1
 
 
 class _Structure(NamedTuple):
-    """Covariance of the utilities in units of their noise: one, but for some directions.
+    """Covariance of the utilities in units of their noise: one, but for some directions."""
 
-    Attributes
-    ----------
-    directions : (N, k), orthonormal
-    variance : (k,) along each of them, larger than one, falling
-    """
-
-    directions: np.ndarray
-    variance: np.ndarray
+    directions: np.ndarray  # (N, k), orthonormal
+    variance: np.ndarray  # (k,) along each of them, larger than one, falling
 
 
 def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Observations:
@@ -68,9 +62,8 @@ def initial_model(observations: Observations, n_factors: int, units: int, seed: 
     rng = np.random.default_rng(seed)
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
     if 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
-        structure = _structure(
-            observations, thresholds.table(cutpoints, n_levels), n_factors, units
-        )
+        bounds = thresholds.table(cutpoints, n_levels)
+        structure = _structure(observations, bounds, n_factors, units)
     weights = _spread_over_units(structure, n_factors, units, rng)
     spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
     cutpoints[:, 0] *= spread

@@ -11,26 +11,16 @@ import numpy as np
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.storage.reader import Stored
+from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
-from ordinalrbm.training.state import (
-    State,
-    began,
-    counter,
-    flatten,
-    flatten_history,
-    packed,
-    unflatten,
-    unflatten_history,
-    unpack_into,
-)
 from ordinalrbm.vector.adam import Moments, ascend, zero_moments
 from ordinalrbm.vector.chains import FreePhase, gradient, start_chains
 from ordinalrbm.vector.initial import by_weight, initial_model
 from ordinalrbm.vector.model import ARRAYS, Unanswered, VectorModel, side, with_parameters
-from ordinalrbm.vector.monitor import Monitor, set_aside
+from ordinalrbm.vector.monitor import set_aside
 from ordinalrbm.vector.styles import draw_styles, has_styles, with_styles
 
 # Share of the epochs in which the learning rate falls to zero.
@@ -114,7 +104,6 @@ class _VectorLearner:
         return self.best_epoch > 0
 
     def goes_on(self) -> bool:
-        """Whether there is another epoch to learn."""
         return self.schedule.rate() > 0.0
 
     def epoch(self) -> None:
@@ -136,19 +125,19 @@ class _VectorLearner:
         if self.schedule.after(held_out):
             self.best, self.best_epoch = model.copy(), epoch
 
-    def state(self) -> State:
+    def state(self) -> saving.State:
         """Return all that is needed to go on from here."""
         chains, units = self.chains, self.settings.units
         state = {
-            **flatten("model", self.model),
-            **flatten("best", self.best),
-            **flatten("moments", self.moments),
-            **flatten("n_slowed", self.schedule.n_slowed),
-            **flatten_history(self.history),
-            "clamped": packed(chains.clamped, units),
+            **saving.flatten("model", self.model),
+            **saving.flatten("best", self.best),
+            **saving.flatten("moments", self.moments),
+            **saving.flatten("n_slowed", self.schedule.n_slowed),
+            **saving.flatten_history(self.history),
+            "clamped": saving.packed(chains.clamped, units),
         }
         if not chains.contrastive:  # else they start anew at every update
-            state["free"] = packed(chains.free, units)
+            state["free"] = saving.packed(chains.free, units)
         return state
 
     def _unwatched(self) -> list[str]:
@@ -159,28 +148,27 @@ class _VectorLearner:
         }
         return [name for name, there_is in watched.items() if not there_is]
 
-    def restore(self, state: State) -> None:
-        """Take over a state."""
+    def restore(self, state: saving.State) -> None:
         chains, units = self.chains, self.settings.units
-        history = unflatten_history(state, Record, unwatched=self._unwatched())
+        history = saving.unflatten_history(state, Record, unwatched=self._unwatched())
         values = (line.validation for line in history)
-        self.schedule.replay(values, counter("n_slowed", state, MOST_OFTEN))
+        self.schedule.replay(values, saving.counter("n_slowed", state, MOST_OFTEN))
         self.model, self.best = (self._unflatten_model(name, state) for name in ("model", "best"))
         self.best_epoch = self.schedule.best_epoch
         self.moments = Moments(
-            unflatten("moments.first", state, self.moments.first),
-            unflatten("moments.second", state, self.moments.second, low=0.0),
+            saving.unflatten("moments.first", state, self.moments.first),
+            saving.unflatten("moments.second", state, self.moments.second, low=0.0),
         )
-        unpack_into(chains.clamped, "clamped", state, units)
+        saving.unpack_into(chains.clamped, "clamped", state, units)
         if not chains.contrastive:
-            unpack_into(chains.free, "free", state, units)
-        self.history, self.started = history, began(history)
+            saving.unpack_into(chains.free, "free", state, units)
+        self.history, self.started = history, saving.began(history)
 
-    def _unflatten_model(self, name: str, state: State) -> VectorModel:
+    def _unflatten_model(self, name: str, state: saving.State) -> VectorModel:
         """A model of the state, which must be such as a model file may hold."""
         stored = Stored(state, {"units": self.settings.units})
         VectorModel.from_stored(stored.under(f"{name}."), self.model.n_levels.tolist())
-        return unflatten(name, state, self.model)
+        return saving.unflatten(name, state, self.model)
 
 
 def fit(
@@ -200,21 +188,15 @@ def fit(
         watched="held-out",
     )  # fmt: skip
     best, best_epoch = learner.best, learner.best_epoch
-    if not interrupted and _is_kept(learner.model, best, learner.monitor, settings):
-        best, best_epoch = learner.model, len(learner.history)
+    # Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
+    # the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
+    # stays unless draws show clearly that it is worse, by overfitting.
+    last, monitor = learner.model, learner.monitor
+    if not interrupted and (
+        monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
+    ):
+        best, best_epoch = last, len(learner.history)
     return Fitted(best, best_epoch, learner.history, interrupted)
-
-
-def _is_kept(
-    last: VectorModel, best: VectorModel, monitor: Monitor | None, settings: Settings
-) -> bool:
-    """Whether the last epoch is kept, rather than the one that mean-field found best.
-
-    Mean-field is quick enough to watch every epoch with, but it is an approximation, and more so
-    the stronger the weights: it tends to prefer earlier epochs. The last epoch has settled, so it
-    stays unless draws show clearly that it is worse, by overfitting.
-    """
-    return monitor is None or not monitor.is_worse(last, best, settings.unanswered, settings.seed)
 
 
 def _epoch(

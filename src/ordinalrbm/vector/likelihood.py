@@ -42,12 +42,10 @@ class _Enumeration(NamedTuple):
 
 
 def n_states(model: VectorModel) -> float:
-    """Number of states of the factors."""
     return float(model.units + 1) ** model.n_factors
 
 
 def exact(model: VectorModel, this: Side) -> Estimate:
-    """Exact log-likelihood of each row."""
     return _over_styles(model, this, lambda styled, _: _exact(model, styled))
 
 
@@ -71,7 +69,9 @@ def _over_styles(
 def _exact(model: VectorModel, this: Side) -> Estimate:
     every = _enumerate(model, this)
     value = np.empty(this.n_rows)
-    for rows in _chunks(this, every):
+    size = max(1, _CHUNK // every.prior.size)
+    for start in range(0, this.n_rows, size):
+        rows = slice(start, min(start + size, this.n_rows))
         clamped, free = _log_joint(this, every, rows)
         value[rows] = logsumexp(clamped, axis=1) - logsumexp(free, axis=1)
     return Estimate(value, np.zeros(this.n_rows))
@@ -102,9 +102,7 @@ def annealed(
 
     def given_style(styled: Side, style: int) -> Estimate:
         own = _seed_of_run(seed, 1 + style)
-        weights = _log_mean_weight(styled, True, own, n_temperatures, n_chains)
-        base = _log_independent(model, styled, given=True)
-        return Estimate(weights.value + base, weights.standard_error)
+        return _log_sum(model, styled, True, own, n_temperatures, n_chains)
 
     given = _over_styles(model, this, given_style)
     alone = log_partition(model, this, seed, n_temperatures=n_temperatures, n_chains=n_chains)
@@ -115,10 +113,7 @@ def log_partition(
     model: VectorModel, this: Side, seed: int, *, n_temperatures: int = 500, n_chains: int = 32
 ) -> Estimate:
     """Estimate of log Σ_h P*(h) over each row's own columns."""
-    own = _seed_of_run(seed, 0)
-    weights = _log_mean_weight(this, False, own, n_temperatures, n_chains)
-    base = _log_independent(model, this, given=False)
-    return Estimate(weights.value + base, weights.standard_error)
+    return _log_sum(model, this, False, _seed_of_run(seed, 0), n_temperatures, n_chains)
 
 
 def _seed_of_run(seed: int, number: int) -> int:
@@ -126,17 +121,19 @@ def _seed_of_run(seed: int, number: int) -> int:
     return int(np.random.SeedSequence([seed, number]).generate_state(1, np.uint64)[0])
 
 
-def _log_mean_weight(
-    this: Side, clamped: bool, seed: int, n_temperatures: int, n_chains: int
+def _log_sum(
+    model: VectorModel, this: Side, given: bool, seed: int, n_temperatures: int, n_chains: int
 ) -> Estimate:
+    """Log of the sum over factors, with the row's answers given or without them."""
     path = np.linspace(0.0, 1.0, n_temperatures + 1)
-    log_weights = annealing.log_importance_weights(this, clamped, path, n_chains, seed)
+    log_weights = annealing.log_importance_weights(this, given, path, n_chains, seed)
     value = logsumexp(log_weights, axis=1) - np.log(n_chains)
     relative = np.exp(log_weights - value[:, None])
-    return Estimate(value, relative.std(axis=1, ddof=1) / np.sqrt(n_chains))
+    error = relative.std(axis=1, ddof=1) / np.sqrt(n_chains)
+    return Estimate(value + _log_independent(model, this, given), error)
 
 
-def _log_independent(model: VectorModel, this: Side, *, given: bool) -> np.ndarray:
+def _log_independent(model: VectorModel, this: Side, given: bool) -> np.ndarray:
     """Log of the sum at the start of the path, where no weight couples anything."""
     factors = model.units * np.logaddexp(0.0, model.factor_bias.astype(np.float64)).sum()
     offset = this.offset if this.offset.size else 0.0
@@ -147,13 +144,9 @@ def _log_independent(model: VectorModel, this: Side, *, given: bool) -> np.ndarr
         low = this.thresholds[this.column, level] - mean
         high = this.thresholds[this.column, level + 1] - mean
         answers += normal_reference.log_mass(low, high)
-    return factors + _row_sums(this, answers)
-
-
-def _row_sums(this: Side, values: np.ndarray) -> np.ndarray:
-    index = np.zeros(values.size, dtype=np.int32)
-    table = sparse.csr_array((values, index, this.row_start), shape=(this.n_rows, 1))
-    return np.asarray(table.sum(axis=1)).reshape(-1)
+    index = np.zeros(answers.size, dtype=np.int32)
+    table = sparse.csr_array((answers, index, this.row_start), shape=(this.n_rows, 1))
+    return factors + np.asarray(table.sum(axis=1)).reshape(-1)
 
 
 def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
@@ -175,11 +168,6 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
         log_level[some, level] = normal_reference.log_mass(low - mean[some], high - mean[some])
     prior = states @ model.factor_bias.astype(np.float64) + ways.sum(axis=1)
     return _Enumeration(states, prior, mean, log_level)
-
-
-def _chunks(this: Side, every: _Enumeration) -> list[slice]:
-    size = max(1, _CHUNK // every.prior.size)
-    return [slice(start, min(start + size, this.n_rows)) for start in range(0, this.n_rows, size)]
 
 
 def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray, np.ndarray]:

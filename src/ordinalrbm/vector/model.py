@@ -52,7 +52,6 @@ class VectorModel(NamedTuple):
 
     @property
     def n_factors(self) -> int:
-        """Number of binary factors."""
         return self.weights.shape[1]
 
     @property
@@ -75,10 +74,12 @@ class VectorModel(NamedTuple):
             cutpoints=stored.parameter(
                 "cutpoints", np.float64, (n_columns, width), high=thresholds.LARGEST_CUTPOINT
             ),
-            n_levels=stored.array("n_levels", np.int32, (n_columns,)),
+            n_levels=stored.checked_array("n_levels", np.int32, (n_columns,)),
             units=stored.whole("units", 1, MOST_UNITS),
             stretches=stretches,
-            style_weights=stored.array("style_weights", np.float64, stretches.shape, 0.0, 1.0),
+            style_weights=stored.checked_array(
+                "style_weights", np.float64, stretches.shape, 0.0, 1.0
+            ),
         )
         if model.n_levels.tolist() != n_levels:
             raise DataError("its columns have other numbers of levels than their scales")
@@ -87,7 +88,6 @@ class VectorModel(NamedTuple):
         return model
 
     def copy(self) -> VectorModel:
-        """Return a model with arrays of its own."""
         arrays: dict[str, Any] = {name: np.array(getattr(self, name)) for name in ARRAYS}
         return self._replace(**arrays)
 

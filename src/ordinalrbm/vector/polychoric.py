@@ -66,27 +66,12 @@ class Correlations(NamedTuple):
     common: np.ndarray
 
 
-class _Pairs(NamedTuple):
-    """Some pairs of columns: (P,) first and second ones, (P, L, L) counts of their levels."""
-
-    first: np.ndarray
-    second: np.ndarray
-    counts: np.ndarray
-
-
 def polychoric(observations: Observations, bounds: np.ndarray) -> Correlations:
     """Polychoric correlations of all pairs of columns, each from the rows that answer both.
 
-    Parameters
-    ----------
-    observations : Observations
-    bounds : (N, L + 1 or more) array
-        −∞, thresholds and +∞ of every column, for utilities of variance one; what comes after the
-        first L + 1 is not looked at. See :func:`ordinalrbm.engine.thresholds.table`.
-
-    Returns
-    -------
-    Correlations
+    ``bounds`` are (N, L + 1 or more): −∞, thresholds and +∞ of every column, for utilities of
+    variance one; what comes after the first L + 1 is not looked at. See
+    :func:`ordinalrbm.engine.thresholds.table`.
 
     Examples
     --------
@@ -101,12 +86,12 @@ def polychoric(observations: Observations, bounds: np.ndarray) -> Correlations:
     variance = np.full((n_columns, n_columns), np.inf)
     np.fill_diagonal(variance, 0.0)
     common = np.diag(np.count_nonzero(levels >= 0, axis=0))
-    for pairs in _tables(levels, bounds.shape[1] - 1):
-        rho, information = _most_likely(pairs.counts, bounds[pairs.first], bounds[pairs.second])
-        n_rows = pairs.counts.sum(axis=(1, 2))
+    for first, second, counts in _tables(levels, bounds.shape[1] - 1):
+        rho, information = _most_likely(counts, bounds[first], bounds[second])
+        n_rows = counts.sum(axis=(1, 2))
         with np.errstate(divide="ignore"):
             error = 1.0 / information
-        for i, j in ((pairs.first, pairs.second), (pairs.second, pairs.first)):
+        for i, j in ((first, second), (second, first)):
             correlation[i, j], variance[i, j], common[i, j] = rho, error, n_rows
     return Correlations(correlation, variance, common)
 
@@ -123,28 +108,18 @@ def cell_probabilities(
     1954). Integrated from ρ = 0, where levels are independent, over the angle whose sine is ρ
     (Drezner and Wesolowsky 1990), it gives the distribution function at the corners of a cell.
 
-    Parameters
-    ----------
-    first_bounds, second_bounds : (P, L + 1) bounds of the levels, from −∞ to +∞
-    rho : (P,) correlations, larger than −1 and smaller than 1
-
-    Returns
-    -------
-    probability, derivative : (P, L, L)
+    Bounds of the levels are (P, L + 1), from −∞ to +∞; ``rho`` is (P,), larger than −1 and smaller
+    than 1. The results are (P, L, L).
     """
     h = np.clip(first_bounds[:, 1:-1], -_FAR, _FAR)[:, :, None]
     k = np.clip(second_bounds[:, 1:-1], -_FAR, _FAR)[:, None, :]
     product, squares = h * k, 0.5 * (h * h + k * k)
     change = _over_corners(_integrated_density(product, squares, rho))
-    probability = _independent(first_bounds, second_bounds) + change
+    first, second = np.diff(ndtr(first_bounds)), np.diff(ndtr(second_bounds))
+    probability = first[:, :, None] * second[:, None, :] + change
     sine = rho[:, None, None]
     density = _kernel(product, squares, sine) / np.sqrt(1.0 - sine * sine)
     return np.maximum(probability, _SMALLEST_PROBABILITY), _over_corners(density)
-
-
-def _independent(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.ndarray:
-    """Probability of every two levels without correlation."""
-    return np.diff(ndtr(first_bounds))[:, :, None] * np.diff(ndtr(second_bounds))[:, None, :]
 
 
 def _integrated_density(product: np.ndarray, squares: np.ndarray, rho: np.ndarray) -> np.ndarray:
@@ -249,8 +224,8 @@ def _pooled(observations: Observations, bounds: np.ndarray) -> tuple[np.ndarray,
     return levels, pooled_bounds
 
 
-def _tables(levels: np.ndarray, width: int) -> Iterator[_Pairs]:
-    """Tables of counts of all pairs of columns, a chunk of pairs at a time."""
+def _tables(levels: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """All pairs of columns, a chunk at a time: (P,) first and second ones, (P, L, L) counts."""
     group = max(_BLOCK_COLUMNS // width, 1)
     chunk = max(_CHUNK // width**2, 1)
     starts = range(0, levels.shape[1], group)
@@ -261,7 +236,7 @@ def _tables(levels: np.ndarray, width: int) -> Iterator[_Pairs]:
             i, j = i[a + i < b + j], j[a + i < b + j]
             for start in range(0, i.size, chunk):
                 some = slice(start, start + chunk)
-                yield _Pairs(a + i[some], b + j[some], block[i[some], j[some]])
+                yield a + i[some], b + j[some], block[i[some], j[some]]
 
 
 def _block_of_tables(levels: np.ndarray, first: slice, second: slice, width: int) -> np.ndarray:
@@ -320,10 +295,7 @@ def prior_rows(correlation: np.ndarray, rows: np.ndarray) -> float:
     seen could as well be noise. If all pairs have as many rows, they shrink by the weight of
     Schäfer and Strimmer (2005).
 
-    Parameters
-    ----------
-    correlation : (N, N)
-    rows : (N, N) effective rows of each, none where nothing is known
+    Both are (N, N); there are no effective ``rows`` where nothing is known.
 
     Examples
     --------

@@ -162,7 +162,6 @@ def gibbs_sweep(model: VectorModel, this: Side, factors: np.ndarray, batch: Batc
 
 
 def sampled(model: VectorModel, this: Side, n_draws: int, seed: int) -> np.ndarray:
-    """Return posterior means of the factors, from draws."""
     total = np.zeros((this.n_rows, model.n_factors), dtype=np.float32)
     for state in draws(model, this, n_draws, seed):
         total += state.factors

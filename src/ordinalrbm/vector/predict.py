@@ -36,14 +36,12 @@ class Cells(NamedTuple):
     level: np.ndarray
 
     def of_rows(self, start: int, stop: int) -> Cells:
-        """Return the cells of neighbouring rows."""
         entries = slice(self.row_start[start], self.row_start[stop])
         starts = self.row_start[start : stop + 1] - self.row_start[start]
         return Cells(starts, self.column[entries], self.level[entries])
 
 
 def all_cells(n_rows: int, n_columns: int) -> Cells:
-    """Return every cell of a table."""
     n_cells = n_rows * n_columns
     return Cells(
         np.arange(n_rows + 1, dtype=np.int64) * n_columns,

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 from ordinalrbm.engine.gpu import normal
-from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, pieces_of, summed
+from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, of_piece, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.mean_field import EXTRAPOLATE_EVERY, LARGEST_RATIO
 from ordinalrbm.engine.philox import Purpose, stream
@@ -47,7 +47,6 @@ class DeviceSide(NamedTuple):
 
     @property
     def n_factors(self) -> int:
-        """Number of factors."""
         return self.side.factor_bias.numel()
 
     def with_parameters(self, **parameters: Any) -> DeviceSide:
@@ -79,13 +78,17 @@ def side_on(side: Side, device: torch.device) -> DeviceSide:
     )
 
 
-class _Part(NamedTuple):
-    """A batch: the pieces of its rows, where its first answer is, and how many it has."""
+class Part(NamedTuple):
+    """Rows of a batch: their pieces, where their first answer is, and how many they have."""
 
+    batch: Batch
     pieces: Pieces
-    first_row: int
     first: int
     n_entries: int
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.batch.start, self.batch.stop)
 
 
 def clamped_phase(
@@ -96,18 +99,15 @@ def clamped_phase(
     keep: float = 0.0,
     all_reduce: AllReduce | None = None,
 ) -> Statistics:
-    """Gibbs steps with the answers given, then the expectations given the last factors."""
     part = part_of(on, batch)
-    columns = _columns_in(on, batch, part)
-    return _clamped_phase(on, factors, batch, part, columns, expected, keep, all_reduce)
+    return _phase(on, factors, part, _columns_in(on, part), True, expected, keep, all_reduce)
 
 
 def free_phase(
     on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AllReduce | None = None
 ) -> Statistics:
-    """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
     part = part_of(on, batch)
-    return _free_phase(on, factors, batch, part, _columns_in(on, batch, part), all_reduce)
+    return _phase(on, factors, part, _columns_in(on, part), False, all_reduce=all_reduce)
 
 
 def both_phases(
@@ -116,19 +116,18 @@ def both_phases(
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
     """The clamped and the free phase; contrastive free chains begin at the clamped ones."""
     part = part_of(on, batch)
-    columns = _columns_in(on, batch, part)
-    statistics = _clamped_phase(on, clamped, batch, part, columns, expected, keep, all_reduce)
+    columns = _columns_in(on, part)
+    statistics = _phase(on, clamped, part, columns, True, expected, keep, all_reduce)
     if is_contrastive:
-        rows = slice(batch.start, batch.stop)
-        free[rows] = clamped[rows]
-    return statistics, _free_phase(on, free, batch, part, columns, all_reduce)
+        free[part.rows] = clamped[part.rows]
+    return statistics, _phase(on, free, part, columns, False, all_reduce=all_reduce)
 
 
 def offsets(
     on: DeviceSide, weights: torch.Tensor, bias: torch.Tensor, factors: torch.Tensor
 ) -> torch.Tensor:
     """Return what the rows' weights and the columns' factors add to each answer's mean."""
-    part = part_of(on, Batch(0, on.side.n_rows, 0, 0, 0))
+    part = part_of(on)
     found = products(
         part.pieces, 0, on.side.column, padded(factors), padded(weights), part.n_entries
     )
@@ -137,21 +136,18 @@ def offsets(
 
 
 def clamped_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
-    """Gibbs steps with the answers given, and nothing else."""
-    _gibbs(on, factors, batch, part_of(on, batch), True)
+    _gibbs(on, factors, part_of(on, batch), True)
 
 
 def free_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
-    """Gibbs steps with the answers forgotten, and nothing else."""
-    _gibbs(on, factors, batch, part_of(on, batch), False)
+    _gibbs(on, factors, part_of(on, batch), False)
 
 
 def mean_field(
     on: DeviceSide, probabilities: torch.Tensor, tolerance: float, max_iterations: int
 ) -> torch.Tensor:
     """Move factors to the fixed point of mean-field, in place; return each row's last change."""
-    side = on.side
-    part = part_of(on, Batch(0, side.n_rows, 0, 0, 0))
+    side, part = on.side, part_of(on)
     change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
     previous = torch.zeros_like(probabilities)
     for iteration in range(1, max_iterations + 1):
@@ -187,7 +183,6 @@ def _extrapolate(
 def log_levels(
     on: DeviceSide, factors: torch.Tensor, start: int, stop: int, stretches: torch.Tensor
 ) -> torch.Tensor:
-    """Return (rows, G) log P(answers | factors) of each row, for each stretch of its thresholds."""
     part = part_of(on, Batch(start, stop, 0, 0, 0))
     mean = factor_products(on, factors, part)
     partial = torch.zeros(
@@ -200,34 +195,28 @@ def log_levels(
 # ---- stages -----------------------------------------------------------------------------------
 
 
-def _clamped_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    expected: torch.Tensor | None, keep: float, all_reduce: AllReduce | None,
+def _phase(
+    on: DeviceSide, factors: torch.Tensor, part: Part, columns: Pieces, clamped: bool,
+    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
 ) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, batch, part, True, expected, keep, all_reduce)
-    utility = factor_products(on, factors, part)
-    bounds = _expected(on, part, utility)
-    return _summed(on, factors, batch, part, columns, utility, bounds)
+    _gibbs(on, factors, part, clamped, expected, keep, all_reduce)
+    utility, bounds = factor_products(on, factors, part), None
+    if clamped:
+        bounds = _expected(on, part, utility)
+    else:
+        launch(_add_rest, on, part, utility)
+    return _summed(on, factors, part, columns, utility, bounds)
 
 
-def _free_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, columns: Pieces,
-    all_reduce: AllReduce | None,
-) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, batch, part, False, all_reduce=all_reduce)
-    utility = factor_products(on, factors, part)
-    launch(_add_rest, on, part, utility)
-    return _summed(on, factors, batch, part, columns, utility, None)
-
-
-def part_of(on: DeviceSide, batch: Batch) -> _Part:
-    """Return the pieces of a batch."""
+def part_of(on: DeviceSide, batch: Batch | None = None) -> Part:
+    """Return a batch, or all rows, in pieces."""
+    batch = batch or Batch(0, on.side.n_rows, 0, 0, 0)
     pieces = on.rows.of_rows(slice(batch.start, batch.stop))
     first, stop = (int(on.host_row_start[row]) for row in (batch.start, batch.stop))
-    return _Part(pieces, batch.start, first, stop - first)
+    return Part(batch, pieces, first, stop - first)
 
 
-def launch(kernel: Any, on: DeviceSide, part: _Part, *arguments: Any) -> None:
+def launch(kernel: Any, on: DeviceSide, part: Part, *arguments: Any) -> None:
     """Run a kernel on each piece; answers are counted from the first of the batch."""
     if part.pieces.n:
         kernel[(part.pieces.n,)](*part.pieces[:3], part.first, view_of(on), *arguments)
@@ -261,14 +250,14 @@ def _if_any(values: torch.Tensor) -> torch.Tensor | None:
     return values if values.numel() else None
 
 
-def factor_products(on: DeviceSide, factors: torch.Tensor, part: _Part) -> torch.Tensor:
+def factor_products(on: DeviceSide, factors: torch.Tensor, part: Part) -> torch.Tensor:
     """What factors add to the mean of every answer."""
     return products(
         part.pieces, part.first, on.side.column, on.side.weights, factors, part.n_entries
     )
 
 
-def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _expected(on: DeviceSide, part: Part, mean: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Expected utilities in place of their means; returns densities at the levels' bounds."""
     bounds = torch.empty_like(mean), torch.empty_like(mean)
     launch(_expect, on, part, mean, *bounds)
@@ -276,7 +265,7 @@ def _expected(on: DeviceSide, part: _Part, mean: torch.Tensor) -> tuple[torch.Te
 
 
 def _activation(
-    on: DeviceSide, utility: torch.Tensor, part: _Part, all_reduce: AllReduce | None = None
+    on: DeviceSide, utility: torch.Tensor, part: Part, all_reduce: AllReduce | None = None
 ) -> torch.Tensor:
     side = on.side
     activation = sums(part.pieces, part.first, side.column, side.weights, utility)
@@ -286,10 +275,10 @@ def _activation(
 
 
 def _gibbs(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, clamped: bool,
+    on: DeviceSide, factors: torch.Tensor, part: Part, clamped: bool,
     expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
 ) -> None:  # fmt: skip
-    side, rows = on.side, slice(batch.start, batch.stop)
+    side, batch = on.side, part.batch
     seed = _seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
@@ -303,7 +292,7 @@ def _gibbs(
         activation = _activation(on, utility, part, all_reduce)
         if expected is not None and step == batch.gibbs_steps - 1:
             new = (1.0 - keep) * side.units * torch.sigmoid(activation)
-            running = expected[rows, : on.n_factors]
+            running = expected[part.rows, : on.n_factors]
             torch.add(new, running, alpha=keep, out=running)
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
@@ -320,8 +309,8 @@ def _seed_on(seed: int, device: torch.device) -> torch.Tensor:
 
 
 def _summed(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, part: _Part, pieces: Pieces,
-    utility: torch.Tensor, bounds: tuple[torch.Tensor, torch.Tensor] | None,
+    on: DeviceSide, factors: torch.Tensor, part: Part, pieces: Pieces, utility: torch.Tensor,
+    bounds: tuple[torch.Tensor, torch.Tensor] | None,
 ) -> Statistics:  # fmt: skip
     """Sum the batch's answers of each column, in the order of the rows."""
     side = on.side
@@ -339,21 +328,21 @@ def _summed(
             *pieces[1:3], *entries, view_of(on), utility, at_low, at_high, row_weight, numbers
         )
     numbers = summed(numbers, pieces)
-    active = factors[batch.start : batch.stop, : on.n_factors].float()
+    active = factors[part.rows, : on.n_factors].float()
     if side.row_weight.numel():
-        active = active * side.row_weight[batch.start : batch.stop, None]
+        active = active * side.row_weight[part.rows, None]
     return Statistics(
         summed(weights, pieces)[:, : on.n_factors], numbers[:, 0].float(),
         numbers[:, 2:].contiguous(), active.sum(0), numbers[:, 1].float(),
     )  # fmt: skip
 
 
-def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
+def _columns_in(on: DeviceSide, part: Part) -> Pieces:
     """The columns' answers that are of the batch, in pieces.
 
     Nothing waits for the device: there are as many places as pieces can be at most.
     """
-    side = on.side
+    side, batch = on.side, part.batch
     if batch.stop - batch.start == side.n_rows:
         return on.columns
     n_columns = side.bias.numel()
@@ -375,16 +364,6 @@ def _columns_in(on: DeviceSide, batch: Batch, part: _Part) -> Pieces:
 
 
 # ---- kernels of the row pass ------------------------------------------------------------------
-
-
-@triton.jit
-def of_piece(row_of, first_of, stop_of, side):
-    """The row of this program's piece; its answers, which of them exist, and their columns."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    return row, e, here, tl.load(side.column + e, mask=here, other=0).to(tl.int64)
 
 
 @triton.jit
@@ -442,7 +421,7 @@ def _draw(
     stream, clamped: tl.constexpr,
 ):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
-    row, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
     at = e - tl.load(row_start + row)
     if position is not None:
@@ -462,7 +441,7 @@ def _draw(
 @triton.jit(do_not_specialize=OF_BATCH)
 def _expect(row_of, first_of, stop_of, base, side, utility, at_low, at_high):
     """Expected utilities of a piece in place of their means, and the densities at the bounds."""
-    row, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
     _, low, high = bounds_of(side, row, e, here, i)
     low_density, high_density, shift = normal.edge_densities(low - mean, high - mean)
@@ -474,7 +453,7 @@ def _expect(row_of, first_of, stop_of, base, side, utility, at_low, at_high):
 @triton.jit(do_not_specialize=OF_BATCH)
 def _add_rest(row_of, first_of, stop_of, base, side, utility):
     """Mean utilities of a piece in place of what factors add to them."""
-    _, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    _, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
     tl.store(utility + (e - base), mean.to(tl.float32), mask=here)
 
@@ -482,7 +461,7 @@ def _add_rest(row_of, first_of, stop_of, base, side, utility):
 @triton.jit(do_not_specialize=OF_BATCH)
 def _add_to_row(row_of, first_of, stop_of, base, side, row_bias, values):
     """Add a number of the row to every answer's."""
-    row, e, here, _ = of_piece(row_of, first_of, stop_of, side)
+    row, e, here, _ = of_piece(row_of, first_of, stop_of, side.column)
     value = tl.load(values + (e - base), mask=here, other=0.0) + tl.load(row_bias + row)
     tl.store(values + (e - base), value, mask=here)
 
@@ -549,7 +528,7 @@ def _sum_log_levels(
     row_of, first_of, stop_of, base, side, products, stretches, partial, n_stretches
 ):
     """Log probabilities of a piece's levels, summed, for each stretch."""
-    _, e, here, i = of_piece(row_of, first_of, stop_of, side)
+    _, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, products)
     bounds = side.thresholds + i * side.n_bounds
     bounds += tl.load(side.level + e, mask=here, other=0).to(tl.int32)

@@ -1,5 +1,7 @@
 """The half-sweep of Gaussian factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
 
+Functions do what those of the same name do there.
+
 A sweep reads the features of every answer's column five times (nine when gaps move) and next to
 nothing else, so that it is bound by how fast they come out of the cache or the memory. What an
 answer needs beside, its place between two thresholds, is computed by kernels of their own, one
@@ -8,6 +10,7 @@ answer per thread.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +22,10 @@ from ordinalrbm.engine import staged
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
-from ordinalrbm.engine.gpu.pieces import SIZE, Answers, summed
+from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 
 library = torch
-_SIZE = tl.constexpr(SIZE)
 _LARGEST_MOVE = tl.constexpr(staged.LARGEST_MOVE)
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
 # and numbers of each, for sums along features.
@@ -39,20 +41,9 @@ def half_sweep(
     prior: Prior,
     spread: bool = True,
 ) -> Any:
-    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
+    seen: Any = facing(other)
     with working_on(this.mean.device):
-        seen: Any = facing(other)
-        return staged.half_sweep(_THIS, answers, this, seen, prior, spread)
-
-
-class _Stages:
-    """The stages below, for :mod:`ordinalrbm.engine.staged`."""
-
-    def __getattr__(self, name: str) -> Any:
-        return globals()[name]
-
-
-_THIS = _Stages()
+        return staged.half_sweep(sys.modules[__name__], answers, this, seen, prior, spread)
 
 
 def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
@@ -60,22 +51,17 @@ def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
 
 
-class _Seen(NamedTuple):
-    """What rows see of the columns: features and their variances, in tables, and biases.
+class Facing(NamedTuple):
+    """What rows see of the columns, ready for all stages of a half-sweep.
 
-    The other's bias is no feature: where it stands, a row's own bias has a one.
+    Features and their variances are in tables. The other's bias is no feature: where it stands, a
+    row's own bias has a one.
     """
 
     features: torch.Tensor
     variance: torch.Tensor
     bias: torch.Tensor
     bias_variance: torch.Tensor
-
-
-class Facing(NamedTuple):
-    """The other side, its tables made ready for all stages of a half-sweep."""
-
-    seen: _Seen
     gaps: torch.Tensor
     n_levels: torch.Tensor
 
@@ -87,21 +73,20 @@ def facing(other: FactorPosterior | Facing) -> Facing:
     features, variance = padded(other.mean).clone(), padded(other.variance).clone()
     features[:, 0], variance[:, 0] = 1.0, 0.0
     bias, bias_variance = (part[:, 0].contiguous() for part in other[:2])
-    return Facing(_Seen(features, variance, bias, bias_variance), other.gaps, other.n_levels)
+    return Facing(features, variance, bias, bias_variance, other.gaps, other.n_levels)
 
 
 # ---- bias and factors -------------------------------------------------------------------------
 
 
 def gather(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> tuple[Any, Any]:
-    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
-    seen, pieces = facing(other).seen, answers.pieces
+    seen, pieces = facing(other), answers.pieces
     at = _products(answers, seen, this.mean)
     width = seen.features.shape[1]
     partial = at.new_empty((pieces.n, 3 * width))
     if pieces.n:
         _set_pulls[(pieces.n,)](
-            *pieces[:3], *_levels_of(answers, this, other), seen.bias, at, this.gaps.shape[1]
+            *pieces[:3], *_levels_of(answers, this, seen), seen.bias, at, this.gaps.shape[1]
         )
         _gather[(pieces.n,)](
             *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
@@ -115,23 +100,20 @@ def gather(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> t
 def apply(
     answers: Answers, other: FactorPosterior, ridge: torch.Tensor, direction: torch.Tensor
 ) -> torch.Tensor:
-    """The system times a direction, as the answers have it."""
-    seen = facing(other).seen
+    seen = facing(other)
     along = _products(answers, seen, direction)
     image = sums(answers.pieces, 0, answers.column, seen.features, along)
     return image[:, : direction.shape[1]] + ridge * direction
 
 
-def _products(answers: Answers, seen: _Seen, vectors: torch.Tensor) -> torch.Tensor:
+def _products(answers: Answers, seen: Facing, vectors: torch.Tensor) -> torch.Tensor:
     n_entries = answers.column.numel()
     return products(answers.pieces, 0, answers.column, seen.features, vectors, n_entries)
 
 
-def _levels_of(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> tuple[Any, ...]:
+def _levels_of(answers: Answers, this: FactorPosterior, seen: Facing) -> tuple[Any, ...]:
     """What kernels need to know about the bounds of an answer's level."""
-    return (
-        answers.column, answers.level, this.gaps, other.gaps, this.n_levels, other.n_levels
-    )  # fmt: skip
+    return answers.column, answers.level, this.gaps, seen.gaps, this.n_levels, seen.n_levels
 
 
 @triton.jit
@@ -166,22 +148,26 @@ def _gather(
 
 
 @triton.jit
-def _bounds(
-    level, row, i, gaps, other_gaps, n_levels,
-    other_n_levels, n_cutpoints, here,
+def _at_answers(
+    row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias, at,
+    n_cutpoints,
 ):  # fmt: skip
-    """Bounds of the levels of some answers of a row."""
+    """Answers of a piece: row, places, which exist, columns, levels, means, bounds of levels."""
+    row, e, here, i = of_piece(row_of, first_of, stop_of, column)
+    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
+    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
     own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
     bound = tl.load(own) + tl.load(others, mask=here, other=0.0)
-    low = tl.where(level == 0, float("-inf"), bound)
+    low = tl.where(answer == 0, float("-inf"), bound)
     high = bound
     for m in range(1, n_cutpoints):
-        low = tl.where(level == m, bound, low)
+        low = tl.where(answer == m, bound, low)
         bound += tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
-        high = tl.where(level == m, bound, high)
-    low = tl.where(level == n_cutpoints, bound, low)
+        high = tl.where(answer == m, bound, high)
+    low = tl.where(answer == n_cutpoints, bound, low)
     most = tl.minimum(tl.load(n_levels + row), tl.load(other_n_levels + i, mask=here, other=2))
-    return low, tl.where(level == most - 1, float("inf"), high)
+    high = tl.where(answer == most - 1, float("inf"), high)
+    return row, e, here, i, answer, mean.to(tl.float64), low, high
 
 
 @triton.jit
@@ -190,17 +176,10 @@ def _set_pulls(
     at, n_cutpoints,
 ):  # fmt: skip
     """How far the expected utility of every answer is from its mean, in place of products."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
-    mean = mean.to(tl.float64)
-    low, high = _bounds(
-        answer, row, i, gaps, other_gaps, n_levels, other_n_levels, n_cutpoints, here
-    )
+    _, e, here, _, _, mean, low, high = _at_answers(
+        row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
+        at, n_cutpoints,
+    )  # fmt: skip
     _, _, pull = normal.edge_densities(low - mean, high - mean)
     tl.store(at + e, pull.to(tl.float32), mask=here)
 
@@ -209,8 +188,7 @@ def _set_pulls(
 
 
 def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, rows: slice) -> Any:
-    """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
-    n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other).seen
+    n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other)
     pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
     at = _products(answers, seen, this.mean)
     doubt = torch.empty_like(at)
@@ -221,7 +199,7 @@ def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, ro
             seen.variance, width, doubt, *_FOR_DOUBTS,
         )  # fmt: skip
         _sum_gaps[(pieces.n,)](
-            *pieces[:3], *_levels_of(answers, this, other), seen.bias, seen.bias_variance, at,
+            *pieces[:3], *_levels_of(answers, this, seen), seen.bias, seen.bias_variance, at,
             doubt, partial, n_cutpoints,
         )  # fmt: skip
     return summed(partial, pieces).view(-1, n_cutpoints, n_cutpoints)
@@ -230,7 +208,6 @@ def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, ro
 def move_gaps(
     this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
 ) -> torch.Tensor:
-    """One Newton step on the log gaps of some rows; returns their variances."""
     n_cutpoints = system.shape[1]
     precision = array(prior.cutpoints_precision, system)
     cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
@@ -274,19 +251,13 @@ def _sum_gaps(
     bias_variance, at, doubt, partial, n_cutpoints,
 ):  # fmt: skip
     """A piece's slope and curvature by the log gaps; see the CPU engine."""
-    piece = tl.program_id(0)
-    row = tl.load(row_of + piece).to(tl.int64)
-    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
-    here = e < tl.load(stop_of + piece)
-    i = tl.load(column + e, mask=here, other=0).to(tl.int64)
-    answer = tl.load(level + e, mask=here, other=0).to(tl.int32)
-    mean = tl.load(at + e, mask=here, other=0.0) + tl.load(bias + i, mask=here, other=0.0)
+    row, e, here, i, answer, mean, low, high = _at_answers(
+        row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
+        at, n_cutpoints,
+    )  # fmt: skip
     unknown = tl.load(doubt + e, mask=here, other=0.0)
     unknown += tl.load(bias_variance + i, mask=here, other=0.0)
-    mean, scale = mean.to(tl.float64), 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))
-    low, high = _bounds(
-        answer, row, i, gaps, other_gaps, n_levels, other_n_levels, n_cutpoints, here
-    )
+    scale = 1.0 / tl.sqrt(1.0 + unknown.to(tl.float64))
     low, high = (low - mean) * scale, (high - mean) * scale
     at_low, at_high, _ = normal.edge_densities(low, high)
     is_last = high == float("inf")
@@ -295,7 +266,7 @@ def _sum_gaps(
     curved_low = tl.where(answer > 0, at_low * (at_low - low), 0.0)
     curved_high = tl.where(is_last, 0.0, at_high * (at_high + high))
     own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
-    out = partial + piece.to(tl.int64) * n_cutpoints * n_cutpoints
+    out = partial + tl.program_id(0).to(tl.int64) * n_cutpoints * n_cutpoints
     for m in range(1, n_cutpoints):
         # A bound moves with every gap below it.
         wide = scale * tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
@@ -321,51 +292,50 @@ def _newton(system, cutpoints, variance, n_rows, n_cutpoints):
     here = row < n_rows
     at = system + row * n_cutpoints * n_cutpoints
     for a in range(1, n_cutpoints):
+        of_a = at + a * n_cutpoints
         for c in range(1, a + 1):
-            rest = tl.load(at + a * n_cutpoints + c, mask=here, other=1.0)
+            of_c = at + c * n_cutpoints
+            rest = _number(of_a + c, here)
             for k in range(1, c):
-                rest -= tl.load(at + a * n_cutpoints + k, mask=here, other=0.0) * tl.load(
-                    at + c * n_cutpoints + k, mask=here, other=0.0
-                )
-            if a == c:
-                rest = tl.sqrt(rest)
-            else:
-                rest = rest / tl.load(at + c * n_cutpoints + c, mask=here, other=1.0)
-            tl.store(at + a * n_cutpoints + c, rest, mask=here)
+                rest -= _number(of_a + k, here) * _number(of_c + k, here)
+            rest = tl.sqrt(rest) if a == c else rest / _number(of_c + c, here)
+            tl.store(of_a + c, rest, mask=here)
     for a in range(1, n_cutpoints):
-        slope = tl.load(at + a * n_cutpoints, mask=here, other=0.0)
+        of_a = at + a * n_cutpoints
+        slope = _number(of_a, here)
         for c in range(1, a):
-            slope -= tl.load(at + a * n_cutpoints + c, mask=here, other=0.0) * tl.load(
-                at + c * n_cutpoints, mask=here, other=0.0
-            )
-        slope = slope / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
-        tl.store(at + a * n_cutpoints, slope, mask=here)
+            slope -= _number(of_a + c, here) * _number(at + c * n_cutpoints, here)
+        tl.store(of_a, slope / _number(of_a + a, here), mask=here)
     for back in range(1, n_cutpoints):
         a = n_cutpoints - back
-        slope = tl.load(at + a * n_cutpoints, mask=here, other=0.0)
+        of_a = at + a * n_cutpoints
+        slope = _number(of_a, here)
         for c in range(a + 1, n_cutpoints):
-            slope -= tl.load(at + c * n_cutpoints + a, mask=here, other=0.0) * tl.load(
-                at + c * n_cutpoints, mask=here, other=0.0
-            )
-        slope = slope / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
-        tl.store(at + a * n_cutpoints, slope, mask=here)
-        moved = tl.load(cutpoints + row * n_cutpoints + a, mask=here, other=0.0)
+            of_c = at + c * n_cutpoints
+            slope -= _number(of_c + a, here) * _number(of_c, here)
+        slope = slope / _number(of_a + a, here)
+        tl.store(of_a, slope, mask=here)
+        moved = _number(cutpoints + row * n_cutpoints + a, here)
         moved += tl.minimum(tl.maximum(slope, -_LARGEST_MOVE), _LARGEST_MOVE)
         tl.store(cutpoints + row * n_cutpoints + a, moved, mask=here)
     for b in range(1, n_cutpoints):
         total = tl.zeros((_ROWS,), dtype=tl.float64)
         for a in range(b, n_cutpoints):
+            of_a = at + a * n_cutpoints
             rest = tl.zeros((_ROWS,), dtype=tl.float64)
             if a == b:
                 rest += 1.0
             for c in range(b, a):
-                rest -= tl.load(at + a * n_cutpoints + c, mask=here, other=0.0) * tl.load(
-                    at + c, mask=here, other=0.0
-                )
-            rest = rest / tl.load(at + a * n_cutpoints + a, mask=here, other=1.0)
+                rest -= _number(of_a + c, here) * _number(at + c, here)
+            rest = rest / _number(of_a + a, here)
             tl.store(at + a, rest, mask=here)
             total += rest * rest
         tl.store(variance + row * n_cutpoints + b, total, mask=here)
+
+
+@triton.jit
+def _number(place, here):
+    return tl.load(place, mask=here, other=1.0)
 
 
 # ---- sums over rows or columns, and what is made of them --------------------------------------
@@ -376,13 +346,7 @@ def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)
 
 
-def posterior_on(posterior: FactorPosterior, device: torch.device) -> FactorPosterior:
-    """A posterior on a device."""
-    return FactorPosterior(*(tensor(part, device) for part in posterior))
-
-
 def moments(posterior: FactorPosterior) -> Moments:
-    """Sums over all of them, in float64."""
     mean, variance = posterior.mean, posterior.variance
     width = mean.shape[1]
     products = (mean.T @ mean).double()
@@ -392,12 +356,10 @@ def moments(posterior: FactorPosterior) -> Moments:
 
 
 def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
-    """The rotations of rank 0, which here is the only one."""
     return rotations
 
 
 def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
-    """The same factors in other axes."""
     matrix, shift, squares = (array(part.astype(np.float32), posterior.mean) for part in rotation)
     mean = torch.addmm(shift, posterior.mean, matrix)
     return posterior._replace(mean=mean, variance=posterior.variance @ squares)
@@ -406,13 +368,11 @@ def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
 def cutpoint_squares(
     posterior: FactorPosterior, prior: Prior, cutpoints_variance: torch.Tensor
 ) -> tuple[float, np.ndarray]:
-    """How many there are, and expected squares of how far cutpoints are from their prior."""
     squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
     return len(squares), squares.sum(0).cpu().numpy()
 
 
 def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
-    """Sums over all of them, or over those with so many levels."""
     some = _alike(posterior, n_levels)
     numbers = torch.cat([some.double(), posterior.mean[:, :1].double(), posterior.cutpoints], dim=1)
     found = torch.where(some, numbers, 0.0).sum(0).cpu().numpy()
@@ -422,7 +382,6 @@ def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
 def shift(
     posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
 ) -> None:
-    """Add to biases and cutpoints, of all or of those with so many levels; in place."""
     some = _alike(posterior, n_levels)
     posterior.mean[:, :1] += torch.where(some, np.float32(bias).item(), 0.0)
     posterior.cutpoints[:] += torch.where(some, array(cutpoints, posterior.cutpoints), 0.0)
@@ -433,7 +392,6 @@ def shift(
 def draw_towards(
     prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
 ) -> None:
-    """Let the cutpoints of those with so many levels be drawn towards these; in place."""
     prior.cutpoints[:] = torch.where(
         _alike(posterior, n_levels), array(cutpoints, prior.cutpoints), prior.cutpoints
     )

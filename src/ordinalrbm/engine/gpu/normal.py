@@ -19,8 +19,18 @@ _MILLS_0 = tl.constexpr(normal.MILLS_0)
 _LOG_ROOT_2PI = tl.constexpr(normal.LOG_ROOT_2PI)
 _INVERSE_ROOT_2PI = tl.constexpr(normal.INVERSE_ROOT_2PI)
 _FAR = tl.constexpr(12.0)  # beyond this nothing is left of a tail in float32
-_M0, _M1, _M2, _M3, _M4, _M5, _M6, _M7, _M8, _M9, _M10, _M11, _M12 = map(tl.constexpr, normal.MILLS)
-_N0, _N1, _N2, _N3, _N4, _N5, _N6, _N7 = map(tl.constexpr, normal.NORMAL)
+# From the highest coefficient.
+_EXP = tl.constexpr(normal.EXP)
+_MILLS = tl.constexpr(normal.MILLS[::-1])
+_NORMAL = tl.constexpr(normal.NORMAL[::-1])
+
+
+@triton.jit
+def _polynomial(x, coefficients: tl.constexpr, size: tl.constexpr):
+    value = x * coefficients[0] + coefficients[1]
+    for n in tl.static_range(2, size):
+        value = value * x + coefficients[n]
+    return value
 
 
 @triton.jit
@@ -30,16 +40,7 @@ def exp_and_fall(x):
     shifted = x * _LOG2E + _ROUNDER
     n = shifted - _ROUNDER
     r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    p = r * (1 / 39916800) + (1 / 3628800)
-    p = p * r + (1 / 362880)
-    p = p * r + (1 / 40320)
-    p = p * r + (1 / 5040)
-    p = p * r + (1 / 720)
-    p = p * r + (1 / 120)
-    p = p * r + (1 / 24)
-    p = p * r + (1 / 6)
-    p = p * r + 0.5
-    p = (p * r) * r + r
+    p = (_polynomial(r, _EXP, 10) * r) * r + r
     scale = ((shifted.to(tl.int64, bitcast=True) + 1023) << 52).to(tl.float64, bitcast=True)
     part = scale * p
     return scale + part, (1.0 - scale) - part
@@ -50,19 +51,7 @@ def mills_ratio(x):
     """(1 − Φ(x))/φ(x) for x ≥ 0."""
     inverse = 1.0 / ((x + 4.5) * (1.0 + 0.5 * x))
     k = (x - 4.5) * ((1.0 + 0.5 * x) * inverse)
-    p = k * _M12 + _M11
-    p = p * k + _M10
-    p = p * k + _M9
-    p = p * k + _M8
-    p = p * k + _M7
-    p = p * k + _M6
-    p = p * k + _M5
-    p = p * k + _M4
-    p = p * k + _M3
-    p = p * k + _M2
-    p = p * k + _M1
-    p = p * k + _M0
-    return p * ((x + 4.5) * inverse)
+    return _polynomial(k, _MILLS, 13) * ((x + 4.5) * inverse)
 
 
 @triton.jit
@@ -80,14 +69,7 @@ def standard_normal(u):
     square = 4.0 * r * r
     length = tl.maximum(-tl.log(tl.maximum(1.0 - square, 1e-300)), square)
     k = length / (length + 4.0)
-    p = k * _N7 + _N6
-    p = p * k + _N5
-    p = p * k + _N4
-    p = p * k + _N3
-    p = p * k + _N2
-    p = p * k + _N1
-    p = p * k + _N0
-    x = tl.sqrt(length) * p
+    x = tl.sqrt(length) * _polynomial(k, _NORMAL, 8)
     return tl.where(r < 0, -x, x)
 
 

@@ -16,29 +16,22 @@ SIZE = 256
 # Arguments of kernels that differ from batch to batch. Kernels are not specialised to them: they
 # would be compiled anew when one happens to be a multiple of 16, or an address that is one.
 OF_BATCH = ["row_of", "first_of", "stop_of", "base"]
+_SIZE = tl.constexpr(SIZE)
 # Partial sums that are added at a time.
 _TOGETHER = tl.constexpr(16)
 
 
 class Pieces(NamedTuple):
-    """Where each piece begins and stops, which row it is of, and which pieces a row has.
+    """Where each piece begins and stops, which row it is of, and which pieces a row has."""
 
-    Attributes
-    ----------
-    row, first, stop : (pieces,) int32, int64, int64
-    start : (rows + 1,) int64, the pieces of row d are ``start[d]:start[d + 1]``
-    host_start : the same on the host, where blocks of rows are chosen
-    """
-
-    row: torch.Tensor
-    first: torch.Tensor
-    stop: torch.Tensor
-    start: torch.Tensor
-    host_start: np.ndarray
+    row: torch.Tensor  # (pieces,) int32
+    first: torch.Tensor  # (pieces,) int64
+    stop: torch.Tensor  # (pieces,) int64
+    start: torch.Tensor  # (rows + 1,) int64, the pieces of row d are ``start[d]:start[d + 1]``
+    host_start: np.ndarray  # the same on the host, where blocks of rows are chosen
 
     @property
     def n(self) -> int:
-        """Number of pieces."""
         return self.row.numel()
 
     def of_rows(self, rows: slice) -> Pieces:
@@ -80,22 +73,11 @@ def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
 
 
 class Answers(NamedTuple):
-    """Answers on a device, cut into pieces.
-
-    Attributes
-    ----------
-    column : (entries,) int32
-    level : (entries,) int8 or int16
-    """
+    """Answers on a device, cut into pieces."""
 
     pieces: Pieces
-    column: torch.Tensor
-    level: torch.Tensor
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.pieces.start.numel() - 1
+    column: torch.Tensor  # (entries,) int32
+    level: torch.Tensor  # (entries,) int8 or int16
 
     def of_rows(self, rows: slice) -> Answers:
         """Return neighbouring rows, which keep their numbers."""
@@ -109,6 +91,16 @@ def answers_on(observations: Observations, device: torch.device) -> Answers:
         torch.from_numpy(observations.column).to(device),
         torch.from_numpy(observations.level).to(device),
     )
+
+
+@triton.jit
+def of_piece(row_of, first_of, stop_of, column):
+    """The row of this program's piece; its answers, which of them exist, and their columns."""
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    e = tl.load(first_of + piece) + tl.arange(0, _SIZE)
+    here = e < tl.load(stop_of + piece)
+    return row, e, here, tl.load(column + e, mask=here, other=0).to(tl.int64)
 
 
 def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:

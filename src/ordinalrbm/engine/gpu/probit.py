@@ -12,17 +12,11 @@ import triton.language as tl
 
 from ordinalrbm.engine.gpu import gibbs, normal
 from ordinalrbm.engine.gpu.gibbs import DeviceSide
-from ordinalrbm.engine.gpu.pieces import Pieces, summed
-from ordinalrbm.engine.side import Batch
+from ordinalrbm.engine.gpu.pieces import Pieces, of_piece, summed
 
 _FAR = tl.constexpr(1e6)  # bounds this far out are as good as infinite
 # Answers, and numbers of each in both directions, whose products a program sums.
 _ANSWERS, _MOST_NUMBERS = 32, 64
-
-
-def whole(on: DeviceSide) -> Batch:
-    """All rows."""
-    return Batch(0, on.side.n_rows, 0, 0, 0)
 
 
 def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
@@ -30,19 +24,16 @@ def by_factors(on: DeviceSide, factors: torch.Tensor) -> torch.Tensor:
     bias = on.side.bias[on.side.column.long()].double()
     if not factors.shape[1]:
         return bias
-    return bias + gibbs.factor_products(on, factors, gibbs.part_of(on, whole(on)))
+    return bias + gibbs.factor_products(on, factors, gibbs.part_of(on))
 
 
-def pulls(
-    on: DeviceSide, mean: torch.Tensor, least: float
-) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+def pulls(on: DeviceSide, mean: torch.Tensor, least: float) -> tuple[torch.Tensor, torch.Tensor]:
     """Return how far expected utilities are from their means, and each answer's information.
 
     Information is one minus the variance of the utility, between ``least`` and one.
     """
     pull, information = (torch.empty_like(mean, dtype=torch.float32) for _ in range(2))
-    part = gibbs.part_of(on, whole(on))
-    gibbs.launch(_set_pulls, on, part, mean, pull, information, least)
+    gibbs.launch(_set_pulls, on, gibbs.part_of(on), mean, pull, information, least)
     return pull, information
 
 
@@ -52,7 +43,7 @@ def gap_sums(
     """Return (rows, M) slopes by the log gaps, and their curvature; the first is no gap."""
     n_cutpoints, pieces = row_gaps.shape[1], on.rows
     partial = torch.zeros((pieces.n, 2 * n_cutpoints), dtype=torch.float64, device=mean.device)
-    part = gibbs.part_of(on, whole(on))
+    part = gibbs.part_of(on)
     gibbs.launch(_sum_moves, on, part, mean, column_gaps, row_gaps, partial, n_cutpoints)
     slope, curvature = summed(partial, pieces).split(n_cutpoints, dim=1)
     return slope, curvature
@@ -75,7 +66,7 @@ def squares(
 
 @triton.jit
 def _set_pulls(row_of, first_of, stop_of, base, side, mean, pull, information, least):
-    row, e, here, i = gibbs.of_piece(row_of, first_of, stop_of, side)
+    row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     _, low, high = gibbs.bounds_of(side, row, e, here, i)
     at = tl.load(mean + e, mask=here, other=0.0)
     low, high = tl.maximum(low - at, -_FAR), tl.minimum(high - at, _FAR)
@@ -90,7 +81,7 @@ def _set_pulls(row_of, first_of, stop_of, base, side, mean, pull, information, l
 def _sum_moves(
     row_of, first_of, stop_of, base, side, mean, column_gaps, own_gaps, partial, n_cutpoints
 ):
-    row, e, here, i = gibbs.of_piece(row_of, first_of, stop_of, side)
+    row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     answer, low, high = gibbs.bounds_of(side, row, e, here, i)
     at = tl.load(mean + e, mask=here, other=0.0)
     at_low, at_high, _ = normal.edge_densities(low - at, high - at)

@@ -9,6 +9,7 @@ copied, on a stream of its own, into the other of two buffers. The engine is tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,38 +19,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.gpu import half_sweep as resident
-from ordinalrbm.engine.gpu.half_sweep import (
-    array,
-    broadcast,
-    cutpoint_squares,
-    draw_towards,
-    library,
-    moments,
-    move_gaps,
-    rotate,
-    shares,
-    shift,
-)
 from ordinalrbm.engine.gpu.pieces import SIZE, Answers, Pieces, pieces_of, row_blocks
-
-__all__ = [
-    "apply",
-    "array",
-    "broadcast",
-    "cutpoint_squares",
-    "draw_towards",
-    "gap_sums",
-    "gather",
-    "half_sweep",
-    "library",
-    "moments",
-    "move_gaps",
-    "planned",
-    "rotate",
-    "shares",
-    "shift",
-    "streamed",
-]  # fmt: skip
 
 # Blocks begin at multiples of so many rows, and have so many at least. With fewer rows torch sums
 # along them in another order, and where rows begin at an odd address kernels read it otherwise.
@@ -60,13 +30,16 @@ _BLOCK_BYTES = 2**30
 _CHUNK = 2**24
 
 
-# ---- the same functions as for answers that are on the device ---------------------------------
+# ---- the functions of the engine for answers that are on the device ---------------------------
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(resident, name)  # what needs no answers is the same
 
 
 def half_sweep(
     answers: Streamed, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
 ) -> torch.Tensor:
-    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
     other = resident.facing(other)
     found = [0.0 * this.cutpoints[:0]]
     for rows, there in answers.blocks():
@@ -76,7 +49,6 @@ def half_sweep(
 
 
 def gather(answers: Streamed, this: FactorPosterior, other: Any) -> tuple[Any, ...]:
-    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
     other = resident.facing(other)
     found = [resident.gather(there, _some(this, rows), other) for rows, there in answers.blocks()]
     return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
@@ -85,18 +57,13 @@ def gather(answers: Streamed, this: FactorPosterior, other: Any) -> tuple[Any, .
 def apply(
     answers: Streamed, other: Any, ridge: torch.Tensor, direction: torch.Tensor
 ) -> torch.Tensor:
-    """The system times a direction, as the answers have it."""
-    other = resident.facing(other)
-    return torch.cat(
-        [
-            resident.apply(there, other, ridge[rows], direction[rows])
-            for rows, there in answers.blocks()
-        ]
-    )
+    other, found = resident.facing(other), []
+    for rows, there in answers.blocks():
+        found.append(resident.apply(there, other, ridge[rows], direction[rows]))
+    return torch.cat(found)
 
 
 def gap_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:
-    """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
     other, found = resident.facing(other), []
     for block, there in answers.blocks(rows):
         wanted = slice(max(rows.start - block.start, 0), min(rows.stop, block.stop) - block.start)
@@ -121,14 +88,7 @@ class _Block(NamedTuple):
 
 
 class Streamed:
-    """Answers in the memory of the host, in blocks of neighbouring rows.
-
-    Parameters
-    ----------
-    observations : all of them
-    blocks : which rows come together
-    feed : what brings them to the device; several views may share it
-    """
+    """Answers in the memory of the host, in blocks of rows; several views may share a feed."""
 
     def __init__(self, observations: Observations, blocks: list[slice], feed: Feed) -> None:
         self.feed = feed
@@ -142,17 +102,16 @@ class Streamed:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks."""
         return len(self._blocks)
 
     def blocks(self, rows: slice | None = None) -> Iterator[tuple[slice, Answers]]:
         """Block after block on the device, those with some of these rows; each until the next."""
-        wanted = [block for block in self._blocks if rows is None or _meet(block.rows, rows)]
+        wanted = [
+            block
+            for block in self._blocks
+            if rows is None or (block.rows.start < rows.stop and rows.start < block.rows.stop)
+        ]
         yield from self.feed(wanted, self._column, self._level)
-
-
-def _meet(one: slice, other: slice) -> bool:
-    return one.start < other.stop and other.start < one.stop
 
 
 class _InChunks:
@@ -192,13 +151,11 @@ class Feed:
         self, blocks: Sequence[_Block], column: _InChunks, level: _InChunks
     ) -> Iterator[tuple[slice, Answers]]:
         """Block after block, each copied while the one before is computed with."""
-        ahead = self._copied(blocks[0], 0, column, level) if blocks else None
-        for number, block in enumerate(blocks, start=1):
-            here = ahead
-            assert here is not None, "there is one more to come"
-            if number < len(blocks):
-                ahead = self._copied(blocks[number], number % 2, column, level)
-            answers, is_there = here
+        copied = (self._copied(block, k % 2, column, level) for k, block in enumerate(blocks))
+        ahead: Any = next(copied, None)
+        for block in blocks:
+            answers, is_there = ahead
+            ahead = next(copied, None)
             if is_there is not None:
                 torch.cuda.current_stream(self.device).wait_event(is_there)
             yield block.rows, answers
@@ -207,23 +164,18 @@ class Feed:
         self, block: _Block, which: int, column: _InChunks, level: _InChunks
     ) -> tuple[Answers, Any]:
         """A block in one of the buffers, and the event after which it is there."""
-        of_column, of_level = self._buffers[which]
-        if self._stream is None:
-            return self._copy(block, of_column, of_level, column, level), None
-        # What was asked for so far may still read this buffer; what comes from now on does not.
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._stream):
-            answers = self._copy(block, of_column, of_level, column, level)
-            return answers, self._stream.record_event()
-
-    def _copy(
-        self, block: _Block, of_column: Any, of_level: Any, column: _InChunks, level: _InChunks
-    ) -> Answers:
-        return Answers(
-            block.pieces,
-            column.copy_to(of_column, block.first, block.stop),
-            level.copy_to(of_level, block.first, block.stop),
-        )
+        stream, copying = self._stream, nullcontext()
+        if stream is not None:
+            # What was asked for so far may still read this buffer; what comes from now on does not.
+            stream.wait_stream(torch.cuda.current_stream(self.device))
+            copying = torch.cuda.stream(stream)
+        with copying:
+            there = (
+                part.copy_to(buffer, block.first, block.stop)
+                for part, buffer in zip((column, level), self._buffers[which], strict=True)
+            )
+            answers = Answers(block.pieces, *there)
+            return answers, None if stream is None else stream.record_event()
 
 
 # ---- whether, and in which blocks -------------------------------------------------------------
@@ -234,10 +186,7 @@ def planned(
 ) -> list[list[slice]] | None:
     """Blocks of rows of each view, or None if all ratings fit into the memory that is free.
 
-    Raises
-    ------
-    DataError
-        When not even a few rows at a time do.
+    A DataError says when not even a few rows at a time do.
     """
     costs = [_cost_of_rows(view, need) for view in views]
     if need.stays + max(cost.sum() for cost in costs) <= free:
@@ -249,7 +198,7 @@ def planned(
         memory.refuse_on_gpu(size, int(need.stays + least), free)
     most = max(min(left, _BLOCK_BYTES), least)
     return [
-        [slice(_ROWS * part.start, _rows_before(part.stop, group, cost))
+        [slice(_ROWS * part.start, cost.size if part.stop == group.size else _ROWS * part.stop)
          for part in row_blocks(group, most)]
         for group, cost in zip(groups, costs, strict=True)
     ]  # fmt: skip
@@ -264,10 +213,6 @@ def _in_groups(cost: np.ndarray) -> np.ndarray:
     """Costs of so many rows together; what is left of them goes to the last."""
     starts = np.arange(0, max(cost.size - _ROWS, 0) + 1, _ROWS)
     return np.add.reduceat(cost, starts) if cost.size else cost
-
-
-def _rows_before(group: int, groups: np.ndarray, cost: np.ndarray) -> int:
-    return cost.size if group == groups.size else _ROWS * group
 
 
 def streamed(

@@ -19,9 +19,9 @@ from ordinalrbm.engine.gpu.pieces import answers_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
-from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
-from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps, views
+from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
 from ordinalrbm.matrix.cold_start import ColdStartPrior
+from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.gaussian import Data, View
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
 from ordinalrbm.matrix.gpu.predict import log_probability
@@ -34,16 +34,11 @@ from ordinalrbm.matrix.trees import mapped
 _TABLES = ("weights", "factors")
 
 
-class Cuda:
-    """A GPU.
+class Cuda(Cpu):
+    """The same on a GPU; ``budget`` are bytes that ratings may use there, by default all free."""
 
-    Parameters
-    ----------
-    device : its name
-    budget : bytes of its memory that ratings may use, by default what is free
-    """
-
-    group = None
+    half_sweep = staticmethod(half_sweep.half_sweep)
+    steps_up = staticmethod(ascent.ascend)
 
     def __init__(self, device: str, budget: int | None = None) -> None:
         self.device, self.budget = torch_device(device), budget
@@ -82,7 +77,7 @@ class Cuda:
     def to_host(self, tree: Any) -> Any:
         """All of it as arrays, without padding."""
         if isinstance(tree, Half):
-            return mapped(_array, without_padding(tree))
+            return mapped(_array, self.without_padding(tree))
         if isinstance(tree, Chains):
             n_factors = tree.sums.factor_bias.numel()
             clamped, free = (_array(part[:, :n_factors]) for part in tree[:2])
@@ -101,10 +96,7 @@ class Cuda:
 
     # ---- Gaussian factors ---------------------------------------------------------------------
 
-    half_sweep = staticmethod(half_sweep.half_sweep)
-
     def answers(self, observations: Observations) -> Any:
-        """Answers as half-sweeps take them."""
         return answers_on(observations, self.device)
 
     def data(self, observations: Observations, n_factors: int) -> Data:
@@ -154,7 +146,6 @@ class Cuda:
         )
 
     def numbered(self, side: Any, row_number: np.ndarray, position: np.ndarray) -> Any:
-        """The side with the numbers that its draws have among those of all processes."""
         return side.with_parameters(
             row_number=tensor(row_number, self.device), position=tensor(position, self.device)
         )
@@ -163,7 +154,6 @@ class Cuda:
         self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
         all_reduce: AllReduce | None = None,
     ) -> tuple[Statistics, Statistics]:  # fmt: skip
-        """Both phases of a batch of rows, whose other answers may be with other processes."""
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         return gibbs.both_phases(
@@ -171,18 +161,9 @@ class Cuda:
             half.factors, how.memory, how.is_contrastive, all_reduce,
         )  # fmt: skip
 
-    def ascend(
-        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
-        steps: Steps,
-    ) -> None:  # fmt: skip
-        half, chains = state.half(process), state.chains[process.number]
-        priors = state.priors[process.number]
-        ascent.ascend(half, chains.sums, clamped, free, process.n_answers, priors, steps)
-
-    def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
-        """Priors that fit the parameters; the host waits for a few numbers."""
-        priors, half = state.priors[process.number], without_padding(state.half(process))
-        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
+    def without_padding(self, half: Half) -> Half:
+        n_factors = half.factor_bias.numel()
+        return half._replace(**{name: getattr(half, name)[:, :n_factors] for name in _TABLES})
 
     def extremes(self, half: Half) -> Half:
         """Two numbers of each part that has any, in one transfer."""
@@ -194,19 +175,12 @@ class Cuda:
     def infer_binary_rows(
         self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
     ) -> None:
-        """Fill in new rows."""
         with self.working():
             infer_binary_rows(self.device, rows, columns, new, usual)
 
 
 # Fields that stay with the host.
 _ON_HOST = ("precision", "cutpoints_precision", "values")
-
-
-def without_padding(half: Half) -> Half:
-    """The same tensors, as wide as there are factors."""
-    n_factors = half.factor_bias.numel()
-    return half._replace(**{name: getattr(half, name)[:, :n_factors] for name in _TABLES})
 
 
 def _array(part: torch.Tensor) -> np.ndarray:

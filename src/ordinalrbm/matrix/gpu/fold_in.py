@@ -36,13 +36,8 @@ _SYSTEMS_BYTES = 2**29
 
 
 def infer_binary_rows(
-    device: torch.device,
-    rows: Observations,
-    columns: Facing,
-    new: NewRows,
-    usual: ColdStartPrior,
+    device: torch.device, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
 ) -> None:
-    """Fill in new rows with binary factors."""
     found = _Rows(device, columns, usual)
     pieces = -(-np.diff(rows.row_start) // SIZE)
     # Sums of every piece and row in float32, and what is solved in float64.
@@ -76,7 +71,6 @@ class _Rows:
         return tensor(values, self.device)
 
     def fill_in(self, rows: Observations, new: NewRows) -> None:
-        """Fill in some rows."""
         common = self._there(self.usual.cutpoints[new.n_levels])
         on = gibbs.side_on(self._side(rows), self.device)
         beyond = self._there(thresholds.unused(new.n_levels, common.shape[1]))

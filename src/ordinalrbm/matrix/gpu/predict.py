@@ -23,10 +23,7 @@ _TOGETHER = 2**16
 
 
 def log_probability(models: Sequence[UtilityModel], cells: Cells) -> np.ndarray:
-    """(cells,) log probability of the true level; models are on a device.
-
-    See :func:`ordinalrbm.matrix.predict.log_probability`.
-    """
+    """:func:`ordinalrbm.matrix.predict.log_probability` of models that are on a device."""
     known = list(models) if all_known(cells) else [with_cold_start(model) for model in models]
     n_rows, n_columns = len(known[0].row_cutpoints), len(known[0].column_cutpoints)
     device, width = known[0].row_cutpoints.device, known[0].most_levels
@@ -60,7 +57,6 @@ def distributions(
 def _moments(
     model: UtilityModel, row: torch.Tensor, column: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and standard deviation of the utility of each cell."""
     if isinstance(model, GaussianModel):
         return _gaussian_moments(model, row, column)
     return _binary_moments(model, row, column)

@@ -37,10 +37,7 @@ TURN = threading.Lock()
 
 
 def kept_on_device(
-    owner: Any,
-    models: Sequence[Any],
-    device: str,
-    with_unknown: Callable[[], Sequence[Any]],
+    owner: Any, models: Sequence[Any], device: str, with_unknown: Callable[[], Sequence[Any]]
 ) -> OnGpu:
     """An estimator's models on a device, where they stay until it has others.
 
@@ -60,13 +57,7 @@ _KEEPING = threading.Lock()
 
 
 class OnGpu:
-    """Models on a device, each with an unknown row and column as its last.
-
-    Parameters
-    ----------
-    models : the same, as arrays
-    device : its name
-    """
+    """Models on a device, each with an unknown row and column as its last."""
 
     def __init__(self, models: Sequence[Any], device: str) -> None:
         self.device = torch_device(device)

@@ -1,9 +1,8 @@
-"""What all estimators of ratings do with their catalogue: ratings from it, and model files."""
+"""What estimators keep in model files, beside their models: parameters, history, catalogue."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -12,71 +11,69 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.ids import Ids
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
-from ordinalrbm.evaluate.points import Rule, point
+from ordinalrbm.estimators.validation import check_parameters
 from ordinalrbm.storage.model_file import plain_number
 from ordinalrbm.storage.reader import Stored, columns_kept
 
-RULES: tuple[str, ...] = get_args(Rule)
-Estimator = TypeVar("Estimator")
+Kept = tuple[dict[str, np.ndarray], dict[str, Any]]
+Estimator = TypeVar("Estimator", bound=Any)
 
 
-def predicted_ratings(
-    known: Catalogue, distribution: np.ndarray, columns: np.ndarray, rule: Rule
-) -> np.ndarray:
-    """One rating per distribution over the levels of an item: a number, or labels.
-
-    Examples
-    --------
-    >>> ids = Ids(np.array([10, 20]))
-    >>> known = Catalogue(ids, ids, Scale((1, 2, 3)), Scale((1, 2, 3)))
-    >>> predicted_ratings(known, np.array([[0.5, 0.1, 0.4]]), np.array([0]), "median").tolist()
-    [1]
-    """
-    if rule == "mean":
-        return known.expected(distribution, columns)
-    return known.decode(point(distribution, rule), columns)
+def kept_learning(estimator: Any) -> Kept:
+    """Arrays and header of what every estimator keeps of how it was learnt."""
+    history = estimator.history_
+    columns = columns_kept(history)
+    arrays = {f"history.{column}": history[column].to_numpy() for column in columns}
+    best_epoch, about = estimator.best_epoch_, estimator.about_
+    return arrays, {"history": columns, "best_epoch": best_epoch, "about": about}
 
 
-# Files
+def restored(kind: type[Estimator], stored: Stored) -> Estimator:
+    """An estimator with its parameters and how it was learnt."""
+    estimator = stored.estimator(kind, check_parameters)
+    estimator.best_epoch_ = stored.whole("best_epoch", 0)
+    estimator.about_ = stored.notes()
+    estimator.history_ = pd.DataFrame(stored.history())
+    estimator.n_iter_ = len(estimator.history_)
+    return estimator
 
 
-def written(
-    estimator: Any, catalogue: Catalogue
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:  # fmt: skip
+def plain_parameters(estimator: Any) -> dict[str, Any]:
+    """Parameters as JSON can hold them; a generator cannot be."""
+    plain = {name: plain_number(value) for name, value in estimator.get_params(deep=False).items()}
+    seed = plain["random_state"]
+    return plain | {"random_state": seed if isinstance(seed, int) else None}
+
+
+# ---- ratings ----------------------------------------------------------------------------------
+
+
+def kept_ratings(estimator: Any, catalogue: Catalogue) -> Kept:
     """Arrays and header of what every estimator of ratings keeps, whatever its model."""
     distinct, of_item = catalogue.distinct()
     arrays = {"scale_of_item": of_item}
     for name in ("users", "items"):
         parts = getattr(catalogue, name).to_arrays()
         arrays |= {f"{name}.{part}": array for part, array in parts.items()}
-    for column in columns_kept(estimator.history_):
-        arrays[f"history.{column}"] = estimator.history_[column].to_numpy()
+    of_learning, learning = kept_learning(estimator)
     default = catalogue.default_scale
     header = {
-        "parameters": plain_parameters(estimator, catalogue),
+        "parameters": rating_parameters(estimator, catalogue),
         "item_scales": _plain_item_scales(estimator, catalogue),
         "scales": [scale.to_json() for scale in distinct],
         "one_scale": isinstance(catalogue.scales, Scale),
         "default_scale": None if default is None else default.to_json(),
-        "history": columns_kept(estimator.history_),
-        "best_epoch": estimator.best_epoch_,
-        "about": estimator.about_,
+        **learning,
     }
-    return arrays, header
+    return arrays | of_learning, header
 
 
-def restored(
-    kind: type[Estimator], stored: Stored, check: Callable[[Any], None]
-) -> tuple[Estimator, Catalogue]:
-    """An estimator with its parameters and history, and what it knows."""
-    estimator: Any = stored.estimator(kind, check)
+def restored_ratings(kind: type[Estimator], stored: Stored) -> tuple[Estimator, Catalogue]:
+    """An estimator with its parameters and how it was learnt, and the catalogue."""
+    estimator = restored(kind, stored)
     if estimator.scale is not None:
         estimator.scale = Scale.from_json(estimator.scale).to_json()
     estimator.item_scales = _read_item_scales(stored)
-    estimator.best_epoch_ = stored.whole("best_epoch", 0)
-    estimator.about_ = stored.notes()
-    estimator.history_ = pd.DataFrame(stored.history())
-    estimator.n_iter_ = len(estimator.history_)
     return estimator, _read_catalogue(stored)
 
 
@@ -96,7 +93,7 @@ def _read_catalogue(stored: Stored) -> Catalogue:
     distinct = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
     default = stored.entry("default_scale", list, None)
     users, items = (Ids.from_stored(stored.under(f"{name}.")) for name in ("users", "items"))
-    which = stored.array("scale_of_item", np.int64, (len(items),), 0, len(distinct) - 1)
+    which = stored.checked_array("scale_of_item", np.int64, (len(items),), 0, len(distinct) - 1)
     one_scale = stored.entry("one_scale", bool)
     if one_scale and len(distinct) != 1:
         raise DataError(f"it has {len(distinct)} scales where there should be one")
@@ -108,13 +105,10 @@ def _read_catalogue(stored: Stored) -> Catalogue:
     )
 
 
-def plain_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
-    """Parameters as JSON can hold them; a generator cannot be."""
-    plain = {name: plain_number(value) for name, value in estimator.get_params(deep=False).items()}
-    seed, default = plain["random_state"], catalogue.default_scale
-    plain["random_state"] = seed if isinstance(seed, int) else None
-    given = estimator.scale is not None and default is not None
-    plain["scale"] = default.to_json() if given and default else None
+def rating_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
+    """Parameters of an estimator of ratings."""
+    plain, default = plain_parameters(estimator), catalogue.default_scale
+    plain["scale"] = None if estimator.scale is None or default is None else default.to_json()
     plain["item_scales"] = None  # JSON has no dictionaries from numbers
     plain.pop("models", None)  # those of an ensemble are described by themselves
     plain.pop("device", None)  # a model may be used elsewhere than it was learnt

@@ -1,0 +1,133 @@
+"""The cores of this machine as a backend, and what any backend can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.engine import gibbs, half_sweep, thresholds
+from ordinalrbm.engine.side import AllReduce, Array, Batch, Statistics
+from ordinalrbm.matrix import ascent
+from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
+from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
+from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
+from ordinalrbm.matrix.cold_start import ColdStartPrior
+from ordinalrbm.matrix.gaussian import Data, on_cpu
+from ordinalrbm.matrix.model import Half, column_side, row_side
+from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.runtime import process_group
+
+
+class Cpu:
+    """The cores of this machine: arrays are NumPy's, the engine is Numba's.
+
+    Trees are named tuples and lists of arrays.
+    """
+
+    group: process_group.Group | None = None  # the processes that learn together, if any
+    half_sweep: Callable[..., Any] = staticmethod(half_sweep.half_sweep)
+    steps_up = staticmethod(ascent.ascend)
+
+    def working(self) -> AbstractContextManager:
+        """Kernels are launched inside."""
+        return nullcontext()
+
+    def to_device(self, tree: Any) -> Any:
+        """The backend's form of what the host has; may be the same arrays."""
+        return tree
+
+    def to_host(self, tree: Any) -> Any:
+        """All of it as arrays of the host; may be the same arrays."""
+        return tree
+
+    def clone(self, tree: Any) -> Any:
+        """A copy that stays with the backend."""
+        return mapped(np.array, tree)
+
+    def log_probability(self, model: Any, cells: Cells) -> np.ndarray:
+        """(cells,) log probability of the true levels, on the host."""
+        return log_probability([model], cells)
+
+    def answers(self, observations: Observations) -> Any:
+        """Answers as half-sweeps take them."""
+        return observations
+
+    def data(self, observations: Any, n_factors: int) -> Data:
+        """Ratings for Gaussian factors, so many of which rows and columns will have."""
+        return on_cpu(observations)
+
+    def infer_binary_rows(
+        self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior
+    ) -> None:
+        """Fill in new rows with binary factors."""
+        infer_rows(rows, columns, new, usual)
+
+    def processes(
+        self, observations: Observations, n_processes: int, batch_size: int
+    ) -> list[Process]:
+        """Ratings for binary factors: for the process of the rows and perhaps the columns'."""
+        offset = np.empty(observations.n_entries, dtype=np.float32)  # which both share
+        return [
+            Process.over(number, view, (view, offset))
+            for number, view in enumerate(views(observations, n_processes))
+        ]
+
+    def side(self, process: Process, state: BinaryState) -> Any:
+        """What kernels see in a pass: offsets by the other process, which rests meanwhile.
+
+        They are written over those of the other process.
+        """
+        make = column_side if process.number else row_side
+        return make(state.model, *process.answers)
+
+    def numbered(self, side: Any, row_number: Array, position: Array) -> Any:
+        """The side with the numbers that its draws have among those of all processes."""
+        return side._replace(row_number=row_number, position=position)
+
+    def phases(
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
+        all_reduce: AllReduce | None = None,
+    ) -> tuple[Statistics, Statistics]:  # fmt: skip
+        """Sample a batch of rows, clamped and free; moves its chains and expected factors.
+
+        Other answers of these rows may be with other processes.
+        """
+        half, chains = state.half(process), state.chains[process.number]
+        side = side._replace(thresholds=thresholds.table(half.cutpoints, process.n_levels))
+        clamped = gibbs.clamped_phase(
+            side, chains.clamped, batch, half.factors, how.memory, all_reduce
+        )
+        if how.is_contrastive:
+            rows = slice(batch.start, batch.stop)
+            chains.free[rows] = chains.clamped[rows]
+        return clamped, gibbs.free_phase(side, chains.free, batch, all_reduce)
+
+    def ascend(
+        self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
+        steps: Steps,
+    ) -> None:  # fmt: skip
+        """Move the parameters of the columns that the batch has touched, in place."""
+        half, chains = state.half(process), state.chains[process.number]
+        priors = state.priors[process.number]
+        self.steps_up(half, chains.sums, clamped, free, process.n_answers, priors, steps)
+
+    def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
+        """Priors that fit the parameters after a pass; others may have the rest of them."""
+        priors, half = state.priors[process.number], self.without_padding(state.half(process))
+        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
+
+    def without_padding(self, half: Half) -> Half:
+        """The same arrays, as wide as there are factors."""
+        return half
+
+    def extremes(self, half: Half) -> Half:
+        """Arrays with the same least and largest number each, for the host to look at."""
+        return half
+
+
+CPU = Cpu()
