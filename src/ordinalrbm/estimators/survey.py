@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Literal
 
@@ -242,8 +243,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_parameters(self)
         with Checkpoints(checkpoint, every, resume) as checkpoints:
-            answers = read_table(X, self.scales)
-            fitted = self._learn(answers, sample_weight, checkpoints)
+            seed = seed_from(self.random_state, known=checkpoints.seed)
+            # What was read is let go of: only the answers in random order stay in memory.
+            answers, weight = _in_random_order(read_table(X, self.scales), sample_weight, seed)
+            fitted = self._learn(answers, weight, seed, checkpoints)
         _check_feature_names(self, tables.as_table(answers).header, reset=True)
         self.scales_, self.n_features_in_ = answers.scales, len(answers.scales)
         self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
@@ -253,16 +256,10 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
 
-    def _learn(self, answers: Encoded, sample_weight: Any, checkpoints: Checkpoints) -> Fitted:
+    def _learn(
+        self, answers: Encoded, weight: np.ndarray | None, seed: int, checkpoints: Checkpoints
+    ) -> Fitted:
         observations = answers.observations
-        weight = check_weights(sample_weight, observations.n_rows)
-        seed = seed_from(self.random_state, known=checkpoints.seed)
-        # Batches are neighbouring rows, and files are often sorted.
-        order = np.random.default_rng(seed).permutation(observations.n_rows)
-        if weight is not None:
-            order = order[weight[order] > 0]  # a row without weight is as one that is not there
-            weight = weight[order]
-        observations = observations.take_rows(order)
         memory.check_survey(
             observations, self.n_factors, self.units_per_factor,
             is_latent=self.unanswered == "latent",
@@ -639,6 +636,22 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _inference_seed(self) -> int:
         return int(self.random_state) if isinstance(self.random_state, Integral) else 0
+
+
+def _in_random_order(
+    answers: Encoded, sample_weight: Any, seed: int
+) -> tuple[Encoded, np.ndarray | None]:
+    """Rows as they are learnt from, and their weights.
+
+    Batches are neighbouring rows, and files are often sorted.
+    """
+    observations = answers.observations
+    weight = check_weights(sample_weight, observations.n_rows)
+    order = np.random.default_rng(seed).permutation(observations.n_rows)
+    if weight is not None:
+        order = order[weight[order] > 0]  # a row without weight is as one that is not there
+        weight = weight[order]
+    return replace(answers, observations=observations.take_rows(order)), weight
 
 
 def _read_names(stored: Stored, n_columns: int) -> list[str] | None:
