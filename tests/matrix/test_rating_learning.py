@@ -23,9 +23,15 @@ from small_matrices import (
 )
 
 import ordinalrbm as orbm
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import read_ratings
+from ordinalrbm.engine.side import Statistics
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.matrix import binary_learner, gaussian_learner, prepare
+from ordinalrbm.matrix.ascent import ascend
+from ordinalrbm.matrix.binary_priors import Priors
+from ordinalrbm.matrix.binary_state import Steps
+from ordinalrbm.matrix.model import Half, start
 
 
 @pytest.fixture(scope="module")
@@ -357,3 +363,60 @@ def test_all_rating_models_are_tested():
     public = {getattr(orbm, name) for name in orbm.__all__}
     kinds = {kind for kind in public if isinstance(kind, type) and issubclass(kind, RatingModel)}
     assert {type(make()) for make in MODELS.values()} == kinds
+
+
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {"solver": "sgd", "learning_rate": 0.03},
+        {"priors": "none"},
+        {"thresholds": "even"},
+        {"centred": False},
+        {"schedule": "constant"},
+    ],
+    ids=lambda switch: next(iter(switch)),
+)
+def test_what_is_added_to_the_paper_can_be_switched_off(switch):
+    """Each form still learns, and is another than the one with everything."""
+    ratings = simulated(150, 40)
+    train, test = ratings[::2], ratings[1::2]
+    common = {"n_epochs": 20, "batch_size": 20, "calibrate": False, "weight_decay": 20.0}
+
+    def scored(**given):
+        model = small(3, 3, **(common | given)).fit(train)
+        found = model.predict_proba(test["user"], test["item"])
+        return orbm.evaluate.score(found, test["rating"].to_numpy(float), LABELS)
+
+    plain, switched = scored(), scored(**switch)
+    assert switched["nll"] != plain["nll"]
+    assert switched["nll"] < plain["nll"] + 0.1
+    # fold_in needs precisions also where nothing had a prior.
+    new = (["x", "x"], train["item"].iloc[:2].tolist(), [1, 5])
+    model = small(3, 3, **(common | switch)).fit(train)
+    assert np.isfinite(model.fold_in(new).predict_proba("x", train["item"].iloc[5])).all()
+
+
+def test_plain_steps_follow_the_mean_gradient():
+    """A step of stochastic gradient is the rate times the mean over a column's answers."""
+    rng = np.random.default_rng(0)
+    n_columns, n_factors = 3, 2
+    half = start(
+        Observations.from_dense(rng.integers(0, 3, (8, n_columns)), 3), n_factors, 1, 0
+    ).by_rows
+    answers = np.full(n_columns, 4.0, dtype=np.float32)
+    shapes = (half.weights.shape, half.bias.shape, (n_columns, 6), half.factor_bias.shape)
+    clamped, free = (
+        Statistics(*(rng.normal(size=shape).astype(np.float32) for shape in shapes), answers)
+        for _ in range(2)
+    )
+    sums = Half(*(np.full_like(part, 16.0) for part in half))
+    priors = Priors(0.0, 0.0, 0.0, 0.0, np.zeros_like(half.cutpoints))
+    moved = Half(*(part.copy() for part in half))
+    ascend(moved, sums, clamped, free, np.full(n_columns, 8), priors, Steps(0.1, 0.0, 0.0))
+    np.testing.assert_allclose(
+        moved.weights - half.weights, 0.1 * (clamped.weights - free.weights) / 4.0, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        moved.bias - half.bias, 0.1 * (clamped.bias - free.bias) / 4, atol=1e-6
+    )
+    assert all((part == 16.0).all() for part in (sums.weights, sums.bias))

@@ -48,6 +48,7 @@ _POSITIVE = {
     "factor_precision": _LARGEST_PRECISION,
     "gap_precision": _LARGEST_PRECISION,
 }
+_SWITCHES = ("centred",)
 _CHOICES = {
     "unanswered": ("absent", "latent"),
     "free_phase": ("contrastive", "persistent"),
@@ -92,6 +93,9 @@ def _check(name: str, value: Any) -> None:
         _check_real(name, value, _POSITIVE[name], open_below=True)
     elif name in _CHOICES:
         check_choice(name, value, _CHOICES[name])
+    elif name in _SWITCHES:
+        if not isinstance(value, bool | np.bool_):
+            _refuse(name, value, "True or False")
     elif name == "device":
         check_device(value)
     elif name == "n_jobs":

@@ -73,14 +73,14 @@ class BinarySettings:
     patience: int
     n_averaged: int
     calibrate: bool
-    solver: Solver
-    centred: bool
-    priors: BiasPriors
-    thresholds: FirstThresholds
-    schedule: RateSchedule
     seed: int
     device: str
     verbose: bool
+    solver: Solver = "adagrad"
+    centred: bool = True
+    priors: BiasPriors = "learnt"
+    thresholds: FirstThresholds = "marginal"
+    schedule: RateSchedule = "cosine"
 
 
 class Record(NamedTuple):
