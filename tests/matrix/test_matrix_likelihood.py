@@ -174,7 +174,7 @@ def test_annealing_of_rows_agrees_with_their_sums(swapped):
 def test_errors_of_annealing_are_as_large_as_they_say():
     model, observations = random_case(7, 3, 3, 2, 2)
     exact = likelihood.exact(model, observations).value
-    runs = [likelihood.annealed(model, observations, seed, 50, 100) for seed in range(100)]
+    runs = [likelihood.annealed(model, observations, seed, 20, 100) for seed in range(100)]
     z = [(run.value - exact) / run.standard_error for run in runs]
     assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2
 

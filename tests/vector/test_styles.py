@@ -122,3 +122,18 @@ def test_one_style_is_the_plain_model():
     np.testing.assert_array_equal(
         posterior.mean_field(model, this).factors, posterior.mean_field(plain, this).factors
     )
+
+
+def test_errors_of_annealing_are_as_large_as_they_say():
+    """Each style has draws of its own; with the same for all, errors would be called too small."""
+    model = vector_model(5, scale=1.0)._replace(
+        stretches=np.array([0.5, 1.0, 2.0]), style_weights=np.array([0.3, 0.4, 0.3])
+    )
+    this = side(model, observed(PATTERNS[:4]))
+    exact = likelihood.exact(model, this).value
+    runs = [
+        likelihood.annealed(model, this, seed, n_temperatures=20, n_chains=100)
+        for seed in range(100)
+    ]
+    z = [(run.value - exact) / run.standard_error for run in runs]
+    assert 0.8 < np.sqrt(np.mean(np.square(z))) < 1.2
