@@ -64,7 +64,8 @@ class MatrixCumulativeRBM(RatingModel):
     gibbs_steps : int, default=1
         Steps of each chain per update.
     free_phase : {"contrastive", "persistent"}, default="contrastive"
-        Whether the free chains start from the clamped ones at each update, or go on by themselves.
+        Whether the free chains start from the clamped ones at each update, or go on by themselves;
+        then with ``gibbs_steps`` of 5 or more, because each is visited once an epoch.
     memory : float, default=0.5
         How much of the old is kept, epoch by epoch, in the running mean that tracks the posterior
         of the factors: η of the paper.
