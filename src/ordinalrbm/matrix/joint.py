@@ -101,7 +101,7 @@ class Gibbs:
 
 def shares(model: MatrixModel, observations: Observations, factors: Factors) -> np.ndarray:
     """Part of each rating's mean utility that the factors make, in float64."""
-    row = np.repeat(np.arange(observations.n_rows), observations.row_counts)
+    row = observations.cells().row
     column = observations.column
     total = np.zeros(observations.n_entries)
     for half, drawn, of_weight, of_factor in (
@@ -115,7 +115,7 @@ def shares(model: MatrixModel, observations: Observations, factors: Factors) -> 
 
 def plain_means(model: MatrixModel, observations: Observations) -> np.ndarray:
     """Mean utility of each rating where no factor is on."""
-    row = np.repeat(np.arange(observations.n_rows), observations.row_counts)
+    row = observations.cells().row
     bias = model.by_rows.bias.astype(np.float64)[observations.column]
     return bias + model.by_columns.bias.astype(np.float64)[row]
 
@@ -131,7 +131,7 @@ def bounds(model: MatrixModel, observations: Observations) -> tuple[np.ndarray, 
 
 def _thresholds(model: MatrixModel, observations: Observations) -> Iterator[np.ndarray]:
     """Thresholds of each rating's own row and column, the lowest first; ∞ beyond its scale."""
-    row = np.repeat(np.arange(observations.n_rows), observations.row_counts)
+    row = observations.cells().row
     column, n_levels = observations.column, observations.n_levels[observations.column]
     at = model.column_cutpoints[column, 0] + model.row_cutpoints[row, 0]
     for m in range(int(n_levels.max(initial=1)) - 1):

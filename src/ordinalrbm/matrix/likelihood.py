@@ -77,7 +77,7 @@ class _Facing(NamedTuple):
 def _facing(model: MatrixModel, observations: Observations) -> _Facing:
     by_rows, by_columns = model.by_rows, model.by_columns
     return _Facing(
-        np.repeat(np.arange(observations.n_rows), observations.row_counts),
+        observations.cells().row,
         observations.column.astype(np.intp),
         observations.n_rows,
         observations.n_columns,
