@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from table import RESULTS, make, split
+from methods import BEYOND, RESULTS, fitted, split
 
 import ordinalrbm as orbm
 
@@ -69,12 +69,13 @@ def figure(found: pd.DataFrame, by_decile: pd.DataFrame, title: str) -> Figure:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="ml-1m", help="name of a data set, or a file")
-    parser.add_argument("--factors", type=int, default=50, help="half of them, as in table.py")
+    parser.add_argument("--factors", type=int, default=50, help="half of them, as in tables.py")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=RESULTS / "calibration.png")
     options = parser.parse_args()
-    train, validation, test = split(options.data)
-    model = make("OrdinalMF", options.factors, options.seed).fit(train, validation=validation)
+    parts = split(options.data)
+    train, _, test = parts
+    model, _ = fitted(BEYOND["OrdinalMF"], options.factors, options.seed, parts)
     values = np.sort(train["rating"].unique())
     truth = test["rating"].to_numpy()
     probabilities = model.predict_proba(test["user"], test["item"])

@@ -1,14 +1,17 @@
 """Ours and the peers: what a user who has ratings would reach for today.
 
-Every method learns from the training ratings alone. Validation ratings are for early stopping
-(ours) or for the choice of a setting (peers). Users and items come as positions 0, 1, 2, …
+Every method learns from the training ratings of its task. Validation ratings, where the task has
+any, are for early stopping and calibration (ours) or were for the choice of settings (peers). Users
+and items come as positions 0, 1, 2, …
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +36,7 @@ class Task(NamedTuple):
     """The same for every method."""
 
     train: Ratings
-    validation: Ratings
+    validation: Ratings | None
     n_users: int
     n_items: int
     values: np.ndarray
@@ -45,7 +48,6 @@ class Options(NamedTuple):
 
     factors: int
     """Of a user and of an item, in our models."""
-    rank: int
     iterations: int
     threads: int
     seed: int
@@ -56,31 +58,37 @@ Predict = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Method(NamedTuple):
-    """How to fit it, and what there is to choose by validation (the error of the mean)."""
+    """How to fit it, and what there is to choose by validation (the error of the mean).
 
-    fit: Callable[[Task, Options, Any], Predict]
-    choices: tuple[Any, ...] = (None,)
+    Grids of settings are tried one after the other, each with the best of those before it and the
+    middle of those after it. A grid grows by its last ratio while its end is the best.
+    """
+
+    fit: Callable[..., Predict]
+    grids: Mapping[str, tuple[float, ...]] = MappingProxyType({})
 
 
 # ---- ours -------------------------------------------------------------------------------------
 
 
-def matrix_crbm(task: Task, options: Options, _: Any) -> Predict:
+def matrix_crbm(task: Task, options: Options, **settings: Any) -> Predict:
     """Fit with the defaults: there is nothing to tune."""
-    return fitted(task, orbm.MatrixCumulativeRBM(options.factors, options.factors, **ours(options)))
+    k = options.factors
+    return fitted(task, orbm.MatrixCumulativeRBM(k, k, **settings, **ours(options)))
 
 
-def vector_crbm(task: Task, options: Options, _: Any) -> Predict:
-    """Fit the vector treatment of the same ratings."""
-    return fitted(task, orbm.MatrixCumulativeRBM(options.factors, 0, **ours(options)))
+def paper_crbm(task: Task, options: Options) -> Predict:
+    """Fit by the paper's procedure."""
+    k = options.factors
+    return fitted(task, orbm.MatrixCumulativeRBM.paper(k, k, **ours(options)))
 
 
-def ordinal_mf(task: Task, options: Options, _: Any) -> Predict:
+def ordinal_mf(task: Task, options: Options, **settings: Any) -> Predict:
     """Fit with the defaults, and as many numbers per user as the matrix CRBM has."""
-    return fitted(task, orbm.OrdinalMF(2 * options.factors, **ours(options)))
+    return fitted(task, orbm.OrdinalMF(2 * options.factors, **settings, **ours(options)))
 
 
-def ensemble(task: Task, options: Options, _: Any) -> Predict:
+def ensemble(task: Task, options: Options) -> Predict:
     """Fit both together."""
     k = options.factors
     models = [orbm.MatrixCumulativeRBM(k, k), orbm.OrdinalMF(2 * k)]
@@ -90,7 +98,7 @@ def ensemble(task: Task, options: Options, _: Any) -> Predict:
 def baseline(name: str, **settings: Any) -> Method:
     """One of the paper's baselines, as it comes with the library."""
 
-    def fit(task: Task, options: Options, _: Any) -> Predict:
+    def fit(task: Task, options: Options) -> Predict:
         model = getattr(orbm, name)(options.factors, **settings)
         return fitted(task, model.set_params(**ours(options)))
 
@@ -111,19 +119,20 @@ def fitted(task: Task, model: Any) -> Predict:
 
     if "scale" in model.get_params():
         model.set_params(scale=values.tolist())
-    model.fit(labelled(task.train), validation=labelled(task.validation))
+    validation = None if task.validation is None else labelled(task.validation)
+    model.fit(labelled(task.train), validation=validation)
     return getattr(model, "predict_proba", model.predict)
 
 
 # ---- peers ------------------------------------------------------------------------------------
 
 
-def myfm(task: Task, options: Options, _: Any) -> Predict:
+def myfm(task: Task, options: Options, rank: float) -> Predict:
     """myFM's ordered probit: a Bayesian factorisation machine on the ids, by Gibbs sampling.
 
     A tenth of the iterations is burn-in; users and items have priors of their own.
     """
-    model = myfm_model(options.rank, options.seed)
+    model = myfm_model(int(rank), options.seed)
     kept = options.iterations - options.iterations // 10
     fit_myfm(model, task, options.iterations, n_kept_samples=kept)
     return lambda user, item: model.predict_proba(one_hot(task, user, item))
@@ -152,18 +161,18 @@ def one_hot(task: Task, user: np.ndarray, item: np.ndarray) -> csr_matrix:
     return csr_matrix((np.ones(2 * n), columns, np.arange(0, 2 * n + 1, 2)), shape=shape)
 
 
-def surprise_svd(task: Task, options: Options, penalty: float) -> Predict:
+def surprise_svd(task: Task, options: Options, penalty: float, rank: float) -> Predict:
     """Surprise's SVD: biased factorisation by gradient descent, 20 epochs of its default rate."""
     from surprise import SVD
 
-    return fit_surprise(SVD(options.rank, reg_all=penalty, random_state=options.seed), task)
+    return fit_surprise(SVD(int(rank), reg_all=penalty, random_state=options.seed), task)
 
 
-def surprise_svdpp(task: Task, options: Options, _: Any) -> Predict:
+def surprise_svdpp(task: Task, options: Options) -> Predict:
     """Surprise's SVD++ at its defaults: it is too slow to try several penalties."""
     from surprise import SVDpp
 
-    model = SVDpp(options.rank, random_state=options.seed, cache_ratings=True)
+    model = SVDpp(random_state=options.seed, cache_ratings=True)
     return fit_surprise(model, task)
 
 
@@ -184,12 +193,12 @@ def fit_surprise(model: Any, task: Task) -> Predict:
     return predict
 
 
-def cmfrec(task: Task, options: Options, penalty: float) -> Predict:
+def cmfrec(task: Task, options: Options, penalty: float, rank: float) -> Predict:
     """cmfrec's CMF: biased factorisation by alternating least squares, 10 rounds."""
     from cmfrec import CMF
 
     model = CMF(
-        options.rank, lambda_=penalty, nthreads=options.threads, random_state=options.seed,
+        int(rank), lambda_=penalty, nthreads=options.threads, random_state=options.seed,
         verbose=False,
     )  # fmt: skip
     user, item, level = task.train
@@ -197,7 +206,7 @@ def cmfrec(task: Task, options: Options, penalty: float) -> Predict:
     return lambda user, item: model.predict(user, item)
 
 
-def libmf(task: Task, options: Options, penalty: float) -> Predict:
+def libmf(task: Task, options: Options, penalty: float, rank: float) -> Predict:
     """LIBMF: factorisation without biases by parallel gradient descent, 30 rounds.
 
     Its own predictions are wrong, so its factors are multiplied here. Ratings are centred, as
@@ -209,7 +218,7 @@ def libmf(task: Task, options: Options, penalty: float) -> Predict:
     ratings = task.values[level]
     middle = ratings.mean()
     model = mf.MF(
-        k=options.rank, nr_iters=30, nr_threads=options.threads, lambda_p1=0.0,
+        k=int(rank), nr_iters=30, nr_threads=options.threads, lambda_p1=0.0,
         lambda_q1=0.0, lambda_p2=penalty, lambda_q2=penalty,
     )  # fmt: skip
     model.fit(np.column_stack([user, item, ratings - middle]))
@@ -221,7 +230,7 @@ COPULA_RANK = 2
 """Of 1, 2 and 6 the best by the validation error of MovieLens 100K; a choice each time is slow."""
 
 
-def low_rank_copula(task: Task, options: Options, _: Any) -> Predict:
+def low_rank_copula(task: Task, options: Options) -> Predict:
     """gcimpute's low-rank Gaussian copula on the table of users × items, in one process.
 
     It has no use for items of which only one value is known; they stay out of the table. Nor does
@@ -262,18 +271,20 @@ def copula_cells(
     return found
 
 
+RANKS = (10, 20, 40)
 METHODS = {
     "ordinal_mf": Method(ordinal_mf),
+    "ordinal_mf, uncalibrated": Method(partial(ordinal_mf, calibrate=False)),
     "matrix_crbm": Method(matrix_crbm),
+    "matrix_crbm, uncalibrated": Method(partial(matrix_crbm, calibrate=False)),
+    "matrix_crbm.paper()": Method(paper_crbm),
     "ensemble": Method(ensemble),
-    "vector_crbm": Method(vector_crbm),
     "gaussian_mf": baseline("GaussianMF"),
-    "ordinal_points": baseline("OrdinalMF", posterior="point"),
     "multinomial_rbm": baseline("MultinomialRBM"),
-    "myfm": Method(myfm),
-    "surprise_svd": Method(surprise_svd, choices=(0.02, 0.05, 0.1, 0.2)),
+    "myfm": Method(myfm, {"rank": RANKS}),
+    "surprise_svd": Method(surprise_svd, {"penalty": (0.02, 0.05, 0.1), "rank": RANKS}),
     "surprise_svdpp": Method(surprise_svdpp),
-    "cmfrec": Method(cmfrec, choices=(3.0, 10.0, 30.0, 100.0)),
-    "libmf": Method(libmf, choices=(0.06, 0.12, 0.25, 0.5)),
+    "cmfrec": Method(cmfrec, {"penalty": (3.0, 10.0, 30.0), "rank": RANKS}),
+    "libmf": Method(libmf, {"penalty": (0.06, 0.12, 0.25), "rank": RANKS}),
     "gcimpute": Method(low_rank_copula),
 }

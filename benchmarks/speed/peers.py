@@ -1,12 +1,18 @@
 """Ours beside the peers on the same split in one run: errors, seconds, peak memory.
 
-    python benchmarks/speed/peers.py [--data ml-1m] [--protocol chronological] [--methods ...]
+    python benchmarks/speed/peers.py [--data ml-1m] [--protocol chronological] [--learn-from train]
 
-Every method runs in a process of its own. Seconds and memory are those of one fit from arrays of
-positions and ratings, settings known; choosing settings by validation is not counted, and what
-had to be compiled is compiled before. Memory is the peak above what the process had before the
-fit. Items without training ratings are predicted from the user's other ratings, in the same way
-for every method. The peers come with ``pip install '.[peers]'``.
+Two ways to use validation ratings, the same for every method: for stopping, calibration and the
+choice of settings alone (``--learn-from train``); or, when settings are chosen, learnt from as well
+(``--learn-from all``; ours then holds out what it needs by itself). Settings of the peers are
+chosen by the validation error of the mean, from grids that grow until no end is the best.
+
+The difference to the first method and its standard error are those of the same test ratings, users
+as clusters. Every method runs in a process of its own. Seconds and memory are those of one fit from
+arrays of positions and ratings, settings known, what had to be compiled compiled before. Memory is
+the peak above what the process had before the fit. Items without training ratings are predicted
+from the user's other ratings, in the same way for every method. The peers come with
+``pip install '.[peers]'``.
 """
 
 from __future__ import annotations
@@ -15,6 +21,8 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +40,8 @@ PRIOR_RATINGS = 10
 """How many ratings of everybody's a user's own are mixed with, to predict unknown items."""
 FEW, WARM_UP = 2_000, 20
 """Ratings and iterations of the fit that compiles."""
+MOST_GROWN = 4
+"""How often a grid grows at one end."""
 
 
 def positions(parts: Parts) -> tuple[Task, Ratings]:
@@ -51,31 +61,39 @@ def positions(parts: Parts) -> tuple[Task, Ratings]:
 
 
 def evaluate(
-    method: str, setting: Any, task: Task, test: Ratings, options: Options
+    method: str, settings: dict[str, float], task: Task, test: Ratings, options: Options
 ) -> dict[str, Any]:
     """Scores and costs of one method; runs in a process of its own."""
     fit = METHODS[method].fit
-    fit(a_few(task), options._replace(iterations=WARM_UP), setting)
-    predict, fitting = measured(lambda: fit(task, options, setting))
+    fit(a_few(task), options._replace(iterations=WARM_UP), **settings)
+    predict, fitting = measured(lambda: fit(task, options, **settings))
     found, predicting = measured(lambda: with_cold_start(predict, task, test))
     costs = {
-        "setting": setting,
+        "settings": settings,
         "fit_seconds": fitting.seconds,
         "predict_seconds": predicting.seconds,
         "peak_mb": fitting.peak / 1e6,
     }
-    return scores(found, test.level, task.values) | costs
+    losses = {"losses": of_each(found, test.level, task.values)}
+    return scores(found, test.level, task.values) | costs | losses
 
 
-def run(method: str, task: Task, test: Ratings, options: Options, limit: float) -> dict[str, Any]:
-    """Choose the setting if there is a choice, then evaluate; or say why it failed."""
-    choices = METHODS[method].choices
-    found = choices[0]
-    if len(choices) > 1:
-        found = alone(choose, method, task, options, limit=limit)
+def run(
+    method: str, task: Task, test: Ratings, options: Options, limit: float, *, from_all: bool
+) -> dict[str, Any]:
+    """Choose settings if there is a choice, then evaluate; or say why it failed."""
+    found = alone(choose, method, task, options, limit=limit)
     if not isinstance(found, Failure):
-        found = alone(evaluate, method, found, task, test, options, limit=limit)
+        last = with_validation(task) if from_all else task
+        found = alone(evaluate, method, found, last, test, options, limit=limit)
     return {"failure": found.reason} if isinstance(found, Failure) else found
+
+
+def with_validation(task: Task) -> Task:
+    """The same with validation ratings among those to learn from."""
+    assert task.validation is not None
+    together = (np.concatenate(parts) for parts in zip(task.train, task.validation, strict=True))
+    return task._replace(train=Ratings(*together), validation=None)
 
 
 def a_few(task: Task) -> Task:
@@ -83,14 +101,36 @@ def a_few(task: Task) -> Task:
     return task._replace(train=Ratings(*(part[:FEW] for part in task.train)))
 
 
-def choose(method: str, task: Task, options: Options) -> Any:
-    """The setting with the least validation error; runs in a process of its own."""
-    fit, choices = METHODS[method]
-    errors = []
-    for setting in choices:
-        found = with_cold_start(fit(task, options, setting), task, task.validation)
-        errors.append(scores(found, task.validation.level, task.values)["rmse"])
-    return choices[int(np.argmin(errors))]
+def choose(method: str, task: Task, options: Options) -> dict[str, float]:
+    """The settings with the least validation error; runs in a process of its own."""
+    fit, grids = METHODS[method]
+    settings = {name: grid[len(grid) // 2] for name, grid in grids.items()}
+
+    def error(name: str, value: float) -> float:
+        found = with_cold_start(
+            fit(task, options, **(settings | {name: value})), task, task.validation
+        )
+        return scores(found, task.validation.level, task.values)["rmse"]
+
+    for name, grid in grids.items():
+        settings[name] = best_of_grid(partial(error, name), grid)
+    return settings
+
+
+def best_of_grid(error: Callable[[float], float], grid: tuple[float, ...]) -> float:
+    """The value with the least error, of a grid that grows until that is not at its end."""
+    errors = {value: error(value) for value in grid}
+    for _ in range(MOST_GROWN):
+        values = sorted(errors)
+        best = min(errors, key=errors.__getitem__)
+        if best == values[0]:
+            new = values[0] ** 2 / values[1]
+        elif best == values[-1]:
+            new = values[-1] ** 2 / values[-2]
+        else:
+            break
+        errors[new] = error(new)
+    return min(errors, key=errors.__getitem__)
 
 
 def with_cold_start(predict: Predict, task: Task, asked: Ratings) -> np.ndarray:
@@ -124,19 +164,39 @@ def scores(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[str
     )
 
 
-def line(result: dict[str, Any]) -> str:
+def of_each(found: np.ndarray, level: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Squared error of the mean and, of distributions, negative log probability of each rating."""
+    if found.ndim == 1:
+        return {"rmse": (found - values[level]) ** 2}
+    chosen = np.maximum(np.take_along_axis(found, level[:, None], axis=1)[:, 0], 1e-12)
+    return {"rmse": (found @ values - values[level]) ** 2, "nll": -np.log(chosen)}
+
+
+def difference(own: dict[str, Any], first: dict[str, Any], user: np.ndarray, name: str) -> str:
+    """By how much a method is worse than the first, and the standard error of that."""
+    if own is first or name not in own["losses"] or name not in first["losses"]:
+        return ""
+    apart = own["losses"][name] - first["losses"][name]
+    of_users = np.bincount(user, apart - apart.mean())
+    error = np.sqrt((of_users**2).sum()) / apart.size
+    unit = own["rmse"] + first["rmse"] if name == "rmse" else 1.0  # a² − b² = (a − b)(a + b)
+    return f"{apart.mean() / unit:+.4f} ± {error / unit:.4f}"
+
+
+def line(result: dict[str, Any], first: dict[str, Any], user: np.ndarray) -> str:
     """A row of the printed table."""
     if "failure" in result:
-        return f"{result['method']:16} {result['failure']}"
+        return f"{result['method']:26} {result['failure']}"
     errors = "".join(
         f"{'-' if result[name] is None else f'{result[name]:.4f}':>8}"
         for name in ("rmse", "mae", "mae_median", "nll")
     )
-    setting = "" if result["setting"] is None else f"   penalty {result['setting']:g}"
+    apart = "".join(f"{difference(result, first, user, name):>18}" for name in ("rmse", "nll"))
+    settings = ", ".join(f"{name} {value:g}" for name, value in result["settings"].items())
     return (
-        f"{result['method']:16}{errors} {result['fit_seconds']:8.1f} "
-        f"{result['predict_seconds']:8.2f} {result['peak_mb']:8.0f}{setting}"
-    )
+        f"{result['method']:26}{errors}{apart} {result['fit_seconds']:8.1f} "
+        f"{result['predict_seconds']:8.2f} {result['peak_mb']:8.0f}   {settings}"
+    ).rstrip()
 
 
 def arguments() -> argparse.Namespace:
@@ -153,7 +213,7 @@ def arguments() -> argparse.Namespace:
         default=50,
         help="of our models, K = S; the factors and weights of a user, 2 K, in OrdinalMF",
     )
-    parser.add_argument("--rank", type=int, default=20, help="of the peers")
+    parser.add_argument("--learn-from", choices=("train", "all"), default="train")
     parser.add_argument("--iterations", type=int, default=200, help="of myFM")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=0)
@@ -167,27 +227,34 @@ def main() -> None:
     given = arguments()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(given.threads)  # read by the methods' processes when they start
-    options = Options(given.factors, given.rank, given.iterations, given.threads, given.seed)
+    options = Options(given.factors, given.iterations, given.threads, given.seed)
     frame = ratings(given.data)
     protocol = given.protocol or usual_protocol(frame)
     task, test = positions(orbm.evaluate.split(frame, protocol))
     unknown = int((~np.isin(test.item, task.train.item)).sum())
-    setup = {"data": given.data, "protocol": protocol, **options._asdict()}
+    setup = {
+        "data": given.data, "protocol": protocol, "learn from": given.learn_from,
+        **options._asdict(),
+    }  # fmt: skip
     print(", ".join(f"{name} {value}" for name, value in setup.items()))
     print(
         f"training, validation, test: {task.train.user.size} {task.validation.user.size} "
         f"{test.user.size}, of these {unknown} of items without training ratings"
     )
     print(
-        f"{'method':16}{'RMSE':>8}{'MAE':>8}{'median':>8}{'NLL':>8} {'fit s':>8} {'predict':>8} "
-        f"{'peak MB':>8}"
+        f"{'method':26}{'RMSE':>8}{'MAE':>8}{'median':>8}{'NLL':>8}{'RMSE: worse by':>18}"
+        f"{'NLL: worse by':>18} {'fit s':>8} {'predict':>8} {'peak MB':>8}   settings"
     )
+    first = None
     for method in given.methods:
-        result = setup | {"method": method} | run(method, task, test, options, given.limit)
-        print(line(result), flush=True)
+        found = run(method, task, test, options, given.limit, from_all=given.learn_from == "all")
+        result = setup | {"method": method} | found
+        first = first or result
+        print(line(result, first, test.user), flush=True)
         if given.out is not None:
+            kept = {name: value for name, value in result.items() if name != "losses"}
             with given.out.open("a") as out:
-                out.write(json.dumps(result) + "\n")
+                out.write(json.dumps(kept) + "\n")
 
 
 if __name__ == "__main__":

@@ -257,6 +257,11 @@ OTHERS = {
     "unanswered": ["skipped", None, 0],
     "free_phase": ["none", None, 1],
     "inference": ["exact", None, True],
+    "solver": ["adagrad", None, 1],
+    "centred": ["yes", None, 1],
+    "init": ["zeros", None, 0],
+    "thresholds": ["equal", None],
+    "schedule": ["linear", None],
     "n_jobs": [0, -2, 1.5, "all"],
     "random_state": ["lucky", -1, 1.5],
 }

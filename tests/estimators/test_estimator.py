@@ -345,6 +345,29 @@ def test_learning_raises_the_likelihood():
     assert learnt.log_likelihood(X).mean() > by_shares(X).mean() + 0.3
 
 
+@pytest.mark.parametrize(
+    "switch",
+    [
+        {},
+        {"solver": "adam", "learning_rate": 0.03},
+        {"centred": False},
+        {"init": "polychoric"},
+        {"thresholds": "marginal"},
+        {"schedule": "constant"},
+        {"free_phase": "persistent", "gibbs_steps": 3},
+    ],
+    ids=lambda switch: next(iter(switch), "paper"),
+)
+def test_the_papers_procedure_with_and_without_each_departure(switch):
+    X = frame(400, missing=0.0, seed=3)
+    settings = {"n_epochs": 40, "batch_size": 32, "random_state": 0}
+    learnt = orbm.CumulativeRBM.paper(2, **(settings | switch)).fit(X)
+    assert learnt.log_likelihood(X).mean() > by_shares(X).mean() + 0.25
+    if switch:
+        plain = orbm.CumulativeRBM.paper(2, **settings).fit(X)
+        assert not np.array_equal(plain.model_.weights, learnt.model_.weights)
+
+
 def test_sample_looks_like_the_data():
     X = frame(400, missing=0.0, seed=4)
     model = small(n_epochs=30, learning_rate=0.03, weight_decay=1.0).fit(X)

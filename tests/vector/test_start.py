@@ -159,3 +159,13 @@ def test_the_same_seed_gives_the_same_model() -> None:
     one, same, other = (initial.initial_model(answers, 4, 8, seed).weights for seed in (0, 0, 1))
     np.testing.assert_array_equal(one, same)
     assert np.abs(one - other).max() > 0.01
+
+
+def test_the_papers_start_knows_nothing_of_the_answers():
+    answers = drawn_answers(factor_correlation(12, 2, 0), 300, 1)
+    model = initial.initial_model(answers, 4, 1, 0, by_correlations=False, at_marginals=False)
+    other = drawn_answers(factor_correlation(12, 2, 5), 300, 6)
+    same = initial.initial_model(other, 4, 1, 0, by_correlations=False, at_marginals=False)
+    np.testing.assert_array_equal(model.weights, same.weights)
+    gaps = np.diff(model.thresholds[:, 1 : model.n_levels.min()], axis=1)
+    np.testing.assert_allclose(gaps, 1.0, rtol=1e-12)

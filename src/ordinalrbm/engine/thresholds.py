@@ -7,11 +7,15 @@ thresholds below and above it.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from scipy.special import ndtri
 
 from ordinalrbm.runtime.jit import inlined
 
+# Where they start: at the quantiles of the answers, or one apart.
+FirstThresholds = Literal["marginal", "even"]
 # A level that nobody chose is given half an answer, so that its gap is positive.
 _PSEUDO_COUNT = 0.5
 # Two levels of the table are no levels: the interval between them is the whole line.
@@ -71,6 +75,19 @@ def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
             bounds = ndtri(np.cumsum(smoothed)[:-1] / smoothed.sum())
             cutpoints[i, 0] = bounds[0]
             cutpoints[i, 1 : levels - 1] = np.log(np.diff(bounds))
+    return cutpoints
+
+
+def even(n_levels: np.ndarray) -> np.ndarray:
+    """Return cutpoints one apart, whose middle is zero.
+
+    Examples
+    --------
+    >>> table(even(np.array([4])), np.array([4]))[0, :5]
+    array([-inf,  -1.,   0.,   1.,  inf])
+    """
+    cutpoints = np.zeros((n_levels.size, max(int(n_levels.max(initial=2)) - 1, 1)))
+    cutpoints[:, 0] = np.where(n_levels > 1, 1.0 - 0.5 * n_levels, 0.0)
     return cutpoints
 
 

@@ -101,6 +101,9 @@ class MatrixCumulativeRBM(RatingModel):
         Probability of each user's factors.
     item_factors_ : (items, S) array
         Probability of each item's factors.
+    history_ : DataFrame
+        Per epoch: pseudo-likelihood (mean log P(rating | all other ratings) of some 10,000 training
+        ratings), log-likelihood of the held-out ratings, learning rate, precisions of the weights.
     cold_start_ : list
         For each model, what items and users are like on the whole: where :meth:`fold_in` starts.
 
@@ -120,6 +123,7 @@ class MatrixCumulativeRBM(RatingModel):
     """
 
     _kind, _model_type = "matrix_crbm", MatrixModel
+    _solvers = ("adagrad", "sgd")
     n_user_factors: int
     n_item_factors: int
     n_averaged: int
@@ -176,7 +180,7 @@ class MatrixCumulativeRBM(RatingModel):
         n_factors = max(n_user_factors, n_item_factors)
         own: dict[str, Any] = {
             "n_epochs": 40,
-            "batch_size": 100,
+            "batch_size": 50,
             "solver": "sgd",
             "learning_rate": 1.5 / n_factors,
             "thresholds": "even",

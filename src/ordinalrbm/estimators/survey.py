@@ -99,6 +99,19 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     patience : int, default=5
         After so many epochs without a better one, the learning rate begins to fall to zero, which
         takes 0.4 ``n_epochs``; then learning stops.
+    solver : {"adam", "sgd"}, default="adam"
+        Steps that adapt to each parameter, or plain steps along the mean gradient per row.
+    centred : bool, default=True
+        Whether factors are measured from their middle when weights move, so that a weight and the
+        bias do not fight.
+    init : {"polychoric", "random"}, default="polychoric"
+        Weights to start from: those of a factor model of the polychoric correlations, or small
+        random ones.
+    thresholds : {"marginal", "even"}, default="marginal"
+        Where thresholds start: at the quantiles of each question's answers, or one apart.
+    schedule : {"cosine", "constant"}, default="cosine"
+        Whether the learning rate falls to zero in the end. If not, learning breaks off after
+        ``patience`` epochs without a better one.
     inference : {"mean_field", "linear_response", "mcmc"}, default="mean_field"
         How factors are inferred from answers: a deterministic fixed point; the same with
         distributions widened by the uncertainty of the factors (better calibrated, same medians);
@@ -141,6 +154,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     True
     """
 
+    _solvers = ("adam", "sgd")
+
     def __init__(
         self,
         n_factors: int = 50,
@@ -158,6 +173,11 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         weight_decay: float = 10.0,
         validation_fraction: float = 0.05,
         patience: int = 5,
+        solver: str = "adam",
+        centred: bool = True,
+        init: str = "polychoric",
+        thresholds: str = "marginal",
+        schedule: str = "cosine",
         inference: str = "mean_field",
         n_draws: int = 100,
         random_state: Any = None,
@@ -170,7 +190,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @classmethod
     def recommended(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
-        """What we would take for a survey; the defaults of the class itself are the paper's.
+        """What we would take for a survey; the defaults of the class are the paper's model.
 
         Factors that are a matter of degree, response styles, questions that were not answered
         integrated over, and distributions that know how uncertain the factors are: on real surveys
@@ -191,6 +211,34 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             "learning_rate": 0.0005,
             "weight_decay": 30.0,
             "inference": "linear_response",
+        }
+        return cls(n_factors, **(own | others))
+
+    @classmethod
+    def paper(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
+        """The paper's procedure.
+
+        Plain stochastic gradient with a constant rate from one contrastive step, no prior on the
+        weights; these start small and random, thresholds evenly spaced. Only the epoch is chosen
+        by held-out answers. What our own additions are worth: docs/research-start.md. Other
+        parameters may be given by name.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> orbm.CumulativeRBM.paper(20, random_state=0).solver
+        'sgd'
+        """
+        own: dict[str, Any] = {
+            "solver": "sgd",
+            "learning_rate": 0.03,
+            "schedule": "constant",
+            "n_epochs": 100,
+            "patience": 10,
+            "weight_decay": 0.0,
+            "centred": False,
+            "init": "random",
+            "thresholds": "even",
         }
         return cls(n_factors, **(own | others))
 

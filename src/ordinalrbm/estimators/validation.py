@@ -54,7 +54,7 @@ _CHOICES = {
     "free_phase": ("contrastive", "persistent"),
     "inference": ("mean_field", "linear_response", "mcmc"),
     "posterior": ("variational", "point"),
-    "solver": ("adagrad", "sgd"),
+    "init": ("polychoric", "random"),
     "priors": ("learnt", "none"),
     "thresholds": ("marginal", "even"),
     "schedule": ("cosine", "constant"),
@@ -81,18 +81,18 @@ def check_parameters(estimator: Any) -> None:
     for name, parameter in inspect.signature(type(estimator)).parameters.items():
         value = getattr(estimator, name)
         if value is not None or parameter.default is not None:
-            _check(name, value)
+            _check(name, value, {**_CHOICES, "solver": getattr(estimator, "_solvers", ())})
 
 
-def _check(name: str, value: Any) -> None:
+def _check(name: str, value: Any, choices: dict[str, tuple[str, ...]]) -> None:
     if name in _WHOLE:
         check_whole(name, value, *_WHOLE[name])
     elif name in _REAL:
         _check_real(name, value, _REAL[name])
     elif name in _POSITIVE:
         _check_real(name, value, _POSITIVE[name], open_below=True)
-    elif name in _CHOICES:
-        check_choice(name, value, _CHOICES[name])
+    elif name in choices:
+        check_choice(name, value, choices[name])
     elif name in _SWITCHES:
         if not isinstance(value, bool | np.bool_):
             _refuse(name, value, "True or False")

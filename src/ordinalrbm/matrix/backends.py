@@ -6,6 +6,7 @@ A backend holds ratings and what moves in its own form. What an epoch does is th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -75,13 +76,25 @@ class Distributed:
             whole = self.to_host(model)
             if self.group.rank == 0:
                 found[unknown] = CPU.log_probability(whole, _some(cells, unknown))
+        return self._by_owners(self.own.log_probability, model, cells, ~unknown, found)
+
+    def log_pseudo_likelihood(self, model: Any, cells: Cells) -> np.ndarray:
+        """The same of known rows and columns, given all other ratings."""
+        known, found = np.ones(cells.row.size, dtype=bool), np.zeros(cells.row.size)
+        return self._by_owners(self.own.log_pseudo_likelihood, model, cells, known, found)
+
+    def _by_owners(
+        self, judge: Callable[[Any, Cells], np.ndarray], model: Any, cells: Cells,
+        known: np.ndarray, found: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
+        """Numbers of cells, each by the rank that has its row."""
         position = np.full(self.order.size + 1, -1)  # the last is that of unknown rows
         position[self.rows] = np.arange(self.rows.size)
-        here = ~unknown & (position[cells.row] >= 0)
+        here = known & (position[cells.row] >= 0)
         if here.any():
             mine = _some(cells, here)
             mine = mine._replace(row=position[mine.row])
-            found[here] = self.own.log_probability(model, mine)
+            found[here] = judge(model, mine)
         self.group.all_reduce(found)
         return found
 

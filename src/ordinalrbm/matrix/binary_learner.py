@@ -15,6 +15,7 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
+from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.matrix.backends import Backend, backend_for
 from ordinalrbm.matrix.binary_priors import Priors, starting_priors
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps
@@ -26,7 +27,7 @@ from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
+from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
 from ordinalrbm.training.state import (
     LazyState,
     State,
@@ -44,8 +45,6 @@ from ordinalrbm.vector.chains import FreePhase
 
 Solver = Literal["adagrad", "sgd"]
 BiasPriors = Literal["learnt", "none"]
-FirstThresholds = Literal["marginal", "even"]
-RateSchedule = Literal["cosine", "constant"]
 # AdaGrad's sums begin here: an answer or two must not take a full step.
 _FIRST_SUM = 1.0
 # So many of the ratings that are learnt from tell whether learning diverges.
@@ -87,6 +86,7 @@ class Record(NamedTuple):
     """One line of the learning history; log probabilities are means per rating."""
 
     epoch: int
+    pseudo_likelihood: float
     validation: float
     learning_rate: float
     row_decay: float
@@ -167,12 +167,13 @@ class _Learner:
             self.binary.priors[process.number] = self._priors(process)
         model = self.binary.model
         refuse_nonsense(self.backend.log_probability(model, self.watched), self.usual)
+        seen = float(self.backend.log_pseudo_likelihood(model, self.watched).mean())
         value = np.nan
         if self.validation is not None:
             value = float(self.backend.log_probability(model, self.validation).mean())
         decay = [priors.weights for priors in self.binary.priors]
         seconds = time.perf_counter() - self.started
-        self.history.append(Record(epoch, value, rate, decay[0], decay[-1], seconds))
+        self.history.append(Record(epoch, seen, value, rate, decay[0], decay[-1], seconds))
         if self.schedule.after(value) or self.settings.n_averaged > 1:
             self.kept = [*self.kept, self.backend.clone(model)][-self.settings.n_averaged :]
 

@@ -11,7 +11,7 @@ import numpy as np
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import gibbs, half_sweep, thresholds
 from ordinalrbm.engine.side import AllReduce, Array, Batch, Statistics
-from ordinalrbm.matrix import ascent
+from ordinalrbm.matrix import ascent, cavity
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
 from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
@@ -52,6 +52,12 @@ class Cpu:
     def log_probability(self, model: Any, cells: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels, on the host."""
         return log_probability([model], cells)
+
+    def log_pseudo_likelihood(self, model: Any, cells: Cells) -> np.ndarray:
+        """(cells,) log probability of the true levels given all other ratings, on the host."""
+        apart, own = cavity.of_cells(model, cells)
+        unseen = cavity.without_own_rating(self.to_host(apart), own)
+        return log_probability([unseen], own)
 
     def answers(self, observations: Observations) -> Any:
         """Answers as half-sweeps take them."""

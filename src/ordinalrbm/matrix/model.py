@@ -131,12 +131,12 @@ def start(
     Everyone's thresholds are at the common marginal quantiles, or else a unit apart around zero.
     """
     rng = np.random.default_rng(seed)
-    place = common_cutpoints if at_marginals else even_cutpoints
-    cutpoints, n_rows = place(observations), observations.n_rows
+    n_levels, n_rows = observations.n_levels, observations.n_rows
+    cutpoints = common_cutpoints(observations) if at_marginals else thresholds.even(n_levels)
     by_rows = _start_half(cutpoints, n_rows, n_row_factors, rng)
     none = np.zeros((n_rows, cutpoints.shape[1]))
     by_columns = _start_half(none, observations.n_columns, n_column_factors, rng)
-    return MatrixModel(by_rows, by_columns, observations.n_levels)
+    return MatrixModel(by_rows, by_columns, n_levels)
 
 
 # Weights of the first step: large enough to tell factors apart, too small to matter.
@@ -154,14 +154,6 @@ def _start_half(
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),
     )
-
-
-def even_cutpoints(observations: Counted) -> np.ndarray:
-    """Thresholds one apart, whose middle is zero."""
-    width = int(observations.n_levels.max(initial=2))
-    cutpoints = np.zeros((observations.n_columns, width - 1))
-    cutpoints[:, 0] = 1.0 - 0.5 * observations.n_levels
-    return cutpoints
 
 
 def common_cutpoints(observations: Counted) -> np.ndarray:

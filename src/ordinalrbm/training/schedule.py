@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
 
+RateSchedule = Literal["cosine", "constant"]
 # When learning diverges the rate falls to a tenth, and again, so often at most.
 _SMALLER, MOST_OFTEN = 0.1, 6
 

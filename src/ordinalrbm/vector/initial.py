@@ -51,17 +51,23 @@ def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Obse
     return observations.take_rows(np.searchsorted(upto, evenly * upto[-1]))
 
 
-def initial_model(observations: Observations, n_factors: int, units: int, seed: int) -> VectorModel:
+def initial_model(
+    observations: Observations, n_factors: int, units: int, seed: int, *,
+    by_correlations: bool = True, at_marginals: bool = True,
+) -> VectorModel:  # fmt: skip
     """Return the model to start learning from.
 
     Half of the units are on at first, so the bias takes half of the weights back: each answer
-    starts with its own marginal distribution.
+    starts with its own marginal distribution, unless thresholds are to be evenly spaced. Without
+    the correlations all weights are small and random.
     """
     n_levels = observations.n_levels
-    cutpoints = thresholds.at_marginals(level_counts(observations), n_levels)
+    cutpoints = thresholds.even(n_levels)
+    if at_marginals:
+        cutpoints = thresholds.at_marginals(level_counts(observations), n_levels)
     rng = np.random.default_rng(seed)
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
-    if 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
+    if by_correlations and 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
         bounds = thresholds.table(cutpoints, n_levels)
         structure = _structure(observations, bounds, n_factors, units)
     weights = _spread_over_units(structure, n_factors, units, rng)

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense
 from ordinalrbm.training.loop import learn
-from ordinalrbm.training.schedule import MOST_OFTEN, Schedule
-from ordinalrbm.vector.adam import Moments, ascend, zero_moments
+from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
+from ordinalrbm.vector.ascent import Moments, Steps, ascend, zero_moments
 from ordinalrbm.vector.chains import FreePhase, gradient, start_chains
 from ordinalrbm.vector.initial import by_weight, initial_model
-from ordinalrbm.vector.model import ARRAYS, Unanswered, VectorModel, side, with_parameters
+from ordinalrbm.vector.model import (
+    ARRAYS,
+    Unanswered,
+    VectorModel,
+    side,
+    with_parameters,
+)
 from ordinalrbm.vector.monitor import set_aside
 from ordinalrbm.vector.styles import draw_styles, has_styles, with_styles
 
+Solver = Literal["adam", "sgd"]
+FirstWeights = Literal["polychoric", "random"]
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.4
 
@@ -44,6 +53,11 @@ class Settings:
     unanswered: Unanswered
     validation_fraction: float
     patience: int
+    solver: Solver
+    centred: bool
+    init: FirstWeights
+    thresholds: FirstThresholds
+    schedule: RateSchedule
     seed: int
     verbose: bool
 
@@ -79,7 +93,12 @@ class _VectorLearner:
         )
         self.model = with_styles(
             initial_model(
-                by_weight(learnt, row_weight), settings.n_factors, settings.units, settings.seed
+                by_weight(learnt, row_weight),
+                settings.n_factors,
+                settings.units,
+                settings.seed,
+                by_correlations=settings.init == "polychoric",
+                at_marginals=settings.thresholds == "marginal",
             ),
             settings.response_styles,
         )
@@ -94,7 +113,7 @@ class _VectorLearner:
         self.history: list[Record] = []
         self.schedule = Schedule(
             settings.learning_rate, n_epochs=settings.n_epochs, patience=settings.patience,
-            fall=_FALL,
+            fall=_FALL if settings.schedule == "cosine" else 0.0,
         )  # fmt: skip
         self.started = time.perf_counter()
 
@@ -206,6 +225,7 @@ def _epoch(
     model, n_rows = learner.model, this.n_rows
     starts = np.arange(0, n_rows, settings.batch_size)
     precision = settings.weight_decay / n_rows
+    steps = Steps(rate, settings.solver == "adam", settings.centred)
     order = np.random.default_rng([settings.seed, epoch]).permutation(starts.size)
     styles = np.ones(model.stretches.size)  # one made-up row of each keeps all possible
     for count, start in enumerate(starts[order]):
@@ -215,5 +235,5 @@ def _epoch(
         styles += draw_styles(model, current, learner.chains.clamped, batch)
         uphill = gradient(model, current, learner.chains, batch, precision)
         n_updates = (epoch - 1) * starts.size + count + 1
-        ascend(model, uphill, learner.moments, n_updates, rate)
+        ascend(model, uphill, learner.moments, n_updates, steps)
     model.style_weights[:] = styles / styles.sum()
