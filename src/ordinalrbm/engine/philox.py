@@ -30,6 +30,10 @@ class Purpose(enum.IntEnum):
     INITIAL_FACTOR = 5
     ANSWER = 6
     STYLE = 7
+    UTILITY = 8
+    FACTOR = 9
+    WIDTH = 10
+    WEIGHT = 11
 
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -123,7 +123,7 @@ class MatrixCumulativeRBM(RatingModel):
     """
 
     _kind, _model_type = "matrix_crbm", MatrixModel
-    _solvers = ("adagrad", "sgd")
+    _choices: ClassVar = {"solver": ("adagrad", "sgd")}
     n_user_factors: int
     n_item_factors: int
     n_averaged: int
@@ -398,9 +398,9 @@ class MatrixCumulativeRBM(RatingModel):
         self.user_factors_ = self.model_.by_rows.factors
         self.item_factors_ = self.model_.by_columns.factors
 
-    def _fold_in(self, ratings: Observations) -> list[MatrixModel]:
+    def _fold_in(self, ratings: Observations) -> None:
         backend = self._backend()
-        return [
+        self.models_ = [
             fold_in_binary(model, ratings, priors, backend)
             for model, priors in zip(self.models_, self.cold_start_, strict=True)
         ]

@@ -103,7 +103,7 @@ class MultinomialRBM(RatingModel):
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
 
-    def _fold_in(self, ratings: Observations) -> list[MultinomialModel]:
+    def _fold_in(self, ratings: Observations) -> None:
         model = self.model_
         if ratings.n_columns > model.n_columns:
             raise DataError(
@@ -112,4 +112,4 @@ class MultinomialRBM(RatingModel):
             )
         new = ratings.take_rows(np.arange(model.n_rows, ratings.n_rows))
         factors = np.vstack([model.factors, model.infer_rows(new)])
-        return [model._replace(factors=factors)]
+        self.models_ = [model._replace(factors=factors)]

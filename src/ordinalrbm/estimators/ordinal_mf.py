@@ -15,8 +15,10 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.evaluate.points import Rule
-from ordinalrbm.matrix import gaussian_learner
+from ordinalrbm.matrix import gaussian_learner, sampled_learner
 from ordinalrbm.matrix.cold_start import blank_gaussian
+from ordinalrbm.matrix.draws import Draws
+from ordinalrbm.matrix.explain import draw_effects
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.fold_in import fold_in_gaussian
 from ordinalrbm.matrix.gaussian import Precisions
@@ -24,7 +26,9 @@ from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.sampled_learner import SampledSettings
 from ordinalrbm.runtime.threads import threads
+from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 
 
@@ -45,6 +49,8 @@ class _FactorModel(RatingModel):
 
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)
+        if self.model_.is_draw:
+            return
         rows, columns = self.model_.rows, self.model_.columns
         self.user_biases_, self.item_biases_ = rows.mean[:, 0], columns.mean[:, 0]
         self.user_factors_, self.item_factors_ = (
@@ -55,9 +61,9 @@ class _FactorModel(RatingModel):
     def _fit_sizes(self) -> list[Fit]:
         return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
 
-    def _fold_in(self, ratings: Observations) -> list[GaussianModel]:
+    def _fold_in(self, ratings: Observations) -> None:
         backend = self._backend()
-        return [fold_in_gaussian(model, ratings, backend) for model in self.models_]
+        self.models_ = [fold_in_gaussian(model, ratings, backend) for model in self.models_]
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
@@ -90,17 +96,26 @@ class OrdinalMF(_FactorModel):
     n_factors : int, default=50
         Number of factors, the length of p and q. Of more than the ratings can tell, only so many
         are learnt, and the others are zero.
-    posterior : {"variational", "point"}, default="variational"
-        What is kept of each bias and factor: a mean and a variance, by a mean-field method; or only
-        the best value, with priors that stay as they are, as in Koren and Sill's OrdRec (2011)
-        without neighbours, the baseline of the paper.
+    posterior : {"variational", "sampled", "point"}, default="variational"
+        What is kept of each bias and factor. "variational": a mean and a variance, by a mean-field
+        method; quick. "sampled": draws from the whole posterior, by a Gibbs sampler that starts
+        there; the most accurate, and nothing is held out. "point": only the best value, with
+        priors that stay as they are, as in Koren and Sill's OrdRec (2011) without neighbours, the
+        baseline of the paper.
+    n_draws : int, default=40
+        Of "sampled": how many draws are kept. Predictions are their mean.
+    rated_sets : bool, default=True
+        Of "sampled": whether what a user has rated, however it was rated, tells where to expect the
+        user's bias and factors, and who has rated an item those of the item (as in SVD++).
     bias_precision, factor_precision, gap_precision : float, default=5, None and 20
         Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
         "point", where learning begins for "variational". None means 20 for the factors of "point",
         else 1.
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
-        30, or 60 for "point"; most fits stop by themselves after 10 to 25.
+        30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
+        number of sweeps, None meaning 60 and then 5 for each draw; of these a third at most, and
+        no more than 60, are dropped at first.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
     n_averaged : int, default=1
@@ -119,7 +134,10 @@ class OrdinalMF(_FactorModel):
         Expected factors. ``user_biases_[u] + item_biases_[i] + user_factors_[u] @
         item_factors_[i]`` is the expected utility of a rating.
     user_biases_, item_biases_ : arrays
-        Expected biases.
+        Expected biases. (Of "sampled" all four are means of draws in the axes of the last one, so
+        that the product is close to the expected utility, and not equal to it.)
+    draws_ : Draws
+        Of "sampled": what is kept of each draw.
 
     Examples
     --------
@@ -137,12 +155,17 @@ class OrdinalMF(_FactorModel):
     """
 
     _kind, _may_be_shared, _factors_of_points = "ordinal_mf", True, 20.0
+    _choices: ClassVar = {"posterior": ("variational", "sampled", "point")}
+    n_draws: int
+    rated_sets: bool
 
     def __init__(
         self,
         n_factors: int = 50,
         *,
         posterior: str = "variational",
+        n_draws: int = 40,
+        rated_sets: bool = True,
         bias_precision: float = 5.0,
         factor_precision: float | None = None,
         gap_precision: float = 20.0,
@@ -159,6 +182,79 @@ class OrdinalMF(_FactorModel):
         verbose: bool = False,
     ) -> None:
         keep_parameters(self, locals())
+
+    @property
+    def _is_sampled(self) -> bool:
+        return self.posterior == "sampled"
+
+    def _held_out(self) -> float:
+        return 0.0 if self._is_sampled else super()._held_out()
+
+    def _fit_sizes(self) -> list[Fit]:
+        n_kept = self.n_draws if self._is_sampled else self.n_averaged
+        return [Fit(self._kind, self.n_factors, n_averaged=n_kept)]
+
+    def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
+        if not self._is_sampled or not data.observations.n_entries:
+            return super()._learn(data, seed, checkpoints)
+        if self.device != "cpu" or not isinstance(data.observations, Observations):
+            raise DataError(
+                "posterior='sampled' runs on the cores of one process; set device='cpu' and give "
+                "it all ratings, or use posterior='variational'."
+            )
+        precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
+        settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
+        found = sampled_learner.fit(data.observations, data.validation, settings, checkpoints)
+        return Fitted([found.draws], len(found.history), found.history, found.interrupted)
+
+    def _in_order(self, model: Any, data: TrainingData) -> Any:
+        if isinstance(model, Draws):
+            return model.ordered(data.row_position, data.column_position, data.n_levels)
+        return super()._in_order(model, data)
+
+    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
+        self.__dict__.pop("draws_", None)
+        if isinstance(models[0], Draws):
+            self._keep_draws(models[0])
+        else:
+            self.models_ = models
+
+    def _keep_draws(self, draws: Draws) -> None:
+        self.draws_, self.models_ = draws, draws.models()
+
+    def _set_ratings(self, known: Any) -> None:
+        super()._set_ratings(known)
+        if hasattr(self, "draws_"):
+            rows, columns = self.draws_.means()
+            n_more = self.n_factors - (rows.shape[1] - 1)
+            self.user_biases_, self.item_biases_ = rows[:, 0], columns[:, 0]
+            self.user_factors_, self.item_factors_ = (
+                np.pad(side[:, 1:], ((0, 0), (0, n_more))) for side in (rows, columns)
+            )
+
+    def _fold_in(self, ratings: Observations) -> None:
+        if hasattr(self, "draws_"):
+            self._keep_draws(self.draws_.with_newcomers(ratings))
+        else:
+            super()._fold_in(ratings)
+
+    def _effects(
+        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        if hasattr(self, "draws_"):
+            return draw_effects(self.draws_, row, column, items, levels, worth)
+        return super()._effects(row, column, items, levels, worth)
+
+    def _model_arrays(self) -> dict[str, np.ndarray]:
+        if not hasattr(self, "draws_"):
+            return super()._model_arrays()
+        return {f"draws.{name}": array for name, array in self.draws_.to_arrays().items()}
+
+    def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
+        if self._is_sampled:
+            self._keep_draws(Draws.from_stored(stored.under("draws."), n_users, n_levels))
+        else:
+            super()._read_models(stored, n_users, n_levels)
 
 
 class GaussianMF(_FactorModel):

@@ -126,8 +126,22 @@ class RatingModel(BaseEstimator):
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.models_ = models
 
-    def _fold_in(self, ratings: Observations) -> list[Any]:
+    def _fold_in(self, ratings: Observations) -> None:
+        """Make the models such as know all users and items of these ratings, too."""
         raise NotImplementedError
+
+    def _held_out(self) -> float:
+        """Share of the ratings that is held out where no validation ratings are given."""
+        return self.validation_fraction
+
+    def _effects(
+        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Expected worth of a cell, and what each of the row's ratings adds to it."""
+        found = [rating_effects(model, row, column, items, levels, worth) for model in self.models_]
+        shares = [model.share for model in self.models_]
+        expected = float(np.average([expected for expected, _ in found], weights=shares))
+        return expected, np.average([effects for _, effects in found], axis=0, weights=shares)
 
     def _model_arrays(self) -> dict[str, np.ndarray]:
         return {
@@ -207,7 +221,7 @@ class RatingModel(BaseEstimator):
             with among.together():
                 memory.check_ratings(known.observations, *self._fit_sizes())
             with threads(self.n_jobs), working_on_named(self.device):
-                data = prepare(known, given, self.validation_fraction, seed, among)
+                data = prepare(known, given, self._held_out(), seed, among)
                 fitted = self._learn(data, seed, checkpoints)
             self._keep(at_first(known, among), data, fitted)
         return self
@@ -396,7 +410,7 @@ class RatingModel(BaseEstimator):
         ratings = extend(self.ratings_, new_ratings)
         wider = copy.copy(self)
         with threads(self.n_jobs):
-            wider.models_ = self._fold_in(ratings.observations)
+            wider._fold_in(ratings.observations)
         wider._set_ratings(ratings)
         return wider
 
@@ -445,11 +459,7 @@ class RatingModel(BaseEstimator):
         items, levels = items[others], levels[others]
         worth = self.ratings_.scale_of(column).values
         with threads(self.n_jobs):
-            found = [
-                rating_effects(model, row, column, items, levels, worth) for model in self.models_
-            ]
-        shares = [model.share for model in self.models_]
-        effect = np.average([effects for _, effects in found], axis=0, weights=shares)
+            expected, effect = self._effects(row, column, items, levels, worth)
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
         ratings = pd.DataFrame(
             {
@@ -458,7 +468,6 @@ class RatingModel(BaseEstimator):
                 "effect": effect[first],
             }
         )
-        expected = float(np.average([expected for expected, _ in found], weights=shares))
         return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
 
     def _known(self, label: Any, what: str) -> int:

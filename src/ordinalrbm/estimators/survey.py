@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from numbers import Integral
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -154,7 +154,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     True
     """
 
-    _solvers = ("adam", "sgd")
+    _choices: ClassVar = {"solver": ("adam", "sgd")}
 
     def __init__(
         self,

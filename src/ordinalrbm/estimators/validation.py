@@ -48,7 +48,7 @@ _POSITIVE = {
     "factor_precision": _LARGEST_PRECISION,
     "gap_precision": _LARGEST_PRECISION,
 }
-_SWITCHES = ("centred",)
+_SWITCHES = ("centred", "rated_sets")
 _CHOICES = {
     "unanswered": ("absent", "latent"),
     "free_phase": ("contrastive", "persistent"),
@@ -81,7 +81,7 @@ def check_parameters(estimator: Any) -> None:
     for name, parameter in inspect.signature(type(estimator)).parameters.items():
         value = getattr(estimator, name)
         if value is not None or parameter.default is not None:
-            _check(name, value, {**_CHOICES, "solver": getattr(estimator, "_solvers", ())})
+            _check(name, value, {**_CHOICES, **getattr(estimator, "_choices", {})})
 
 
 def _check(name: str, value: Any, choices: dict[str, tuple[str, ...]]) -> None:

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import linalg
+from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.mean_field import fixed_point
+from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import MatrixModel, row_side
@@ -103,6 +107,46 @@ def _expected_without(
         these = _inferred_binary(model, row, copies)
     cells = _cells_of(column, lacking.size)
     return probabilities([these], cells)[:, : worth.size] @ worth
+
+
+def draw_effects(
+    draws: Draws, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Expected worth of a cell by a sampled posterior, and what each of the row's answers adds.
+
+    Given a draw of the columns, the row's bias and factors are a regression of its utilities on
+    their features. It is linear in the utilities, so that every answer has a part of its own; all
+    parts together are what the answers add to that which the prior expects of the row, to first
+    order.
+    """
+    expected, parts = 0.0, np.zeros(columns.size)
+    for k in range(draws.n_draws):
+        mean, bounds = draws.utilities(k, row, np.array([column]))
+        away = bounds[0, : worth.size + 1] - mean[0]
+        expected += np.diff(ndtr(away)) @ worth
+        slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi)
+        parts += slope * _regression_parts(draws, k, row, column, columns, levels)
+    return float(expected / draws.n_draws), parts / draws.n_draws
+
+
+def _regression_parts(
+    draws: Draws, k: int, row: int, column: int, columns: np.ndarray, levels: np.ndarray
+) -> np.ndarray:
+    """What each answer adds to the mean utility of a cell, in one draw."""
+    prior, precision = (part[k].astype(np.float64) for part in draws.rows[2:4])
+    features, target = (
+        draws.columns.factors[k, which].astype(np.float64) for which in (columns, [column])
+    )
+    biases = features[:, 0].copy()
+    features[:, 0] = target[:, 0] = 1.0  # where the row's own bias meets them
+    mean, bounds = draws.utilities(k, row, columns)
+    low, high = (
+        np.take_along_axis(bounds, (levels + end)[:, None].astype(np.intp), axis=1)[:, 0] - mean
+        for end in (0, 1)
+    )
+    utility = mean + truncated_mean(low, high) - biases
+    weight = features @ linalg.solve(precision + features.T @ features, target[0], assume_a="pos")
+    return weight * (utility - features @ prior)
 
 
 def _cells_of(column: int, n_rows: int) -> Cells:

@@ -37,6 +37,7 @@ class GaussianModel(NamedTuple):
     values: np.ndarray = NO_VALUES  # (L,) float32, the utility of each level; none if ordinal
     spread: float = 1.0  # standard deviation of a utility around its mean, by calibration
     share: float = 1.0  # the model's part in what several of them predict together
+    is_draw: bool = False  # one of many draws, whose spread is what is not known
 
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:
@@ -106,7 +107,7 @@ class GaussianModel(NamedTuple):
     @property
     def is_point(self) -> bool:
         """Whether nothing is said about how well anything is known."""
-        return not self.rows.variance.any() and not self.columns.variance.any()
+        return not (self.is_draw or self.rows.variance.any() or self.columns.variance.any())
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
         return self._replace(rows=FactorPosterior(*map(change, self.rows)))

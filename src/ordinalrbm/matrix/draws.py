@@ -1,0 +1,293 @@
+"""Draws of a sampled posterior, as they are kept: what predictions, newcomers and files need.
+
+Factors are float16, in memory as in files, so that both predict the same. A draw is a model of its
+own (:meth:`Draws.model`), and predictions are the mean of those of all draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_widths
+from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
+from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
+from ordinalrbm.storage.reader import Stored, wrong
+
+# Gibbs steps for a newcomer in each draw: few unknowns, which soon forget where they began.
+_NEWCOMER_SWEEPS = 12
+_LARGEST_WIDTH, _SMALLEST_PRECISION = 1e6, 1e-30
+
+
+class DrawnSides(NamedTuple):
+    """Rows or columns in all draws, and what was drawn for them as a whole."""
+
+    factors: np.ndarray  # (S, n, 1 + F) float16, bias and factors
+    width: np.ndarray  # (S, n) float32
+    mean: np.ndarray  # (S, 1 + F) float32, of the prior
+    precision: np.ndarray  # (S, 1 + F, 1 + F) float32
+    weights: np.ndarray  # (S, features, 1 + F) float16, of the rated sets; none without these
+    width_precision: np.ndarray  # (S,) float32
+    is_known: np.ndarray  # (n,) uint8, whether anything but the prior tells of it
+
+    def ordered(self, position: np.ndarray, feature_position: np.ndarray) -> DrawnSides:
+        """In another order; who has no position, at −1, is what the prior expects."""
+        known = position >= 0
+        factors = np.where(known[:, None], self.factors[:, position], self.mean[:, None])
+        width = np.where(known, self.width[:, position], np.float32(1.0))
+        weights = self.weights
+        if weights.shape[1]:
+            weights = np.where((feature_position >= 0)[:, None], weights[:, feature_position], 0)
+        return self._replace(
+            factors=factors.astype(np.float16), width=width, weights=weights.astype(np.float16),
+            is_known=np.where(known, self.is_known[position], 0).astype(np.uint8),
+        )  # fmt: skip
+
+    @classmethod
+    def from_stored(
+        cls, stored: Stored, n: int, n_features: int, n_draws: int, n_factors: int | None
+    ) -> DrawnSides:
+        width = None if n_factors is None else 1 + n_factors
+        factors = stored.parameter("factors", np.float16, (n_draws, n, width))
+        if not factors.shape[2]:
+            raise wrong("factors", "has no biases")
+        width = factors.shape[2]
+        least = 1.0 / _LARGEST_WIDTH
+        found = cls(
+            factors,
+            stored.checked_array("width", np.float32, (n_draws, n), least, _LARGEST_WIDTH),
+            stored.parameter("mean", np.float32, (n_draws, width)),
+            stored.parameter("precision", np.float32, (n_draws, width, width)),
+            stored.parameter("weights", np.float16, (n_draws, None, width)),
+            stored.checked_array(
+                "width_precision", np.float32, (n_draws,), _SMALLEST_PRECISION, np.inf
+            ),
+            stored.checked_array("is_known", np.uint8, (n,), 0, 1),
+        )
+        if found.weights.shape[1] not in (0, n_features):
+            raise wrong("weights", "has not one line for each feature")
+        if np.linalg.eigvalsh(found.precision.astype(np.float64)).min(initial=1.0) <= 0.0:
+            raise wrong("precision", "is not positive definite")
+        return found
+
+    def to_arrays(self, name: str) -> dict[str, np.ndarray]:
+        return {f"{name}.{part}": array for part, array in self._asdict().items()}
+
+
+class Draws(NamedTuple):
+    """S draws of everything."""
+
+    rows: DrawnSides
+    columns: DrawnSides
+    cutpoints: np.ndarray  # (S, scales, L − 1) float64
+    scale_levels: np.ndarray  # (scales,) int32, levels of each scale
+    scale: np.ndarray  # (columns,) int32, which scale
+
+    @classmethod
+    def of_states(cls, states: list[SampledState], scale_levels: np.ndarray) -> Draws:
+        """Kept states, in the order in which they were drawn."""
+        rows = _stacked([(state.rows, state.row_hyper) for state in states])
+        columns = _stacked([(state.columns, state.column_hyper) for state in states])
+        cutpoints = np.stack([state.cutpoints for state in states])
+        return cls(rows, columns, cutpoints, scale_levels.astype(np.int32), states[0].columns.scale)
+
+    @property
+    def n_draws(self) -> int:
+        return len(self.cutpoints)
+
+    def ordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
+        """With rows and columns at these positions; columns on scales of so many levels."""
+        scale_levels, cutpoints = self._with_scales(np.unique(n_levels))
+        return Draws(
+            self.rows.ordered(rows, columns), self.columns.ordered(columns, rows), cutpoints,
+            scale_levels, np.searchsorted(scale_levels, n_levels).astype(np.int32),
+        )  # fmt: skip
+
+    def _with_scales(self, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scales that were never seen have evenly spaced thresholds."""
+        every = np.union1d(levels, self.scale_levels).astype(np.int32)
+        cutpoints = np.tile(thresholds.even(every), (self.n_draws, 1, 1))
+        known = np.searchsorted(every, self.scale_levels)
+        cutpoints[:, known, : self.cutpoints.shape[2]] = self.cutpoints
+        return every, cutpoints
+
+    def models(self) -> list[GaussianModel]:
+        """The draws as models of Gaussian factors."""
+        return [self.model(k) for k in range(self.n_draws)]
+
+    def model(self, k: int) -> GaussianModel:
+        """One draw. Widths of the first threshold are one more factor of both sides.
+
+        Bounds are the widths times the thresholds, w_d w_i θ_l, and models have a first threshold
+        that is added and gaps that are multiplied: w_d w_i θ_1 is a product, like that of factors.
+        """
+        cutpoints, levels = self.cutpoints[k][self.scale], self.scale_levels[self.scale]
+        most = np.full(len(self.rows.is_known), self.scale_levels.max())
+        no_gaps = np.zeros((most.size, cutpoints.shape[1]))
+        rows = _posterior(self.rows, k, np.float32(1.0), no_gaps, most)
+        columns = _posterior(self.columns, k, -cutpoints[:, 0], cutpoints, levels)
+        row_prior, column_prior = (
+            _diagonal(side, k, cutpoints.shape[1]) for side in (self.rows, self.columns)
+        )
+        return GaussianModel(
+            rows, columns, row_prior, column_prior, share=1.0 / self.n_draws, is_draw=True
+        )
+
+    def utilities(self, k: int, row: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean utilities of a row's cells in one draw, and the bounds of all levels, (n, L + 1)."""
+        own = self.rows.factors[k, row].astype(np.float64)
+        facing = self.columns.factors[k, columns].astype(np.float64)
+        mean = own[0] + facing[:, 0] + facing[:, 1:] @ own[1:]
+        width = self.rows.width[k, row].astype(np.float64) * self.columns.width[k, columns]
+        bounds = bounds_of(self.cutpoints[k], self.scale_levels)[self.scale[columns]]
+        return mean, width[:, None] * bounds
+
+    # ---- newcomers ----------------------------------------------------------------------------
+
+    def with_newcomers(self, ratings: Observations, seed: int = 0) -> Draws:
+        """With more rows and columns, each drawn given the draw of the others and its ratings.
+
+        The first rows and columns of the ratings, of which all are given, are those known.
+        """
+        n_rows, n_columns = self.rows.factors.shape[1], self.columns.factors.shape[1]
+        found = self._longer(ratings)
+        new_rows = np.arange(n_rows, ratings.n_rows)
+        new_columns = np.arange(n_columns, ratings.n_columns)
+        rows = ratings.take_rows(new_rows)
+        on_known = rows.select(rows.column < n_columns) if new_columns.size else rows
+        found._draw(on_known, new_rows, seed, 0)
+        if new_columns.size:
+            found._draw(ratings.transpose().take_rows(new_columns), new_columns, seed, 1)
+            if on_known.n_entries < rows.n_entries:
+                found._draw(rows, new_rows, seed, 2)
+        return found
+
+    def _longer(self, ratings: Observations) -> Draws:
+        rows, columns = (
+            np.where(np.arange(n) < len(side.is_known), np.arange(n), -1)
+            for n, side in ((ratings.n_rows, self.rows), (ratings.n_columns, self.columns))
+        )
+        return self.ordered(rows, columns, ratings.n_levels)
+
+    def _draw(self, rows: Observations, which: np.ndarray, seed: int, turn: int) -> None:
+        """Draw new rows, or new columns in the second turn, in place."""
+        if not rows.n_entries:
+            return
+        own, facing = (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
+        scale, facing_scale = np.zeros(which.size, dtype=np.int32), self.scale
+        if turn == 1:
+            scale = self.scale[which]
+            facing_scale = np.zeros(len(facing.is_known), dtype=np.int32)
+        answered = rows.row_counts > 0
+        for k in range(self.n_draws):
+            other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
+            this = self._drawn(k, own, rows, DrawnSide(own.mean[k], own.width[k], scale), other,
+                               Sweep(seed, k * _NEWCOMER_SWEEPS, 2 + turn))  # fmt: skip
+            own.factors[k, which[answered]] = this.factors[answered]
+            own.width[k, which[answered]] = this.width[answered]
+        own.is_known[which[answered]] = 1
+
+    def _drawn(
+        self, k: int, own: DrawnSides, rows: Observations, usual: DrawnSide, other: DrawnSide,
+        which: Sweep,
+    ) -> DrawnSide:  # fmt: skip
+        """Newcomers in one draw, after some Gibbs steps from what the prior expects."""
+        expected = np.tile(usual.factors, (rows.n_rows, 1))
+        if own.weights.shape[1]:
+            expected += RatedSets.of(rows).times(own.weights[k].astype(np.float32))
+        this = DrawnSide(expected.copy(), np.ones(rows.n_rows, dtype=np.float32), usual.scale)
+        bounds = bounds_of(self.cutpoints[k], self.scale_levels)
+        for step in range(_NEWCOMER_SWEEPS):
+            name = which._replace(number=which.number + step)
+            draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
+            move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
+        return this
+
+    # ---- files --------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        return {
+            **self.rows.to_arrays("rows"), **self.columns.to_arrays("columns"),
+            "cutpoints": self.cutpoints, "scale_levels": self.scale_levels,
+        }  # fmt: skip
+
+    @classmethod
+    def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Draws:
+        n_columns, most = n_levels.size, thresholds.LARGEST_CUTPOINT
+        scale_levels = stored.checked_array("scale_levels", np.int32, (None,), 1)
+        if (np.diff(scale_levels) <= 0).any() or not np.isin(n_levels, scale_levels).all():
+            raise wrong("scale_levels", "does not have the scales of all items")
+        width = thresholds.n_cutpoints(scale_levels)
+        shape = (None, scale_levels.size, width)
+        cutpoints = stored.parameter("cutpoints", np.float64, shape, high=most)
+        if not len(cutpoints):
+            raise wrong("cutpoints", "has no draws")
+        rows = DrawnSides.from_stored(
+            stored.under("rows."), n_rows, n_columns, len(cutpoints), None
+        )
+        n_factors = rows.factors.shape[2] - 1
+        columns = DrawnSides.from_stored(
+            stored.under("columns."), n_columns, n_rows, len(cutpoints), n_factors
+        )
+        scale = np.searchsorted(scale_levels, n_levels).astype(np.int32)
+        return cls(rows, columns, cutpoints, scale_levels, scale)
+
+    # ---- on the whole -------------------------------------------------------------------------
+
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean biases and factors of rows and of columns, all draws in the axes of the last.
+
+        Products do not tell the axes of factors, so that draws may be rotated against each other.
+        """
+        rows, columns = (side.factors.astype(np.float32) for side in (self.rows, self.columns))
+        total = [np.zeros(rows.shape[1:]), np.zeros(columns.shape[1:])]
+        for k in range(self.n_draws):
+            # The rotation that brings this draw's factors nearest to the last's (Procrustes).
+            both = [np.vstack([rows[j, :, 1:], columns[j, :, 1:]]) for j in (k, -1)]
+            left, _, right = linalg.svd(both[0].T @ both[1])
+            for part, side in zip(total, (rows, columns), strict=True):
+                part[:, 0] += side[k, :, 0]
+                part[:, 1:] += side[k, :, 1:] @ (left @ right)
+        of_rows, of_columns = ((part / self.n_draws).astype(np.float32) for part in total)
+        return of_rows, of_columns
+
+
+def _stacked(states: list[tuple[DrawnSide, Hyper]]) -> DrawnSides:
+    def stack(parts: Any, kind: Any) -> np.ndarray:
+        return np.stack([np.asarray(part, dtype=kind) for part in parts])
+
+    return DrawnSides(
+        stack((side.factors for side, _ in states), np.float16),
+        stack((side.width for side, _ in states), np.float32),
+        stack((hyper.mean for _, hyper in states), np.float32),
+        stack((hyper.precision for _, hyper in states), np.float32),
+        stack((hyper.weights for _, hyper in states), np.float16),
+        stack((hyper.width_precision for _, hyper in states), np.float32),
+        np.ones(len(states[0][0].width), dtype=np.uint8),
+    )
+
+
+def _posterior(
+    side: DrawnSides, k: int, by_width: Any, gaps: np.ndarray, n_levels: np.ndarray
+) -> FactorPosterior:
+    """A draw of one side; of those that are not known, the spread that the prior gives them."""
+    width = side.width[k]
+    mean = np.column_stack([side.factors[k].astype(np.float32), width * by_width])
+    spread = np.append(np.diag(np.linalg.inv(side.precision[k].astype(np.float64))), 0.0)
+    variance = np.where(side.is_known[:, None], 0.0, spread).astype(np.float32)
+    cutpoints = gaps + np.log(width.astype(np.float64))[:, None]
+    cutpoints[:, 0] = 0.0
+    return posterior_of(mean.astype(np.float32), variance, cutpoints, n_levels)
+
+
+def _diagonal(side: DrawnSides, k: int, width: int) -> FactorPrior:
+    """What a model wants to know of its prior, of which newcomers make no use here."""
+    precision = np.append(np.diag(side.precision[k]), 1.0).astype(np.float32)
+    return FactorPrior(precision, np.full(width, float(side.width_precision[k])))

@@ -1,0 +1,329 @@
+"""A Gibbs sampler of ordinal factors: all that is not known is drawn, sweep after sweep.
+
+    u_di ~ N(b_d + b_i + p_d · q_i, 1),    level l where θ_l−1 < u_di / (k_d j_i) ≤ θ_l
+
+(b, p)_d ~ N(m + Bᵀ x_d, Λ⁻¹) with a full precision matrix; x_d are features of the row, and the
+same holds for columns. Λ and m have a Normal-Wishart prior, B a Gaussian one with precision λ ⊗ Λ
+(Simm et al. 2017), log widths k and j a Gaussian one around zero, thresholds one around where they
+start.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.factor_draws import (
+    DrawnSide,
+    Sweep,
+    draw_rows,
+    move_widths,
+    threshold_sums,
+)
+from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.matrix.gaussian import GaussianState
+
+# Of the Normal-Wishart prior: variance of a coordinate, and how many rows the mean is worth.
+_PRIOR_VARIANCE, _PRIOR_ROWS = 0.1, 1.0
+# Of the Gamma priors of precisions: shape, and rate.
+_WIDTH_PRIOR, _RIDGE_PRIOR = (1.0, 0.05), (1.0, 1.0)
+# Standard deviations of the prior of thresholds: of the first, and of the log gaps.
+_FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
+
+
+class Hyper(NamedTuple):
+    """What is drawn for a side as a whole."""
+
+    mean: np.ndarray  # (1 + F,)
+    precision: np.ndarray  # (1 + F, 1 + F)
+    weights: np.ndarray  # (features, 1 + F), B
+    ridge: float  # λ
+    width_precision: float
+
+
+class SampledState(NamedTuple):
+    """Everything that is drawn, as it is after a sweep."""
+
+    rows: DrawnSide
+    columns: DrawnSide
+    row_hyper: Hyper
+    column_hyper: Hyper
+    cutpoints: np.ndarray  # (scales, L − 1): first threshold and log gaps
+    log_likelihood: float = np.nan  # per rating, of those learnt from, when last looked at
+
+
+class SampledData(NamedTuple):
+    """Ratings as both sides see them, and where thresholds are drawn towards."""
+
+    answers: Observations
+    transposed: Observations
+    row_features: RatedSets | None
+    column_features: RatedSets | None
+    centre: np.ndarray  # (scales, L − 1)
+    n_levels: np.ndarray  # of each scale
+
+
+def sweep(
+    data: SampledData, state: SampledState, number: int, seed: int, *, settling: bool
+) -> SampledState:
+    """Draw everything once, given all else; ``number`` counts sweeps from 1."""
+    rows, columns, row_hyper, column_hyper, cutpoints = state[:5]
+    rng = np.random.default_rng([seed, number])
+    bounds = bounds_of(cutpoints, data.n_levels)
+    row_hyper = _half(data.answers, data.row_features, rows, columns, row_hyper, bounds,
+                      Sweep(seed, number, 0), rng)  # fmt: skip
+    column_hyper = _half(data.transposed, data.column_features, columns, rows, column_hyper, bounds,
+                         Sweep(seed, number, 1), rng)  # fmt: skip
+    state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
+    if number % 2:
+        state = _moved_thresholds(data, state, rng, settling=settling)
+    return _common_width(data, state, rng)
+
+
+def _half(
+    answers: Observations, features: RatedSets | None, this: DrawnSide, other: DrawnSide,
+    hyper: Hyper, bounds: np.ndarray, which: Sweep, rng: np.random.Generator,
+) -> Hyper:  # fmt: skip
+    """Rows, in place, and what is drawn for them as a whole."""
+    expected = np.broadcast_to(hyper.mean, this.factors.shape)
+    by_features = None
+    if features is not None:
+        by_features = features.times(hyper.weights.astype(np.float32))
+        expected = expected + by_features
+    draw_rows(
+        answers, this, other, bounds, np.ascontiguousarray(expected, dtype=np.float32),
+        hyper.precision.astype(np.float32), which,
+    )  # fmt: skip
+    hyper = _drawn_mean(hyper, this.factors, by_features, rng)
+    if features is not None and by_features is not None:
+        hyper = _drawn_weights(hyper, this.factors, features, by_features, which, rng)
+    if which.number % 2 == 0:
+        move_widths(answers, this, other, bounds, hyper.width_precision, which)
+        squares = float(np.square(np.log(this.width.astype(np.float64))).sum())
+        shape, rate = _WIDTH_PRIOR
+        found = rng.gamma(shape + 0.5 * this.width.size) / (rate + 0.5 * squares)
+        hyper = hyper._replace(width_precision=found)
+    return hyper
+
+
+# ---- hyperparameters --------------------------------------------------------------------------
+
+
+def _drawn_mean(
+    hyper: Hyper, factors: np.ndarray, by_features: np.ndarray | None, rng: np.random.Generator
+) -> Hyper:
+    """Mean and precision of rows, given these and the weights of their features."""
+    left = factors.astype(np.float64)
+    if by_features is not None:
+        left -= by_features
+    n, width = left.shape
+    middle = left.mean(axis=0) if n else np.zeros(width)
+    around = left - middle
+    scatter = _PRIOR_VARIANCE * np.eye(width) + around.T @ around
+    scatter += n * _PRIOR_ROWS / (n + _PRIOR_ROWS) * np.outer(middle, middle)
+    weights = hyper.weights
+    scatter += hyper.ridge * weights.T @ weights
+    degrees = width + 2 + n + len(weights)
+    precision = _wishart(scatter, degrees, rng)
+    lower = linalg.cholesky((n + _PRIOR_ROWS) * precision, lower=True)
+    noise = linalg.solve_triangular(lower, rng.standard_normal(width), lower=True, trans=1)
+    mean = n / (n + _PRIOR_ROWS) * middle + noise
+    return hyper._replace(mean=mean, precision=precision)
+
+
+def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> np.ndarray:
+    """A draw with the inverse of the scatter as its scale (Bartlett)."""
+    width = len(scatter)
+    part = np.tril(rng.standard_normal((width, width)), -1)
+    part[np.diag_indices(width)] = np.sqrt(rng.chisquare(degrees - np.arange(width)))
+    # With scatter = L Lᵀ the scale is L⁻ᵀ L⁻¹.
+    lower = linalg.cholesky(scatter, lower=True)
+    half = linalg.solve_triangular(lower, part, lower=True, trans=1)
+    return half @ half.T
+
+
+def _drawn_weights(
+    hyper: Hyper, factors: np.ndarray, features: RatedSets, by_features: np.ndarray, which: Sweep,
+    rng: np.random.Generator,
+) -> Hyper:  # fmt: skip
+    """Weights of the features, in coordinates in which what they do not explain is white noise."""
+    lower = linalg.cholesky(hyper.precision, lower=True)
+    left = (factors - hyper.mean - by_features) @ lower
+    white, _ = features.draw_weights(
+        hyper.weights @ lower, left, hyper.ridge, which.seed, which.number, which.kind
+    )
+    shape, rate = _RIDGE_PRIOR
+    squares = float(np.square(white, dtype=np.float64).sum())
+    ridge = rng.gamma(shape + 0.5 * white.size) / (rate + 0.5 * squares)
+    weights = linalg.solve_triangular(lower, white.T, lower=True, trans=1).T
+    return hyper._replace(weights=np.ascontiguousarray(weights, dtype=np.float32), ridge=ridge)
+
+
+# ---- thresholds -------------------------------------------------------------------------------
+
+
+def bounds_of(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
+    """(scales, L + 1) float32 from −∞ to ∞."""
+    n_scales, width = cutpoints.shape
+    bounds = np.full((n_scales, width + 2), np.inf)
+    bounds[:, 0] = -np.inf
+    inner = np.cumsum(np.hstack([cutpoints[:, :1], np.exp(cutpoints[:, 1:])]), axis=1)
+    bounds[:, 1:-1] = np.where(np.arange(width) < n_levels[:, None] - 1, inner, np.inf)
+    return bounds.astype(np.float32)
+
+
+class _Proposal(NamedTuple):
+    log_likelihood: float
+    log_posterior: float
+    step: np.ndarray
+    lower: np.ndarray  # Cholesky factor of the precision
+
+
+def _moved_thresholds(
+    data: SampledData, state: SampledState, rng: np.random.Generator, *, settling: bool
+) -> SampledState:
+    """Metropolis' rule for the thresholds of each scale.
+
+    Proposals go half of Newton's step. While the chain settles they go all of it, and are taken.
+    """
+    here = state.cutpoints
+    cutpoints = here.copy()
+    for scale, n_levels in enumerate(data.n_levels):
+        free = slice(0, n_levels - 1)
+        before = _proposal(data, state, cutpoints, scale, free)
+        noise = rng.standard_normal(n_levels - 1)
+        share = 1.0 if settling else 0.5
+        jump = share * before.step + linalg.solve_triangular(
+            before.lower, noise, lower=True, trans=1
+        )
+        there = cutpoints.copy()
+        there[scale, free] += jump
+        if settling:
+            cutpoints = there
+            continue
+        after = _proposal(data, state, there, scale, free)
+        back = -jump - 0.5 * after.step
+        log_ratio = after.log_posterior - before.log_posterior + 0.5 * float(noise @ noise)
+        log_ratio += np.log(np.diag(after.lower)).sum() - np.log(np.diag(before.lower)).sum()
+        log_ratio -= 0.5 * float(np.square(after.lower.T @ back).sum())
+        if np.log(rng.random()) < log_ratio:
+            cutpoints = there
+    per_rating = before.log_likelihood / max(data.answers.n_entries, 1)
+    return state._replace(cutpoints=cutpoints, log_likelihood=per_rating)
+
+
+def _proposal(
+    data: SampledData, state: SampledState, cutpoints: np.ndarray, scale: int, free: slice
+) -> _Proposal:
+    sums = threshold_sums(
+        data.answers, state.rows, state.columns, bounds_of(cutpoints, data.n_levels)
+    )
+    own = cutpoints[scale, free]
+    n = own.size
+    # Slopes by thresholds become slopes by the first one and log gaps.
+    change = np.tril(np.ones((n, n))) * np.append(1.0, np.exp(own[1:]))
+    slope = change.T @ sums.slope[scale, 1 : n + 1]
+    squares = np.diag(sums.squares[scale, 1 : n + 1, 0])
+    beside = sums.squares[scale, 1:n, 1]
+    squares += np.diag(beside, 1) + np.diag(beside, -1)
+    deviation = np.append(_FIRST_THRESHOLD, np.full(n - 1, _LOG_GAP))
+    away = (own - data.centre[scale, free]) / deviation
+    precision = change.T @ squares @ change + np.diag(deviation**-2.0)
+    slope -= away / deviation
+    lower = linalg.cholesky(precision, lower=True)
+    step = linalg.cho_solve((lower, True), slope)
+    total = sums.log_likelihood
+    return _Proposal(total, total - 0.5 * float(away @ away), step, lower)
+
+
+def _common_width(data: SampledData, state: SampledState, rng: np.random.Generator) -> SampledState:
+    """Move what all widths of a side have in common into the thresholds.
+
+    Nothing that is observed tells the two apart. The common factor is drawn given all else, which
+    pins the scale: widths have a prior around one.
+    """
+    for name in ("rows", "columns"):
+        this = getattr(state, name)
+        precision = getattr(state, f"{name[:-1]}_hyper").width_precision
+        n, logs = this.width.size, np.log(this.width.astype(np.float64))
+        move = logs.mean() + rng.standard_normal() / np.sqrt(n * precision)
+        there = state.cutpoints.copy()
+        there[:, 0] *= np.exp(move)
+        there[:, 1:] += move
+        log_ratio = move * len(there) + _log_prior(data, there) - _log_prior(data, state.cutpoints)
+        if np.log(rng.random()) < log_ratio:
+            width = np.exp(logs - move).astype(np.float32)
+            state = state._replace(**{name: this._replace(width=width)}, cutpoints=there)
+    return state
+
+
+def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
+    used = np.arange(cutpoints.shape[1]) < data.n_levels[:, None] - 1
+    away = np.where(used, cutpoints - data.centre, 0.0)
+    away[:, 0] /= _FIRST_THRESHOLD
+    away[:, 1:] /= _LOG_GAP
+    return -0.5 * float(np.square(away).sum())
+
+
+# ---- where it starts --------------------------------------------------------------------------
+
+
+def prepared(answers: Observations, *, rated_sets: bool) -> SampledData:
+    """Ratings as the sampler wants them; thresholds are drawn towards the marginal ones."""
+    n_levels = np.unique(answers.n_levels)
+    centre = np.zeros((n_levels.size, thresholds.n_cutpoints(n_levels)))
+    for scale, levels in enumerate(n_levels):
+        counts = answers.level_counts(levels)[None]
+        centre[scale, : levels - 1] = thresholds.at_marginals(counts, np.array([levels]))[0]
+        # Around zero, so that a wider scale is wider on both sides.
+        centre[scale, 0] = -0.5 * np.exp(centre[scale, 1 : levels - 1]).sum()
+    transposed = answers.transpose()
+    of_rows, of_columns = (
+        RatedSets.of(view) if rated_sets else None for view in (answers, transposed)
+    )
+    return SampledData(answers, transposed, of_rows, of_columns, centre, n_levels)
+
+
+def start(data: SampledData, found: GaussianState) -> SampledState:
+    """Where a variational solution stands: its means, and its gaps as widths."""
+    rows, columns = found.rows, found.columns
+    scale = np.searchsorted(data.n_levels, data.answers.n_levels).astype(np.int32)
+    cutpoints = data.centre.copy()
+    for number, levels in enumerate(data.n_levels):
+        common = columns.cutpoints[scale == number, 1 : levels - 1].mean(axis=0)
+        cutpoints[number, 1 : levels - 1] = common
+        cutpoints[number, 0] = -0.5 * np.exp(common).sum()
+    log_rows = _mean_gaps(rows.cutpoints, np.full(len(rows.mean), data.n_levels.max()))
+    log_columns = _mean_gaps(columns.cutpoints - cutpoints[scale], data.answers.n_levels)
+    # The first threshold was the column's, and gaps widened upwards from there.
+    first, of_columns = cutpoints[0, 0], cutpoints[scale, 0]
+    row_factors, column_factors = rows.mean.copy(), columns.mean.copy()
+    row_factors[:, 0] += first * np.expm1(log_rows)
+    column_factors[:, 0] += of_columns * np.exp(log_columns) - columns.cutpoints[:, 0]
+    nothing = np.zeros(len(row_factors), dtype=np.int32)
+    return SampledState(
+        DrawnSide(row_factors, np.exp(log_rows).astype(np.float32), nothing),
+        DrawnSide(column_factors, np.exp(log_columns).astype(np.float32), scale),
+        _first_hyper(row_factors, data.row_features),
+        _first_hyper(column_factors, data.column_features),
+        cutpoints,
+    )
+
+
+def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
+    """Mean log gap of each, of those that its scale has."""
+    used = ~thresholds.unused(n_levels, cutpoints.shape[1])[:, 1:]
+    return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
+
+
+def _first_hyper(factors: np.ndarray, features: RatedSets | None) -> Hyper:
+    width = factors.shape[1]
+    around = np.cov(factors.T.astype(np.float64), bias=True).reshape(width, width)
+    precision = np.linalg.inv(around + _PRIOR_VARIANCE / 10.0 * np.eye(width))
+    n_features = 0 if features is None else features.n_features
+    weights = np.zeros((n_features, width), dtype=np.float32)
+    return Hyper(factors.mean(axis=0, dtype=np.float64), precision, weights, 1.0, 20.0)
