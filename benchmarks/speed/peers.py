@@ -42,6 +42,8 @@ FEW, WARM_UP = 2_000, 20
 """Ratings and iterations of the fit that compiles."""
 MOST_GROWN = 4
 """How often a grid grows at one end."""
+CHOOSING = 0.25
+"""Share of myFM's iterations that a setting is judged by."""
 
 
 def positions(parts: Parts) -> tuple[Task, Ratings]:
@@ -104,6 +106,7 @@ def a_few(task: Task) -> Task:
 def choose(method: str, task: Task, options: Options) -> dict[str, float]:
     """The settings with the least validation error; runs in a process of its own."""
     fit, grids = METHODS[method]
+    options = options._replace(iterations=round(CHOOSING * options.iterations))
     settings = {name: grid[len(grid) // 2] for name, grid in grids.items()}
 
     def error(name: str, value: float) -> float:

@@ -27,10 +27,11 @@ from ordinalrbm.engine.factor_draws import (
 from ordinalrbm.engine.rated_sets import RatedSets
 from ordinalrbm.matrix.gaussian import GaussianState
 
-# Of the Normal-Wishart prior: variance of a coordinate, and how many rows the mean is worth.
-_PRIOR_VARIANCE, _PRIOR_ROWS = 0.1, 1.0
-# Of the Gamma priors of precisions: shape, and rate.
-_WIDTH_PRIOR, _RIDGE_PRIOR = (1.0, 0.05), (1.0, 1.0)
+# Of the Normal-Wishart prior: expected variance of a coordinate, degrees of freedom beyond the
+# number of coordinates, and how many rows the mean is worth.
+_PRIOR_VARIANCE, _PRIOR_DEGREES, _PRIOR_ROWS = 0.1, 4.0, 1.0
+# Of the Gamma priors of precisions: shape, and rate. Widths e times as large as usual are rare.
+_WIDTH_PRIOR, _RIDGE_PRIOR = (3.0, 0.15), (2.0, 2.0)
 # Standard deviations of the prior of thresholds: of the first, and of the log gaps.
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
@@ -123,16 +124,21 @@ def _drawn_mean(
     n, width = left.shape
     middle = left.mean(axis=0) if n else np.zeros(width)
     around = left - middle
-    scatter = _PRIOR_VARIANCE * np.eye(width) + around.T @ around
+    scatter = prior_scatter(width) + around.T @ around
     scatter += n * _PRIOR_ROWS / (n + _PRIOR_ROWS) * np.outer(middle, middle)
     weights = hyper.weights
     scatter += hyper.ridge * weights.T @ weights
-    degrees = width + 2 + n + len(weights)
+    degrees = width + _PRIOR_DEGREES + n + len(weights)
     precision = _wishart(scatter, degrees, rng)
     lower = linalg.cholesky((n + _PRIOR_ROWS) * precision, lower=True)
     noise = linalg.solve_triangular(lower, rng.standard_normal(width), lower=True, trans=1)
     mean = n / (n + _PRIOR_ROWS) * middle + noise
     return hyper._replace(mean=mean, precision=precision)
+
+
+def prior_scatter(width: int) -> np.ndarray:
+    """What stands in the place of data in the Wishart prior."""
+    return _PRIOR_VARIANCE * (_PRIOR_DEGREES - 1.0) * np.eye(width)
 
 
 def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> np.ndarray:
@@ -323,7 +329,7 @@ def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 def _first_hyper(factors: np.ndarray, features: RatedSets | None) -> Hyper:
     width = factors.shape[1]
     around = np.cov(factors.T.astype(np.float64), bias=True).reshape(width, width)
-    precision = np.linalg.inv(around + _PRIOR_VARIANCE / 10.0 * np.eye(width))
+    precision = np.linalg.inv(around + 0.1 * _PRIOR_VARIANCE * np.eye(width))
     n_features = 0 if features is None else features.n_features
     weights = np.zeros((n_features, width), dtype=np.float32)
     return Hyper(factors.mean(axis=0, dtype=np.float64), precision, weights, 1.0, 20.0)

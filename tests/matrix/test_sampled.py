@@ -1,0 +1,244 @@
+"""The Gibbs sampler of ordinal factors against posteriors that are computed in another way."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.factor_draws import (
+    DrawnSide,
+    Sweep,
+    draw_rows,
+    move_widths,
+    threshold_sums,
+)
+from ordinalrbm.engine.normal_reference import log_mass
+from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.matrix import sampled
+from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, bounds_of, sweep
+
+THRESHOLDS = np.array([[-np.inf, -0.8, 0.4, np.inf]], dtype=np.float32)
+
+
+def columns_of(rng, n=5, n_factors=1):
+    return DrawnSide(
+        rng.normal(size=(n, 1 + n_factors)).astype(np.float32),
+        np.exp(0.3 * rng.normal(size=n)).astype(np.float32),
+        np.zeros(n, dtype=np.int32),
+    )
+
+
+def same_rows(level, times):
+    """One row again and again, so that many chains are run at once."""
+    return Observations.from_dense(np.tile(level, (times, 1)), 3)
+
+
+def rows_of(times, n_factors=1, width=1.0):
+    return DrawnSide(
+        np.zeros((times, 1 + n_factors), dtype=np.float32),
+        np.full(times, width, dtype=np.float32),
+        np.zeros(times, dtype=np.int32),
+    )
+
+
+def log_chance(mean, width, level):
+    bounds = width * THRESHOLDS[0].astype(float)
+    return log_mass(bounds[level] - mean, bounds[level + 1] - mean)
+
+
+def test_bias_and_factors_of_a_row_by_quadrature():
+    rng = np.random.default_rng(0)
+    other, level, times = columns_of(rng), np.array([2, 0, -1, 1, 2]), 3000
+    answers, this = same_rows(level, times), rows_of(times, width=1.2)
+    precision = np.array([[2.0, 0.5], [0.5, 1.0]], dtype=np.float32)
+    prior = np.array([0.3, -0.2], dtype=np.float32)
+    for number in range(25):
+        draw_rows(answers, this, other, THRESHOLDS, np.tile(prior, (times, 1)), precision,
+                  Sweep(1, number, 0))  # fmt: skip
+    axis = np.linspace(-4.0, 4.0, 161)
+    bias, factor = np.meshgrid(axis, axis, indexing="ij")
+    away = np.stack([bias - prior[0], factor - prior[1]], axis=-1)
+    total = -0.5 * np.einsum("ija,ab,ijb->ij", away, precision.astype(float), away)
+    for i in np.flatnonzero(level >= 0):
+        mean = bias + other.factors[i, 0] + factor * other.factors[i, 1]
+        total += log_chance(mean, 1.2 * other.width[i], level[i])
+    share = np.exp(total - total.max())
+    share /= share.sum()
+    expected = np.array([(share * bias).sum(), (share * factor).sum()])
+    squares = [(share * bias**2).sum(), (share * bias * factor).sum(), (share * factor**2).sum()]
+    drawn = this.factors.astype(float)
+    found = [(drawn[:, 0] ** 2).mean(), drawn.prod(axis=1).mean(), (drawn[:, 1] ** 2).mean()]
+    error = 4.0 * drawn.std(axis=0) / np.sqrt(times)
+    assert (abs(drawn.mean(axis=0) - expected) < error).all()
+    np.testing.assert_allclose(found, squares, atol=0.08)
+
+
+def test_width_of_a_row_by_quadrature():
+    rng = np.random.default_rng(3)
+    other, level, times = columns_of(rng), np.array([2, 0, 1, 1, -1]), 3000
+    answers, this, precision = same_rows(level, times), rows_of(times), 3.0
+    this.factors[:] = np.array([0.2, -0.5], dtype=np.float32)
+    taken = [
+        move_widths(answers, this, other, THRESHOLDS, precision, Sweep(2, number, 0)).mean()
+        for number in range(30)
+    ]
+    assert 0.7 < np.mean(taken) < 1.0
+    axis = np.linspace(-3.0, 3.0, 2001)
+    total = -0.5 * precision * axis**2
+    for i in np.flatnonzero(level >= 0):
+        mean = 0.2 + other.factors[i, 0] - 0.5 * other.factors[i, 1]
+        bounds = np.exp(axis)[:, None] * other.width[i] * THRESHOLDS[0].astype(float)
+        total += log_mass(bounds[:, level[i]] - mean, bounds[:, level[i] + 1] - mean)
+    share = np.exp(total - total.max())
+    share /= share.sum()
+    logs = np.log(this.width.astype(float))
+    middle = (share * axis).sum()
+    spread = np.sqrt((share * (axis - middle) ** 2).sum())
+    assert abs(logs.mean() - middle) < 4.0 * spread / np.sqrt(times)
+    assert logs.std() == pytest.approx(spread, rel=0.06)
+
+
+def test_sums_for_thresholds_are_derivatives():
+    rng = np.random.default_rng(5)
+    level = rng.integers(-1, 3, (30, 5))
+    answers = Observations.from_dense(level, 3)
+    this, other = rows_of(30), columns_of(rng)
+    this.factors[:] = rng.normal(size=this.factors.shape)
+    this.width[:] = np.exp(0.2 * rng.normal(size=30))
+
+    def total(inner):
+        bounds = np.array([-np.inf, *inner, np.inf])
+        mean = (
+            this.factors[:, :1] + other.factors[:, 0] + this.factors[:, 1:] @ other.factors[:, 1:].T
+        )
+        width = np.outer(this.width, other.width).astype(float)
+        rows, columns = np.nonzero(level >= 0)
+        given, at, wide = level[rows, columns], mean[rows, columns], width[rows, columns]
+        return np.log(ndtr(wide * bounds[given + 1] - at) - ndtr(wide * bounds[given] - at)).sum()
+
+    found = threshold_sums(answers, this, other, THRESHOLDS)
+    inner = THRESHOLDS[0, 1:3].astype(float)
+    assert found.log_likelihood == pytest.approx(total(inner), abs=1e-3)
+    for place in range(2):
+        step = np.eye(2)[place] * 1e-4
+        slope = (total(inner + step) - total(inner - step)) / 2e-4
+        assert found.slope[0, place + 1] == pytest.approx(slope, abs=2e-3)
+
+
+def test_weights_of_rated_sets_are_a_ridge_regression():
+    rng = np.random.default_rng(6)
+    level = np.where(rng.random((12, 4)) < 0.6, 0, -1)
+    level[:, 0] = 0
+    sets = RatedSets.of(Observations.from_dense(level, 2))
+    features = (level >= 0) * sets.lengths[:, None]
+    np.testing.assert_allclose(np.square(features).sum(axis=1), 1.0, rtol=1e-6)
+    given, ridge = rng.normal(size=(12, 3)), 2.0
+    np.testing.assert_allclose(sets.times(np.eye(4, 3)), features @ np.eye(4, 3), rtol=1e-5)
+    system = features.T @ features + ridge * np.eye(4)
+    expected = np.linalg.solve(system, features.T @ given)
+    weights, left, drawn = np.zeros((4, 3), dtype=np.float32), given.copy(), []
+    for number in range(6000):
+        weights, left = sets.draw_weights(weights, left, ridge, 0, number, 0)
+        drawn.append(weights)
+    np.testing.assert_allclose(left, given - features @ weights, atol=1e-3)
+    drawn = np.array(drawn[100:])
+    np.testing.assert_allclose(drawn.mean(axis=0), expected, atol=0.06)
+    for a in range(3):
+        np.testing.assert_allclose(np.cov(drawn[:, :, a].T), np.linalg.inv(system), atol=0.03)
+
+
+def test_precisions_are_wishart():
+    rng = np.random.default_rng(7)
+    scatter = np.array([[2.0, 0.5], [0.5, 1.0]])
+    drawn = np.array([sampled._wishart(scatter, 7.0, rng) for _ in range(4000)])
+    np.testing.assert_allclose(drawn.mean(axis=0), 7.0 * np.linalg.inv(scatter), rtol=0.05)
+    expected = stats.wishart(7, np.linalg.inv(scatter)).var()
+    np.testing.assert_allclose(drawn.var(axis=0), expected, rtol=0.15)
+
+
+# ---- everything together ----------------------------------------------------------------------
+
+RATED = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1]], dtype=bool)
+CENTRE = np.array([[-0.5, 0.0]])
+
+
+def matrix_of(level):
+    answers = Observations.from_dense(np.where(RATED, level, -1), 3)
+    both = answers, answers.transpose()
+    return SampledData(*both, *(RatedSets.of(each) for each in both), CENTRE, np.array([3]))
+
+
+def prior_side(rng, features, scale, n_factors=1):
+    """A side, and what is drawn for it as a whole, from the priors that the module states."""
+    n, n_features = features.shape
+    width = 1 + n_factors
+    degrees = width + sampled._PRIOR_DEGREES
+    precision = sampled._wishart(sampled.prior_scatter(width), degrees, rng)
+    covariance = np.linalg.inv(precision)
+    mean = rng.multivariate_normal(np.zeros(width), covariance / sampled._PRIOR_ROWS)
+    ridge = rng.gamma(sampled._RIDGE_PRIOR[0]) / sampled._RIDGE_PRIOR[1]
+    weights = rng.multivariate_normal(np.zeros(width), covariance / ridge, n_features)
+    width_precision = rng.gamma(sampled._WIDTH_PRIOR[0]) / sampled._WIDTH_PRIOR[1]
+    factors = mean + features @ weights + rng.multivariate_normal(np.zeros(width), covariance, n)
+    widths = np.exp(rng.normal(size=n) / np.sqrt(width_precision))
+    hyper = Hyper(mean, precision, weights.astype(np.float32), ridge, width_precision)
+    return DrawnSide(factors.astype(np.float32), widths.astype(np.float32), scale), hyper
+
+
+def prior_state(rng):
+    features = RATED / np.sqrt(RATED.sum(axis=1, keepdims=True))
+    flipped = RATED.T / np.sqrt(RATED.T.sum(axis=1, keepdims=True))
+    rows, row_hyper = prior_side(rng, features, np.zeros(4, dtype=np.int32))
+    columns, column_hyper = prior_side(rng, flipped, np.zeros(3, dtype=np.int32))
+    spread = np.array([sampled._FIRST_THRESHOLD, sampled._LOG_GAP])
+    cutpoints = CENTRE + spread * rng.normal(size=(1, 2))
+    return SampledState(rows, columns, row_hyper, column_hyper, cutpoints)
+
+
+def made_up(rng, state):
+    """Levels given everything else."""
+    rows, columns = state.rows, state.columns
+    mean = (
+        rows.factors[:, :1] + columns.factors[:, 0] + rows.factors[:, 1:] @ columns.factors[:, 1:].T
+    )
+    utility = mean + rng.normal(size=mean.shape)
+    bounds = bounds_of(state.cutpoints, np.array([3]))[0, 1:3].astype(float)
+    scaled = utility / np.outer(rows.width, columns.width)
+    return (scaled > bounds[0]).astype(int) + (scaled > bounds[1])
+
+
+def numbers_of(state):
+    """Numbers that tell of every part, none with heavy tails."""
+    found = [np.tanh(state.cutpoints[0, 0] / 4), np.tanh(state.cutpoints[0, 1])]
+    for side, hyper in ((state.rows, state.row_hyper), (state.columns, state.column_hyper)):
+        logs = np.log(side.width.astype(float))
+        found += [
+            np.tanh(side.factors[0, 0]), np.tanh(abs(side.factors[1, 1])), np.tanh(hyper.mean[0]),
+            np.tanh(np.square(hyper.weights).sum() / 4), np.log(hyper.precision[0, 0]),
+            np.tanh(hyper.precision[0, 1] / 20), np.log1p(hyper.ridge), np.log(hyper.width_precision),
+            np.tanh(2 * logs[0]), np.tanh(4 * logs[1] ** 2),
+        ]  # fmt: skip
+    return found
+
+
+def test_sampler_and_model_agree_on_the_joint_distribution():
+    """Parameters given data and data given parameters, in turns, have the prior as their marginal.
+
+    Geweke (2004): a mistake in any conditional moves it.
+    """
+    rng = np.random.default_rng(8)
+    expected = np.array([numbers_of(prior_state(rng)) for _ in range(20_000)])
+    found, n_chains, length = [], 30, 120
+    for chain in range(n_chains):
+        state = prior_state(rng)
+        own = []
+        for number in range(1, length + 1):
+            data = matrix_of(made_up(rng, state))
+            state = sweep(data, state, number, chain, settling=False)
+            own.append(numbers_of(state))
+        found.append(np.mean(own, axis=0))
+    error = np.sqrt(np.var(found, axis=0) / n_chains + expected.var(axis=0) / len(expected))
+    z = (np.mean(found, axis=0) - expected.mean(axis=0)) / error
+    assert abs(z).max() < 4.0, z.round(1)
+    assert np.square(z).mean() < 2.0, z.round(1)
