@@ -18,8 +18,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMPARING = {"README.md", "comparison.md", "research-start.md"}
 # Tables without measurements, by heading: formulas, settings and formats.
 NOT_MEASURED = {
-    ("settings.md", "Ratings"),
+    ("scaling.md", "Predicted"),  # by the formula above it
 }
+VERSION = re.compile(r"Python ≥ [\d.]+|CC BY [\d.]+")
 FIGURE = re.compile(r"(?<![\w.,/=\-–])[+−]?\d[\d,]*\.\d+(?![\w.]*\.\w)")
 FILE = re.compile(r"[\w-]+\.txt")
 
@@ -44,7 +45,7 @@ def figures(page, lines):
     """Decimal numbers that are measurements: of tables, and of text where a page compares."""
     for line in lines:
         if line.lstrip().startswith("|") or page.name in COMPARING:
-            plain = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)", " ", line)
+            plain = re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)", " ", VERSION.sub(" ", line))
             yield from (found.replace(",", "") for found in FIGURE.findall(plain))
 
 
