@@ -61,6 +61,7 @@ MODELS = {
     "ordinal": _factorisation(orbm.OrdinalMF),
     # The strength that suits many factors leaves nothing of so few.
     "ordinal point": _factorisation(orbm.OrdinalMF, posterior="point", factor_precision=2.0),
+    "sampled": _factorisation(orbm.OrdinalMF, posterior="sampled", n_draws=12, n_epochs=36),
     "gaussian": _factorisation(orbm.GaussianMF),
     "multinomial": _multinomial,
     "ensemble": _ensemble,

@@ -35,13 +35,15 @@ class DrawnSides(NamedTuple):
     precision: np.ndarray  # (S, 1 + F, 1 + F) float32
     weights: np.ndarray  # (S, features, 1 + F) float16, of the rated sets; none without these
     width_precision: np.ndarray  # (S,) float32
-    is_known: np.ndarray  # (n,) uint8, whether anything but the prior tells of it
+    is_known: np.ndarray  # (n,) uint8: 0 nothing is known of it, 1 learnt, 2 a newcomer
 
     def ordered(self, position: np.ndarray, feature_position: np.ndarray) -> DrawnSides:
-        """In another order; who has no position, at −1, is what the prior expects."""
-        known = position >= 0
-        factors = np.where(known[:, None], self.factors[:, position], self.mean[:, None])
-        width = np.where(known, self.width[:, position], np.float32(1.0))
+        """In another order; who has no position, at −1, is like the average of the known."""
+        known, learnt = position >= 0, self.is_known == 1
+        usual = self.factors[:, learnt].mean(axis=1, dtype=np.float32, keepdims=True)
+        factors = np.where(known[:, None], self.factors[:, position], usual)
+        usual = np.exp(np.log(self.width[:, learnt]).mean(axis=1, keepdims=True))
+        width = np.where(known, self.width[:, position], usual)
         weights = self.weights
         if weights.shape[1]:
             weights = np.where((feature_position >= 0)[:, None], weights[:, feature_position], 0)
@@ -69,7 +71,7 @@ class DrawnSides(NamedTuple):
             stored.checked_array(
                 "width_precision", np.float32, (n_draws,), _SMALLEST_PRECISION, np.inf
             ),
-            stored.checked_array("is_known", np.uint8, (n,), 0, 1),
+            stored.checked_array("is_known", np.uint8, (n,), 0, 2),
         )
         if found.weights.shape[1] not in (0, n_features):
             raise wrong("weights", "has not one line for each feature")
@@ -192,7 +194,7 @@ class Draws(NamedTuple):
                                Sweep(seed, k * _NEWCOMER_SWEEPS, 2 + turn))  # fmt: skip
             own.factors[k, which[answered]] = this.factors[answered]
             own.width[k, which[answered]] = this.width[answered]
-        own.is_known[which[answered]] = 1
+        own.is_known[which[answered]] = 2
 
     def _drawn(
         self, k: int, own: DrawnSides, rows: Observations, usual: DrawnSide, other: DrawnSide,
@@ -248,9 +250,10 @@ class Draws(NamedTuple):
         """
         rows, columns = (side.factors.astype(np.float32) for side in (self.rows, self.columns))
         total = [np.zeros(rows.shape[1:]), np.zeros(columns.shape[1:])]
+        learnt = [side.is_known == 1 for side in (self.rows, self.columns)]
         for k in range(self.n_draws):
             # The rotation that brings this draw's factors nearest to the last's (Procrustes).
-            both = [np.vstack([rows[j, :, 1:], columns[j, :, 1:]]) for j in (k, -1)]
+            both = [np.vstack([rows[j, learnt[0], 1:], columns[j, learnt[1], 1:]]) for j in (k, -1)]
             left, _, right = linalg.svd(both[0].T @ both[1])
             for part, side in zip(total, (rows, columns), strict=True):
                 part[:, 0] += side[k, :, 0]
@@ -277,11 +280,11 @@ def _stacked(states: list[tuple[DrawnSide, Hyper]]) -> DrawnSides:
 def _posterior(
     side: DrawnSides, k: int, by_width: Any, gaps: np.ndarray, n_levels: np.ndarray
 ) -> FactorPosterior:
-    """A draw of one side; of those that are not known, the spread that the prior gives them."""
+    """A draw of one side; those that are not known may be as far from the average as anybody is."""
     width = side.width[k]
     mean = np.column_stack([side.factors[k].astype(np.float32), width * by_width])
-    spread = np.append(np.diag(np.linalg.inv(side.precision[k].astype(np.float64))), 0.0)
-    variance = np.where(side.is_known[:, None], 0.0, spread).astype(np.float32)
+    spread = np.append(side.factors[k, side.is_known == 1].astype(np.float32).var(axis=0), 0.0)
+    variance = np.where(side.is_known[:, None] > 0, 0.0, spread).astype(np.float32)
     cutpoints = gaps + np.log(width.astype(np.float64))[:, None]
     cutpoints[:, 0] = 0.0
     return posterior_of(mean.astype(np.float32), variance, cutpoints, n_levels)

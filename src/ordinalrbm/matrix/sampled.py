@@ -36,6 +36,13 @@ _WIDTH_PRIOR, _RIDGE_PRIOR = (3.0, 0.15), (2.0, 2.0)
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
 
+# Widths and thresholds change slowly, and are drawn in every so manyth sweep.
+_EVERY_WIDTHS, _EVERY_THRESHOLDS = 4, 4
+
+# Weights begin at zero, and each feature waits for the others: so many turns in the first sweep.
+_FIRST_SCANS = 10
+
+
 class Hyper(NamedTuple):
     """What is drawn for a side as a whole."""
 
@@ -80,7 +87,7 @@ def sweep(
     column_hyper = _half(data.transposed, data.column_features, columns, rows, column_hyper, bounds,
                          Sweep(seed, number, 1), rng)  # fmt: skip
     state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
-    if number % 2:
+    if number % _EVERY_THRESHOLDS == 1:
         state = _moved_thresholds(data, state, rng, settling=settling)
     return _common_width(data, state, rng)
 
@@ -102,7 +109,7 @@ def _half(
     hyper = _drawn_mean(hyper, this.factors, by_features, rng)
     if features is not None and by_features is not None:
         hyper = _drawn_weights(hyper, this.factors, features, by_features, which, rng)
-    if which.number % 2 == 0:
+    if which.number % _EVERY_WIDTHS == 2:
         move_widths(answers, this, other, bounds, hyper.width_precision, which)
         squares = float(np.square(np.log(this.width.astype(np.float64))).sum())
         shape, rate = _WIDTH_PRIOR
@@ -159,9 +166,11 @@ def _drawn_weights(
     """Weights of the features, in coordinates in which what they do not explain is white noise."""
     lower = linalg.cholesky(hyper.precision, lower=True)
     left = (factors - hyper.mean - by_features) @ lower
-    white, _ = features.draw_weights(
-        hyper.weights @ lower, left, hyper.ridge, which.seed, which.number, which.kind
-    )
+    white = hyper.weights @ lower
+    for scan in range(_FIRST_SCANS if which.number == 1 else 1):
+        white, left = features.draw_weights(
+            white, left, hyper.ridge, which.seed, which.number, which.kind + 8 * scan
+        )
     shape, rate = _RIDGE_PRIOR
     squares = float(np.square(white, dtype=np.float64).sum())
     ridge = rng.gamma(shape + 0.5 * white.size) / (rate + 0.5 * squares)

@@ -90,7 +90,7 @@ def fit(
     observations: Observations, validation: Cells | None, settings: SampledSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
 ) -> Sampled:  # fmt: skip
-    """Sample; Ctrl-C ends it and gives the draws kept so far."""
+    """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one."""
     learner = _Learner(observations, validation, settings)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -98,7 +98,7 @@ def fit(
             learner, checkpoints.of("sampled"), settings.n_sweeps, verbose=settings.verbose,
             watched="validation",
         )  # fmt: skip
-    draws = Draws.of_states(learner.kept, learner.data.n_levels)
+    draws = Draws.of_states(learner.kept or [learner.last], learner.data.n_levels)
     return Sampled(draws, settings.burn_in, learner.history, interrupted)
 
 
@@ -119,13 +119,14 @@ class _Learner:
             observations, n_factors, settings.seed, settings.precisions
         )
         self.chain = start(self.data, self.variational)
+        self.last = _rounded(self.chain)  # whole, also in the middle of a sweep
         self.kept: list[SampledState] = []
         self.history: list[Record] = []
         self.started = time.perf_counter()
 
     @property
     def has_model(self) -> bool:
-        return bool(self.kept)
+        return bool(self.history)
 
     def goes_on(self) -> bool:
         return len(self.history) < self.settings.n_sweeps
@@ -135,12 +136,12 @@ class _Learner:
         number = len(self.history) + 1
         if number == 1:
             self._warm_up()
-        # Arrays are drawn in place: an interruption must not find the kept ones half changed.
         settling = number <= self.settings.burn_in
         self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
+        self.last = _rounded(self.chain)
         if number in self.settings.kept:
-            self.kept = [*self.kept, _rounded(self.chain)]
-            self._watch(self.kept[-1])
+            self.kept = [*self.kept, self.last]
+            self._watch(self.last)
         rows, columns = self.chain.row_hyper, self.chain.column_hyper
         self.history.append(
             Record(
@@ -170,7 +171,7 @@ class _Learner:
     def _validation(self) -> float:
         if self.validation is None:
             return np.nan
-        chance = self.chance / len(self.kept) if self.kept else self._chance(self.chain)
+        chance = self.chance / len(self.kept) if self.kept else self._chance(self.last)
         return float(np.log(np.maximum(chance, SMALLEST_PROBABILITY)).mean())
 
     def state(self) -> State:
@@ -185,7 +186,7 @@ class _Learner:
         self.history = unflatten_history(state, Record, unwatched=unwatched)
         self.chain = unflatten("chain", state, self.chain)
         n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
-        like = _rounded(self.chain)
+        self.last = like = _rounded(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
         self.chance = np.zeros(1)
         for kept in self.kept:
