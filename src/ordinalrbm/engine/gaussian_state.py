@@ -12,6 +12,8 @@ import numpy as np
 
 # Where levels say only between which thresholds a utility lies.
 NO_VALUES = np.zeros(0, dtype=np.float32)
+# Where nothing tells one row from another before its answers do.
+NO_MEAN = np.zeros((0, 0), dtype=np.float32)
 
 
 class FactorPosterior(NamedTuple):
@@ -27,9 +29,10 @@ class FactorPosterior(NamedTuple):
 class Prior(NamedTuple):
     """Gaussian priors of rows or columns; what has an infinite precision stays as it is."""
 
-    precision: np.ndarray  # (1 + F,) float32, of bias and factors, around zero
+    precision: np.ndarray  # (1 + F,) float32, of bias and factors
     cutpoints: Any  # (n, M) float64, where cutpoints are drawn towards
     cutpoints_precision: np.ndarray  # (M,) float64; the first threshold always stays
+    mean: Any = NO_MEAN  # (n, 1 + F) float32, where biases and factors are expected; zero if none
 
 
 class Rotation(NamedTuple):

@@ -32,6 +32,7 @@ from ordinalrbm.engine.gaussian_state import (
     Shares,
 )
 from ordinalrbm.engine.normal import double, single
+from ordinalrbm.engine.rated_sets import add_lines
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
@@ -108,6 +109,8 @@ def _half_sweep_row(column, level, this, other, prior, spread, values, work, cut
     move, mean, variance = work.move[thread], this.mean[d], this.variance[d]
     _gather(column, level, this, other, prior.precision, values, slope, ridge, diagonal,
             work.tile[thread], d)  # fmt: skip
+    if prior.mean.size > 0:
+        _towards(prior.mean[d], prior.precision, slope)
     _solve(column, other.mean, slope, ridge, diagonal, work.direction[thread], work.image[thread],
            move)  # fmt: skip
     add_scaled(mean, np.float32(1.0), move)
@@ -154,6 +157,14 @@ def _gather(column, level, this, other, precision, values, slope, ridge, diagona
         else:
             slope[a] -= ridge[a] * mean[a]
             diagonal[a] += ridge[a]
+
+
+@inlined
+def _towards(expected, precision, slope):
+    """The prior draws towards what is expected of the row, and not towards zero."""
+    for a in range(slope.size):
+        if precision[a] < np.inf:
+            slope[a] += precision[a] * expected[a]
 
 
 @inlined
@@ -566,6 +577,18 @@ def gaps_of(cutpoints: np.ndarray) -> np.ndarray:
     gaps = np.exp(cutpoints)
     gaps[:, :1] = cutpoints[:, :1]
     return gaps
+
+
+def rated_sums(answers: Observations, table: np.ndarray) -> np.ndarray:
+    """(rows, W): the lines of a table, of the columns that each row has rated, summed."""
+    found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
+    add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
+    return found
+
+
+def totals(table: np.ndarray) -> np.ndarray:
+    """(W,) sums of the lines of a table that has one for each row."""
+    return table.sum(axis=0, dtype=np.float64)
 
 
 def moments(posterior: FactorPosterior) -> Moments:

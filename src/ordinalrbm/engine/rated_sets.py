@@ -44,7 +44,7 @@ class RatedSets(NamedTuple):
         """(rows, W): features times the weights of each, (features, W)."""
         found = np.empty((self.answers.n_rows, weights.shape[1]), dtype=np.float32)
         table = np.ascontiguousarray(weights, dtype=np.float32)
-        _add_lines(self.answers.row_start, self.answers.column, table, found)
+        add_lines(self.answers.row_start, self.answers.column, table, found)
         return self.lengths[:, None] * found
 
     def draw_weights(
@@ -132,7 +132,7 @@ def _add_line(total, scale, line):
 
 
 @compiled(parallel=True)
-def _add_lines(row_start, column, table, found):
+def add_lines(row_start, column, table, found):
     for d in prange(row_start.size - 1):
         _add_lines_of_row(column[row_start[d] : row_start[d + 1]], table, found[d])
 

@@ -60,6 +60,10 @@ class Rows(_Sharded):
     ) -> Any:
         return self._summed(*self.engine.cutpoint_squares(posterior, prior, cutpoints_variance))
 
+    def totals(self, table: Any) -> np.ndarray:
+        (found,) = self._summed(self.engine.totals(table))
+        return found
+
     def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
         return Shares(*self._summed(*self.engine.shares(posterior, n_levels)))
 
@@ -84,6 +88,12 @@ class Columns(_Sharded):
         what all of them computed would drift apart.
         """
         return staged.half_sweep(self.engine, answers, this, other, prior, spread, self.group)
+
+    def rated_sums(self, answers: Any, table: Any) -> Any:
+        """Sums over the answers of all ranks; a table has the lines of this rank's rows."""
+        found = self.engine.rated_sums(answers, table)
+        self.group.all_reduce(found)
+        return found
 
 
 # ---- binary factors ------------------------------------------------------------------------------

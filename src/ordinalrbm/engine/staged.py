@@ -56,7 +56,8 @@ def half_sweep(
     own = where(stays, 0.0, precision)
     sums, ridge = stages.gather(answers, this, other)
     found = among.reduce_scatter(sums)
-    slope = where(stays, 0.0, found[:, 0] - own * this.mean[mine])
+    away = this.mean[mine] - prior.mean[mine] if prior.mean.shape[1] else this.mean[mine]
+    slope = where(stays, 0.0, found[:, 0] - own * away)
     diagonal = where(stays, 1.0, found[:, 1] + own)  # of what stays, anything but zero
     this.mean[mine] += _solved(stages, answers, other, ridge, slope, diagonal, own, stays, among)
     if spread:

@@ -18,6 +18,8 @@ from ordinalrbm.runtime.jit import inlined
 FirstThresholds = Literal["marginal", "even"]
 # A level that nobody chose is given half an answer, so that its gap is positive.
 _PSEUDO_COUNT = 0.5
+# Where evenly spaced thresholds end, if they are many.
+_FARTHEST = 2.0
 # Two levels of the table are no levels: the interval between them is the whole line.
 _UNKNOWN_BOUNDS = (-np.inf, np.inf)
 # Of logarithms of gaps; a utility has a standard deviation of one, and nothing that was learnt
@@ -79,15 +81,19 @@ def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
 
 
 def even(n_levels: np.ndarray) -> np.ndarray:
-    """Return cutpoints one apart, whose middle is zero.
+    """Return cutpoints at equal distances, whose middle is zero.
+
+    One apart, or less on long scales, where none is further out than two.
 
     Examples
     --------
     >>> table(even(np.array([4])), np.array([4]))[0, :5]
     array([-inf,  -1.,   0.,   1.,  inf])
     """
+    gap = np.minimum(1.0, 2.0 * _FARTHEST / np.maximum(n_levels - 2, 1))
     cutpoints = np.zeros((n_levels.size, max(int(n_levels.max(initial=2)) - 1, 1)))
-    cutpoints[:, 0] = np.where(n_levels > 1, 1.0 - 0.5 * n_levels, 0.0)
+    cutpoints[:, 1:] = np.log(gap)[:, None]
+    cutpoints[:, 0] = np.where(n_levels > 1, -0.5 * gap * (n_levels - 2), 0.0)
     return cutpoints
 
 

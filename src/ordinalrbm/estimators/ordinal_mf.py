@@ -41,6 +41,7 @@ class _FactorModel(RatingModel):
     bias_precision: float
     factor_precision: float | None
     gap_precision: float = 20.0
+    rated_sets: bool = False
     n_epochs: int | None
     n_averaged: int = 1
     calibrate: bool = False
@@ -78,6 +79,7 @@ class _FactorModel(RatingModel):
             calibrate=self.calibrate and not is_point,
             seed=seed,
             values=self._values,
+            rated_sets=self.rated_sets and not is_point,
         )  # fmt: skip
         return gaussian_learner.fit(data.observations, data.validation, settings, checkpoints)
 
@@ -105,8 +107,9 @@ class OrdinalMF(_FactorModel):
     n_draws : int, default=40
         Of "sampled": how many draws are kept. Predictions are their mean.
     rated_sets : bool, default=True
-        Of "sampled": whether what a user has rated, however it was rated, tells where to expect the
-        user's bias and factors, and who has rated an item those of the item (as in SVD++).
+        Whether what a user has rated, however it was rated, tells where to expect the user's bias
+        and factors, and who has rated an item those of the item (as in SVD++). Only ratings that
+        are learnt from count. Not for "point".
     bias_precision, factor_precision, gap_precision : float, default=5, None and 20
         Of the priors of biases, factors and log gaps, where a utility has variance one: fixed for
         "point", where learning begins for "variational". None means 20 for the factors of "point",

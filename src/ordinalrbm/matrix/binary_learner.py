@@ -25,7 +25,12 @@ from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, start
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense, usual_rating
+from ordinalrbm.training.divergence import (
+    lower_of,
+    refuse_divergence,
+    refuse_nonsense,
+    usual_rating,
+)
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
 from ordinalrbm.training.state import (
@@ -139,6 +144,9 @@ class _Learner:
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
         self.processes = self.backend.processes(observations, len(halves), settings.batch_size)
         self.binary = self.backend.to_device(_begun(model, halves, observations, settings))
+        if settings.thresholds == "even":
+            first = self.backend.log_probability(self.binary.model, self.watched)
+            self.usual = lower_of(self.usual, first)
         self.history: list[Record] = []
         self.kept: list[MatrixModel] = []
         self.schedule = Schedule(

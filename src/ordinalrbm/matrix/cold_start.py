@@ -134,8 +134,8 @@ def restore_order(model: Any, rows: np.ndarray, columns: np.ndarray, n_levels: n
         ordered: Any = known._replace(
             rows=_taken_posterior(known.rows, rows, most, width),
             columns=_taken_posterior(known.columns, columns, n_levels, width),
-            row_prior=_widened(known.row_prior, width),
-            column_prior=_widened(known.column_prior, width),
+            row_prior=_widened(known.row_prior, width, columns),
+            column_prior=_widened(known.column_prior, width, rows),
         )
     else:
         ordered = known._replace(
@@ -169,9 +169,14 @@ def _wide(cutpoints: np.ndarray, width: int) -> np.ndarray:
     return np.pad(cutpoints, ((0, 0), (0, width - cutpoints.shape[1])))
 
 
-def _widened(prior: FactorPrior, width: int) -> FactorPrior:
-    own = prior.cutpoints_precision
-    return prior._replace(cutpoints_precision=np.pad(own, (0, width - own.size), mode="edge"))
+def _widened(prior: FactorPrior, width: int, features: np.ndarray) -> FactorPrior:
+    """For longer scales, and with features in this order; unknown ones, at −1, tell nothing."""
+    own, weights = prior.cutpoints_precision, prior.weights
+    if weights.centre.size:
+        each = np.where((features >= 0)[:, None], weights.each[features], np.float32(0.0))
+        weights = weights._replace(each=each)
+    precision = np.pad(own, (0, width - own.size), mode="edge")
+    return prior._replace(cutpoints_precision=precision, weights=weights)
 
 
 def blank_gaussian(n_factors: int) -> GaussianModel:

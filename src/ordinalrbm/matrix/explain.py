@@ -159,11 +159,14 @@ def _inferred_gaussian(model: GaussianModel, row: int, copies: Observations) -> 
     precision = model.row_prior.precision.copy()
     precision[0] = np.inf
     stay = np.full(own.cutpoints.shape[1], np.inf)
+    expected = model.row_prior.expected(copies)  # what is left out has not been rated at all
+    if expected.shape[1]:
+        expected[:, 0] = 0.0
     # Biases stay, but not at zero: they go over to the columns that the copies see.
     seen = model.columns._replace(mean=model.columns.mean.copy())
     seen.mean[:, 0] += own.mean[0, 0]
     found = infer_rows(
-        copies, seen, Prior(precision, own.cutpoints, stay), own.n_levels, _SETTLED, CPU,
+        copies, seen, Prior(precision, own.cutpoints, stay, expected), own.n_levels, _SETTLED, CPU,
         values=model.values, is_point=model.is_point,
     )  # fmt: skip
     found.mean[:, 0], found.variance[:, 0] = own.mean[:, 0], own.variance[:, 0]

@@ -37,6 +37,8 @@ def fold_in_gaussian(
     wider = model._replace(
         rows=_longer(model.rows, model.row_prior, most, model.is_point),
         columns=_longer(model.columns, model.column_prior, observations.n_levels, model.is_point),
+        row_prior=_with_features(model.row_prior, observations.n_columns),
+        column_prior=_with_features(model.column_prior, observations.n_rows),
     )
 
     _in_turns(
@@ -115,6 +117,15 @@ def _longer(
     )
 
 
+def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
+    """With new features of rated sets, of which nothing is known."""
+    weights = prior.weights
+    if not weights.centre.size:
+        return prior
+    each = _with_more(weights.each, n_features - len(weights.each), 0.0)
+    return prior._replace(weights=weights._replace(each=each))
+
+
 def _fill_in(model: GaussianModel, rows: Observations, n_known: int, backend: Any) -> None:
     """Fill in the rows from ``n_known`` on, in place."""
     these = FactorPosterior(*(part[n_known:] for part in model.rows))
@@ -124,7 +135,8 @@ def _fill_in(model: GaussianModel, rows: Observations, n_known: int, backend: An
     # Their cutpoints are the usual ones still, or have been found from fewer answers.
     usual = cutpoints_by_levels(model.rows.cutpoints[:n_known], model.rows.n_levels[:n_known])
     own = model.row_prior
-    prior = Prior(own.precision, usual[these.n_levels], own.cutpoints_precision)
+    expected = own.expected(rows)
+    prior = Prior(own.precision, usual[these.n_levels], own.cutpoints_precision, expected)
     found = infer_rows(
         rows, model.columns, prior, these.n_levels, _SETTLED, backend,
         values=model.values, is_point=model.is_point,

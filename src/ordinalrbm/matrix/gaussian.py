@@ -32,6 +32,7 @@ from ordinalrbm.engine import half_sweep
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.matrix.model import common_cutpoints
+from ordinalrbm.matrix.rated import NO_WEIGHTS, View, Weights, renewed, with_lengths
 
 # So many ratings of a row or column, on average, can tell one factor. With more factors than that,
 # noise would be learnt before the priors are.
@@ -76,6 +77,8 @@ class GaussianState(NamedTuple):
     column_prior: Prior
     values: np.ndarray = NO_VALUES
     unit: float = 1.0  # standard deviation of the values, as many utilities' standard deviations
+    row_weights: Weights = NO_WEIGHTS  # of the rated sets of rows, a line for each column
+    column_weights: Weights = NO_WEIGHTS  # of those of columns, a line for each row
 
     @property
     def n_factors(self) -> int:
@@ -83,8 +86,12 @@ class GaussianState(NamedTuple):
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianState:
         """Every array changed that has a line per row."""
-        prior = self.row_prior._replace(cutpoints=change(self.row_prior.cutpoints))
-        return self._replace(rows=FactorPosterior(*map(change, self.rows)), row_prior=prior)
+        own, weights = self.row_prior, self.column_weights
+        return self._replace(
+            rows=FactorPosterior(*map(change, self.rows)),
+            row_prior=own._replace(cutpoints=change(own.cutpoints), mean=change(own.mean)),
+            column_weights=weights._replace(each=change(weights.each)),
+        )
 
 
 # ---- where learning begins --------------------------------------------------------------------
@@ -103,9 +110,25 @@ def start(
     columns.mean[:, 1:] = rng.standard_normal((n_columns, n_factors))
     columns.mean[:, 1:] /= np.sqrt(precisions.factors * np.arange(1, n_factors + 1))
     rows = _unknown(n_factors, np.zeros((n_rows, width)), np.full(n_rows, width + 1))
+    row_prior, column_prior = (_first_prior(side, precisions) for side in (rows, columns))
     return GaussianState(
-        rows, columns, _first_prior(rows, precisions), _first_prior(columns, precisions)
+        rows, columns, row_prior, column_prior,
+        row_weights=Weights.zero(n_columns, 0), column_weights=Weights.zero(n_rows, 0),
+    )  # fmt: skip
+
+
+def with_rated_sets(state: GaussianState) -> GaussianState:
+    """With weights of rated sets, which are still zero, and what they make of every row."""
+    rows, columns = state.rows, state.columns
+    row_prior, column_prior = (
+        prior._replace(mean=np.zeros_like(side.mean))
+        for prior, side in ((state.row_prior, rows), (state.column_prior, columns))
     )
+    return state._replace(
+        row_prior=row_prior, column_prior=column_prior,
+        row_weights=Weights.zero(*columns.mean.shape),
+        column_weights=Weights.zero(*rows.mean.shape),
+    )  # fmt: skip
 
 
 def start_with_values(
@@ -153,20 +176,11 @@ def _first_prior(posterior: FactorPosterior, precisions: Precisions) -> Prior:
     precision = np.full(posterior.mean.shape[1], precisions.factors, dtype=np.float32)
     precision[0] = precisions.bias
     gaps = np.full(posterior.cutpoints.shape[1], precisions.gaps)
-    return Prior(precision, posterior.cutpoints.copy(), gaps)
+    nothing = np.zeros((len(posterior.mean), 0), dtype=np.float32)
+    return Prior(precision, posterior.cutpoints.copy(), gaps, nothing)
 
 
 # ---- one epoch --------------------------------------------------------------------------------
-
-
-class View(NamedTuple):
-    """How rows or columns are seen: their answers, and the engine that updates and sums them.
-
-    Engines have the functions of :mod:`ordinalrbm.engine.half_sweep`; answers are in their form.
-    """
-
-    answers: Any
-    engine: Any
 
 
 class Data(NamedTuple):
@@ -175,6 +189,15 @@ class Data(NamedTuple):
     rows: View
     columns: View
     scales: np.ndarray
+
+
+def with_lengths_of(data: Data, state: GaussianState) -> Data:
+    """With what the rated sets of both sides are."""
+    rows, columns = data.rows, data.columns
+    return data._replace(
+        rows=with_lengths(rows, columns, state.rows, state.columns),
+        columns=with_lengths(columns, rows, state.columns, state.rows),
+    )
 
 
 def on_cpu(observations: Observations) -> Data:
@@ -204,12 +227,14 @@ def epoch(data: Data, state: GaussianState, number: int, is_point: bool = False)
 
 def swapped(state: Any) -> Any:
     """A state, or a model of it, with rows and columns in each other's place."""
-    return state._replace(
-        rows=state.columns,
-        columns=state.rows,
-        row_prior=state.column_prior,
-        column_prior=state.row_prior,
-    )
+    exchanged = {
+        "rows": state.columns, "columns": state.rows,
+        "row_prior": state.column_prior, "column_prior": state.row_prior,
+    }  # fmt: skip
+    if isinstance(state, GaussianState):
+        exchanged["row_weights"] = state.column_weights
+        exchanged["column_weights"] = state.row_weights
+    return state._replace(**exchanged)
 
 
 def _half(view: View, other_view: View, state: GaussianState, how: _Epoch) -> GaussianState:
@@ -220,10 +245,44 @@ def _half(view: View, other_view: View, state: GaussianState, how: _Epoch) -> Ga
     rotation, other_rotation = view.engine.broadcast(*_rotations(sums, other_sums, how.is_point))
     this = view.engine.rotate(this, rotation)
     other = other_view.engine.rotate(other, other_rotation)
+    if state.row_weights.centre.size:
+        rotated = state._replace(rows=this, columns=other, row_prior=prior)
+        return _expected(view, other_view, rotated, (rotation, other_rotation), how)
     if not how.is_point:
         prior = _learnt(prior, sums.rotate(rotation), how.is_weak)
         other_prior = _learnt(other_prior, other_sums.rotate(other_rotation), how.is_weak)
     return state._replace(rows=this, columns=other, row_prior=prior, column_prior=other_prior)
+
+
+def _expected(
+    view: View, other_view: View, state: GaussianState, rotations: tuple[Rotation, Rotation],
+    how: _Epoch,
+) -> GaussianState:  # fmt: skip
+    """Priors around what rated sets tell of rows and columns, which have just been rotated."""
+    this, other, prior, other_prior = state[:4]
+    matrix, other_matrix = (rotation.matrix for rotation in rotations)
+    own, others = (
+        view.engine.array(part.astype(np.float32), this.mean) for part in (matrix, other_matrix)
+    )
+    weights = state.row_weights.rotate(matrix, own)
+    other_weights = state.column_weights.rotate(other_matrix, others)
+    expected = prior.mean @ own
+    if not how.is_weak:
+        weights, expected = renewed(view, other_view, this.mean, weights, expected)
+    return state._replace(
+        row_prior=_learnt_around(view, prior, this, expected, how),
+        column_prior=_learnt_around(other_view, other_prior, other, other_prior.mean @ others, how),
+        row_weights=weights,
+        column_weights=other_weights,
+    )
+
+
+def _learnt_around(
+    view: View, prior: Prior, side: FactorPosterior, expected: Any, how: _Epoch
+) -> Prior:
+    """The prior around what is expected of each, as wide as they are away from there."""
+    around = view.engine.moments(side._replace(mean=side.mean - expected))
+    return _learnt(prior._replace(mean=expected), around, how.is_weak)
 
 
 def _updated(view: View, state: GaussianState, how: _Epoch) -> Prior:
@@ -337,7 +396,10 @@ def _in_units_of_noise(view: View, state: GaussianState) -> GaussianState:
         _rescaled_prior(prior, per_unit) for prior in (state.row_prior, state.column_prior)
     )
     values = (state.values * per_unit).astype(np.float32)
-    return GaussianState(rows, columns, row_prior, column_prior, values, state.unit * per_unit)
+    return state._replace(
+        rows=rows, columns=columns, row_prior=row_prior, column_prior=column_prior, values=values,
+        unit=state.unit * per_unit,
+    )  # fmt: skip
 
 
 def _rescaled(posterior: FactorPosterior, times: float) -> FactorPosterior:

@@ -23,6 +23,8 @@ from ordinalrbm.matrix.gaussian import (
     start,
     start_with_values,
     tellable_factors,
+    with_lengths_of,
+    with_rated_sets,
 )
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.storage.reader import LARGEST_PARAMETER, wrong
@@ -70,6 +72,7 @@ class GaussianSettings:
     device: str
     verbose: bool
     values: np.ndarray
+    rated_sets: bool = False
 
 
 class Record(NamedTuple):
@@ -114,6 +117,8 @@ class _Learner:
         state = _start(observations, settings)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)
+        if settings.rated_sets:
+            self.data = with_lengths_of(self.data, self.gaussian)
         self.best = self.gaussian
         self.last: list[GaussianModel] = []
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
@@ -186,7 +191,8 @@ def _start(observations: Observations | SharedRows, settings: GaussianSettings) 
     if settings.values.size:
         assert isinstance(observations, Observations), "levels with values are of one process"
         return start_with_values(observations, settings.values, n_factors, seed, precisions)
-    return start(observations, n_factors, seed, precisions)
+    state = start(observations, n_factors, seed, precisions)
+    return with_rated_sets(state) if settings.rated_sets else state
 
 
 # ---- states in checkpoints --------------------------------------------------------------------

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
+from ordinalrbm.engine.rated_sets import RatedSets
 from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
+from ordinalrbm.matrix.rated import NO_WEIGHTS, Weights
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Of a file; they are divided by.
@@ -25,6 +28,14 @@ class FactorPrior(NamedTuple):
 
     precision: np.ndarray  # (1 + F,)
     cutpoints_precision: np.ndarray  # (M,)
+    weights: Weights = NO_WEIGHTS  # of their rated sets, a line for each of the other side
+
+    def expected(self, rows: Observations) -> np.ndarray:
+        """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero."""
+        if not self.weights.centre.size or not rows.n_rows:
+            return np.zeros((rows.n_rows, 0), dtype=np.float32)
+        found = RatedSets.of(rows).times(self.weights.each) - self.weights.centre
+        return found.astype(np.float32)
 
 
 class GaussianModel(NamedTuple):
@@ -43,8 +54,11 @@ class GaussianModel(NamedTuple):
     def of_state(cls, state: GaussianState) -> GaussianModel:
         """The model of what was learnt, with the same arrays."""
         of_rows, of_columns = (
-            FactorPrior(prior.precision, prior.cutpoints_precision)
-            for prior in (state.row_prior, state.column_prior)
+            FactorPrior(prior.precision, prior.cutpoints_precision, weights)
+            for prior, weights in (
+                (state.row_prior, state.row_weights),
+                (state.column_prior, state.column_weights),
+            )
         )
         return cls(state.rows, state.columns, of_rows, of_columns, state.values)
 
@@ -56,8 +70,8 @@ class GaussianModel(NamedTuple):
         n_factors = rows.mean.shape[1] - 1
         columns = _posterior_from(stored.under("columns."), n_levels, width, n_factors)
         of_rows, of_columns = (
-            _prior_from(stored.under(f"{name}."), n_factors, width)
-            for name in ("row_prior", "column_prior")
+            _prior_from(stored.under(f"{name}."), n_factors, width, n_features)
+            for name, n_features in (("row_prior", n_levels.size), ("column_prior", n_rows))
         )
         values = stored.checked_array("values", np.float32, (None,))
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
@@ -71,7 +85,10 @@ class GaussianModel(NamedTuple):
         arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
         for name in ("rows", "columns", "row_prior", "column_prior"):
             parts = getattr(self, name)._asdict()
+            weights = parts.pop("weights", NO_WEIGHTS)
             arrays |= {f"{name}.{part}": parts[part] for part in parts if part not in _FOLLOW}
+            if weights.centre.size:
+                arrays |= {f"{name}.{part}": array for part, array in weights._asdict().items()}
         return arrays
 
     @property
@@ -126,9 +143,15 @@ def _posterior_from(
     return posterior_of(mean, variance, cutpoints, n_levels)
 
 
-def _prior_from(stored: Stored, n_factors: int, width: int) -> FactorPrior:
-    least = _SMALLEST_PRECISION
+def _prior_from(stored: Stored, n_factors: int, width: int, n_features: int) -> FactorPrior:
+    least, weights = _SMALLEST_PRECISION, NO_WEIGHTS
+    if "centre" in stored:
+        weights = Weights(
+            stored.parameter("each", np.float32, (n_features, 1 + n_factors)),
+            stored.parameter("centre", np.float64, (1 + n_factors,)),
+        )
     return FactorPrior(
         stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf),
         stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf),
+        weights,
     )

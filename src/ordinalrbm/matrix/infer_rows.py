@@ -34,6 +34,8 @@ def infer_rows(
     """
     n_rows, width = answers.n_rows, columns.mean.shape[1]
     nothing = np.zeros((n_rows, width), dtype=np.float32)
+    if prior.mean.shape[1]:
+        nothing[:] = prior.mean  # begin where they are expected
     unknown = np.tile(np.float32(1.0) / prior.precision, (n_rows, 1))
     variance = nothing.copy() if is_point else unknown
     rows = posterior_of(nothing, variance, prior.cutpoints.copy(), n_levels)
@@ -42,7 +44,7 @@ def infer_rows(
         options["values"] = values
     with backend.working():
         rows, columns = backend.to_device(rows), backend.to_device(columns)
-        prior = prior._replace(cutpoints=backend.to_device(prior.cutpoints))
+        prior = backend.to_device(prior)
         given = backend.answers(answers)
         for _ in range(_MOST_SWEEPS):
             before = 1.0 * rows.mean  # a copy, whatever kind of array it is

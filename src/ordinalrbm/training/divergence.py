@@ -90,10 +90,15 @@ def usual(
 ) -> np.ndarray:
     """Log probability of answers by how often each was given to that question.
 
-    A model starts there, and must not become worse.
+    A model starts there, unless it is told not to, and must not become worse.
     """
     alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
     return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))
+
+
+def lower_of(usual: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Whichever is less likely as a whole: a model that starts elsewhere may be worse at first."""
+    return first if first.mean() < usual.mean() else usual
 
 
 def usual_rating(learnt: Observations, level: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from ordinalrbm.engine.thresholds import FirstThresholds
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training import state as saving
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
-from ordinalrbm.training.divergence import refuse_divergence, refuse_nonsense
+from ordinalrbm.training.divergence import lower_of, refuse_divergence, refuse_nonsense
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import MOST_OFTEN, RateSchedule, Schedule
 from ordinalrbm.vector.ascent import Moments, Steps, ascend, zero_moments
@@ -102,6 +102,10 @@ class _VectorLearner:
             ),
             settings.response_styles,
         )
+        if settings.thresholds == "even" and self.monitor is not None:
+            _, first = self.monitor.measure(self.model, settings.unanswered)
+            lower = lower_of(self.monitor.usual, first)
+            self.monitor = self.monitor._replace(usual=lower)
         self.this = side(self.model, learnt, settings.unanswered, row_weight)
         if has_styles(self.model):
             self.this = self.this._replace(stretch=np.ones(self.this.n_rows, dtype=np.float32))

@@ -144,6 +144,16 @@ def _gather(
     tl.store(out + 2 * width, tl.sum(diagonal, axis=0), mask=a < width)
 
 
+def rated_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
+    ones = table.new_ones(answers.column.numel())
+    found = sums(answers.pieces, 0, answers.column, padded(table), ones)
+    return found[:, : table.shape[1]].contiguous()
+
+
+def totals(table: torch.Tensor) -> np.ndarray:
+    return table.double().sum(0).cpu().numpy()
+
+
 # ---- bounds of levels -------------------------------------------------------------------------
 
 

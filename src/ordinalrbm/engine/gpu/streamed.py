@@ -43,7 +43,7 @@ def half_sweep(
     other = resident.facing(other)
     found = [0.0 * this.cutpoints[:0]]
     for rows, there in answers.blocks():
-        own = prior._replace(cutpoints=prior.cutpoints[rows])
+        own = prior._replace(cutpoints=prior.cutpoints[rows], mean=prior.mean[rows])
         found.append(resident.half_sweep(there, _some(this, rows), other, own, spread))
     return torch.cat(found)
 
@@ -61,6 +61,10 @@ def apply(
     for rows, there in answers.blocks():
         found.append(resident.apply(there, other, ridge[rows], direction[rows]))
     return torch.cat(found)
+
+
+def rated_sums(answers: Streamed, table: torch.Tensor) -> torch.Tensor:
+    return torch.cat([resident.rated_sums(there, table) for _, there in answers.blocks()])
 
 
 def gap_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:

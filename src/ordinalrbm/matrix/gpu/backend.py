@@ -61,7 +61,8 @@ class Cuda(Cpu):
             clamped, free = (gibbs.factors_on(part, self.device).clone() for part in tree[:2])
             return Chains(clamped, free, self.to_device(tree.sums))
         if isinstance(tree, Prior):
-            return tree._replace(cutpoints=tensor(tree.cutpoints, self.device))
+            cutpoints, mean = (tensor(part, self.device) for part in (tree.cutpoints, tree.mean))
+            return tree._replace(cutpoints=cutpoints, mean=mean)
         if isinstance(tree, list):
             return [self.to_device(part) for part in tree]
         if isinstance(tree, tuple):
