@@ -350,10 +350,11 @@ def test_learning_raises_the_likelihood():
     [
         {},
         {"solver": "adam", "learning_rate": 0.03},
-        {"centred": False},
+        {"centred": True},
         {"init": "polychoric"},
         {"thresholds": "marginal"},
-        {"schedule": "constant"},
+        {"schedule": "cosine"},
+        {"weight_decay": 10.0},
         {"free_phase": "persistent", "gibbs_steps": 3},
     ],
     ids=lambda switch: next(iter(switch), "paper"),

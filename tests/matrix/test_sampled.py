@@ -14,7 +14,7 @@ from ordinalrbm.engine.factor_draws import (
     threshold_sums,
 )
 from ordinalrbm.engine.normal_reference import log_mass
-from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.engine.rated_sets import FEW, RatedSets
 from ordinalrbm.matrix import sampled
 from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
@@ -133,7 +133,10 @@ def test_weights_of_rated_sets_are_a_ridge_regression():
     level[:, 0] = 0
     sets = RatedSets.of(Observations.from_dense(level, 2))
     features = (level >= 0) * sets.lengths[:, None]
-    np.testing.assert_allclose(np.square(features).sum(axis=1), 1.0, rtol=1e-6)
+    n_rated = (level >= 0).sum(axis=1)
+    np.testing.assert_allclose(
+        np.square(features).sum(axis=1), n_rated / (n_rated + FEW), rtol=1e-5
+    )
     given, ridge = rng.normal(size=(12, 3)), 2.0
     np.testing.assert_allclose(sets.times(np.eye(4, 3)), features @ np.eye(4, 3), rtol=1e-5)
     system = features.T @ features + ridge * np.eye(4)
@@ -188,8 +191,8 @@ def prior_side(rng, features, scale, n_factors=1):
 
 
 def prior_state(rng):
-    features = RATED / np.sqrt(RATED.sum(axis=1, keepdims=True))
-    flipped = RATED.T / np.sqrt(RATED.T.sum(axis=1, keepdims=True))
+    features = RATED / np.sqrt(RATED.sum(axis=1, keepdims=True) + FEW)
+    flipped = RATED.T / np.sqrt(RATED.T.sum(axis=1, keepdims=True) + FEW)
     rows, row_hyper = prior_side(rng, features, np.zeros(4, dtype=np.int32))
     columns, column_hyper = prior_side(rng, flipped, np.zeros(3, dtype=np.int32))
     spread = np.array([sampled._FIRST_THRESHOLD, sampled._LOG_GAP])

@@ -48,6 +48,9 @@ MAKERS = {
         2, response_styles=3, units_per_factor=4, **FEW
     ).fit(answers()),
     "ordinal_mf": lambda: orbm.OrdinalMF(4, item_scales=OWN, **FEW).fit(ratings()),
+    "sampled": lambda: orbm.OrdinalMF(
+        3, posterior="sampled", n_draws=3, n_epochs=9, random_state=0
+    ).fit(ratings()),
     "matrix_crbm": lambda: _matrix(n_averaged=2).fit(ratings(text=False)),
     "ensemble": lambda: orbm.RatingEnsemble(
         [_matrix(random_state=None), orbm.OrdinalMF(4, n_epochs=2)], random_state=0

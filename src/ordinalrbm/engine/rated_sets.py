@@ -1,7 +1,8 @@
 """Who rated what as a feature, whatever the ratings: products with it, and draws of its weights.
 
-A row's feature vector has 1/√n for each of the n columns that it has rated, so that its length is
-one (as in SVD++: Koren 2008). The table is never made: all that is needed are sums over ratings.
+A row's feature vector has 1/√(n + 10) for each of the n columns that it has rated: nearly of length
+one (as in SVD++: Koren 2008), but shorter where a few ratings would explain themselves by their own
+presence. The table is never made: all that is needed are sums over ratings.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum
 
+# Added to the number of ratings (see above).
+FEW = 10.0
 # Coordinates whose weights are drawn together, by one thread: so many numbers lie side by side.
 _TOGETHER = 8
 
@@ -38,7 +41,7 @@ class RatedSets(NamedTuple):
     @property
     def lengths(self) -> np.ndarray:
         """(rows,) float32, what each of a row's features is."""
-        return (1.0 / np.sqrt(np.maximum(self.answers.row_counts, 1))).astype(np.float32)
+        return (1.0 / np.sqrt(self.answers.row_counts + FEW)).astype(np.float32)
 
     def times(self, weights: np.ndarray) -> np.ndarray:
         """(rows, W): features times the weights of each, (features, W)."""

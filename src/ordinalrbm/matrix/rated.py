@@ -1,9 +1,9 @@
 """Where rows and columns are expected by what was rated at all, however it was rated.
 
-A row is expected at Bᵀ(x_d − x̄), where x_d has 1/√n for each of the n columns that it has rated (as
-in SVD++: Koren 2008), and the same holds for columns, whose features are the rows that have rated
-them. B is a ridge regression of what is known of the rows, of which a few steps of conjugate
-gradients are done in every epoch: they go on where those of the last one have ended.
+A row is expected at Bᵀ(x_d − x̄), where x_d are the columns that it has rated
+(:mod:`ordinalrbm.engine.rated_sets`), and the same holds for columns, whose features are the rows
+that have rated them. B is a ridge regression of what is known of the rows, of which a few steps of
+conjugate gradients are done in every epoch: they go on where those of the last one have ended.
 
 Arrays are NumPy's or torch's, and rows may be spread over processes: sums are the engine's.
 """
@@ -13,6 +13,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ordinalrbm.engine.rated_sets import FEW
 
 # Precision of the prior of a weight, as a multiple of that of what it explains (MovieLens 1M and
 # 100K: 3 to 5 are about as good).
@@ -57,7 +59,7 @@ def with_lengths(view: View, other_view: View, this: Any, other: Any) -> View:
     """The view of a side, with what its rated sets are; ``this`` and ``other`` are both sides."""
     counts = view.engine.rated_sums(view.answers, 0.0 * other.mean[:, :1] + 1.0)
     library, ones = view.engine.library, 0.0 * this.mean[:, :1] + 1.0
-    lengths = ones / library.sqrt(library.where(counts > 0, counts, ones))
+    lengths = ones / library.sqrt(counts + FEW)
     squares = other_view.engine.rated_sums(other_view.answers, lengths * lengths)
     n = float(view.engine.totals(ones)[0])
     return view._replace(lengths=lengths, squares=squares, n=n)

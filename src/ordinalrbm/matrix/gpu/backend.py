@@ -181,7 +181,7 @@ class Cuda(Cpu):
 
 
 # Fields that stay with the host.
-_ON_HOST = ("precision", "cutpoints_precision", "values")
+_ON_HOST = ("precision", "cutpoints_precision", "values", "centre")
 
 
 def _array(part: torch.Tensor) -> np.ndarray:
