@@ -87,11 +87,12 @@ class GaussianState(NamedTuple):
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianState:
         """Every array changed that has a line per row."""
         own, weights = self.row_prior, self.column_weights
-        return self._replace(
-            rows=FactorPosterior(*map(change, self.rows)),
-            row_prior=own._replace(cutpoints=change(own.cutpoints), mean=change(own.mean)),
-            column_weights=weights._replace(each=change(weights.each)),
-        )
+        own = own._replace(cutpoints=change(own.cutpoints))
+        if weights.centre.size:
+            own = own._replace(mean=change(own.mean))
+            weights = weights._replace(each=change(weights.each))
+        rows = FactorPosterior(*map(change, self.rows))
+        return self._replace(rows=rows, row_prior=own, column_weights=weights)
 
 
 # ---- where learning begins --------------------------------------------------------------------
