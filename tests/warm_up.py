@@ -37,6 +37,8 @@ def raters() -> list:
         orbm.MatrixCumulativeRBM(2, 0, free_phase="persistent", **FEW),
         orbm.OrdinalMF(2, **FEW),
         orbm.OrdinalMF(2, posterior="point", **FEW),
+        # Widths are drawn for the first time in the second sweep.
+        orbm.OrdinalMF(2, posterior="sampled", n_draws=2, n_epochs=4, random_state=0),
         orbm.GaussianMF(2, **FEW),
         orbm.MultinomialRBM(2, **FEW),
     ]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import ndtr
+from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.factor_draws import (
@@ -18,6 +19,14 @@ from ordinalrbm.engine.rated_sets import FEW, RatedSets
 from ordinalrbm.matrix import sampled
 from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
+
+
+@pytest.fixture(autouse=True)
+def _one_thread_of_the_blas():
+    """As while learning: small matrices are not worth the threads."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
 
 THRESHOLDS = np.array([[-np.inf, -0.8, 0.4, np.inf]], dtype=np.float32)
 
@@ -234,7 +243,7 @@ def test_sampler_and_model_agree_on_the_joint_distribution():
     """
     rng = np.random.default_rng(8)
     expected = np.array([numbers_of(prior_state(rng)) for _ in range(20_000)])
-    found, n_chains, length = [], 30, 120
+    found, n_chains, length = [], 24, 80
     with threads(1):
         for chain in range(n_chains):
             state = prior_state(rng)
