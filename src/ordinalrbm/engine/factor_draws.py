@@ -26,6 +26,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
+from ordinalrbm.engine.sums import dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
 
 # Answers of a row that are looked at together: a multiple of what is summed at a time.
@@ -213,18 +214,10 @@ def _gather(column, factors, own, features, numbers):
         for a in range(1, width):
             features[e, a] = source[a]
         offset[e] = source[0]
-        mean[e] = offset[e] + _product(own, features[e])
+        mean[e] = offset[e] + dot(own, features[e])
     for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
         for a in range(width):
             features[e, a] = np.float32(0.0)
-
-
-@inlined_sum
-def _product(x, y):
-    total = np.float32(0.0)
-    for a in range(x.size):
-        total += x[a] * y[a]
-    return total
 
 
 @inlined
@@ -310,8 +303,8 @@ def _factorise(system):
     """Cholesky factor, in the lower triangle."""
     for a in range(system.shape[0]):
         for b in range(a):
-            system[a, b] = (system[a, b] - _product(system[a, :b], system[b, :b])) / system[b, b]
-        system[a, a] = np.sqrt(system[a, a] - _product(system[a, :a], system[a, :a]))
+            system[a, b] = (system[a, b] - dot(system[a, :b], system[b, :b])) / system[b, b]
+        system[a, a] = np.sqrt(system[a, a] - dot(system[a, :a], system[a, :a]))
 
 
 @inlined
@@ -319,7 +312,7 @@ def _draw_gaussian(lower, right, uniform, found):
     """A draw from the Gaussian with this precision, by its Cholesky factor; mean P⁻¹ right."""
     width = right.size
     for a in range(width):
-        right[a] = (right[a] - _product(lower[a, :a], right[:a])) / lower[a, a]
+        right[a] = (right[a] - dot(lower[a, :a], right[:a])) / lower[a, a]
     for a in range(width):
         right[a] += np.float32(double.standard_normal(uniform[a]))
     for a in range(width - 1, -1, -1):
@@ -371,7 +364,7 @@ def _move_width(column, level, this, other, thresholds, precision, words, work, 
 def _set_means(column, own, factors, mean):
     for e in range(column.size):
         source = factors[column[e]]
-        mean[e] = own[0] + source[0] + _product(own[1:], source[1:])
+        mean[e] = own[0] + source[0] + dot(own[1:], source[1:])
 
 
 @inlined

@@ -16,6 +16,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose, split_seed, stream
+from ordinalrbm.engine.sums import add_scaled
 from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum
 
 # Added to the number of ratings (see above).
@@ -110,7 +111,7 @@ def _draw_part(row_start, column, lengths, ridge, weights, left, words, part):
         squares = np.float32(0.0)
         for e in range(rows.size):
             squares += lengths[rows[e]] * lengths[rows[e]]
-            _add_line(along, lengths[rows[e]], left[rows[e]])
+            add_scaled(along, lengths[rows[e]], left[rows[e]])
         for block in range(blocks):
             drawn = philox.compiled_philox(
                 np.uint64(i), np.uint64(part * blocks + block), sweep, purpose, key0, key1
@@ -125,13 +126,7 @@ def _draw_part(row_start, column, lengths, ridge, weights, left, words, part):
             along[a] = weights[i, a] - new
             weights[i, a] = new
         for e in range(rows.size):
-            _add_line(left[rows[e]], lengths[rows[e]], along)
-
-
-@inlined_sum
-def _add_line(total, scale, line):
-    for a in range(_TOGETHER):
-        total[a] += scale * line[a]
+            add_scaled(left[rows[e]], lengths[rows[e]], along)
 
 
 @compiled(parallel=True)
