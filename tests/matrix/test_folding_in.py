@@ -27,6 +27,7 @@ from ordinalrbm.matrix.cold_start import cutpoints_by_levels, with_cold_start
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fold_in import fold_in_binary, fold_in_gaussian
 from ordinalrbm.matrix.model import Half
+from ordinalrbm.matrix.prior_means import NO_TABLES
 
 
 def bigger():
@@ -233,7 +234,7 @@ def folded(request):
     levels = np.resize([4, 0, 3, 3, 1, 2], items.size)
     dense = np.vstack([model.ratings_.observations.to_dense(), np.full((1, 50), -1)])
     dense[120, items] = levels
-    wider = fold_in_gaussian(model.models_[0], Observations.from_dense(dense, 5), CPU)
+    wider = fold_in_gaussian(model.models_[0], Observations.from_dense(dense, 5), NO_TABLES, CPU)
     assert wider.is_point == (request.param == "point")
     wider = wider._replace(rows=in_double(wider.rows), columns=in_double(wider.columns))
     return wider, items, levels

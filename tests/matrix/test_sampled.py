@@ -15,7 +15,7 @@ from ordinalrbm.engine.factor_draws import (
     threshold_sums,
 )
 from ordinalrbm.engine.normal_reference import log_mass
-from ordinalrbm.engine.rated_sets import FEW, RatedSets
+from ordinalrbm.engine.rated_sets import FEW, RatedSets, WeightDraws
 from ordinalrbm.matrix import sampled
 from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
@@ -152,7 +152,7 @@ def test_weights_of_rated_sets_are_a_ridge_regression():
     expected = np.linalg.solve(system, features.T @ given)
     weights, left, drawn = np.zeros((4, 3), dtype=np.float32), given.copy(), []
     for number in range(6000):
-        weights, left = sets.draw_weights(weights, left, ridge, 0, number, 0)
+        weights, left = sets.draw_weights(weights, left, ridge, WeightDraws(0, number, 0))
         drawn.append(weights)
     np.testing.assert_allclose(left, given - features @ weights, atol=1e-3)
     drawn = np.array(drawn[100:])
@@ -179,7 +179,7 @@ CENTRE = np.array([[-0.5, 0.0]])
 def matrix_of(level):
     answers = Observations.from_dense(np.where(RATED, level, -1), 3)
     both = answers, answers.transpose()
-    return SampledData(*both, *(RatedSets.of(each) for each in both), CENTRE, np.array([3]))
+    return SampledData(*both, *([RatedSets.of(each)] for each in both), CENTRE, np.array([3]))
 
 
 def prior_side(rng, features, scale, n_factors=1):
@@ -195,7 +195,7 @@ def prior_side(rng, features, scale, n_factors=1):
     width_precision = rng.gamma(sampled._WIDTH_PRIOR[0]) / sampled._WIDTH_PRIOR[1]
     factors = mean + features @ weights + rng.multivariate_normal(np.zeros(width), covariance, n)
     widths = np.exp(rng.normal(size=n) / np.sqrt(width_precision))
-    hyper = Hyper(mean, precision, weights.astype(np.float32), ridge, width_precision)
+    hyper = Hyper(mean, precision, [weights.astype(np.float32)], [ridge], width_precision)
     return DrawnSide(factors.astype(np.float32), widths.astype(np.float32), scale), hyper
 
 
@@ -228,8 +228,8 @@ def numbers_of(state):
         logs = np.log(side.width.astype(float))
         found += [
             np.tanh(side.factors[0, 0]), np.tanh(abs(side.factors[1, 1])), np.tanh(hyper.mean[0]),
-            np.tanh(np.square(hyper.weights).sum() / 4), np.log(hyper.precision[0, 0]),
-            np.tanh(hyper.precision[0, 1] / 20), np.log1p(hyper.ridge),
+            np.tanh(np.square(hyper.weights[0]).sum() / 4), np.log(hyper.precision[0, 0]),
+            np.tanh(hyper.precision[0, 1] / 20), np.log1p(hyper.ridge[0]),
             np.log(hyper.width_precision),
             np.tanh(2 * logs[0]), np.tanh(4 * logs[1] ** 2),
         ]  # fmt: skip

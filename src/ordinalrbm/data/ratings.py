@@ -576,6 +576,37 @@ def extend(known: Ratings, data: Any) -> Ratings:
     return Ratings.of(wider, _merged(known.observations, new_part))
 
 
+def with_ids(known: Ratings, users: Ids | None, items: Ids | None) -> Ratings:
+    """The same ratings with more users and items, who have none, after those known.
+
+    Examples
+    --------
+    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
+    >>> wider = with_ids(known, Ids(np.array(["a", "v"], dtype=object)), None)
+    >>> wider.users.labels.tolist(), wider.n_ratings
+    (['u', 'v', 'a'], 2)
+    """
+    new_users, new_items = (
+        Ids(ids.labels[:0]) if more is None else Ids(more.labels[ids.match(more, what) < 0])
+        for ids, more, what in ((known.users, users, "user"), (known.items, items, "item"))
+    )
+    if not len(new_users) and not len(new_items):
+        return known
+    scales, common = known.scales, known.default_scale
+    if len(new_items) and common is None:
+        raise DataError(
+            f"The item {shown(new_items.labels[0])} has features and no rating, and every known "
+            "item has a scale of its own, so that its scale is not known; leave it out, or name "
+            "its scale in item_scales."
+        )
+    if not isinstance(scales, Scale) and common is not None:
+        scales = (*scales, *([common] * len(new_items)))
+    users, items = _joined(known.users, new_users), _joined(known.items, new_items)
+    wider, old = Catalogue(users, items, scales, common), known.observations
+    start = np.concatenate([old.row_start, np.full(len(new_users), old.n_entries)])
+    return Ratings.of(wider, Observations(start, old.column, old.level, wider.level_counts()))
+
+
 def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
     if not new.level.size:
         raise DataError("There is no rating to fold in; give at least one.")

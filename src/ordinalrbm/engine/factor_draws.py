@@ -30,8 +30,10 @@ from ordinalrbm.engine.sums import dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
 
 # Answers of a row that are looked at together: a multiple of what is summed at a time.
-_TILE = 64
+_TILE = 128
 _AT_A_TIME = 8
+# Numbers of a line that are summed together, of which lines have a whole number.
+_SIDE_BY_SIDE = 4
 # Sums over all rows are made of those of so many parts, in this order, whoever computes them.
 _PARTS = 256
 
@@ -147,13 +149,14 @@ def _work(answers: Observations, width: int) -> _Work:
     threads = numba.get_num_threads()
     longest = int(answers.row_counts.max(initial=1))
     room = max(longest, width) + 4  # uniform numbers come four at a time
+    padded = -(-width // _SIDE_BY_SIDE) * _SIDE_BY_SIDE
     return _Work(
-        np.zeros((threads, _TILE, width), dtype=np.float32),
+        np.zeros((threads, padded, _TILE), dtype=np.float32),
         np.zeros((threads, 6, _TILE), dtype=np.float32),
         np.zeros((threads, room)),
         np.zeros((threads, longest), dtype=np.float32),
-        np.zeros((threads, width, width), dtype=np.float32),
-        np.zeros((threads, width), dtype=np.float32),
+        np.zeros((threads, padded, padded), dtype=np.float32),
+        np.zeros((threads, padded), dtype=np.float32),
     )
 
 
@@ -181,12 +184,12 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
     philox.fill_uniforms(
         uniform, column.size, d, words.sweep, words.utility, words.key0, words.key1
     )
+    system[:] = np.float32(0.0)
+    right[:] = np.float32(0.0)
     for a in range(width):
-        right[a] = np.float32(0.0)
         for b in range(a + 1):
             system[a, b] = precision[a, b]
-        for b in range(width):
-            right[a] += precision[a, b] * prior_mean[d, b]
+        right[a] = dot(precision[a], prior_mean[d])
     for first in range(0, column.size, _TILE):
         n = min(_TILE, column.size - first)
         numbers = work.numbers[thread]
@@ -195,7 +198,7 @@ def _draw_row(column, level, this, other, thresholds, prior_mean, precision, wor
                     d, numbers)  # fmt: skip
         _draw_utilities(n, uniform[first : first + n], numbers)
         _add_answers(features, numbers[5], n, system, right)
-    _factorise(system)
+    _factorise(system, width)
     philox.fill_uniforms(uniform, width, d, words.sweep, words.factor, words.key0, words.key1)
     _draw_gaussian(system, right, uniform, own)
 
@@ -210,14 +213,13 @@ def _gather(column, factors, own, features, numbers):
     n = column.size
     for e in range(n):
         source = factors[column[e]]
-        features[e, 0] = np.float32(1.0)
+        features[0, e] = np.float32(1.0)
         for a in range(1, width):
-            features[e, a] = source[a]
+            features[a, e] = source[a]
         offset[e] = source[0]
-        mean[e] = offset[e] + dot(own, features[e])
+        mean[e] = offset[e] + own[0] + dot(own[1:], source[1:])
     for e in range(n, -(-n // _AT_A_TIME) * _AT_A_TIME):
-        for a in range(width):
-            features[e, a] = np.float32(0.0)
+        features[:, e] = np.float32(0.0)
 
 
 @inlined
@@ -250,58 +252,64 @@ def _draw_utilities(n, uniform, numbers):
 
 @inlined
 def _add_answers(features, drawn, n, system, right):
-    """Squares and products of features, eight answers at a time and two lines of the system."""
-    width = right.size
-    for e in range(0, n, _AT_A_TIME):
-        part = features[e : e + _AT_A_TIME]
-        for a in range(0, width - 1, 2):
-            _add_two_lines(part, a, system[a], system[a + 1])
-        if width % 2:
-            _add_line(part, width - 1, system[width - 1])
-        _add_products(part, drawn[e : e + _AT_A_TIME], right)
+    """Products of features with each other, and with what was drawn, summed over answers."""
+    n = -(-n // _AT_A_TIME) * _AT_A_TIME
+    for a in range(0, right.size, 4):
+        for b in range(0, a + 4, 4):
+            _add_block(
+                features[a, :n], features[a + 1, :n], features[a + 2, :n], features[a + 3, :n],
+                features[b, :n], features[b + 1, :n], features[b + 2, :n], features[b + 3, :n],
+                system[a : a + 4, b : b + 4],
+            )  # fmt: skip
+    for a in range(right.size):
+        right[a] += dot(features[a, :n], drawn[:n])
 
 
 @inlined_sum
-def _add_two_lines(x, a, line, next_line):
-    p0, p1, p2, p3 = x[0, a], x[1, a], x[2, a], x[3, a]
-    p4, p5, p6, p7 = x[4, a], x[5, a], x[6, a], x[7, a]
-    q0, q1, q2, q3 = x[0, a + 1], x[1, a + 1], x[2, a + 1], x[3, a + 1]
-    q4, q5, q6, q7 = x[4, a + 1], x[5, a + 1], x[6, a + 1], x[7, a + 1]
-    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
-    # The first line is one number longer than is needed: what is above the diagonal is not read.
-    for b in range(a + 2):
-        line[b] += (
-            p0 * x0[b] + p1 * x1[b] + p2 * x2[b] + p3 * x3[b]
-            + p4 * x4[b] + p5 * x5[b] + p6 * x6[b] + p7 * x7[b]
-        )  # fmt: skip
-        next_line[b] += (
-            q0 * x0[b] + q1 * x1[b] + q2 * x2[b] + q3 * x3[b]
-            + q4 * x4[b] + q5 * x5[b] + q6 * x6[b] + q7 * x7[b]
-        )  # fmt: skip
-
-
-@inlined_sum
-def _add_line(x, a, line):
-    for b in range(a + 1):
-        line[b] += (
-            x[0, a] * x[0, b] + x[1, a] * x[1, b] + x[2, a] * x[2, b] + x[3, a] * x[3, b]
-            + x[4, a] * x[4, b] + x[5, a] * x[5, b] + x[6, a] * x[6, b] + x[7, a] * x[7, b]
-        )  # fmt: skip
-
-
-@inlined_sum
-def _add_products(x, drawn, right):
-    for b in range(right.size):
-        right[b] += (
-            drawn[0] * x[0, b] + drawn[1] * x[1, b] + drawn[2] * x[2, b] + drawn[3] * x[3, b]
-            + drawn[4] * x[4, b] + drawn[5] * x[5, b] + drawn[6] * x[6, b] + drawn[7] * x[7, b]
-        )  # fmt: skip
+def _add_block(x, y, z, w, p, q, r, s, block):
+    """Sixteen sums at once, which stay in registers: four lines of features times four others."""
+    zero = np.float32(0.0)
+    xp = xq = xr = xs = yp = yq = yr = ys = zero
+    zp = zq = zr = zs = wp = wq = wr = ws = zero
+    for e in range(x.size):
+        xp += x[e] * p[e]
+        xq += x[e] * q[e]
+        xr += x[e] * r[e]
+        xs += x[e] * s[e]
+        yp += y[e] * p[e]
+        yq += y[e] * q[e]
+        yr += y[e] * r[e]
+        ys += y[e] * s[e]
+        zp += z[e] * p[e]
+        zq += z[e] * q[e]
+        zr += z[e] * r[e]
+        zs += z[e] * s[e]
+        wp += w[e] * p[e]
+        wq += w[e] * q[e]
+        wr += w[e] * r[e]
+        ws += w[e] * s[e]
+    block[0, 0] += xp
+    block[0, 1] += xq
+    block[0, 2] += xr
+    block[0, 3] += xs
+    block[1, 0] += yp
+    block[1, 1] += yq
+    block[1, 2] += yr
+    block[1, 3] += ys
+    block[2, 0] += zp
+    block[2, 1] += zq
+    block[2, 2] += zr
+    block[2, 3] += zs
+    block[3, 0] += wp
+    block[3, 1] += wq
+    block[3, 2] += wr
+    block[3, 3] += ws
 
 
 @inlined
-def _factorise(system):
+def _factorise(system, width):
     """Cholesky factor, in the lower triangle."""
-    for a in range(system.shape[0]):
+    for a in range(width):
         for b in range(a):
             system[a, b] = (system[a, b] - dot(system[a, :b], system[b, :b])) / system[b, b]
         system[a, a] = np.sqrt(system[a, a] - dot(system[a, :a], system[a, :a]))
@@ -310,7 +318,7 @@ def _factorise(system):
 @inlined
 def _draw_gaussian(lower, right, uniform, found):
     """A draw from the Gaussian with this precision, by its Cholesky factor; mean P⁻¹ right."""
-    width = right.size
+    width = found.size
     for a in range(width):
         right[a] = (right[a] - dot(lower[a, :a], right[:a])) / lower[a, a]
     for a in range(width):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numba import prange
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
@@ -32,7 +33,7 @@ from ordinalrbm.engine.gaussian_state import (
     Shares,
 )
 from ordinalrbm.engine.normal import double, single
-from ordinalrbm.engine.rated_sets import add_lines
+from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
@@ -589,6 +590,25 @@ def rated_sums(answers: Observations, table: np.ndarray) -> np.ndarray:
 def totals(table: np.ndarray) -> np.ndarray:
     """(W,) sums of the lines of a table that has one for each row."""
     return table.sum(axis=0, dtype=np.float64)
+
+
+# The sums of this process alone, where others have more of the rows.
+totals_here = totals
+
+
+def feature_table(table: csr_array, like: np.ndarray) -> FeatureTable:
+    """Features of rows in the form that the next two functions take."""
+    return FeatureTable.of(table)
+
+
+def table_times(table: FeatureTable, weights: np.ndarray) -> np.ndarray:
+    """(rows, W): features of rows times the weights of each."""
+    return table.by_rows @ weights
+
+
+def table_sums(table: FeatureTable, of_rows: np.ndarray) -> np.ndarray:
+    """(features, W): numbers of rows, times what each feature is there, summed."""
+    return table.by_features @ of_rows
 
 
 def moments(posterior: FactorPosterior) -> Moments:

@@ -1,8 +1,10 @@
-"""Who rated what as a feature, whatever the ratings: products with it, and draws of its weights.
+"""Features of rows, by which their biases and factors are expected: products, draws of weights.
 
-A row's feature vector has 1/√(n + 10) for each of the n columns that it has rated: nearly of length
-one (as in SVD++: Koren 2008), but shorter where a few ratings would explain themselves by their own
-presence. The table is never made: all that is needed are sums over ratings.
+Rated sets say who rated what, whatever the ratings. A row's feature vector has 1/√(n + 10) for each
+of the n columns that it has rated: nearly of length one (as in SVD++: Koren 2008), but shorter
+where a few ratings would explain themselves by their own presence. The table is never made: all
+that is needed are sums over ratings. Other features, such as somebody's age, come as a sparse
+table.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import prange
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import philox
@@ -52,29 +55,84 @@ class RatedSets(NamedTuple):
         return self.lengths[:, None] * found
 
     def draw_weights(
-        self, weights: np.ndarray, left: np.ndarray, ridge: float, seed: int, sweep: int, kind: int
+        self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the weights of one feature after the other, given those of all others.
+        """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
+        by_features = _ByFeatures(
+            self.transposed.row_start, self.transposed.column, self.lengths, True
+        )
+        return _drawn_weights(by_features, weights, left, ridge, which)
 
-        Parameters
-        ----------
-        weights : (features, W), each with a Gaussian prior of precision ``ridge``
-        left : (rows, W), what features do not explain so far, with independent noise of variance 1
-        seed, sweep, kind : which draws these are
 
-        Returns
-        -------
-        weights, left : both after the draws
-        """
-        n_parts = -(-weights.shape[1] // _TOGETHER)
-        parts, of_rows = _in_parts(weights, n_parts), _in_parts(left, n_parts)
-        words = (np.uint64(sweep), np.uint64(stream(Purpose.WEIGHT, kind)), *split_seed(seed))
-        _draw_weights(
-            self.transposed.row_start, self.transposed.column, self.lengths, np.float32(ridge),
-            parts, of_rows, words,
-        )  # fmt: skip
-        width = weights.shape[1]
-        return _in_lines(parts, width), _in_lines(of_rows, width)
+class FeatureTable(NamedTuple):
+    """Features of rows as numbers, of which most may be zero."""
+
+    by_rows: csr_array  # (rows, features) float32
+    by_features: csr_array  # the same, transposed
+
+    @classmethod
+    def of(cls, table: csr_array) -> FeatureTable:
+        return cls(table, csr_array(table.T))
+
+    @property
+    def n_features(self) -> int:
+        return self.by_rows.shape[1]
+
+    def times(self, weights: np.ndarray) -> np.ndarray:
+        """(rows, W): features times the weights of each, (features, W)."""
+        return self.by_rows @ weights
+
+    def draw_weights(
+        self, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
+        table = self.by_features
+        by_features = _ByFeatures(
+            table.indptr.astype(np.int64), table.indices.astype(np.int32), table.data, False
+        )
+        return _drawn_weights(by_features, weights, left, ridge, which)
+
+
+class WeightDraws(NamedTuple):
+    """Which draws these are."""
+
+    seed: int
+    sweep: int
+    kind: int
+
+
+class _ByFeatures(NamedTuple):
+    """Features as kernels see them: which rows have each, and what it is there."""
+
+    start: np.ndarray  # (features + 1,)
+    row: np.ndarray
+    value: np.ndarray
+    is_of_row: bool  # whether there is one value for each row, and not for each entry
+
+
+def _drawn_weights(
+    features: _ByFeatures, weights: np.ndarray, left: np.ndarray, ridge: float, which: WeightDraws
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the weights of one feature after the other, given those of all others.
+
+    Parameters
+    ----------
+    weights : (features, W), each with a Gaussian prior of precision ``ridge``
+    left : (rows, W), what features do not explain so far, with independent noise of variance 1
+
+    Returns
+    -------
+    weights, left : both after the draws
+    """
+    width = weights.shape[1]
+    n_parts = -(-width // _TOGETHER)
+    parts, of_rows = _in_parts(weights, n_parts), _in_parts(left, n_parts)
+    words = (
+        np.uint64(which.sweep), np.uint64(stream(Purpose.WEIGHT, which.kind)),
+        *split_seed(which.seed),
+    )  # fmt: skip
+    _draw_weights(features, np.float32(ridge), parts, of_rows, words)
+    return _in_lines(parts, width), _in_lines(of_rows, width)
 
 
 def _in_parts(table: np.ndarray, n_parts: int) -> np.ndarray:
@@ -90,28 +148,28 @@ def _in_lines(parts: np.ndarray, width: int) -> np.ndarray:
 
 
 @compiled(parallel=True)
-def _draw_weights(row_start, column, lengths, ridge, parts, of_rows, words):
+def _draw_weights(features, ridge, parts, of_rows, words):
     for part in prange(len(parts)):
-        _draw_part(
-            row_start, column, lengths, ridge, parts[part], of_rows[part], words, np.int64(part)
-        )
+        _draw_part(features, ridge, parts[part], of_rows[part], words, np.int64(part))
 
 
 @inlined
-def _draw_part(row_start, column, lengths, ridge, weights, left, words, part):
+def _draw_part(features, ridge, weights, left, words, part):
     """One feature after the other: what it explains is given back, drawn anew, and taken again."""
     noise, along = np.empty(_TOGETHER), np.empty(_TOGETHER, dtype=np.float32)
     sweep, purpose, key0, key1 = words
     # A feature's draws are those of its number; each part has blocks of its own.
     blocks = _TOGETHER // 4
-    for i in range(row_start.size - 1):
-        rows = column[row_start[i] : row_start[i + 1]]
+    for i in range(features.start.size - 1):
+        first, stop = features.start[i], features.start[i + 1]
         for a in range(_TOGETHER):
             along[a] = np.float32(0.0)
         squares = np.float32(0.0)
-        for e in range(rows.size):
-            squares += lengths[rows[e]] * lengths[rows[e]]
-            add_scaled(along, lengths[rows[e]], left[rows[e]])
+        for e in range(first, stop):
+            row = features.row[e]
+            value = features.value[row if features.is_of_row else e]
+            squares += value * value
+            add_scaled(along, value, left[row])
         for block in range(blocks):
             drawn = philox.compiled_philox(
                 np.uint64(i), np.uint64(part * blocks + block), sweep, purpose, key0, key1
@@ -125,8 +183,9 @@ def _draw_part(row_start, column, lengths, ridge, weights, left, words, part):
             new = mean + normal / np.sqrt(precision)
             along[a] = weights[i, a] - new
             weights[i, a] = new
-        for e in range(rows.size):
-            add_scaled(left[rows[e]], lengths[rows[e]], along)
+        for e in range(first, stop):
+            row = features.row[e]
+            add_scaled(left[row], features.value[row if features.is_of_row else e], along)
 
 
 @compiled(parallel=True)

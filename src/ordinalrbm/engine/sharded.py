@@ -64,6 +64,11 @@ class Rows(_Sharded):
         (found,) = self._summed(self.engine.totals(table))
         return found
 
+    def table_sums(self, table: Any, of_rows: Any) -> Any:
+        found = self.engine.table_sums(table, of_rows)
+        self.group.all_reduce(found)
+        return found
+
     def shares(self, posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
         return Shares(*self._summed(*self.engine.shares(posterior, n_levels)))
 

@@ -121,6 +121,10 @@ class RatingEnsemble(RatingModel):
         shared = set(names) & set(estimator.get_params(deep=False))
         return estimator.set_params(**{name: getattr(self, name) for name in shared})
 
+    def _takes_features(self) -> bool:
+        """Whether any model does; the others only learn of ids."""
+        return any(member._takes_features() for member in self._members)
+
     def _fit_sizes(self) -> list[memory.Fit]:
         return [size for member in self._members for size in member._fit_sizes()]
 
@@ -131,6 +135,7 @@ class RatingEnsemble(RatingModel):
         for number, member in enumerate(self._members):
             own = member.random_state
             own_seed = seed if own is None else seed_from(own)
+            member._features = self._features
             try:
                 fitted = member._learn(data, own_seed, _Part(checkpoints, number))  # type: ignore[arg-type]
             except KeyboardInterrupt:
@@ -185,7 +190,9 @@ class RatingEnsemble(RatingModel):
 
     # ---- new users and items --------------------------------------------------------------------
 
-    def fold_in(self, new_ratings: Any) -> Self:
+    def fold_in(
+        self, new_ratings: Any = None, *, user_features: Any = None, item_features: Any = None
+    ) -> Self:
         """A model that also knows new users and new items, without learning anew.
 
         See :meth:`RatingModel.fold_in`.
@@ -194,7 +201,9 @@ class RatingEnsemble(RatingModel):
         wider = copy.copy(self)
         wider.estimators_ = [
             # Device and threads may have changed since.
-            self._with_own(copy.copy(estimator), ("n_jobs", "device")).fold_in(new_ratings)
+            self._with_own(copy.copy(estimator), ("n_jobs", "device")).fold_in(
+                new_ratings, user_features=user_features, item_features=item_features
+            )
             for estimator in self.estimators_
         ]
         wider._collect()
@@ -239,6 +248,7 @@ class RatingEnsemble(RatingModel):
             of_member = self.history_[self.history_["model"] == number]
             estimator.history_ = of_member.drop(columns="model").reset_index(drop=True)
             estimator.n_iter_ = len(estimator.history_)
+            estimator._features = self._features
             estimator._read_models(own, n_users, n_levels)
             self.estimators_.append(estimator)
         self.models = [clone(estimator) for estimator in self.estimators_]

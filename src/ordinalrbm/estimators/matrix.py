@@ -28,6 +28,7 @@ from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.fold_in import fold_in_binary
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -398,7 +399,7 @@ class MatrixCumulativeRBM(RatingModel):
         self.user_factors_ = self.model_.by_rows.factors
         self.item_factors_ = self.model_.by_columns.factors
 
-    def _fold_in(self, ratings: Observations) -> None:
+    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         backend = self._backend()
         self.models_ = [
             fold_in_binary(model, ratings, priors, backend)

@@ -15,6 +15,7 @@ from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.multinomial_learner import MultinomialSettings
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.training.checkpoint import Checkpoints
 
 
@@ -103,7 +104,7 @@ class MultinomialRBM(RatingModel):
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
 
-    def _fold_in(self, ratings: Observations) -> None:
+    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         model = self.model_
         if ratings.n_columns > model.n_columns:
             raise DataError(

@@ -16,7 +16,7 @@ from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner, sampled_learner
-from ordinalrbm.matrix.cold_start import blank_gaussian
+from ordinalrbm.matrix.cold_start import blank_gaussian, with_described
 from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.explain import draw_effects
 from ordinalrbm.matrix.fitted import Fitted
@@ -26,6 +26,7 @@ from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled_learner import SampledSettings
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
@@ -62,9 +63,14 @@ class _FactorModel(RatingModel):
     def _fit_sizes(self) -> list[Fit]:
         return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
 
-    def _fold_in(self, ratings: Observations) -> None:
+    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         backend = self._backend()
-        self.models_ = [fold_in_gaussian(model, ratings, backend) for model in self.models_]
+        self.models_ = [fold_in_gaussian(model, ratings, tables, backend) for model in self.models_]
+
+    def _in_order(self, model: Any, data: TrainingData) -> Any:
+        ordered = super()._in_order(model, data)
+        positions = data.row_position, data.column_position
+        return with_described(ordered, *positions, self._features.tables)
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
@@ -81,7 +87,9 @@ class _FactorModel(RatingModel):
             values=self._values,
             rated_sets=self.rated_sets and not is_point,
         )  # fmt: skip
-        return gaussian_learner.fit(data.observations, data.validation, settings, checkpoints)
+        return gaussian_learner.fit(
+            data.observations, data.validation, settings, checkpoints, data.tables
+        )
 
 
 class OrdinalMF(_FactorModel):
@@ -104,7 +112,7 @@ class OrdinalMF(_FactorModel):
         there; the most accurate, and nothing is held out. "point": only the best value, with
         priors that stay as they are, as in Koren and Sill's OrdRec (2011) without neighbours, the
         baseline of the paper.
-    n_draws : int, default=40
+    n_draws : int, default=80
         Of "sampled": how many draws are kept. Predictions are their mean.
     rated_sets : bool, default=True
         Whether what a user has rated, however it was rated, tells where to expect the user's bias
@@ -117,8 +125,8 @@ class OrdinalMF(_FactorModel):
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
-        number of sweeps, None meaning 60 and then 5 for each draw; of these a third at most, and
-        no more than 60, are dropped at first.
+        number of sweeps, None meaning 30 and then 2 for each draw; of these a third at most, and
+        no more than 30, are dropped at first.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
     n_averaged : int, default=1
@@ -167,7 +175,7 @@ class OrdinalMF(_FactorModel):
         n_factors: int = 50,
         *,
         posterior: str = "variational",
-        n_draws: int = 40,
+        n_draws: int = 80,
         rated_sets: bool = True,
         bias_precision: float = 5.0,
         factor_precision: float | None = None,
@@ -185,6 +193,9 @@ class OrdinalMF(_FactorModel):
         verbose: bool = False,
     ) -> None:
         keep_parameters(self, locals())
+
+    def _takes_features(self) -> bool:
+        return self.posterior != "point"
 
     @property
     def _is_sampled(self) -> bool:
@@ -207,12 +218,15 @@ class OrdinalMF(_FactorModel):
             )
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
-        found = sampled_learner.fit(data.observations, data.validation, settings, checkpoints)
+        found = sampled_learner.fit(
+            data.observations, data.validation, settings, checkpoints, data.tables
+        )
         return Fitted([found.draws], len(found.history), found.history, found.interrupted)
 
     def _in_order(self, model: Any, data: TrainingData) -> Any:
         if isinstance(model, Draws):
-            return model.ordered(data.row_position, data.column_position, data.n_levels)
+            ordered = model.ordered(data.row_position, data.column_position, data.n_levels)
+            return ordered.with_described(self._features.tables)
         return super()._in_order(model, data)
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
@@ -235,11 +249,11 @@ class OrdinalMF(_FactorModel):
                 np.pad(side[:, 1:], ((0, 0), (0, n_more))) for side in (rows, columns)
             )
 
-    def _fold_in(self, ratings: Observations) -> None:
+    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         if hasattr(self, "draws_"):
-            self._keep_draws(self.draws_.with_newcomers(ratings))
+            self._keep_draws(self.draws_.with_newcomers(ratings, tables))
         else:
-            super()._fold_in(ratings)
+            super()._fold_in(ratings, tables)
 
     def _effects(
         self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray

@@ -19,7 +19,9 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
+from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_device,
@@ -34,6 +36,7 @@ from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, prepare
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
@@ -110,6 +113,7 @@ class RatingModel(BaseEstimator):
     n_jobs: int | None
     verbose: bool
     device: str = "cpu"
+    _features: SideFeatures = NO_FEATURES
 
     # ---- what each model has of its own ---------------------------------------------------------
 
@@ -126,8 +130,8 @@ class RatingModel(BaseEstimator):
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.models_ = models
 
-    def _fold_in(self, ratings: Observations) -> None:
-        """Make the models such as know all users and items of these ratings, too."""
+    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
+        """Make the models such as know all users and items of these ratings and tables, too."""
         raise NotImplementedError
 
     def _held_out(self) -> float:
@@ -168,6 +172,8 @@ class RatingModel(BaseEstimator):
         ratings: Any,
         validation: Any = None,
         *,
+        user_features: Any = None,
+        item_features: Any = None,
         checkpoint: str | os.PathLike | None = None,
         every: str | int = "5 min",
         resume: bool = True,
@@ -183,6 +189,12 @@ class RatingModel(BaseEstimator):
         validation : of the same kinds, optional
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
             like any unknown one. Without it, a few of the ratings are held out.
+        user_features, item_features : DataFrame (pandas or polars), optional
+            What is known of users and items beside their ratings, for models that make use of it
+            (:class:`OrdinalMF`): a line for each, with the id in the column user or item. All
+            other columns are features: numbers; text or categories, several of which in one cell
+            are written "Action|Comedy"; ordered categories. Cells may be empty, and ids may be
+            missing. Who has features and no rating is known from then on, and predicted from them.
         checkpoint : path of a folder, optional
         every : str or int, default="5 min"
         resume : bool, default=True
@@ -210,18 +222,22 @@ class RatingModel(BaseEstimator):
                 may_be_shared=self._may_be_shared,
             )  # fmt: skip
             self._read_scales(known)
+            known = self._read_features(known, user_features, item_features, among)
             seed = seed_from(self.random_state, known=checkpoints.seed)
             seed = group.broadcast_object(lambda: seed)
             if checkpoints.are_kept:
                 whole = at_first(known, among)
                 checkpoints.belong_to(
-                    among.broadcast_object(lambda: identity_of_ratings(self, seed, whole, given))
+                    among.broadcast_object(
+                        lambda: identity_of_ratings(self, seed, whole, given, self._features.tables)
+                    )
                 )
                 del whole  # until it is kept
             with among.together():
                 memory.check_ratings(known.observations, *self._fit_sizes())
             with threads(self.n_jobs), working_on_named(self.device):
                 data = prepare(known, given, self._held_out(), seed, among)
+                data = data.with_tables(self._features.tables)
                 fitted = self._learn(data, seed, checkpoints)
             self._keep(at_first(known, among), data, fitted)
         return self
@@ -237,6 +253,27 @@ class RatingModel(BaseEstimator):
         self._set_ratings(known)
         if fitted.interrupted:
             tell_of_interruption(self.n_iter_, self.best_epoch_)
+
+    def _read_features(self, known: Ratings, users: Any, items: Any, among: Any) -> Ratings:
+        """Read what is given of users and items; returns the ratings with all ids."""
+        self._features, frames = NO_FEATURES, (users, items)
+        if users is None and items is None:
+            return known
+        if not self._takes_features():
+            raise DataError(
+                f"{self!r:.80} makes no use of user_features and item_features; leave them out, or "
+                "use OrdinalMF with the posterior 'variational' or 'sampled'."
+            )
+        if isinstance(among, process_group.Group):
+            raise DataError(
+                "user_features and item_features go with all ratings in every process, not with a "
+                "RatingsPart; give all processes the same ratings."
+            )
+        known, self._features = read_side(known, frames)
+        return known
+
+    def _takes_features(self) -> bool:
+        return False
 
     def _in_order(self, model: Any, data: TrainingData) -> Any:
         return restore_order(model, data.row_position, data.column_position, data.n_levels)
@@ -380,17 +417,22 @@ class RatingModel(BaseEstimator):
 
     # ---- new users and items --------------------------------------------------------------------
 
-    def fold_in(self, new_ratings: Any) -> Self:
+    def fold_in(
+        self, new_ratings: Any = None, *, user_features: Any = None, item_features: Any = None
+    ) -> Self:
         """A model that also knows new users and new items, without learning anew.
 
         What is known of the old ones stays as it is; that of the new ones is inferred from their
-        ratings, in milliseconds. Nothing here is random.
+        ratings and features, in milliseconds. The same ratings give the same model.
 
         Parameters
         ----------
-        new_ratings : as in :meth:`fit`
+        new_ratings : as in :meth:`fit`, or None
             Each rating is by a new user or of a new item, or both. A known user's ratings of new
             items serve to place the items.
+        user_features, item_features : DataFrame, optional
+            Features of new users and items, rated or not, in the columns that :meth:`fit` was
+            given; those of known ones stay as they were.
 
         Returns
         -------
@@ -407,10 +449,15 @@ class RatingModel(BaseEstimator):
         [1, 5]
         """
         check_is_fitted(self, "models_")
-        ratings = extend(self.ratings_, new_ratings)
+        if new_ratings is None and user_features is None and item_features is None:
+            raise DataError("There is nothing to fold in; give ratings or features of newcomers.")
+        ratings = self.ratings_
+        if new_ratings is not None:
+            ratings = extend(ratings, new_ratings)
         wider = copy.copy(self)
+        ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
-            wider._fold_in(ratings.observations)
+            wider._fold_in(ratings.observations, wider._features.tables)
         wider._set_ratings(ratings)
         return wider
 
@@ -506,7 +553,9 @@ class RatingModel(BaseEstimator):
         seen = self.ratings_.observations
         arrays |= {f"seen.{part}": getattr(seen, part) for part in _SEEN}
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
+        arrays |= side_features.to_arrays(self._features)
         header |= {"model": self._kind, "n_models": len(self.models_), **self._header()}
+        header |= side_features.to_header(self._features)
         model_file.save(path, arrays, header)
 
     @classmethod
@@ -515,6 +564,7 @@ class RatingModel(BaseEstimator):
         n_users, n_levels = len(catalogue.users), catalogue.level_counts()
         if not np.array_equal(stored.checked_array("n_levels", np.int32, n_levels.shape), n_levels):
             raise DataError("its items have other numbers of levels than their scales")
+        estimator._features = side_features.from_stored(stored, catalogue)
         estimator._read_models(stored, n_users, n_levels)
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:
             raise DataError("the shares of its models do not add up to one")

@@ -27,6 +27,7 @@ from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling
 from ordinalrbm.matrix.cpu import CPU, Cpu
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.model import Half
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.digest import digest
 
@@ -117,6 +118,10 @@ class Distributed:
             data.columns._replace(engine=Columns(data.columns.engine, group)),
             data.scales,
         )
+
+    def own_rows(self, tables: Tables) -> Tables:
+        rows = None if tables.rows is None else tables.rows[self.rows]
+        return tables._replace(rows=rows)
 
     # ---- binary factors -----------------------------------------------------------------------
 

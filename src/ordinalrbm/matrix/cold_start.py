@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior
@@ -16,6 +17,7 @@ from ordinalrbm.matrix.gaussian import posterior_of
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.storage.reader import Stored
 
 _SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
@@ -172,11 +174,35 @@ def _wide(cutpoints: np.ndarray, width: int) -> np.ndarray:
 def _widened(prior: FactorPrior, width: int, features: np.ndarray) -> FactorPrior:
     """For longer scales, and with features in this order; unknown ones, at −1, tell nothing."""
     own, weights = prior.cutpoints_precision, prior.weights
-    if weights.centre.size:
+    if weights.each.shape[1]:
         each = np.where((features >= 0)[:, None], weights.each[features], np.float32(0.0))
         weights = weights._replace(each=each)
     precision = np.pad(own, (0, width - own.size), mode="edge")
     return prior._replace(cutpoints_precision=precision, weights=weights)
+
+
+def with_described(
+    model: GaussianModel, rows: np.ndarray, columns: np.ndarray, tables: Tables
+) -> GaussianModel:
+    """With those who were not learnt, at −1, where their features expect them.
+
+    ``rows`` and ``columns`` are positions in what was learnt, tables in the order of the ids.
+    """
+    of_rows = _described(model.rows, model.row_prior, rows, tables.rows)
+    of_columns = _described(model.columns, model.column_prior, columns, tables.columns)
+    return model._replace(rows=of_rows, columns=of_columns)
+
+
+def _described(
+    posterior: FactorPosterior, prior: FactorPrior, position: np.ndarray, table: csr_array | None
+) -> FactorPosterior:
+    if table is None or not prior.weights.table.shape[1]:
+        return posterior
+    new = np.flatnonzero((position < 0) & (np.diff(table.indptr) > 0))
+    mean, variance = posterior.mean.copy(), posterior.variance.copy()
+    mean[new] = table[new] @ prior.weights.table - prior.weights.centre
+    variance[new] = 1.0 / prior.precision
+    return posterior._replace(mean=mean, variance=variance)
 
 
 def blank_gaussian(n_factors: int) -> GaussianModel:

@@ -19,6 +19,7 @@ from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.trees import mapped
 from ordinalrbm.runtime import process_group
 
@@ -66,6 +67,10 @@ class Cpu:
     def data(self, observations: Any, n_factors: int) -> Data:
         """Ratings for Gaussian factors, so many of which rows and columns will have."""
         return on_cpu(observations)
+
+    def own_rows(self, tables: Tables) -> Tables:
+        """Features of the rows that this process has."""
+        return tables
 
     def infer_binary_rows(
         self, rows: Observations, columns: Facing, new: NewRows, usual: ColdStartPrior

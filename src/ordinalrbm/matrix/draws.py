@@ -10,20 +10,61 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_widths
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.matrix.gaussian import posterior_of
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
-from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
+from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
+from ordinalrbm.matrix.sampled import Features, Hyper, SampledData, SampledState, bounds_of
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Gibbs steps for a newcomer in each draw: few unknowns, which soon forget where they began.
 _NEWCOMER_SWEEPS = 12
 _LARGEST_WIDTH, _SMALLEST_PRECISION = 1e6, 1e-30
+# Weights of features are kept as means over so many draws: they are as many numbers as factors, and
+# only newcomers need them. Axes turn little from one draw to the next.
+BLOCK = 10
+
+
+def n_blocks(n_draws: int) -> int:
+    return -(-n_draws // BLOCK)
+
+
+class BlockWeights(NamedTuple):
+    """Weights over the draws of a block: of rated sets, and of tables; none has no lines."""
+
+    rows: list[np.ndarray]
+    columns: list[np.ndarray]
+
+    @classmethod
+    def of_state(cls, data: SampledData, state: SampledState) -> BlockWeights:
+        return cls(
+            _both_kinds(data.row_features, state.row_hyper),
+            _both_kinds(data.column_features, state.column_hyper),
+        )
+
+    def plus(self, other: BlockWeights) -> BlockWeights:
+        return BlockWeights(
+            *(
+                [own + part for own, part in zip(mine, others, strict=True)]
+                for mine, others in zip(self, other, strict=True)
+            )
+        )
+
+    def over(self, n: int) -> BlockWeights:
+        """Means, where these are sums over n draws."""
+        return BlockWeights(*([part / n for part in mine] for mine in self))
+
+
+def _both_kinds(features: list[Features], hyper: Hyper) -> list[np.ndarray]:
+    none = np.zeros((0, hyper.mean.size), dtype=np.float32)
+    found = dict(zip(map(type, features), hyper.weights, strict=True))
+    return [found.get(RatedSets, none), found.get(FeatureTable, none)]
 
 
 class DrawnSides(NamedTuple):
@@ -33,7 +74,8 @@ class DrawnSides(NamedTuple):
     width: np.ndarray  # (S, n) float32
     mean: np.ndarray  # (S, 1 + F) float32, of the prior
     precision: np.ndarray  # (S, 1 + F, 1 + F) float32
-    weights: np.ndarray  # (S, features, 1 + F) float16, of the rated sets; none without these
+    weights: np.ndarray  # (blocks, features, 1 + F) float16, of the rated sets; none without these
+    table_weights: np.ndarray  # (blocks, features, 1 + F) float16, of what a table says of them
     width_precision: np.ndarray  # (S,) float32
     is_known: np.ndarray  # (n,) uint8: 0 nothing is known of it, 1 learnt, 2 a newcomer
 
@@ -52,6 +94,16 @@ class DrawnSides(NamedTuple):
             is_known=np.where(known, self.is_known[position], 0).astype(np.uint8),
         )  # fmt: skip
 
+    def expected(self, k: int, sets: RatedSets, lines: csr_array | None) -> np.ndarray:
+        """(rows, 1 + F) where rows with these features are expected in the k-th draw."""
+        found = np.tile(self.mean[k], (sets.answers.n_rows, 1))
+        block = k // BLOCK
+        if self.weights.shape[1]:
+            found += sets.times(self.weights[block].astype(np.float32))
+        if lines is not None and self.table_weights.shape[1]:
+            found += lines @ self.table_weights[block].astype(np.float32)
+        return found
+
     @classmethod
     def from_stored(
         cls, stored: Stored, n: int, n_features: int, n_draws: int, n_factors: int | None
@@ -67,7 +119,8 @@ class DrawnSides(NamedTuple):
             stored.checked_array("width", np.float32, (n_draws, n), least, _LARGEST_WIDTH),
             stored.parameter("mean", np.float32, (n_draws, width)),
             stored.parameter("precision", np.float32, (n_draws, width, width)),
-            stored.parameter("weights", np.float16, (n_draws, None, width)),
+            stored.parameter("weights", np.float16, (n_blocks(n_draws), None, width)),
+            stored.parameter("table_weights", np.float16, (n_blocks(n_draws), None, width)),
             stored.checked_array(
                 "width_precision", np.float32, (n_draws,), _SMALLEST_PRECISION, np.inf
             ),
@@ -93,10 +146,17 @@ class Draws(NamedTuple):
     scale: np.ndarray  # (columns,) int32, which scale
 
     @classmethod
-    def of_states(cls, states: list[SampledState], scale_levels: np.ndarray) -> Draws:
-        """Kept states, in the order in which they were drawn."""
-        rows = _stacked([(state.rows, state.row_hyper) for state in states])
-        columns = _stacked([(state.columns, state.column_hyper) for state in states])
+    def of_states(
+        cls, states: list[SampledState], weights: list[BlockWeights], scale_levels: np.ndarray
+    ) -> Draws:
+        """Kept states, in the order in which they were drawn, and weights of their blocks."""
+        rows = _stacked(
+            [(state.rows, state.row_hyper) for state in states], [part.rows for part in weights]
+        )
+        columns = _stacked(
+            [(state.columns, state.column_hyper) for state in states],
+            [part.columns for part in weights],
+        )
         cutpoints = np.stack([state.cutpoints for state in states])
         return cls(rows, columns, cutpoints, scale_levels.astype(np.int32), states[0].columns.scale)
 
@@ -153,10 +213,13 @@ class Draws(NamedTuple):
 
     # ---- newcomers ----------------------------------------------------------------------------
 
-    def with_newcomers(self, ratings: Observations, seed: int = 0) -> Draws:
+    def with_newcomers(
+        self, ratings: Observations, tables: Tables = NO_TABLES, seed: int = 0
+    ) -> Draws:
         """With more rows and columns, each drawn given the draw of the others and its ratings.
 
-        The first rows and columns of the ratings, of which all are given, are those known.
+        The first rows and columns of the ratings, of which all are given, are those known; tables
+        have the features of all.
         """
         n_rows, n_columns = self.rows.factors.shape[1], self.columns.factors.shape[1]
         found = self._longer(ratings)
@@ -164,12 +227,23 @@ class Draws(NamedTuple):
         new_columns = np.arange(n_columns, ratings.n_columns)
         rows = ratings.take_rows(new_rows)
         on_known = rows.select(rows.column < n_columns) if new_columns.size else rows
-        found._draw(on_known, new_rows, seed, 0)
+        found._draw(on_known, new_rows, tables.rows, seed, 0)
         if new_columns.size:
-            found._draw(ratings.transpose().take_rows(new_columns), new_columns, seed, 1)
+            of_columns = ratings.transpose().take_rows(new_columns)
+            found._draw(of_columns, new_columns, tables.columns, seed, 1)
             if on_known.n_entries < rows.n_entries:
-                found._draw(rows, new_rows, seed, 2)
+                found._draw(rows, new_rows, tables.rows, seed, 2)
         return found
+
+    def with_described(self, tables: Tables, seed: int = 0) -> Draws:
+        """With those drawn of whom nothing is known but their features; changes these in place."""
+        for turn, (side, table) in enumerate(zip((self.rows, self.columns), tables, strict=True)):
+            which = np.flatnonzero(side.is_known == 0)
+            n_facing = len((self.columns, self.rows)[turn].is_known)
+            none = np.zeros(0, dtype=np.int32)
+            no_ratings = Observations.from_triples(none, none, none, which.size, n_facing, 2)
+            self._draw(no_ratings, which, table, seed, turn)
+        return self
 
     def _longer(self, ratings: Observations) -> Draws:
         rows, columns = (
@@ -178,33 +252,38 @@ class Draws(NamedTuple):
         )
         return self.ordered(rows, columns, ratings.n_levels)
 
-    def _draw(self, rows: Observations, which: np.ndarray, seed: int, turn: int) -> None:
-        """Draw new rows, or new columns in the second turn, in place."""
-        if not rows.n_entries:
-            return
+    def _draw(
+        self, rows: Observations, which: np.ndarray, table: csr_array | None, seed: int, turn: int
+    ) -> None:
+        """Draw new rows, or new columns in the second turn, in place, if anything is known."""
         own, facing = (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
+        lines = None if table is None else table[which]
+        told = rows.row_counts > 0
+        if lines is not None:
+            told |= np.diff(lines.indptr) > 0
+        if not told.any():
+            return
         scale, facing_scale = np.zeros(which.size, dtype=np.int32), self.scale
         if turn == 1:
             scale = self.scale[which]
             facing_scale = np.zeros(len(facing.is_known), dtype=np.int32)
-        answered = rows.row_counts > 0
+        sets = RatedSets.of(rows)
         for k in range(self.n_draws):
             other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
-            this = self._drawn(k, own, rows, DrawnSide(own.mean[k], own.width[k], scale), other,
+            expected = own.expected(k, sets, lines)
+            ones = np.ones(which.size, dtype=np.float32)
+            this = self._drawn(k, own, rows, DrawnSide(expected, ones, scale), other,
                                Sweep(seed, k * _NEWCOMER_SWEEPS, 2 + turn))  # fmt: skip
-            own.factors[k, which[answered]] = this.factors[answered]
-            own.width[k, which[answered]] = this.width[answered]
-        own.is_known[which[answered]] = 2
+            own.factors[k, which[told]] = this.factors[told]
+            own.width[k, which[told]] = this.width[told]
+        own.is_known[which[told]] = 2
 
     def _drawn(
-        self, k: int, own: DrawnSides, rows: Observations, usual: DrawnSide, other: DrawnSide,
+        self, k: int, own: DrawnSides, rows: Observations, first: DrawnSide, other: DrawnSide,
         which: Sweep,
     ) -> DrawnSide:  # fmt: skip
         """Newcomers in one draw, after some Gibbs steps from what the prior expects."""
-        expected = np.tile(usual.factors, (rows.n_rows, 1))
-        if own.weights.shape[1]:
-            expected += RatedSets.of(rows).times(own.weights[k].astype(np.float32))
-        this = DrawnSide(expected.copy(), np.ones(rows.n_rows, dtype=np.float32), usual.scale)
+        expected, this = first.factors, first._replace(factors=first.factors.copy())
         bounds = bounds_of(self.cutpoints[k], self.scale_levels)
         for step in range(_NEWCOMER_SWEEPS):
             name = which._replace(number=which.number + step)
@@ -262,16 +341,18 @@ class Draws(NamedTuple):
         return of_rows, of_columns
 
 
-def _stacked(states: list[tuple[DrawnSide, Hyper]]) -> DrawnSides:
+def _stacked(states: list[tuple[DrawnSide, Hyper]], weights: list[list[np.ndarray]]) -> DrawnSides:
     def stack(parts: Any, kind: Any) -> np.ndarray:
         return np.stack([np.asarray(part, dtype=kind) for part in parts])
 
+    rated, table = (stack((block[kind] for block in weights), np.float16) for kind in (0, 1))
     return DrawnSides(
         stack((side.factors for side, _ in states), np.float16),
         stack((side.width for side, _ in states), np.float32),
         stack((hyper.mean for _, hyper in states), np.float32),
         stack((hyper.precision for _, hyper in states), np.float32),
-        stack((hyper.weights for _, hyper in states), np.float16),
+        rated,
+        table,
         stack((hyper.width_precision for _, hyper in states), np.float32),
         np.ones(len(states[0][0].width), dtype=np.uint8),
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
@@ -20,17 +21,19 @@ from ordinalrbm.matrix.gaussian import posterior_of, swapped
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import Half, MatrixModel
+from ordinalrbm.matrix.prior_means import Tables
 
 # The change of a coordinate, as a share of what is left to know, at which to stop.
 _SETTLED = 0.02
 
 
 def fold_in_gaussian(
-    model: GaussianModel, observations: Observations, backend: Any
+    model: GaussianModel, observations: Observations, tables: Tables, backend: Any
 ) -> GaussianModel:
     """The model with more rows and columns.
 
-    The first rows and columns of the observations, all answers, are those of the model.
+    The first rows and columns of the observations, all answers, are those of the model; tables
+    have the features of all.
     """
     n_rows, n_columns = model.n_rows, model.n_columns
     most = np.full(observations.n_rows, model.columns.cutpoints.shape[1] + 1)
@@ -44,8 +47,8 @@ def fold_in_gaussian(
     _in_turns(
         observations,
         model,
-        lambda rows: _fill_in(wider, rows, n_rows, backend),
-        lambda columns: _fill_in(swapped(wider), columns, n_columns, backend),
+        lambda rows: _fill_in(wider, rows, n_rows, tables.rows, backend),
+        lambda columns: _fill_in(swapped(wider), columns, n_columns, tables.columns, backend),
     )
     return wider
 
@@ -120,29 +123,34 @@ def _longer(
 def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
     """With new features of rated sets, of which nothing is known."""
     weights = prior.weights
-    if not weights.centre.size:
+    if not weights.each.shape[1]:
         return prior
     each = _with_more(weights.each, n_features - len(weights.each), 0.0)
     return prior._replace(weights=weights._replace(each=each))
 
 
-def _fill_in(model: GaussianModel, rows: Observations, n_known: int, backend: Any) -> None:
-    """Fill in the rows from ``n_known`` on, in place."""
+def _fill_in(
+    model: GaussianModel, rows: Observations, n_known: int, table: csr_array | None, backend: Any
+) -> None:
+    """Fill in the rows from ``n_known`` on, in place, of which anything is known."""
     these = FactorPosterior(*(part[n_known:] for part in model.rows))
-    answered = np.diff(rows.row_start) > 0
-    if not answered.any():
+    lines = None if table is None else table[n_known:]
+    told = np.diff(rows.row_start) > 0
+    if lines is not None:
+        told |= np.diff(lines.indptr) > 0
+    if not told.any():
         return
     # Their cutpoints are the usual ones still, or have been found from fewer answers.
     usual = cutpoints_by_levels(model.rows.cutpoints[:n_known], model.rows.n_levels[:n_known])
     own = model.row_prior
-    expected = own.expected(rows)
+    expected = own.expected(rows, lines)
     prior = Prior(own.precision, usual[these.n_levels], own.cutpoints_precision, expected)
     found = infer_rows(
         rows, model.columns, prior, these.n_levels, _SETTLED, backend,
         values=model.values, is_point=model.is_point,
     )  # fmt: skip
     for part, new in zip(these, found, strict=True):
-        part[answered] = new[answered]
+        part[told] = new[told]
 
 
 # ---- binary factors ---------------------------------------------------------------------------

@@ -32,7 +32,15 @@ from ordinalrbm.engine import half_sweep
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.matrix.model import common_cutpoints
-from ordinalrbm.matrix.rated import NO_WEIGHTS, View, Weights, renewed, with_lengths
+from ordinalrbm.matrix.prior_means import (
+    NO_TABLES,
+    NO_WEIGHTS,
+    Tables,
+    View,
+    Weights,
+    renewed,
+    with_features,
+)
 
 # So many ratings of a row or column, on average, can tell one factor. With more factors than that,
 # noise would be learnt before the priors are.
@@ -77,8 +85,8 @@ class GaussianState(NamedTuple):
     column_prior: Prior
     values: np.ndarray = NO_VALUES
     unit: float = 1.0  # standard deviation of the values, as many utilities' standard deviations
-    row_weights: Weights = NO_WEIGHTS  # of the rated sets of rows, a line for each column
-    column_weights: Weights = NO_WEIGHTS  # of those of columns, a line for each row
+    row_weights: Weights = NO_WEIGHTS  # of the features of rows
+    column_weights: Weights = NO_WEIGHTS  # of those of columns
 
     @property
     def n_factors(self) -> int:
@@ -88,8 +96,9 @@ class GaussianState(NamedTuple):
         """Every array changed that has a line per row."""
         own, weights = self.row_prior, self.column_weights
         own = own._replace(cutpoints=change(own.cutpoints))
-        if weights.centre.size:
+        if own.mean.shape[1]:
             own = own._replace(mean=change(own.mean))
+        if weights.each.shape[1]:
             weights = weights._replace(each=change(weights.each))
         rows = FactorPosterior(*map(change, self.rows))
         return self._replace(rows=rows, row_prior=own, column_weights=weights)
@@ -118,17 +127,24 @@ def start(
     )  # fmt: skip
 
 
-def with_rated_sets(state: GaussianState) -> GaussianState:
-    """With weights of rated sets, which are still zero, and what they make of every row."""
+def with_weights(
+    state: GaussianState, tables: Tables = NO_TABLES, *, rated_sets: bool = True
+) -> GaussianState:
+    """With weights of features, which are still zero, and what they make of every row."""
     rows, columns = state.rows, state.columns
+    (n_rows, width), n_columns = rows.mean.shape, len(columns.mean)
+    row_weights = Weights.zero(n_columns, width, tables.rows, rated_sets=rated_sets)
+    column_weights = Weights.zero(n_rows, width, tables.columns, rated_sets=rated_sets)
     row_prior, column_prior = (
-        prior._replace(mean=np.zeros_like(side.mean))
-        for prior, side in ((state.row_prior, rows), (state.column_prior, columns))
+        prior._replace(mean=np.zeros_like(side.mean)) if weights.centre.size else prior
+        for prior, side, weights in (
+            (state.row_prior, rows, row_weights),
+            (state.column_prior, columns, column_weights),
+        )
     )
     return state._replace(
-        row_prior=row_prior, column_prior=column_prior,
-        row_weights=Weights.zero(*columns.mean.shape),
-        column_weights=Weights.zero(*rows.mean.shape),
+        row_prior=row_prior, column_prior=column_prior, row_weights=row_weights,
+        column_weights=column_weights,
     )  # fmt: skip
 
 
@@ -192,12 +208,12 @@ class Data(NamedTuple):
     scales: np.ndarray
 
 
-def with_lengths_of(data: Data, state: GaussianState) -> Data:
-    """With what the rated sets of both sides are."""
+def with_features_of(data: Data, state: GaussianState, tables: Tables = NO_TABLES) -> Data:
+    """With what the features of both sides are; a table has the rows that are here."""
     rows, columns = data.rows, data.columns
     return data._replace(
-        rows=with_lengths(rows, columns, state.rows, state.columns),
-        columns=with_lengths(columns, rows, state.columns, state.rows),
+        rows=with_features(rows, columns, state.rows, state.columns, tables.rows),
+        columns=with_features(columns, rows, state.columns, state.rows, tables.columns),
     )
 
 
@@ -240,50 +256,60 @@ def swapped(state: Any) -> Any:
 
 def _half(view: View, other_view: View, state: GaussianState, how: _Epoch) -> GaussianState:
     """Update the rows, then rotate to the axes that suit both sides, and learn the priors."""
-    this, other, _, other_prior = state[:4]
+    this, other = state.rows, state.columns
     prior = _updated(view, state, how)
     sums, other_sums = view.engine.moments(this), other_view.engine.moments(other)
     rotation, other_rotation = view.engine.broadcast(*_rotations(sums, other_sums, how.is_point))
     this = view.engine.rotate(this, rotation)
     other = other_view.engine.rotate(other, other_rotation)
-    if state.row_weights.centre.size:
-        rotated = state._replace(rows=this, columns=other, row_prior=prior)
-        return _expected(view, other_view, rotated, (rotation, other_rotation), how)
-    if not how.is_point:
-        prior = _learnt(prior, sums.rotate(rotation), how.is_weak)
-        other_prior = _learnt(other_prior, other_sums.rotate(other_rotation), how.is_weak)
-    return state._replace(rows=this, columns=other, row_prior=prior, column_prior=other_prior)
+    rotated = state._replace(rows=this, columns=other, row_prior=prior)
+    if how.is_point:
+        return rotated
+    rotated = _with_expected(view, other_view, rotated, (rotation, other_rotation), how)
+    return rotated._replace(
+        row_prior=_learnt_around(view, rotated.row_prior, this, sums.rotate(rotation), how),
+        column_prior=_learnt_around(
+            other_view, rotated.column_prior, other, other_sums.rotate(other_rotation), how
+        ),
+    )
 
 
-def _expected(
+def _with_expected(
     view: View, other_view: View, state: GaussianState, rotations: tuple[Rotation, Rotation],
     how: _Epoch,
 ) -> GaussianState:  # fmt: skip
-    """Priors around what rated sets tell of rows and columns, which have just been rotated."""
-    this, other, prior, other_prior = state[:4]
-    matrix, other_matrix = (rotation.matrix for rotation in rotations)
-    own, others = (
-        view.engine.array(part.astype(np.float32), this.mean) for part in (matrix, other_matrix)
+    """Weights of features, and what they expect of rows and columns, in the axes of these.
+
+    Those of the rows, which have just been updated, are brought nearer to what is known of them.
+    """
+    weights, prior = _rotated(view, state.row_weights, state.row_prior, rotations[0])
+    others, other_prior = _rotated(
+        other_view, state.column_weights, state.column_prior, rotations[1]
     )
-    weights = state.row_weights.rotate(matrix, own)
-    other_weights = state.column_weights.rotate(other_matrix, others)
-    expected = prior.mean @ own
-    if not how.is_weak:
-        weights, expected = renewed(view, other_view, this.mean, weights, expected)
+    if weights.centre.size and not how.is_weak:
+        weights, mean = renewed(view, other_view, state.rows.mean, weights, prior.mean)
+        prior = prior._replace(mean=mean)
     return state._replace(
-        row_prior=_learnt_around(view, prior, this, expected, how),
-        column_prior=_learnt_around(other_view, other_prior, other, other_prior.mean @ others, how),
-        row_weights=weights,
-        column_weights=other_weights,
+        row_prior=prior, column_prior=other_prior, row_weights=weights, column_weights=others
     )
+
+
+def _rotated(
+    view: View, weights: Weights, prior: Prior, rotation: Rotation
+) -> tuple[Weights, Prior]:
+    if not weights.centre.size:
+        return weights, prior
+    there = view.engine.array(rotation.matrix.astype(np.float32), prior.mean)
+    return weights.rotate(rotation.matrix, there), prior._replace(mean=prior.mean @ there)
 
 
 def _learnt_around(
-    view: View, prior: Prior, side: FactorPosterior, expected: Any, how: _Epoch
+    view: View, prior: Prior, side: FactorPosterior, sums: Moments, how: _Epoch
 ) -> Prior:
-    """The prior around what is expected of each, as wide as they are away from there."""
-    around = view.engine.moments(side._replace(mean=side.mean - expected))
-    return _learnt(prior._replace(mean=expected), around, how.is_weak)
+    """The prior as wide as rows are away from where they are expected, which is zero if nowhere."""
+    if prior.mean.shape[1]:
+        sums = view.engine.moments(side._replace(mean=side.mean - prior.mean))
+    return _learnt(prior, sums, how.is_weak)
 
 
 def _updated(view: View, state: GaussianState, how: _Epoch) -> Prior:

@@ -23,10 +23,11 @@ from ordinalrbm.matrix.gaussian import (
     start,
     start_with_values,
     tellable_factors,
-    with_lengths_of,
-    with_rated_sets,
+    with_features_of,
+    with_weights,
 )
 from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.storage.reader import LARGEST_PARAMETER, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
@@ -85,10 +86,10 @@ class Record(NamedTuple):
 
 def fit(
     observations: Observations | SharedRows, validation: Cells | None, settings: GaussianSettings,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
+    checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
 ) -> Fitted:  # fmt: skip
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
-    learner = _Learner(observations, validation, settings)
+    learner = _Learner(observations, validation, settings, tables)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -110,15 +111,17 @@ class _Learner:
         observations: Observations | SharedRows,
         validation: Cells | None,
         settings: GaussianSettings,
+        tables: Tables,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
         # Levels with values are learnt by each process for itself, on its cores.
         self.backend = CPU if settings.values.size else backend_for(settings.device)
-        state = _start(observations, settings)
+        state = _start(observations, settings, tables)
         self.data = self.backend.data(observations, state.n_factors)
         self.gaussian = self.backend.to_device(state)
-        if settings.rated_sets:
-            self.data = with_lengths_of(self.data, self.gaussian)
+        if settings.rated_sets or tables.are_any:
+            own = self.backend.own_rows(tables)
+            self.data = with_features_of(self.data, self.gaussian, own)
         self.best = self.gaussian
         self.last: list[GaussianModel] = []
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
@@ -184,7 +187,9 @@ class _Learner:
         return calibrated(models, self.observations, self.validation)
 
 
-def _start(observations: Observations | SharedRows, settings: GaussianSettings) -> GaussianState:
+def _start(
+    observations: Observations | SharedRows, settings: GaussianSettings, tables: Tables
+) -> GaussianState:
     n_factors, seed, precisions = settings.n_factors, settings.seed, settings.precisions
     if not settings.is_point:
         n_factors = min(n_factors, tellable_factors(observations))
@@ -192,7 +197,7 @@ def _start(observations: Observations | SharedRows, settings: GaussianSettings) 
         assert isinstance(observations, Observations), "levels with values are of one process"
         return start_with_values(observations, settings.values, n_factors, seed, precisions)
     state = start(observations, n_factors, seed, precisions)
-    return with_rated_sets(state) if settings.rated_sets else state
+    return with_weights(state, tables, rated_sets=settings.rated_sets)
 
 
 # ---- states in checkpoints --------------------------------------------------------------------

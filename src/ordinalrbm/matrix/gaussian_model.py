@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.rated_sets import RatedSets
 from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
-from ordinalrbm.matrix.rated import NO_WEIGHTS, Weights
+from ordinalrbm.matrix.prior_means import NO_WEIGHTS, Weights
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Of a file; they are divided by.
@@ -28,13 +29,21 @@ class FactorPrior(NamedTuple):
 
     precision: np.ndarray  # (1 + F,)
     cutpoints_precision: np.ndarray  # (M,)
-    weights: Weights = NO_WEIGHTS  # of their rated sets, a line for each of the other side
+    weights: Weights = NO_WEIGHTS  # of their features
 
-    def expected(self, rows: Observations) -> np.ndarray:
-        """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero."""
-        if not self.weights.centre.size or not rows.n_rows:
+    def expected(self, rows: Observations, table: csr_array | None = None) -> np.ndarray:
+        """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
+
+        The table has other features of these rows, if they have any.
+        """
+        weights = self.weights
+        if not weights.centre.size or not rows.n_rows:
             return np.zeros((rows.n_rows, 0), dtype=np.float32)
-        found = RatedSets.of(rows).times(self.weights.each) - self.weights.centre
+        found = np.tile(-weights.centre, (rows.n_rows, 1))
+        if weights.each.shape[1]:
+            found += RatedSets.of(rows).times(weights.each)
+        if weights.table.shape[1] and table is not None:
+            found += table @ weights.table
         return found.astype(np.float32)
 
 
@@ -87,8 +96,9 @@ class GaussianModel(NamedTuple):
             parts = getattr(self, name)._asdict()
             weights = parts.pop("weights", NO_WEIGHTS)
             arrays |= {f"{name}.{part}": parts[part] for part in parts if part not in _FOLLOW}
-            if weights.centre.size:
-                arrays |= {f"{name}.{part}": array for part, array in weights._asdict().items()}
+            arrays |= {
+                f"{name}.{part}": array for part, array in weights._asdict().items() if array.size
+            }
         return arrays
 
     @property
@@ -146,10 +156,16 @@ def _posterior_from(
 def _prior_from(stored: Stored, n_factors: int, width: int, n_features: int) -> FactorPrior:
     least, weights = _SMALLEST_PRECISION, NO_WEIGHTS
     if "centre" in stored:
-        weights = Weights(
-            stored.parameter("each", np.float32, (n_features, 1 + n_factors)),
-            stored.parameter("centre", np.float64, (1 + n_factors,)),
+        own_width = 1 + n_factors
+        weights = Weights.zero(n_features, 0)._replace(
+            centre=stored.parameter("centre", np.float64, (own_width,))
         )
+        if "each" in stored:
+            each = stored.parameter("each", np.float32, (n_features, own_width))
+            weights = weights._replace(each=each)
+        if "table" in stored:
+            table = stored.parameter("table", np.float32, (None, own_width))
+            weights = weights._replace(table=table)
     return FactorPrior(
         stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf),
         stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf),

@@ -15,6 +15,7 @@ import numpy as np
 from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import user_stacklevel
+from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
@@ -29,6 +30,16 @@ class TrainingData(NamedTuple):
     row_position: np.ndarray  # of each user among the observations; -1 for who is not learnt
     column_position: np.ndarray  # the same of each item
     n_levels: np.ndarray  # of each item, in the order of the ids
+    tables: Tables = NO_TABLES  # features of users and items, at the positions of the observations
+
+    def with_tables(self, of_ids: Tables) -> TrainingData:
+        """With these features, whose lines are in the order of the ids."""
+        orders = _order(self.row_position), _order(self.column_position)
+        tables = (
+            None if table is None else table[order]
+            for table, order in zip(of_ids, orders, strict=True)
+        )
+        return self._replace(tables=Tables(*tables))
 
     def by_ids(self) -> TrainingData:
         """The same with all users and items in the order of their ids."""

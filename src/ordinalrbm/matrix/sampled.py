@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
@@ -24,12 +25,13 @@ from ordinalrbm.engine.factor_draws import (
     move_widths,
     threshold_sums,
 )
-from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix.gaussian import GaussianState
+from ordinalrbm.matrix.prior_means import NO_TABLES, Tables, Weights
 
 # Of the Normal-Wishart prior: expected variance of a coordinate, degrees of freedom beyond the
 # number of coordinates, and how many rows the mean is worth.
-_PRIOR_VARIANCE, _PRIOR_DEGREES, _PRIOR_ROWS = 0.1, 4.0, 1.0
+_PRIOR_VARIANCE, _PRIOR_DEGREES, _PRIOR_ROWS = 0.1, 30.0, 1.0
 # Of the Gamma priors of precisions: shape, and rate. Widths e times as large as usual are rare.
 _WIDTH_PRIOR, _RIDGE_PRIOR = (3.0, 0.15), (2.0, 2.0)
 # Standard deviations of the prior of thresholds: of the first, and of the log gaps.
@@ -39,8 +41,8 @@ _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 # Widths and thresholds change slowly, and are drawn in every so manyth sweep.
 _EVERY_WIDTHS, _EVERY_THRESHOLDS = 4, 4
 
-# Weights begin at zero, and each feature waits for the others: so many turns in the first sweep.
-_FIRST_SCANS = 10
+
+Features = RatedSets | FeatureTable
 
 
 class Hyper(NamedTuple):
@@ -48,8 +50,8 @@ class Hyper(NamedTuple):
 
     mean: np.ndarray  # (1 + F,)
     precision: np.ndarray  # (1 + F, 1 + F)
-    weights: np.ndarray  # (features, 1 + F), B
-    ridge: float  # λ
+    weights: list[np.ndarray]  # (features, 1 + F), B, for each kind of features
+    ridge: list[float]  # λ of each
     width_precision: float
 
 
@@ -69,8 +71,8 @@ class SampledData(NamedTuple):
 
     answers: Observations
     transposed: Observations
-    row_features: RatedSets | None
-    column_features: RatedSets | None
+    row_features: list[Features]
+    column_features: list[Features]
     centre: np.ndarray  # (scales, L − 1)
     n_levels: np.ndarray  # of each scale
 
@@ -93,22 +95,17 @@ def sweep(
 
 
 def _half(
-    answers: Observations, features: RatedSets | None, this: DrawnSide, other: DrawnSide,
+    answers: Observations, features: list[Features], this: DrawnSide, other: DrawnSide,
     hyper: Hyper, bounds: np.ndarray, which: Sweep, rng: np.random.Generator,
 ) -> Hyper:  # fmt: skip
     """Rows, in place, and what is drawn for them as a whole."""
-    expected = np.broadcast_to(hyper.mean, this.factors.shape)
-    by_features = None
-    if features is not None:
-        by_features = features.times(hyper.weights.astype(np.float32))
-        expected = expected + by_features
+    by_features = expected_by(features, hyper.weights, this.factors.shape)
+    expected = (hyper.mean + by_features).astype(np.float32)
     draw_rows(
-        answers, this, other, bounds, np.ascontiguousarray(expected, dtype=np.float32),
-        hyper.precision.astype(np.float32), which,
+        answers, this, other, bounds, expected, hyper.precision.astype(np.float32), which
     )  # fmt: skip
     hyper = _drawn_mean(hyper, this.factors, by_features, rng)
-    if features is not None and by_features is not None:
-        hyper = _drawn_weights(hyper, this.factors, features, by_features, which, rng)
+    hyper = _drawn_weights(hyper, this.factors, features, by_features, which, rng)
     if which.number % _EVERY_WIDTHS == 2:
         move_widths(answers, this, other, bounds, hyper.width_precision, which)
         squares = float(np.square(np.log(this.width.astype(np.float64))).sum())
@@ -118,24 +115,33 @@ def _half(
     return hyper
 
 
+def expected_by(
+    features: list[Features], weights: list[np.ndarray], shape: tuple[int, ...]
+) -> np.ndarray:
+    """(rows, 1 + F): what features of all kinds add to the mean of rows."""
+    found = np.zeros(shape, dtype=np.float32)
+    for kind, own in zip(features, weights, strict=True):
+        found += kind.times(own.astype(np.float32))
+    return found
+
+
 # ---- hyperparameters --------------------------------------------------------------------------
 
 
 def _drawn_mean(
-    hyper: Hyper, factors: np.ndarray, by_features: np.ndarray | None, rng: np.random.Generator
+    hyper: Hyper, factors: np.ndarray, by_features: np.ndarray, rng: np.random.Generator
 ) -> Hyper:
     """Mean and precision of rows, given these and the weights of their features."""
-    left = factors.astype(np.float64)
-    if by_features is not None:
-        left -= by_features
+    left = factors.astype(np.float64) - by_features
     n, width = left.shape
     middle = left.mean(axis=0) if n else np.zeros(width)
     around = left - middle
     scatter = prior_scatter(width) + around.T @ around
     scatter += n * _PRIOR_ROWS / (n + _PRIOR_ROWS) * np.outer(middle, middle)
-    weights = hyper.weights
-    scatter += hyper.ridge * weights.T @ weights
-    degrees = width + _PRIOR_DEGREES + n + len(weights)
+    degrees = width + _PRIOR_DEGREES + n
+    for weights, ridge in zip(hyper.weights, hyper.ridge, strict=True):
+        scatter += ridge * weights.T @ weights
+        degrees += len(weights)
     precision = _wishart(scatter, degrees, rng)
     lower = linalg.cholesky((n + _PRIOR_ROWS) * precision, lower=True)
     noise = linalg.solve_triangular(lower, rng.standard_normal(width), lower=True, trans=1)
@@ -160,22 +166,24 @@ def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> n
 
 
 def _drawn_weights(
-    hyper: Hyper, factors: np.ndarray, features: RatedSets, by_features: np.ndarray, which: Sweep,
-    rng: np.random.Generator,
+    hyper: Hyper, factors: np.ndarray, features: list[Features], by_features: np.ndarray,
+    which: Sweep, rng: np.random.Generator,
 ) -> Hyper:  # fmt: skip
     """Weights of the features, in coordinates in which what they do not explain is white noise."""
     lower = linalg.cholesky(hyper.precision, lower=True)
     left = (factors - hyper.mean - by_features) @ lower
-    white = hyper.weights @ lower
-    for scan in range(_FIRST_SCANS if which.number == 1 else 1):
-        white, left = features.draw_weights(
-            white, left, hyper.ridge, which.seed, which.number, which.kind + 8 * scan
-        )
     shape, rate = _RIDGE_PRIOR
-    squares = float(np.square(white, dtype=np.float64).sum())
-    ridge = rng.gamma(shape + 0.5 * white.size) / (rate + 0.5 * squares)
-    weights = linalg.solve_triangular(lower, white.T, lower=True, trans=1).T
-    return hyper._replace(weights=np.ascontiguousarray(weights, dtype=np.float32), ridge=ridge)
+    weights, ridges = [], []
+    for number, (kind, own, ridge) in enumerate(
+        zip(features, hyper.weights, hyper.ridge, strict=True)
+    ):
+        draws = WeightDraws(which.seed, which.number, which.kind + 8 * number)
+        white, left = kind.draw_weights(own @ lower, left, ridge, draws)
+        squares = float(np.square(white, dtype=np.float64).sum())
+        ridges.append(rng.gamma(shape + 0.5 * white.size) / (rate + 0.5 * squares))
+        coloured = linalg.solve_triangular(lower, white.T, lower=True, trans=1).T
+        weights.append(np.ascontiguousarray(coloured, dtype=np.float32))
+    return hyper._replace(weights=weights, ridge=ridges)
 
 
 # ---- thresholds -------------------------------------------------------------------------------
@@ -287,7 +295,7 @@ def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
 # ---- where it starts --------------------------------------------------------------------------
 
 
-def prepared(answers: Observations, *, rated_sets: bool) -> SampledData:
+def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TABLES) -> SampledData:
     """Ratings as the sampler wants them; thresholds are drawn towards the marginal ones."""
     n_levels = np.unique(answers.n_levels)
     centre = np.zeros((n_levels.size, thresholds.n_cutpoints(n_levels)))
@@ -298,9 +306,18 @@ def prepared(answers: Observations, *, rated_sets: bool) -> SampledData:
         centre[scale, 0] = -0.5 * np.exp(centre[scale, 1 : levels - 1]).sum()
     transposed = answers.transpose()
     of_rows, of_columns = (
-        RatedSets.of(view) if rated_sets else None for view in (answers, transposed)
+        features_of(view, table, rated_sets=rated_sets)
+        for view, table in zip((answers, transposed), tables, strict=True)
     )
     return SampledData(answers, transposed, of_rows, of_columns, centre, n_levels)
+
+
+def features_of(
+    answers: Observations, table: csr_array | None, *, rated_sets: bool
+) -> list[Features]:
+    """All kinds of features that rows have."""
+    found: list[Features] = [RatedSets.of(answers)] if rated_sets else []
+    return found if table is None else [*found, FeatureTable.of(table)]
 
 
 def start(data: SampledData, found: GaussianState) -> SampledState:
@@ -323,8 +340,8 @@ def start(data: SampledData, found: GaussianState) -> SampledState:
     return SampledState(
         DrawnSide(row_factors, np.exp(log_rows).astype(np.float32), nothing),
         DrawnSide(column_factors, np.exp(log_columns).astype(np.float32), scale),
-        _first_hyper(row_factors, data.row_features),
-        _first_hyper(column_factors, data.column_features),
+        _first_hyper(row_factors, data.row_features, found.row_weights),
+        _first_hyper(column_factors, data.column_features, found.column_weights),
         cutpoints,
     )
 
@@ -335,10 +352,11 @@ def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
 
 
-def _first_hyper(factors: np.ndarray, features: RatedSets | None) -> Hyper:
-    width = factors.shape[1]
-    around = np.cov(factors.T.astype(np.float64), bias=True).reshape(width, width)
+def _first_hyper(factors: np.ndarray, features: list[Features], found: Weights) -> Hyper:
+    """What would be expected of these factors by the weights that were found."""
+    width, left = factors.shape[1], factors.astype(np.float64)
+    weights = [part for part in (found.each, found.table) if part.shape[1]]
+    left -= expected_by(features, weights, factors.shape)
+    around = np.cov(left.T, bias=True).reshape(width, width)
     precision = np.linalg.inv(around + 0.1 * _PRIOR_VARIANCE * np.eye(width))
-    n_features = 0 if features is None else features.n_features
-    weights = np.zeros((n_features, width), dtype=np.float32)
-    return Hyper(factors.mean(axis=0, dtype=np.float64), precision, weights, 1.0, 20.0)
+    return Hyper(left.mean(axis=0), precision, weights, [1.0] * len(weights), 20.0)

@@ -12,9 +12,16 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.draws import Draws
-from ordinalrbm.matrix.gaussian import Precisions, on_cpu, tellable_factors
+from ordinalrbm.matrix.draws import BLOCK, BlockWeights, Draws, n_blocks
+from ordinalrbm.matrix.gaussian import (
+    Precisions,
+    on_cpu,
+    tellable_factors,
+    with_features_of,
+    with_weights,
+)
 from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import SampledState, prepared, start, sweep
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
@@ -30,9 +37,12 @@ from ordinalrbm.training.state import (
 # Epochs of the variational learner before the first sweep: it need not have converged.
 _WARM_EPOCHS = 8
 # Sweeps that are dropped, at most: the chain starts near where it stays.
-_BURN_IN = 60
+_BURN_IN = 30
 # Sweeps from one kept draw to the next.
-_BETWEEN = 5
+_BETWEEN = 2
+# Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
+# those that are not needed are drawn around zero and do no harm.
+_MORE_FACTORS = 2
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ class Record(NamedTuple):
     log_likelihood: float  # of the ratings learnt from, given this draw
     user_width_precision: float
     item_width_precision: float
-    user_ridge: float
+    user_ridge: float  # precision of the weights of features, the mean over their kinds
     item_ridge: float
     seconds: float
 
@@ -88,18 +98,17 @@ class Sampled(NamedTuple):
 
 def fit(
     observations: Observations, validation: Cells | None, settings: SampledSettings,
-    checkpoints: Checkpoints = NO_CHECKPOINTS,
+    checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
 ) -> Sampled:  # fmt: skip
     """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one."""
-    learner = _Learner(observations, validation, settings)
+    learner = _Learner(observations, validation, settings, tables)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         interrupted = learn(
             learner, checkpoints.of("sampled"), settings.n_sweeps, verbose=settings.verbose,
             watched="validation",
         )  # fmt: skip
-    draws = Draws.of_states(learner.kept or [learner.last], learner.data.n_levels)
-    return Sampled(draws, settings.burn_in, learner.history, interrupted)
+    return Sampled(learner.draws(), settings.burn_in, learner.history, interrupted)
 
 
 class _Learner:
@@ -108,19 +117,24 @@ class _Learner:
     schedule = None  # there is no learning rate
 
     def __init__(
-        self, observations: Observations, validation: Cells | None, settings: SampledSettings
+        self,
+        observations: Observations,
+        validation: Cells | None,
+        settings: SampledSettings,
+        tables: Tables,
     ) -> None:
-        self.settings = settings
-        self.data = prepared(observations, rated_sets=settings.rated_sets)
+        self.settings, self.tables = settings, tables
+        self.data = prepared(observations, rated_sets=settings.rated_sets, tables=tables)
         self.validation = validation
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
-        n_factors = min(settings.n_factors, tellable_factors(observations))
-        self.variational = gaussian.start(
-            observations, n_factors, settings.seed, settings.precisions
-        )
+        n_factors = min(settings.n_factors, _MORE_FACTORS * tellable_factors(observations))
+        variational = gaussian.start(observations, n_factors, settings.seed, settings.precisions)
+        self.variational = with_weights(variational, tables, rated_sets=settings.rated_sets)
         self.chain = start(self.data, self.variational)
         self.last = _rounded(self.chain)  # whole, also in the middle of a sweep
+        self.last_weights = BlockWeights.of_state(self.data, self.chain)
         self.kept: list[SampledState] = []
+        self.blocks: list[BlockWeights] = []  # sums
         self.history: list[Record] = []
         self.started = time.perf_counter()
 
@@ -139,23 +153,45 @@ class _Learner:
         settling = number <= self.settings.burn_in
         self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
         self.last = _rounded(self.chain)
+        self.last_weights = BlockWeights.of_state(self.data, self.chain)
         if number in self.settings.kept:
-            self.kept = [*self.kept, self.last]
-            self._watch(self.last)
+            self._keep()
         rows, columns = self.chain.row_hyper, self.chain.column_hyper
+        user_ridge, item_ridge = (float(np.mean(hyper.ridge or [0.0])) for hyper in (rows, columns))
         self.history.append(
             Record(
                 number, self._validation(), self.chain.log_likelihood, rows.width_precision,
-                columns.width_precision, rows.ridge, columns.ridge,
+                columns.width_precision, user_ridge, item_ridge,
                 time.perf_counter() - self.started,
             )
         )  # fmt: skip
 
     def _warm_up(self) -> None:
         data, state = on_cpu(self.data.answers), self.variational
+        if self.settings.rated_sets or self.tables.are_any:
+            data = with_features_of(data, state, self.tables)
         for number in range(1, _WARM_EPOCHS + 1):
             state = gaussian.epoch(data, state, number)
         self.chain = start(self.data, state)
+
+    def _keep(self) -> None:
+        """Keep the last draw; Ctrl-C finds either all of this done or nothing."""
+        blocks = self.blocks
+        if len(self.kept) % BLOCK:
+            blocks = [*blocks[:-1], blocks[-1].plus(self.last_weights)]
+        else:
+            blocks = [*blocks, self.last_weights]
+        self._watch(self.last)
+        self.kept, self.blocks = [*self.kept, self.last], blocks
+
+    def draws(self) -> Draws:
+        """All that were kept, or the last one if none was."""
+        kept, blocks = self.kept, self.blocks
+        if not kept:
+            kept, blocks = [self.last], [self.last_weights]
+        sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
+        means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
+        return Draws.of_states(kept, means, self.data.n_levels)
 
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:
@@ -164,7 +200,8 @@ class _Learner:
     def _chance(self, state: SampledState) -> np.ndarray:
         """Probability of each held-out rating by one draw."""
         assert self.validation is not None
-        models = Draws.of_states([state], self.data.n_levels).models()
+        nothing = BlockWeights.of_state(self.data, self.chain)
+        models = Draws.of_states([state], [nothing], self.data.n_levels).models()
         level = self.validation.level[:, None].astype(np.intp)
         return np.take_along_axis(probabilities(models, self.validation), level, axis=1)[:, 0]
 
@@ -178,6 +215,7 @@ class _Learner:
         return {
             **flatten("chain", self.chain),
             **flatten("kept", self.kept),
+            **flatten("blocks", self.blocks),
             **flatten_history(self.history),
         }
 
@@ -188,6 +226,8 @@ class _Learner:
         n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
         self.last = like = _rounded(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
+        self.last_weights = of_chain = BlockWeights.of_state(self.data, self.chain)
+        self.blocks = [unflatten(f"blocks.{k}", state, of_chain) for k in range(n_blocks(n_kept))]
         self.chance = np.zeros(1)
         for kept in self.kept:
             self._watch(kept)
@@ -195,14 +235,13 @@ class _Learner:
 
 
 def _rounded(state: SampledState) -> SampledState:
-    """A copy of a draw as it is kept."""
+    """A copy of a draw as it is kept, without weights, of which there are means over blocks."""
     rows, columns = (
         side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
         for side in (state.rows, state.columns)
     )
     row_hyper, column_hyper = (
-        hyper._replace(weights=hyper.weights.astype(np.float16))
-        for hyper in (state.row_hyper, state.column_hyper)
+        hyper._replace(weights=[]) for hyper in (state.row_hyper, state.column_hyper)
     )
     return state._replace(
         rows=rows, columns=columns, row_hyper=row_hyper, column_hyper=column_hyper

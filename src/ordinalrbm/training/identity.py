@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ordinalrbm import __version__
 from ordinalrbm.data.observations import Cells, Observations
@@ -76,11 +77,17 @@ def identity_of(
 
 
 def identity_of_ratings(
-    estimator: Any, seed: int, known: Ratings, validation: Cells | None
-) -> Identity:
+    estimator: Any, seed: int, known: Ratings, validation: Cells | None,
+    tables: Iterable[csr_array | None] = (),
+) -> Identity:  # fmt: skip
+    """Identity of a fit of ratings; tables hold features of users and items, if there are any."""
     scales = [known.scales] if isinstance(known.scales, Scale) else known.scales
     further = ("validation ratings", () if validation is None else tuple(validation))
-    return identity_of(estimator, seed, known.observations, scales, further)
+    found = identity_of(estimator, seed, known.observations, scales, further)
+    features = [
+        part for table in tables if table is not None for part in (table.indices, table.data)
+    ]
+    return replace(found, digests=found.digests | {"features": digest(*features)})
 
 
 def _settings(estimator: Any) -> dict[str, Any]:

@@ -11,12 +11,14 @@ answer per thread.
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
+from scipy.sparse import csr_array
 
 from ordinalrbm.engine import staged
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
@@ -152,6 +154,36 @@ def rated_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
 
 def totals(table: torch.Tensor) -> np.ndarray:
     return table.double().sum(0).cpu().numpy()
+
+
+totals_here = totals
+
+
+class Table(NamedTuple):
+    """Features of rows, sparse, as they are and transposed."""
+
+    by_rows: torch.Tensor
+    by_features: torch.Tensor
+
+
+def feature_table(table: csr_array, like: torch.Tensor) -> Table:
+    return Table(_sparse(table, like), _sparse(csr_array(table.T), like))
+
+
+def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
+    parts = (table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
+    there = (torch.from_numpy(part).to(like.device) for part in parts)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(*there, size=table.shape, dtype=like.dtype)
+
+
+def table_times(table: Table, weights: torch.Tensor) -> torch.Tensor:
+    return table.by_rows @ weights
+
+
+def table_sums(table: Table, of_rows: torch.Tensor) -> torch.Tensor:
+    return table.by_features @ of_rows
 
 
 # ---- bounds of levels -------------------------------------------------------------------------

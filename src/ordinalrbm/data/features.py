@@ -1,0 +1,797 @@
+"""Features of users and items: what a table tells of them, as numbers.
+
+A column of a frame is read (`Numbers` or `Texts`), a coding is learnt from it (`CodedColumn`), and
+the coding makes features of this column and of the same column in later frames. Cells are looked
+at once per distinct value, and only what is not zero is stored.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import numbers
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal, InvalidOperation
+from itertools import chain
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from pandas.api import types as dtypes
+
+from ordinalrbm.data.columns import as_column, factorise, polars_kind, shown
+from ordinalrbm.data.ids import Ids, number_ids
+from ordinalrbm.data.scales import MANY_LEVELS, place, plain_categories, shorten
+from ordinalrbm.data.tables import read_polars
+from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
+from ordinalrbm.storage.reader import Stored
+
+FEWEST = 3  # ids with a category: what one or two have in common tells nothing of others
+FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
+
+What = Literal["user", "item"]
+
+_LARGEST = float(np.finfo(np.float64).max)
+_SMALLEST = float(np.finfo(np.float64).smallest_normal)
+_EMPTY, _CONSTANT = "all missing", "only one value"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Features:
+    """Features of users or items as numbers: a line for each id, a column for each feature.
+
+    The ids are sorted, as `number_ids` does, so that nothing depends on the order of the frame.
+    """
+
+    ids: Ids
+    table: sp.csr_array  # (ids, features) float32
+    coding: Coding
+
+
+@dataclass(frozen=True, slots=True)
+class Coding:
+    """How the columns of a frame become features.
+
+    Examples
+    --------
+    >>> coding = Coding((NumberColumn("age", 30.0, 8.0, True), CategoryColumn("job", ("artist",))))
+    >>> coding.names
+    ['age', 'age is missing', 'job=artist']
+    >>> Coding.from_json(coding.to_json()) == coding
+    True
+    """
+
+    columns: tuple[CodedColumn, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """What each feature tells, for readers."""
+        return [name for column in self.columns for name in column.feature_names]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain lists, dictionaries, texts and finite numbers, for the header of a model file."""
+        return [column.to_json() for column in self.columns]
+
+    @classmethod
+    def from_json(cls, content: Any) -> Coding:
+        """The coding that `to_json` wrote; a file may hold anything instead."""
+        if not isinstance(content, list) or not content:
+            raise DataError(f"its header has {content!r:.80} as the columns of features")
+        columns = tuple(_column_from_json(one) for one in content)
+        if len({column.name for column in columns}) < len(columns):
+            raise DataError("its header names a column of features twice")
+        return cls(columns)
+
+
+def read_features(frame: Any, what: What) -> Features:
+    """Read features, and learn from the frame how its columns become numbers.
+
+    Parameters
+    ----------
+    frame : pandas or polars DataFrame
+        A row for each user or item. The column "user" (or "item") holds the ids, all others are
+        features: **numbers** in deviations from the mean, 0 where missing, with one more feature
+        that tells where; **booleans**; **text** and categoricals, a feature for each category
+        that `FEWEST` ids have, several in a cell by "|" or as a list; **ordered** categoricals
+        (Enum in polars), a feature "at least this" for each level but the lowest. A boolean or
+        a level that is missing counts as the average. Numbers that are codes of groups are text:
+        convert them with ``astype(str)``.
+    what : "user" or "item"
+
+    Returns
+    -------
+    Features
+
+    Warns
+    -----
+    UserWarning
+        When columns give no feature: all missing, only one value, or too few ids with the same.
+
+    Raises
+    ------
+    DataError
+        When the frame is empty, an id is missing or there twice, a column is neither numbers nor
+        text, a number is infinite, or there is no feature.
+
+    Examples
+    --------
+    >>> users = {"user": [3, 1, 2, 4], "age": [20, 40, None, 30], "job": ["cook"] * 3 + ["smith"]}
+    >>> features = read_features(pd.DataFrame(users), "user")
+    >>> features.ids.labels.tolist(), features.coding.names
+    ([1, 2, 3, 4], ['age', 'age is missing', 'job=cook'])
+    >>> features.table.toarray().round(2).tolist()
+    [[1.22..., 0.0, 1.0], [0.0, 1.0, 1.0], [-1.22..., 0.0, 1.0], [0.0, 0.0, 0.0]]
+    """
+    _check_frame(frame, what)
+    order, ids = _sorted_ids(frame, what)
+    coded, blocks, left_out = [], [], {}
+    for name in _feature_columns(frame, what):
+        column = _column_of(frame, name)
+        learnt = _learn(column, what)
+        if isinstance(learnt, str):
+            left_out[name] = learnt
+        else:
+            coded.append(learnt)
+            blocks.append(learnt.encode(column)[order])
+    _tell_of_left_out(left_out, bool(coded), what)
+    return Features(ids, sp.hstack(blocks, format="csr"), Coding(tuple(coded)))
+
+
+def encode_features(coding: Coding, frame: Any, what: What) -> Features:
+    """The same features of further ids; columns that the coding does not know are left alone.
+
+    Examples
+    --------
+    >>> coding = Coding((NumberColumn("age", 30.0, 8.0, False), CategoryColumn("job", ("cook",))))
+    >>> more = pd.DataFrame({"user": ["b", "a"], "job": ["king", "cook"], "age": [26, None]})
+    >>> encode_features(coding, more, "user").table.toarray().tolist()
+    [[0.0, 1.0], [-0.5, 0.0]]
+    """
+    _check_frame(frame, what)
+    there = list(frame.columns)
+    lacking = [column.name for column in coding.columns if column.name not in there]
+    if lacking:
+        raise DataError(
+            f"The {what} features have no column {shorten(lacking)[1:-1]}, only {shorten(there)}; "
+            "give all columns that the model was fitted with, empty where nothing is known."
+        )
+    order, ids = _sorted_ids(frame, what)
+    blocks = [column.encode(_column_of(frame, column.name))[order] for column in coding.columns]
+    return Features(ids, sp.hstack(blocks, format="csr"), coding)
+
+
+def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
+    """The table's lines in the order of other ids; an id without features has an empty line.
+
+    Examples
+    --------
+    >>> table = sp.csr_array(np.array([[1.0], [2.0]], dtype=np.float32))
+    >>> features = Features(Ids(np.array([10, 20])), table, Coding(()))
+    >>> aligned(features, Ids(np.array([5, 20]))).toarray().tolist()
+    [[0.0], [2.0]]
+    """
+    table = features.table
+    line = features.ids.match(ids, what) if len(ids) else np.empty(0, dtype=np.int64)
+    start = np.append(table.indptr, table.indptr[-1])
+    # With one more line, which is empty, for the position -1 of unknown ids.
+    lines = (table.shape[0] + 1, table.shape[1])
+    return sp.csr_array((table.data, table.indices, start), shape=lines)[line]
+
+
+# ---- columns and their codings ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """A column of numbers, float64 and NaN where missing; booleans are 0 and 1."""
+
+    name: str
+    values: np.ndarray
+    is_boolean: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Texts:
+    """A column of text, by its distinct cells and the values in each of them."""
+
+    name: str
+    code: np.ndarray  # (rows,) which of the distinct cells, -1 where missing
+    cell: np.ndarray  # (values,) the distinct cell that a value is in; some have none
+    text: np.ndarray  # (values,) objects that are str, not empty, without blanks around them
+    form: Literal["text", "list", "ordered"] = "text"  # values of "ordered" ascend
+
+    @property
+    def n_cells(self) -> int:
+        return 1 + int(max(self.code.max(initial=-1), self.cell.max(initial=-1)))
+
+    def by_row(self, of_value: np.ndarray, missing: Any) -> np.ndarray:
+        """(rows,) a number that each value has; for columns with one value in a cell."""
+        of_cell = np.full(self.n_cells + 1, missing)  # the last is for the code -1
+        of_cell[self.cell] = of_value
+        return of_cell[self.code]
+
+    def indicators(self, categories: Sequence[str] | np.ndarray) -> sp.csr_array:
+        """(distinct cells + 1, categories) which has which; the last line, of -1, is empty."""
+        found = _positions(self.text, categories)
+        cell, category = (part[found >= 0].astype(np.int32) for part in (self.cell, found))
+        ones = np.ones(len(cell), dtype=np.float32)
+        table = sp.csr_array((ones, (cell, category)), shape=(self.n_cells + 1, len(categories)))
+        table.data[:] = 1  # a cell may name a category twice
+        return table
+
+
+Column = Numbers | Texts
+
+
+class CodedColumn(ABC):
+    """How one column becomes features."""
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    name: str
+
+    @property
+    @abstractmethod
+    def feature_names(self) -> list[str]:
+        """What each feature tells, for readers."""
+
+    @abstractmethod
+    def encode(self, column: Column) -> sp.csr_array:
+        """(rows, features) float32."""
+
+    @classmethod
+    @abstractmethod
+    def from_stored(cls, name: str, stored: Stored) -> CodedColumn:
+        """The column whose fields `to_json` wrote, each of them checked."""
+
+    def to_json(self) -> dict[str, Any]:
+        content: dict[str, Any] = {"kind": self.kind}
+        for one in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value = getattr(self, one.name)
+            content[one.name] = list(value) if isinstance(value, tuple) else value
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn(CodedColumn):
+    """Deviations from the mean; what is missing is 0, which is the mean."""
+
+    kind: ClassVar[str] = "number"
+    name: str
+    mean: float
+    deviation: float
+    has_missing: bool  # whether there is a feature that tells where it is missing
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.name, f"{self.name} is missing"] if self.has_missing else [self.name]
+
+    def encode(self, column: Column) -> sp.csr_array:
+        values = _as_numbers(column)
+        with np.errstate(over="ignore"):
+            # Halves, because the distance of two large numbers may be more than a float holds.
+            standard = (values / 2 - self.mean / 2) / self.deviation * 2
+        too_far = np.abs(standard) > FURTHEST
+        if too_far.any():
+            row = int(too_far.argmax())
+            raise DataError(
+                f"{place(self.name, row)}: the value {shown(values[row])} is more than "
+                f"{FURTHEST:,.0f} standard deviations away from the mean {self.mean:g} that was "
+                "learnt; correct it or leave it empty."
+            )
+        missing = np.isnan(values)
+        features = np.zeros((len(values), len(self.feature_names)), dtype=np.float32)
+        features[:, 0] = np.where(missing, 0, standard)
+        if self.has_missing:
+            features[:, 1] = missing
+        return sp.csr_array(features)
+
+    @classmethod
+    def from_stored(cls, name: str, stored: Stored) -> NumberColumn:
+        mean = _stored_number(stored, "mean", -_LARGEST, _LARGEST)
+        deviation = _stored_number(stored, "deviation", _SMALLEST, _LARGEST)
+        return cls(name, mean, deviation, stored.entry("has_missing", bool))
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanColumn(CodedColumn):
+    """One where true; what is missing is the average."""
+
+    kind: ClassVar[str] = "boolean"
+    name: str
+    average: float
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [self.name]
+
+    def encode(self, column: Column) -> sp.csr_array:
+        values = _as_numbers(column)
+        missing = np.isnan(values)
+        wrong = ~missing & (values != 0) & (values != 1)
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise DataError(
+                f"{place(self.name, row)}: the value {shown(values[row])} is neither true nor "
+                "false, as the column was when the features were learnt; correct it or leave it "
+                "empty."
+            )
+        features = np.where(missing, self.average, values).astype(np.float32)
+        return sp.csr_array(features[:, None])
+
+    @classmethod
+    def from_stored(cls, name: str, stored: Stored) -> BooleanColumn:
+        return cls(name, _stored_number(stored, "average", 0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryColumn(CodedColumn):
+    """An indicator for each category, none of them left out as a reference."""
+
+    kind: ClassVar[str] = "category"
+    name: str
+    categories: tuple[str, ...]
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [f"{self.name}={category}" for category in self.categories]
+
+    def encode(self, column: Column) -> sp.csr_array:
+        texts = _parted(_as_texts(column, self.categories))
+        return texts.indicators(self.categories)[texts.code]
+
+    @classmethod
+    def from_stored(cls, name: str, stored: Stored) -> CategoryColumn:
+        categories = _stored_texts(stored, "categories")
+        if any("|" in category for category in categories):
+            raise DataError(f"its header has categories with '|' in the column {name!r:.80}")
+        return cls(name, categories)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedColumn(CodedColumn):
+    """An indicator "at least this level" for each step; what is missing is the average of each."""
+
+    kind: ClassVar[str] = "ordered"
+    name: str
+    levels: tuple[str, ...]  # all of them, also those that nobody had
+    steps: tuple[int, ...]  # positions of levels that somebody had, but for the lowest
+    averages: tuple[float, ...]  # of each step's indicator
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [f"{self.name}>={self.levels[step]}" for step in self.steps]
+
+    def encode(self, column: Column) -> sp.csr_array:
+        texts = _as_texts(column, self.levels)
+        if texts.form == "list":
+            raise DataTypeError(
+                f"{place(self.name)} holds lists, but held ordered levels when the features were "
+                "learnt; give one level in each cell."
+            )
+        level = texts.by_row(_positions(texts.text, self.levels), missing=-1)
+        reached = np.where(level < 0, -1, np.searchsorted(self.steps, level, side="right"))
+        n = len(self.steps)
+        # Line k has the first k steps; the last line, of -1, is what is missing.
+        lines = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
+        return sp.csr_array(lines)[reached]
+
+    @classmethod
+    def from_stored(cls, name: str, stored: Stored) -> OrderedColumn:
+        levels = _stored_texts(stored, "levels")
+        steps, averages = stored.entry("steps", list), stored.entry("averages", list)
+        are_levels = all(type(step) is int and 0 < step < len(levels) for step in steps)
+        if not (are_levels and 0 < len(steps) <= MANY_LEVELS and sorted(set(steps)) == steps):
+            raise DataError(f"its header has {steps!r:.80} as the steps of {name!r:.80}")
+        are_shares = all(type(one) in (int, float) and 0 <= one <= 1 for one in averages)
+        if not (are_shares and len(averages) == len(steps)):
+            raise DataError(f"its header has {averages!r:.80} as the averages of {name!r:.80}")
+        return cls(name, levels, tuple(steps), tuple(map(float, averages)))
+
+
+def _positions(text: np.ndarray, known: Sequence[str] | np.ndarray) -> np.ndarray:
+    """Where each text is among the known ones, -1 where it is not."""
+    # As objects, because pandas' own text cannot hold every str.
+    return pd.Index(known, dtype=object).get_indexer(pd.Index(text, dtype=object))
+
+
+# ---- a column in another form than the one it was learnt in ------------------------------------
+
+
+def _as_numbers(column: Column) -> np.ndarray:
+    if isinstance(column, Numbers):
+        return column.values
+    known = column.by_row(np.ones(len(column.cell)), missing=0) > 0
+    if known.any():
+        row = int(known.argmax())
+        value = column.text[column.cell == column.code[row]][0]
+        raise DataTypeError(
+            f"{place(column.name, row)}: {value!r:.80} is text, but the column held numbers when "
+            "the features were learnt; convert it, for example with pandas.to_numeric."
+        )
+    return np.full(len(column.code), np.nan)
+
+
+def _as_texts(column: Column, categories: Sequence[str]) -> Texts:
+    """Text, also of numbers if there are numbers among the categories."""
+    if isinstance(column, Texts):
+        return column
+    code, distinct = factorise(column.values, place(column.name))
+    labels = distinct.astype(bool) if column.is_boolean else distinct
+    text = np.array([_label_text(label) for label in labels.tolist()], dtype=object)
+    if len(text) and not any(map(_is_numeral, categories)):
+        row = int((code == 0).argmax())
+        raise DataTypeError(
+            f"{place(column.name, row)}: {text[0]} is no text, but the column held text such as "
+            f"{categories[0]!r} when the features were learnt; give it as text."
+        )
+    return Texts(column.name, code, np.arange(len(text)), text)
+
+
+def _is_numeral(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text in ("True", "False")
+    return True
+
+
+def _label_text(label: Any) -> str:
+    """A category as text: the number 3 is "3", be it whole or a float."""
+    is_whole = isinstance(label, float) and label.is_integer()
+    return str(int(label) if is_whole else label)
+
+
+def _parted(texts: Texts) -> Texts:
+    """With values that "|" parts as values of their own."""
+    if not any("|" in text for text in texts.text):
+        return texts
+    parts = [text.split("|") for text in texts.text]
+    cell = np.repeat(texts.cell, [len(part) for part in parts])
+    return Texts(texts.name, texts.code, *_stripped(cell, chain.from_iterable(parts)), "list")
+
+
+def _stripped(cell: np.ndarray, text: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Values without blanks around them, and the cells they are in; empty ones are missing."""
+    plain = np.array([one.strip() for one in text], dtype=object)
+    there = plain != ""
+    return cell[there], plain[there]
+
+
+# ---- learning a coding ------------------------------------------------------------------------
+
+
+def _learn(column: Column, what: What) -> CodedColumn | str:
+    """How this column becomes features, or why it becomes none."""
+    if isinstance(column, Texts):
+        return _learn_order(column) if column.form == "ordered" else _learn_categories(column, what)
+    # Sorted, so that sums do not depend on the order of the frame.
+    known = np.sort(column.values[~np.isnan(column.values)])
+    if not known.size:
+        return _EMPTY
+    if known[0] == known[-1]:
+        return _CONSTANT
+    if column.is_boolean:
+        return BooleanColumn(column.name, float(known.mean()))
+    mean, deviation = _mean_and_deviation(known)
+    if deviation < _SMALLEST:  # by which nothing can be divided
+        return _CONSTANT
+    return NumberColumn(column.name, mean, deviation, known.size < column.values.size)
+
+
+def _mean_and_deviation(ascending: np.ndarray) -> tuple[float, float]:
+    # Scaled by a power of two, which rounds nothing, lest squares overflow; and from the lowest
+    # on, lest sums of large numbers lose how little these differ.
+    exponent = int(np.frexp(np.abs(ascending[[0, -1]]).max())[1])
+    scaled = np.ldexp(ascending, -exponent)
+    above = scaled - scaled[0]
+    mean, deviation = float(scaled[0] + above.mean()), float(above.std())
+    return math.ldexp(mean, exponent), math.ldexp(deviation, exponent)
+
+
+def _learn_categories(column: Texts, what: What) -> CategoryColumn | str:
+    texts = _parted(column)
+    _, distinct = factorise(texts.text, place(column.name))
+    n_rows_of_cell = np.bincount(texts.code[texts.code >= 0], minlength=texts.n_cells + 1)
+    n_ids = texts.indicators(distinct).T @ n_rows_of_cell
+    # What all have is no different from a constant.
+    kept = (n_ids >= FEWEST) & (n_ids < len(texts.code))
+    if kept.any():
+        return CategoryColumn(column.name, tuple(sorted(distinct[kept])))
+    if not n_ids.any():
+        return _EMPTY
+    if n_ids.max() == len(texts.code) and np.count_nonzero(n_ids) == 1:
+        return _CONSTANT
+    return f"no value that at least {FEWEST} {what}s, but not all, have"
+
+
+def _learn_order(column: Texts) -> OrderedColumn | str:
+    levels = tuple(column.text)
+    level = column.by_row(np.arange(len(levels)), missing=-1)
+    n_ids = np.bincount(level[level >= 0], minlength=len(levels))
+    used = np.flatnonzero(n_ids)
+    if len(used) < 2:
+        return _CONSTANT if len(used) else _EMPTY
+    if len(used) - 1 > MANY_LEVELS:
+        raise DataError(
+            f"{place(column.name)} has {len(used):,} ordered levels, more than the "
+            f"{MANY_LEVELS + 1} that features are made of; give it as a number, or as text if the "
+            "order does not matter."
+        )
+    at_least = np.cumsum(n_ids[::-1])[::-1]
+    averages = at_least[used[1:]] / at_least[0]
+    return OrderedColumn(column.name, levels, tuple(used[1:].tolist()), tuple(averages.tolist()))
+
+
+def _tell_of_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -> None:
+    """Warn of columns that become no feature, or refuse them where there are no others."""
+    if not left_out:
+        return
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in left_out.items():
+        by_reason.setdefault(reason, []).append(name)
+    named = " and ".join(f"{shorten(names)} ({reason})" for reason, names in by_reason.items())
+    remedy = f"columns in which several {what}s agree and others differ"
+    if not is_any_left:
+        raise DataError(f"No {what} feature comes from the columns {named}; give {remedy}.")
+    warnings.warn(
+        f"No {what} feature comes from the columns {named}; drop them, or make them {remedy}.",
+        stacklevel=user_stacklevel(),
+    )
+
+
+# ---- reading frames ---------------------------------------------------------------------------
+
+
+def _check_frame(frame: Any, what: What) -> None:
+    if polars_kind(frame) == "LazyFrame":
+        raise DataError(f"The {what} features are a polars LazyFrame; collect() it first.")
+    if polars_kind(frame) != "DataFrame" and not isinstance(frame, pd.DataFrame):
+        raise DataTypeError(
+            f"The {what} features must be a pandas or polars DataFrame, not "
+            f"{type(frame).__name__}; convert them first."
+        )
+    names = list(frame.columns)
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise DataError(
+            f"The {what} features have more than one column named {twice[0]!r}; rename or drop "
+            "all but one."
+        )
+    if what not in names:
+        raise DataError(
+            f"The {what} features have no column {what!r}, only {shorten(names)}; rename the one "
+            f"that holds the {what}s, or make the index a column with reset_index()."
+        )
+    if not len(frame):
+        raise DataError(f"The {what} features have no row; give at least one.")
+
+
+def _feature_columns(frame: Any, what: What) -> list[str]:
+    names = [name for name in frame.columns if name != what]
+    if not names:
+        raise DataError(
+            f"The {what} features have no column but {what!r}; give at least one that tells "
+            f"something of the {what}s."
+        )
+    for name in names:
+        if not isinstance(name, str):
+            raise DataTypeError(
+                f"The {what} features have a column named {name!r}, which is no text; name all "
+                "with text, for example with frame.columns.astype(str)."
+            )
+    return names
+
+
+def _sorted_ids(frame: Any, what: What) -> tuple[np.ndarray, Ids]:
+    """The rows in the order of their ids, and the ids, each of them once."""
+    values = frame[what]
+    values = read_polars(values) if polars_kind(values) else as_column(values, place(what))
+    position, ids = number_ids(values, what)
+    if len(ids) < len(position):
+        second = int(pd.Series(position).duplicated().to_numpy().argmax())
+        first = int((position == position[second]).argmax())
+        raise DataError(
+            f"Row {second} (counted from 0): the {what} {shown(ids.labels[position[second]])} is "
+            f"there before, in row {first}; keep one of them, for example with "
+            f"drop_duplicates({what!r})."
+        )
+    order = np.empty(len(position), dtype=np.int64)
+    order[position] = np.arange(len(position))
+    return order, ids
+
+
+def _column_of(frame: Any, name: str) -> Column:
+    values = frame[name]
+    if polars_kind(values):
+        return _read(_plain_polars(values), str(name))
+    return _read(as_column(values, place(name)), str(name))
+
+
+def _plain_polars(series: Any) -> Any:
+    """A polars Series as `read_polars` gives it, and also where it has no such form."""
+    kind = series.dtype
+    if kind.is_numeric():
+        return series.cast(float).to_numpy()  # for wide integers and decimals, too
+    if type(kind).__name__ in ("List", "Array"):
+        return pd.Series(series.to_list(), dtype=object).to_numpy()
+    if kind.is_nested():
+        raise _not_a_feature(series.name, str(kind))
+    return read_polars(series)
+
+
+# ---- reading columns --------------------------------------------------------------------------
+
+
+def _read(values: Any, name: str) -> Column:
+    """A column, as `as_column` gives it, as numbers or as text."""
+    dtype = values.dtype
+    if isinstance(values, pd.Categorical):
+        return _read_categorical(values, name)
+    if dtypes.is_bool_dtype(dtype) or dtypes.is_numeric_dtype(dtype):
+        return _read_numbers(values, name)
+    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
+        if dtypes.is_string_dtype(dtype):
+            return _read_text(values, name)
+        values = values.to_numpy(dtype=object)
+    if values.dtype.kind != "O":
+        raise _not_a_feature(name, str(dtype), is_date=dtype.kind in "mM")
+    return _read_objects(values, name)
+
+
+def _read_numbers(values: Any, name: str) -> Numbers:
+    dtype = values.dtype
+    if dtypes.is_complex_dtype(dtype):
+        raise _not_a_feature(name, str(dtype))
+    if isinstance(values, np.ndarray):
+        wide = values.astype(np.float64)
+    else:
+        wide = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return _finite(Numbers(name, wide, bool(dtypes.is_bool_dtype(dtype))))
+
+
+def _finite(column: Numbers) -> Numbers:
+    infinite = np.isinf(column.values)
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise DataError(
+            f"{place(column.name, row)}: the value {column.values[row]} is infinite; correct it or "
+            "leave it empty."
+        )
+    return column
+
+
+def _read_text(values: Any, name: str) -> Texts:
+    code, distinct = factorise(values, place(name))
+    return Texts(name, code, *_stripped(np.arange(len(distinct)), distinct))
+
+
+def _read_categorical(values: pd.Categorical, name: str) -> Texts:
+    labels = plain_categories(values.categories)
+    if len({isinstance(label, str) for label in labels}) > 1:
+        raise _mixed(name, [type(label) for label in labels])
+    cell, text = _stripped(np.arange(len(labels)), map(_label_text, labels))
+    if not values.ordered:
+        return Texts(name, values.codes, cell, text)
+    if len(set(text)) < len(text):
+        twice = Counter(text).most_common(1)[0][0]
+        raise DataError(f"{place(name)} has the level {twice!r} twice; rename one of them.")
+    return Texts(name, values.codes, cell, text, "ordered")
+
+
+def _read_objects(values: np.ndarray, name: str) -> Column:
+    """Python's own values; where all are missing, they are numbers, which every coding takes."""
+    try:
+        known = ~pd.isna(values)
+    except InvalidOperation as error:  # of a Decimal that must not be compared
+        raise _not_a_feature(name, "Decimal, with a NaN that signals") from error
+    kinds = list(dict.fromkeys(map(type, values[known])))
+    forms = {_form(kind, name) for kind in kinds}
+    if len(forms) > 1:
+        raise _mixed(name, kinds)
+    if forms == {"text"}:
+        return _read_text(values, name)
+    if forms == {"list"}:
+        return _read_lists(values, known, name)
+    plain = np.full(len(values), np.nan)
+    try:
+        plain[known] = values[known].astype(np.float64)
+    except OverflowError as error:
+        row = next(i for i, value in enumerate(values) if known[i] and abs(value) > _LARGEST)
+        raise DataError(
+            f"{place(name, row)}: the value is too large for a number of 64 bits; correct it or "
+            "leave it empty."
+        ) from error
+    return _finite(Numbers(name, plain, is_boolean=forms == {"boolean"}))
+
+
+def _form(kind: type, name: str) -> str:
+    """What a column of such values is."""
+    if issubclass(kind, str):
+        return "text"
+    if issubclass(kind, bool | np.bool_):
+        return "boolean"
+    if issubclass(kind, numbers.Real | Decimal):
+        return "number"
+    if issubclass(kind, list | tuple | set | frozenset | np.ndarray):
+        return "list"
+    date = datetime.date | datetime.time | datetime.timedelta | np.datetime64 | np.timedelta64
+    raise _not_a_feature(name, kind.__name__, issubclass(kind, date | pd.Period))
+
+
+def _read_lists(values: np.ndarray, known: np.ndarray, name: str) -> Texts:
+    """Lists of text in cells; every cell counts as distinct."""
+    lists = values[known].tolist()
+    text = pd.Series(list(chain.from_iterable(lists)), dtype=object).to_numpy()
+    row = np.repeat(np.flatnonzero(known), [len(one) for one in lists])
+    there = ~pd.isna(text)
+    row, text = row[there], text[there]
+    for kind in dict.fromkeys(map(type, text)):
+        if not issubclass(kind, str):
+            first = next(i for i, value in zip(row, text, strict=True) if type(value) is kind)
+            raise DataTypeError(
+                f"{place(name, int(first))}: the list holds a value of type {kind.__name__}; give "
+                "lists of text, or one number in each cell."
+            )
+    return Texts(name, np.arange(len(values)), *_stripped(row, text), "list")
+
+
+def _mixed(name: str, kinds: Iterable[type]) -> DataError:
+    named = " and ".join(sorted({kind.__name__ for kind in kinds}))
+    return DataTypeError(
+        f"{place(name)} mixes values of type {named}; give all of them one type, for example with "
+        "astype(str)."
+    )
+
+
+def _not_a_feature(name: str, kind: str, is_date: bool = False) -> DataError:
+    if is_date:
+        return DataTypeError(
+            f"{place(name)} holds dates or times (type {kind}); make them numbers, for example "
+            "with .dt.year, or drop the column."
+        )
+    return DataTypeError(
+        f"{place(name)} holds values of type {kind}, which are neither numbers nor text nor lists "
+        "of text; convert the column or drop it."
+    )
+
+
+# ---- reading what a file holds ------------------------------------------------------------------
+
+_KINDS = (NumberColumn, BooleanColumn, CategoryColumn, OrderedColumn)
+
+
+def _column_from_json(content: Any) -> CodedColumn:
+    if not isinstance(content, dict):
+        raise DataError(f"its header has {content!r:.80} as a column of features")
+    stored = Stored({}, content)
+    kind, name = stored.entry("kind", str), stored.entry("name", str)
+    for known in _KINDS:
+        if known.kind == kind:
+            return known.from_stored(name, stored)
+    raise DataError(f"its header has {kind!r:.80} as the kind of the column {name!r:.80}")
+
+
+def _stored_number(stored: Stored, name: str, low: float, high: float) -> float:
+    value = stored.entry(name, int, float)
+    if not low <= value <= high:
+        raise DataError(f"its header has {value!r:.40} as '{name}'")
+    return float(value)
+
+
+def _stored_texts(stored: Stored, name: str) -> tuple[str, ...]:
+    """At least one text, all distinct and as `_stripped` makes them."""
+    texts = stored.entry(name, list)
+    is_plain = all(isinstance(text, str) and text and text == text.strip() for text in texts)
+    if not texts or not is_plain or len(set(texts)) < len(texts):
+        raise DataError(f"its header has {texts!r:.80} as '{name}'")
+    return tuple(texts)

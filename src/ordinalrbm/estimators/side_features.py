@@ -1,0 +1,131 @@
+"""What an estimator of ratings knows of users and items beside their ratings."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ordinalrbm.data.features import (
+    Coding,
+    Features,
+    What,
+    aligned,
+    encode_features,
+    read_features,
+)
+from ordinalrbm.data.ratings import Ratings, with_ids
+from ordinalrbm.errors import DataError
+from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.storage.reader import Stored, wrong
+
+
+class SideFeatures(NamedTuple):
+    """Features of all known users and of all known items, in their order; None where not given."""
+
+    users: Features | None = None
+    items: Features | None = None
+
+    @property
+    def tables(self) -> Tables:
+        """The features as numbers."""
+        return Tables(*(None if part is None else part.table for part in self))
+
+
+NO_FEATURES = SideFeatures()
+_WHAT: tuple[What, What] = ("user", "item")
+
+
+def read_side(known: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFeatures]:
+    """Features of users and items; who has features and no rating is known from now on."""
+    users, items = (
+        None if frame is None else read_features(frame, what)
+        for frame, what in zip(frames, _WHAT, strict=True)
+    )
+    return _joined(known, SideFeatures(users, items))
+
+
+def extended(
+    known: SideFeatures, ratings: Ratings, frames: tuple[Any, Any]
+) -> tuple[Ratings, SideFeatures]:
+    """With those of newcomers; what was known of others stays, whatever the frames say of them."""
+    found = []
+    for own, frame, what in zip(known, frames, _WHAT, strict=True):
+        if frame is None or own is None:
+            if frame is not None:
+                raise DataError(
+                    f"{what}_features are given, but the model was learnt without any; fit() it "
+                    f"with {what}_features first."
+                )
+            found.append(own)
+            continue
+        more = encode_features(own.coding, frame, what)
+        new = own.ids.match(more.ids, what) < 0
+        table = sparse.vstack([own.table, more.table[np.flatnonzero(new)]], format="csr")
+        labels = np.concatenate([own.ids.labels, more.ids.labels[new]])
+        found.append(Features(type(own.ids)(labels), table, own.coding))
+    return _joined(ratings, SideFeatures(*found))
+
+
+def _joined(ratings: Ratings, found: SideFeatures) -> tuple[Ratings, SideFeatures]:
+    """Ratings and features of the same ids."""
+    users, items = (None if part is None else part.ids for part in found)
+    ratings = with_ids(ratings, users, items)
+    both = (ratings.users, ratings.items)
+    return ratings, SideFeatures(
+        *(
+            None if part is None else Features(ids, aligned(part, ids, what), part.coding)
+            for part, ids, what in zip(found, both, _WHAT, strict=True)
+        )
+    )
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+
+def to_arrays(features: SideFeatures) -> dict[str, np.ndarray]:
+    """The features as a model file holds them."""
+    return {
+        f"{what}_features.{name}": array
+        for part, what in zip(features, _WHAT, strict=True)
+        if part is not None
+        for name, array in (
+            ("start", part.table.indptr.astype(np.int64)),
+            ("feature", part.table.indices.astype(np.int32)),
+            ("value", part.table.data),
+        )
+    }
+
+
+def to_header(features: SideFeatures) -> dict[str, Any]:
+    """How columns of frames become features, for the header of a model file."""
+    return {
+        f"{what}_features": part.coding.to_json()
+        for part, what in zip(features, _WHAT, strict=True)
+        if part is not None
+    }
+
+
+def from_stored(stored: Stored, ratings: Any) -> SideFeatures:
+    """The features in a model file, of these users and items."""
+    return SideFeatures(
+        *(
+            _read(stored, what, ids)
+            for what, ids in zip(_WHAT, (ratings.users, ratings.items), strict=True)
+        )
+    )
+
+
+def _read(stored: Stored, what: str, ids: Any) -> Features | None:
+    name = f"{what}_features"
+    if name not in stored.header:
+        return None
+    coding, own = Coding.from_json(stored.entry(name, list)), stored.under(f"{name}.")
+    value = own.checked_array("value", np.float32, (None,))
+    start = own.checked_array("start", np.int64, (len(ids) + 1,), 0, value.size)
+    feature = own.checked_array("feature", np.int32, value.shape, 0, coding.n_features - 1)
+    if start[0] or start[-1] != value.size or (np.diff(start) < 0).any():
+        raise wrong(f"{what}_features.start", "is not in order")
+    table = sparse.csr_array((value, feature, start), shape=(len(ids), coding.n_features))
+    return Features(ids, table, coding)
