@@ -112,8 +112,8 @@ class OrdinalMF(_FactorModel):
         there; the most accurate, and nothing is held out. "point": only the best value, with
         priors that stay as they are, as in Koren and Sill's OrdRec (2011) without neighbours, the
         baseline of the paper.
-    n_draws : int, default=80
-        Of "sampled": how many draws are kept. Predictions are their mean.
+    n_draws : int, default=64
+        Of "sampled": how many draws are kept, in pairs of neighbours. Predictions are their mean.
     rated_sets : bool, default=True
         Whether what a user has rated, however it was rated, tells where to expect the user's bias
         and factors, and who has rated an item those of the item (as in SVD++). Only ratings that
@@ -125,7 +125,7 @@ class OrdinalMF(_FactorModel):
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
-        number of sweeps, None meaning 30 and then 2 for each draw; of these a third at most, and
+        number of sweeps, None meaning 30 and then 3 for each draw; of these a third at most, and
         no more than 30, are dropped at first.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
@@ -175,7 +175,7 @@ class OrdinalMF(_FactorModel):
         n_factors: int = 50,
         *,
         posterior: str = "variational",
-        n_draws: int = 80,
+        n_draws: int = 64,
         rated_sets: bool = True,
         bias_precision: float = 5.0,
         factor_precision: float | None = None,

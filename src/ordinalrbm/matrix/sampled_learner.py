@@ -38,8 +38,8 @@ from ordinalrbm.training.state import (
 _WARM_EPOCHS = 8
 # Sweeps that are dropped, at most: the chain starts near where it stays.
 _BURN_IN = 30
-# Sweeps from one kept draw to the next.
-_BETWEEN = 2
+# Of so many sweeps two are kept, one after the other: they are on two sides of the mean.
+_PER_PAIR = 6
 # Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
 # those that are not needed are drawn around zero and do no harm.
 _MORE_FACTORS = 2
@@ -59,7 +59,7 @@ class SampledSettings:
 
     @property
     def n_sweeps(self) -> int:
-        return self.n_epochs or _BURN_IN + _BETWEEN * self.n_draws
+        return self.n_epochs or _BURN_IN + _PER_PAIR * -(-self.n_draws // 2)
 
     @property
     def burn_in(self) -> int:
@@ -68,10 +68,14 @@ class SampledSettings:
 
     @property
     def kept(self) -> np.ndarray:
-        """Numbers of the sweeps that are kept, evenly spaced to the last."""
+        """Numbers of the sweeps that are kept: pairs of neighbours, evenly spaced to the last."""
         n_after = self.n_sweeps - self.burn_in
-        n_draws = min(self.n_draws, n_after)
-        return self.burn_in + (np.arange(1, n_draws + 1) * n_after) // n_draws
+        if self.n_draws >= n_after:
+            return self.burn_in + np.arange(1, n_after + 1)
+        draw = np.arange(self.n_draws)
+        last_of_pair = (draw // 2 + 1) * n_after // -(-self.n_draws // 2)
+        is_first = (draw % 2 == 0) & (draw + 1 < self.n_draws)
+        return self.burn_in + last_of_pair - is_first
 
 
 class Record(NamedTuple):

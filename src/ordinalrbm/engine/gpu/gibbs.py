@@ -279,7 +279,7 @@ def _gibbs(
     expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
 ) -> None:  # fmt: skip
     side, batch = on.side, part.batch
-    seed = _seed_on(batch.seed, factors.device)
+    seed = seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     row_number, position = _if_any(side.row_number), _if_any(side.position)
@@ -303,7 +303,7 @@ def _gibbs(
 
 
 @lru_cache(maxsize=8)
-def _seed_on(seed: int, device: torch.device) -> torch.Tensor:
+def seed_on(seed: int, device: torch.device) -> torch.Tensor:
     """A seed as a tensor, so that kernels are not compiled anew for every one."""
     return torch.tensor([seed & _WHOLE_WORD], dtype=torch.uint64).view(torch.int64).to(device)
 
@@ -403,7 +403,7 @@ def _mean(side, e, base, here, i, products):
 
 
 @triton.jit
-def _uniform(seed, row, position, sweep, stream):
+def uniform_draw(seed, row, position, sweep, stream):
     """Uniform numbers by their counters; four neighbouring positions share a block."""
     key = tl.load(seed)
     block = (position >> 2).to(tl.uint32)
@@ -429,7 +429,7 @@ def _draw(
     number = row
     if row_number is not None:
         number = tl.load(row_number + row).to(tl.int64)
-    uniform = _uniform(seed, number, at, sweep, stream)
+    uniform = uniform_draw(seed, number, at, sweep, stream)
     if clamped:
         _, low, high = bounds_of(side, row, e, here, i)
         drawn = normal.truncated_draw(low - mean, high - mean, uniform)
@@ -479,7 +479,7 @@ def _draw_factors(
     number = row
     if row_number is not None:
         number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
-    uniform = _uniform(seed, number, k, sweep, stream)
+    uniform = uniform_draw(seed, number, k, sweep, stream)
     if units == 1:
         on = tl.where(uniform < normal.logistic(a), 1, 0)
     else:
