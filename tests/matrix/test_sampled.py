@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import factor_draws
 from ordinalrbm.engine.factor_draws import (
     DrawnSide,
     Sweep,
@@ -15,7 +17,7 @@ from ordinalrbm.engine.factor_draws import (
     threshold_sums,
 )
 from ordinalrbm.engine.normal_reference import log_mass
-from ordinalrbm.engine.rated_sets import FEW, RatedSets, WeightDraws
+from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix import sampled
 from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
@@ -174,36 +176,46 @@ def test_precisions_are_wishart():
 
 RATED = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 0, 1]], dtype=bool)
 CENTRE = np.array([[-0.5, 0.0]])
+# Of the rows, beside what they have rated.
+TABLE = np.array([[1.0, 0.5], [0.0, -1.0], [1.0, 0.0], [0.0, 0.5]], dtype=np.float32)
 
 
 def matrix_of(level):
     answers = Observations.from_dense(np.where(RATED, level, -1), 3)
     both = answers, answers.transpose()
-    return SampledData(*both, *([RatedSets.of(each)] for each in both), CENTRE, np.array([3]))
+    features = [[RatedSets.of(each)] for each in both]
+    features[0].append(FeatureTable.of(csr_array(TABLE)))
+    scale = np.zeros(3, dtype=np.int32)
+    n_answers = both[0].n_entries
+    return SampledData(factor_draws, *both, *features, n_answers, CENTRE, np.array([3]), scale)
 
 
 def prior_side(rng, features, scale, n_factors=1):
     """A side, and what is drawn for it as a whole, from the priors that the module states."""
-    n, n_features = features.shape
-    width = 1 + n_factors
+    n, width = len(features[0]), 1 + n_factors
     degrees = width + sampled._PRIOR_DEGREES
     precision = sampled._wishart(sampled.prior_scatter(width), degrees, rng)
     covariance = np.linalg.inv(precision)
     mean = rng.multivariate_normal(np.zeros(width), covariance / sampled._PRIOR_ROWS)
-    ridge = rng.gamma(sampled._RIDGE_PRIOR[0]) / sampled._RIDGE_PRIOR[1]
-    weights = rng.multivariate_normal(np.zeros(width), covariance / ridge, n_features)
+    ridges = [float(rng.gamma(sampled._RIDGE_PRIOR[0]) / sampled._RIDGE_PRIOR[1]) for _ in features]
+    weights = [
+        rng.multivariate_normal(np.zeros(width), covariance / ridge, kind.shape[1])
+        for kind, ridge in zip(features, ridges, strict=True)
+    ]
     width_precision = rng.gamma(sampled._WIDTH_PRIOR[0]) / sampled._WIDTH_PRIOR[1]
-    factors = mean + features @ weights + rng.multivariate_normal(np.zeros(width), covariance, n)
+    factors = mean + rng.multivariate_normal(np.zeros(width), covariance, n)
+    factors += sum(kind @ own for kind, own in zip(features, weights, strict=True))
     widths = np.exp(rng.normal(size=n) / np.sqrt(width_precision))
-    hyper = Hyper(mean, precision, [weights.astype(np.float32)], [ridge], width_precision)
+    single = [own.astype(np.float32) for own in weights]
+    hyper = Hyper(mean, precision, single, ridges, width_precision)
     return DrawnSide(factors.astype(np.float32), widths.astype(np.float32), scale), hyper
 
 
 def prior_state(rng):
     features = RATED / np.sqrt(RATED.sum(axis=1, keepdims=True) + FEW)
     flipped = RATED.T / np.sqrt(RATED.T.sum(axis=1, keepdims=True) + FEW)
-    rows, row_hyper = prior_side(rng, features, np.zeros(4, dtype=np.int32))
-    columns, column_hyper = prior_side(rng, flipped, np.zeros(3, dtype=np.int32))
+    rows, row_hyper = prior_side(rng, [features, TABLE], np.zeros(4, dtype=np.int32))
+    columns, column_hyper = prior_side(rng, [flipped], np.zeros(3, dtype=np.int32))
     spread = np.array([sampled._FIRST_THRESHOLD, sampled._LOG_GAP])
     cutpoints = CENTRE + spread * rng.normal(size=(1, 2))
     return SampledState(rows, columns, row_hyper, column_hyper, cutpoints)
@@ -233,7 +245,8 @@ def numbers_of(state):
             np.log(hyper.width_precision),
             np.tanh(2 * logs[0]), np.tanh(4 * logs[1] ** 2),
         ]  # fmt: skip
-    return found
+    own, ridge = state.row_hyper.weights[1], state.row_hyper.ridge[1]
+    return [*found, np.tanh(np.square(own).sum() / 4), np.tanh(own[0, 0]), np.log1p(ridge)]
 
 
 def test_sampler_and_model_agree_on_the_joint_distribution():

@@ -2,7 +2,8 @@
 
 A column of a frame is read (`Numbers` or `Texts`), a coding is learnt from it (`CodedColumn`), and
 the coding makes features of this column and of the same column in later frames. Cells are looked
-at once per distinct value, and only what is not zero is stored.
+at once per distinct value, and only what is not zero is stored; but a line that is told something
+and has zeros alone has one that is stored, so that it does not look like one of an unknown id.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def read_features(frame: Any, what: What) -> Features:
     """
     _check_frame(frame, what)
     order, ids = _sorted_ids(frame, what)
-    coded, blocks, left_out = [], [], {}
+    coded, columns, left_out = [], [], {}
     for name in _feature_columns(frame, what):
         column = _column_of(frame, name)
         learnt = _learn(column, what)
@@ -141,9 +142,10 @@ def read_features(frame: Any, what: What) -> Features:
             left_out[name] = learnt
         else:
             coded.append(learnt)
-            blocks.append(learnt.encode(column)[order])
+            columns.append(column)
     _tell_of_left_out(left_out, bool(coded), what)
-    return Features(ids, sp.hstack(blocks, format="csr"), Coding(tuple(coded)))
+    coding = Coding(tuple(coded))
+    return Features(ids, _side_by_side(coding, columns)[order], coding)
 
 
 def encode_features(coding: Coding, frame: Any, what: What) -> Features:
@@ -165,8 +167,20 @@ def encode_features(coding: Coding, frame: Any, what: What) -> Features:
             "give all columns that the model was fitted with, empty where nothing is known."
         )
     order, ids = _sorted_ids(frame, what)
-    blocks = [column.encode(_column_of(frame, column.name))[order] for column in coding.columns]
-    return Features(ids, sp.hstack(blocks, format="csr"), coding)
+    columns = [_column_of(frame, column.name) for column in coding.columns]
+    return Features(ids, _side_by_side(coding, columns)[order], coding)
+
+
+def _side_by_side(coding: Coding, columns: Sequence[Column]) -> sp.csr_array:
+    """(rows, features) of all columns, with a stored zero in lines that are told zeros alone."""
+    pairs = list(zip(coding.columns, columns, strict=True))
+    table = sp.hstack([own.encode(column) for own, column in pairs], format="csr")
+    told = np.any([own.tells(column) for own, column in pairs], axis=0)
+    blank = told & (np.diff(table.indptr) == 0)
+    at, more = table.indptr[:-1][blank], np.concatenate([[0], np.cumsum(blank)])
+    start = table.indptr + more.astype(table.indptr.dtype)
+    parts = np.insert(table.data, at, 0), np.insert(table.indices, at, 0), start
+    return sp.csr_array(parts, shape=table.shape)
 
 
 def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
@@ -248,6 +262,10 @@ class CodedColumn(ABC):
     def encode(self, column: Column) -> sp.csr_array:
         """(rows, features) float32."""
 
+    @abstractmethod
+    def tells(self, column: Column) -> np.ndarray:
+        """(rows,) whether zeros tell something, too, and do not stand for what is not known."""
+
     @classmethod
     @abstractmethod
     def from_stored(cls, name: str, stored: Stored) -> CodedColumn:
@@ -295,6 +313,9 @@ class NumberColumn(CodedColumn):
             features[:, 1] = missing
         return sp.csr_array(features)
 
+    def tells(self, column: Column) -> np.ndarray:
+        return ~np.isnan(_as_numbers(column))
+
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> NumberColumn:
         mean = _stored_number(stored, "mean", -_LARGEST, _LARGEST)
@@ -328,6 +349,9 @@ class BooleanColumn(CodedColumn):
         features = np.where(missing, self.average, values).astype(np.float32)
         return sp.csr_array(features[:, None])
 
+    def tells(self, column: Column) -> np.ndarray:
+        return ~np.isnan(_as_numbers(column))
+
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> BooleanColumn:
         return cls(name, _stored_number(stored, "average", 0, 1))
@@ -348,6 +372,10 @@ class CategoryColumn(CodedColumn):
     def encode(self, column: Column) -> sp.csr_array:
         texts = _parted(_as_texts(column, self.categories))
         return texts.indicators(self.categories)[texts.code]
+
+    def tells(self, column: Column) -> np.ndarray:
+        texts = _as_texts(column, self.categories)
+        return np.zeros(len(texts.code), dtype=bool)  # of a category that is not coded, nothing
 
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> CategoryColumn:
@@ -372,18 +400,25 @@ class OrderedColumn(CodedColumn):
         return [f"{self.name}>={self.levels[step]}" for step in self.steps]
 
     def encode(self, column: Column) -> sp.csr_array:
+        level = self._level(column)
+        reached = np.where(level < 0, -1, np.searchsorted(self.steps, level, side="right"))
+        n = len(self.steps)
+        # Line k has the first k steps; the last line, of -1, is what is missing.
+        lines = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
+        return sp.csr_array(lines)[reached]
+
+    def tells(self, column: Column) -> np.ndarray:
+        return self._level(column) >= 0
+
+    def _level(self, column: Column) -> np.ndarray:
+        """(rows,) positions of levels, -1 where missing."""
         texts = _as_texts(column, self.levels)
         if texts.form == "list":
             raise DataTypeError(
                 f"{place(self.name)} holds lists, but held ordered levels when the features were "
                 "learnt; give one level in each cell."
             )
-        level = texts.by_row(_positions(texts.text, self.levels), missing=-1)
-        reached = np.where(level < 0, -1, np.searchsorted(self.steps, level, side="right"))
-        n = len(self.steps)
-        # Line k has the first k steps; the last line, of -1, is what is missing.
-        lines = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
-        return sp.csr_array(lines)[reached]
+        return texts.by_row(_positions(texts.text, self.levels), missing=-1)
 
     @classmethod
     def from_stored(cls, name: str, stored: Stored) -> OrderedColumn:

@@ -576,8 +576,12 @@ def extend(known: Ratings, data: Any) -> Ratings:
     return Ratings.of(wider, _merged(known.observations, new_part))
 
 
-def with_ids(known: Ratings, users: Ids | None, items: Ids | None) -> Ratings:
+def with_ids(
+    known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False
+) -> Ratings:
     """The same ratings with more users and items, who have none, after those known.
+
+    If a model of them is learnt already, items must be on a scale of which it knows.
 
     Examples
     --------
@@ -596,9 +600,11 @@ def with_ids(known: Ratings, users: Ids | None, items: Ids | None) -> Ratings:
     if len(new_items) and common is None:
         raise DataError(
             f"The item {shown(new_items.labels[0])} has features and no rating, and every known "
-            "item has a scale of its own, so that its scale is not known; leave it out, or name "
-            "its scale in item_scales."
+            "item has a scale of its own, so that its scale is not known; leave it out, or fit() "
+            "with scale=[...] for all items that item_scales does not name."
         )
+    if is_learnt:
+        _check_learnt(known, new_items)
     if not isinstance(scales, Scale) and common is not None:
         scales = (*scales, *([common] * len(new_items)))
     users, items = _joined(known.users, new_users), _joined(known.items, new_items)
@@ -624,6 +630,10 @@ def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
             f"The item {shown(item)} is new, and every known item has a scale of its own, so that "
             "its ratings cannot be read; fit() again with item_scales."
         )
+    _check_learnt(known, new_items)
+
+
+def _check_learnt(known: Ratings, new_items: Ids) -> None:
     common, longest = known.default_scale, max(scale.n_levels for scale in known.distinct()[0])
     # Of the last levels of a scale that is longer than all known, nothing has been learnt.
     if len(new_items) and common is not None and common.n_levels > longest:

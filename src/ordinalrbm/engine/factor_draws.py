@@ -145,6 +145,43 @@ def threshold_sums(
     return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
 
 
+# ---- sums over rows -----------------------------------------------------------------------------
+
+
+def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """A small array of the host's where another one is, in float32."""
+    return values.astype(np.float32)
+
+
+def on_device(tree: Any, answers: Observations) -> Any:
+    """Arrays of the host where the answers are; the same here."""
+    return tree
+
+
+def on_host(tree: Any) -> Any:
+    return tree
+
+
+class RowSums(NamedTuple):
+    """Sums over rows of numbers and of their products, on the host."""
+
+    n: int
+    total: np.ndarray  # (W,)
+    products: np.ndarray  # (W, W)
+
+
+def row_sums(numbers: np.ndarray) -> RowSums:
+    """Sums over the lines of a table, in float64."""
+    exact = numbers.astype(np.float64)
+    return RowSums(len(exact), exact.sum(axis=0), exact.T @ exact)
+
+
+def log_widths(side: DrawnSide) -> tuple[float, float]:
+    """Sums of the logarithms of widths, and of their squares."""
+    logs = np.log(side.width.astype(np.float64))
+    return float(logs.sum()), float(np.square(logs).sum())
+
+
 def _words(sweep: Sweep) -> _Words:
     utility, factor, width = (
         np.uint64(stream(purpose, sweep.kind))

@@ -206,6 +206,7 @@ class RatingEnsemble(RatingModel):
             )
             for estimator in self.estimators_
         ]
+        wider._features = wider.estimators_[0]._features
         wider._collect()
         wider._set_ratings(wider.estimators_[0].ratings_)
         return wider

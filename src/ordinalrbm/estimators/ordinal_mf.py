@@ -13,6 +13,7 @@ from ordinalrbm.engine.gaussian_state import NO_VALUES
 from ordinalrbm.engine.memory import Fit
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
+from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner, sampled_learner
@@ -28,6 +29,7 @@ from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled_learner import SampledSettings
+from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -71,6 +73,12 @@ class _FactorModel(RatingModel):
         ordered = super()._in_order(model, data)
         positions = data.row_position, data.column_position
         return with_described(ordered, *positions, self._features.tables)
+
+    def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
+        super()._read_models(stored, n_users, n_levels)
+        for model in self.models_:
+            of_rows, of_columns = model.row_prior.weights, model.column_prior.weights
+            check_weights(self._features, len(of_rows.table), len(of_columns.table))
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
@@ -211,10 +219,10 @@ class OrdinalMF(_FactorModel):
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not self._is_sampled or not data.observations.n_entries:
             return super()._learn(data, seed, checkpoints)
-        if self.device != "cpu" or not isinstance(data.observations, Observations):
+        if process_group.current() is not None or not isinstance(data.observations, Observations):
             raise DataError(
-                "posterior='sampled' runs on the cores of one process; set device='cpu' and give "
-                "it all ratings, or use posterior='variational'."
+                "posterior='sampled' runs in one process, on its cores or its GPU; run it without "
+                "the others, or use posterior='variational'."
             )
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
@@ -259,7 +267,9 @@ class OrdinalMF(_FactorModel):
         self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray
     ) -> tuple[float, np.ndarray]:
         if hasattr(self, "draws_"):
-            return draw_effects(self.draws_, row, column, items, levels, worth)
+            return draw_effects(
+                self.draws_, row, column, items, levels, worth, self._features.line_of_user(row)
+            )
         return super()._effects(row, column, items, levels, worth)
 
     def _model_arrays(self) -> dict[str, np.ndarray]:
@@ -269,7 +279,10 @@ class OrdinalMF(_FactorModel):
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         if self._is_sampled:
-            self._keep_draws(Draws.from_stored(stored.under("draws."), n_users, n_levels))
+            draws = Draws.from_stored(stored.under("draws."), n_users, n_levels)
+            sides = (draws.rows, draws.columns)
+            check_weights(self._features, *(side.table_weights.shape[1] for side in sides))
+            self._keep_draws(draws)
         else:
             super()._read_models(stored, n_users, n_levels)
 

@@ -142,7 +142,10 @@ class RatingModel(BaseEstimator):
         self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray
     ) -> tuple[float, np.ndarray]:
         """Expected worth of a cell, and what each of the row's ratings adds to it."""
-        found = [rating_effects(model, row, column, items, levels, worth) for model in self.models_]
+        line = self._features.line_of_user(row)
+        found = [
+            rating_effects(model, row, column, items, levels, worth, line) for model in self.models_
+        ]
         shares = [model.share for model in self.models_]
         expected = float(np.average([expected for expected, _ in found], weights=shares))
         return expected, np.average([effects for _, effects in found], axis=0, weights=shares)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ordinalrbm.data.columns import shown
 from ordinalrbm.data.features import (
     Coding,
     Features,
@@ -32,6 +33,10 @@ class SideFeatures(NamedTuple):
         """The features as numbers."""
         return Tables(*(None if part is None else part.table for part in self))
 
+    def line_of_user(self, position: int) -> sparse.csr_array | None:
+        """(1, features) those of one user."""
+        return None if self.users is None else self.users.table[[position]]
+
 
 NO_FEATURES = SideFeatures()
 _WHAT: tuple[What, What] = ("user", "item")
@@ -43,6 +48,14 @@ def read_side(known: Ratings, frames: tuple[Any, Any]) -> tuple[Ratings, SideFea
         None if frame is None else read_features(frame, what)
         for frame, what in zip(frames, _WHAT, strict=True)
     )
+    for part, ids, what in zip((users, items), (known.users, known.items), _WHAT, strict=True):
+        if part is not None and (ids.match(part.ids, what) < 0).all():
+            raise DataError(
+                f"None of the {len(part.ids):,} {what}s with features, such as "
+                f"{shown(part.ids.labels[0])}, is among the {len(ids):,} of the ratings, such as "
+                f"{shown(ids.labels[0])}, so that nothing can be learnt of features; give the same "
+                "ids in both."
+            )
     return _joined(known, SideFeatures(users, items))
 
 
@@ -65,13 +78,15 @@ def extended(
         table = sparse.vstack([own.table, more.table[np.flatnonzero(new)]], format="csr")
         labels = np.concatenate([own.ids.labels, more.ids.labels[new]])
         found.append(Features(type(own.ids)(labels), table, own.coding))
-    return _joined(ratings, SideFeatures(*found))
+    return _joined(ratings, SideFeatures(*found), is_learnt=True)
 
 
-def _joined(ratings: Ratings, found: SideFeatures) -> tuple[Ratings, SideFeatures]:
+def _joined(
+    ratings: Ratings, found: SideFeatures, *, is_learnt: bool = False
+) -> tuple[Ratings, SideFeatures]:
     """Ratings and features of the same ids."""
     users, items = (None if part is None else part.ids for part in found)
-    ratings = with_ids(ratings, users, items)
+    ratings = with_ids(ratings, users, items, is_learnt=is_learnt)
     both = (ratings.users, ratings.items)
     return ratings, SideFeatures(
         *(
@@ -105,6 +120,13 @@ def to_header(features: SideFeatures) -> dict[str, Any]:
         for part, what in zip(features, _WHAT, strict=True)
         if part is not None
     }
+
+
+def check_weights(features: SideFeatures, of_users: int, of_items: int) -> None:
+    """Raise if a model, as a file has it, has weights of so many other features than there are."""
+    for part, n, what in zip(features, (of_users, of_items), _WHAT, strict=True):
+        if n not in (0, 0 if part is None else part.coding.n_features):
+            raise DataError(f"it has weights of {n} {what} features, which are not those it names")
 
 
 def from_stored(stored: Stored, ratings: Any) -> SideFeatures:

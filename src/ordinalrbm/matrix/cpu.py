@@ -20,6 +20,7 @@ from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.sampled import SampledData
 from ordinalrbm.matrix.trees import mapped
 from ordinalrbm.runtime import process_group
 
@@ -67,6 +68,10 @@ class Cpu:
     def data(self, observations: Any, n_factors: int) -> Data:
         """Ratings for Gaussian factors, so many of which rows and columns will have."""
         return on_cpu(observations)
+
+    def sampled(self, data: SampledData) -> SampledData:
+        """Ratings and features as the sampler takes them."""
+        return data
 
     def own_rows(self, tables: Tables) -> Tables:
         """Features of the rows that this process has."""

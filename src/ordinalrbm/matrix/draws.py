@@ -16,11 +16,11 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_widths
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets
+from ordinalrbm.engine.rated_sets import RatedSets
 from ordinalrbm.matrix.gaussian import posterior_of
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
-from ordinalrbm.matrix.sampled import Features, Hyper, SampledData, SampledState, bounds_of
+from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Gibbs steps for a newcomer in each draw: few unknowns, which soon forget where they began.
@@ -42,11 +42,10 @@ class BlockWeights(NamedTuple):
     columns: list[np.ndarray]
 
     @classmethod
-    def of_state(cls, data: SampledData, state: SampledState) -> BlockWeights:
-        return cls(
-            _both_kinds(data.row_features, state.row_hyper),
-            _both_kinds(data.column_features, state.column_hyper),
-        )
+    def of_state(cls, state: SampledState, *, rated_sets: bool) -> BlockWeights:
+        """Those of one draw, on the host; of two kinds, rated sets come first."""
+        hypers = (state.row_hyper, state.column_hyper)
+        return cls(*(_both_kinds(hyper, rated_sets=rated_sets) for hyper in hypers))
 
     def plus(self, other: BlockWeights) -> BlockWeights:
         return BlockWeights(
@@ -61,10 +60,10 @@ class BlockWeights(NamedTuple):
         return BlockWeights(*([part / n for part in mine] for mine in self))
 
 
-def _both_kinds(features: list[Features], hyper: Hyper) -> list[np.ndarray]:
+def _both_kinds(hyper: Hyper, *, rated_sets: bool) -> list[np.ndarray]:
     none = np.zeros((0, hyper.mean.size), dtype=np.float32)
-    found = dict(zip(map(type, features), hyper.weights, strict=True))
-    return [found.get(RatedSets, none), found.get(FeatureTable, none)]
+    found = [*hyper.weights] if rated_sets else [none, *hyper.weights]
+    return [*found, none][:2]
 
 
 class DrawnSides(NamedTuple):
@@ -94,11 +93,12 @@ class DrawnSides(NamedTuple):
             is_known=np.where(known, self.is_known[position], 0).astype(np.uint8),
         )  # fmt: skip
 
-    def expected(self, k: int, sets: RatedSets, lines: csr_array | None) -> np.ndarray:
+    def expected(self, k: int, sets: RatedSets | None, lines: csr_array | None) -> np.ndarray:
         """(rows, 1 + F) where rows with these features are expected in the k-th draw."""
-        found = np.tile(self.mean[k], (sets.answers.n_rows, 1))
+        n_rows = 1 if sets is None else sets.answers.n_rows
+        found = np.tile(self.mean[k], (n_rows, 1))
         block = k // BLOCK
-        if self.weights.shape[1]:
+        if sets is not None and self.weights.shape[1]:
             found += sets.times(self.weights[block].astype(np.float32))
         if lines is not None and self.table_weights.shape[1]:
             found += lines @ self.table_weights[block].astype(np.float32)

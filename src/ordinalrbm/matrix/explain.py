@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from scipy import linalg
+from scipy.sparse import csr_array
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Cells, Observations
@@ -71,18 +72,20 @@ class Explanation:
 
 
 def rating_effects(
-    model: Model, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray
-) -> tuple[float, np.ndarray]:
+    model: Model, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray,
+    line: csr_array | None = None,
+) -> tuple[float, np.ndarray]:  # fmt: skip
     """Expected worth of a cell, and what it loses when each of the row's answers is left out.
 
-    The row's factors are inferred anew, by mean-field, from the answers that remain.
+    The row's factors are inferred anew, by mean-field, from the answers that remain and from the
+    row's line of the table of features, if there is one.
     """
     at_a_time = max(1, _MOST_ENTRIES // max(columns.size, 1))
     # The first copy of the row has all answers, the next one lacks the first of them, and so on.
     lacking = np.arange(-1, columns.size)
     expected = np.concatenate(
         [
-            _expected_without(model, row, column, columns, levels, worth, some)
+            _expected_without(model, row, column, columns, levels, worth, some, line)
             for some in np.split(lacking, range(at_a_time, lacking.size, at_a_time))
         ]
     )
@@ -97,12 +100,13 @@ def _expected_without(
     levels: np.ndarray,
     worth: np.ndarray,
     lacking: np.ndarray,
+    line: csr_array | None,
 ) -> np.ndarray:
     copies = _copies(columns, levels, lacking, model.n_levels)
     if isinstance(model, MultinomialModel):
         these: Model = model._replace(factors=model.infer_rows(copies))
     elif isinstance(model, GaussianModel):
-        these = _inferred_gaussian(model, row, copies)
+        these = _inferred_gaussian(model, row, copies, line)
     else:
         these = _inferred_binary(model, row, copies)
     cells = _cells_of(column, lacking.size)
@@ -110,8 +114,9 @@ def _expected_without(
 
 
 def draw_effects(
-    draws: Draws, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray
-) -> tuple[float, np.ndarray]:
+    draws: Draws, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray,
+    line: csr_array | None = None,
+) -> tuple[float, np.ndarray]:  # fmt: skip
     """Expected worth of a cell by a sampled posterior, and what each of the row's answers adds.
 
     Given a draw of the columns, the row's bias and factors are a regression of its utilities on
@@ -125,15 +130,17 @@ def draw_effects(
         away = bounds[0, : worth.size + 1] - mean[0]
         expected += np.diff(ndtr(away)) @ worth
         slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi)
-        parts += slope * _regression_parts(draws, k, row, column, columns, levels)
+        parts += slope * _regression_parts(draws, k, row, column, columns, levels, line)
     return float(expected / draws.n_draws), parts / draws.n_draws
 
 
 def _regression_parts(
-    draws: Draws, k: int, row: int, column: int, columns: np.ndarray, levels: np.ndarray
-) -> np.ndarray:
+    draws: Draws, k: int, row: int, column: int, columns: np.ndarray, levels: np.ndarray,
+    line: csr_array | None,
+) -> np.ndarray:  # fmt: skip
     """What each answer adds to the mean utility of a cell, in one draw."""
-    prior, precision = (part[k].astype(np.float64) for part in draws.rows[2:4])
+    precision = draws.rows.precision[k].astype(np.float64)
+    prior = draws.rows.expected(k, None, line)[0].astype(np.float64)
     features, target = (
         draws.columns.factors[k, which].astype(np.float64) for which in (columns, [column])
     )
@@ -153,13 +160,17 @@ def _cells_of(column: int, n_rows: int) -> Cells:
     return Cells(np.arange(n_rows), np.full(n_rows, column), np.zeros(n_rows, dtype=np.int8))
 
 
-def _inferred_gaussian(model: GaussianModel, row: int, copies: Observations) -> GaussianModel:
+def _inferred_gaussian(
+    model: GaussianModel, row: int, copies: Observations, line: csr_array | None
+) -> GaussianModel:
     """A model of the copies, with factors inferred anew; the row's bias and gaps stay."""
     own = FactorPosterior(*(_repeated(part, row, copies.n_rows) for part in model.rows))
     precision = model.row_prior.precision.copy()
     precision[0] = np.inf
     stay = np.full(own.cutpoints.shape[1], np.inf)
-    expected = model.row_prior.expected(copies)  # what is left out has not been rated at all
+    lines = None if line is None else line[np.zeros(copies.n_rows, dtype=np.int32)]
+    # What is left out has not been rated at all.
+    expected = model.row_prior.expected(copies, lines)
     if expected.shape[1]:
         expected[:, 0] = 0.0
     # Biases stay, but not at zero: they go over to the columns that the copies see.

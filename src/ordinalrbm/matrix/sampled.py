@@ -10,30 +10,26 @@ start.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.factor_draws import (
-    DrawnSide,
-    Sweep,
-    draw_rows,
-    move_widths,
-    threshold_sums,
-)
+from ordinalrbm.engine import factor_draws, thresholds
+from ordinalrbm.engine.factor_draws import DrawnSide, Sweep
 from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix.gaussian import GaussianState
-from ordinalrbm.matrix.prior_means import NO_TABLES, Tables, Weights
+from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 
 # Of the Normal-Wishart prior: expected variance of a coordinate, degrees of freedom beyond the
 # number of coordinates, and how many rows the mean is worth.
 _PRIOR_VARIANCE, _PRIOR_DEGREES, _PRIOR_ROWS = 0.1, 30.0, 1.0
 # Of the Gamma priors of precisions: shape, and rate. Widths e times as large as usual are rare.
 _WIDTH_PRIOR, _RIDGE_PRIOR = (3.0, 0.15), (2.0, 2.0)
+# λ in the first sweep, rather too small: from above it is slow to come down.
+_FIRST_RIDGE = 0.3
 # Standard deviations of the prior of thresholds: of the first, and of the log gaps.
 _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 
@@ -42,15 +38,12 @@ _FIRST_THRESHOLD, _LOG_GAP = 2.0, 1.0
 _EVERY_WIDTHS, _EVERY_THRESHOLDS = 4, 4
 
 
-Features = RatedSets | FeatureTable
-
-
 class Hyper(NamedTuple):
     """What is drawn for a side as a whole."""
 
     mean: np.ndarray  # (1 + F,)
     precision: np.ndarray  # (1 + F, 1 + F)
-    weights: list[np.ndarray]  # (features, 1 + F), B, for each kind of features
+    weights: list[Any]  # (features, 1 + F), B, for each kind of features
     ridge: list[float]  # λ of each
     width_precision: float
 
@@ -67,81 +60,93 @@ class SampledState(NamedTuple):
 
 
 class SampledData(NamedTuple):
-    """Ratings as both sides see them, and where thresholds are drawn towards."""
+    """Ratings as both sides see them, and where thresholds are drawn towards.
 
-    answers: Observations
-    transposed: Observations
-    row_features: list[Features]
-    column_features: list[Features]
+    Answers and features are in the form of the engine, which has the functions of
+    :mod:`ordinalrbm.engine.factor_draws`.
+    """
+
+    engine: Any
+    answers: Any
+    transposed: Any
+    row_features: list[Any]
+    column_features: list[Any]
+    n_answers: int
     centre: np.ndarray  # (scales, L − 1)
     n_levels: np.ndarray  # of each scale
+    scale: np.ndarray  # (columns,) int32, which scale each is on
 
 
 def sweep(
     data: SampledData, state: SampledState, number: int, seed: int, *, settling: bool
 ) -> SampledState:
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
-    rows, columns, row_hyper, column_hyper, cutpoints = state[:5]
     rng = np.random.default_rng([seed, number])
-    bounds = bounds_of(cutpoints, data.n_levels)
-    row_hyper = _half(data.answers, data.row_features, rows, columns, row_hyper, bounds,
-                      Sweep(seed, number, 0), rng)  # fmt: skip
-    column_hyper = _half(data.transposed, data.column_features, columns, rows, column_hyper, bounds,
-                         Sweep(seed, number, 1), rng)  # fmt: skip
+    bounds = data.engine.array(bounds_of(state.cutpoints, data.n_levels), state.rows.factors)
+    rows = _View(data.engine, data.answers, data.row_features, bounds)
+    columns = _View(data.engine, data.transposed, data.column_features, bounds)
+    row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
+    column_hyper = _half(
+        columns, state.columns, state.rows, state.column_hyper, Sweep(seed, number, 1), rng
+    )
     state = state._replace(row_hyper=row_hyper, column_hyper=column_hyper)
     if number % _EVERY_THRESHOLDS == 1:
         state = _moved_thresholds(data, state, rng, settling=settling)
     return _common_width(data, state, rng)
 
 
+class _View(NamedTuple):
+    """What a half of a sweep sees beside the rows."""
+
+    engine: Any
+    answers: Any
+    features: list[Any]
+    bounds: Any
+
+
 def _half(
-    answers: Observations, features: list[Features], this: DrawnSide, other: DrawnSide,
-    hyper: Hyper, bounds: np.ndarray, which: Sweep, rng: np.random.Generator,
+    view: _View, this: DrawnSide, other: DrawnSide, hyper: Hyper, which: Sweep,
+    rng: np.random.Generator,
 ) -> Hyper:  # fmt: skip
     """Rows, in place, and what is drawn for them as a whole."""
-    by_features = expected_by(features, hyper.weights, this.factors.shape)
-    expected = (hyper.mean + by_features).astype(np.float32)
-    draw_rows(
-        answers, this, other, bounds, expected, hyper.precision.astype(np.float32), which
-    )  # fmt: skip
-    hyper = _drawn_mean(hyper, this.factors, by_features, rng)
-    hyper = _drawn_weights(hyper, this.factors, features, by_features, which, rng)
+    engine, like = view.engine, this.factors
+    by_features = expected_by(view.features, hyper.weights, like)
+    expected = by_features + engine.array(hyper.mean, like)
+    precision = engine.array(hyper.precision, like)
+    engine.draw_rows(view.answers, this, other, view.bounds, expected, precision, which)
+    hyper = _drawn_mean(engine, hyper, like - by_features, rng)
+    hyper = _drawn_weights(view, hyper, like - by_features, which, rng)
     if which.number % _EVERY_WIDTHS == 2:
-        move_widths(answers, this, other, bounds, hyper.width_precision, which)
-        squares = float(np.square(np.log(this.width.astype(np.float64))).sum())
+        engine.move_widths(view.answers, this, other, view.bounds, hyper.width_precision, which)
+        _, squares = engine.log_widths(this)
         shape, rate = _WIDTH_PRIOR
-        found = rng.gamma(shape + 0.5 * this.width.size) / (rate + 0.5 * squares)
+        found = rng.gamma(shape + 0.5 * len(this.width)) / (rate + 0.5 * squares)
         hyper = hyper._replace(width_precision=found)
     return hyper
 
 
-def expected_by(
-    features: list[Features], weights: list[np.ndarray], shape: tuple[int, ...]
-) -> np.ndarray:
-    """(rows, 1 + F): what features of all kinds add to the mean of rows."""
-    found = np.zeros(shape, dtype=np.float32)
+def expected_by(features: list[Any], weights: list[Any], like: Any) -> Any:
+    """(rows, 1 + F): what features of all kinds add to the mean of rows, which are like these."""
+    found = 0.0 * like
     for kind, own in zip(features, weights, strict=True):
-        found += kind.times(own.astype(np.float32))
+        found = found + kind.times(own)
     return found
 
 
 # ---- hyperparameters --------------------------------------------------------------------------
 
 
-def _drawn_mean(
-    hyper: Hyper, factors: np.ndarray, by_features: np.ndarray, rng: np.random.Generator
-) -> Hyper:
-    """Mean and precision of rows, given these and the weights of their features."""
-    left = factors.astype(np.float64) - by_features
-    n, width = left.shape
-    middle = left.mean(axis=0) if n else np.zeros(width)
-    around = left - middle
-    scatter = prior_scatter(width) + around.T @ around
+def _drawn_mean(engine: Any, hyper: Hyper, left: Any, rng: np.random.Generator) -> Hyper:
+    """Mean and precision of rows, given what their features leave of them."""
+    n, total, products = engine.row_sums(left)
+    width, middle = total.size, total / max(n, 1)
+    scatter = prior_scatter(width) + products - n * np.outer(middle, middle)
     scatter += n * _PRIOR_ROWS / (n + _PRIOR_ROWS) * np.outer(middle, middle)
     degrees = width + _PRIOR_DEGREES + n
     for weights, ridge in zip(hyper.weights, hyper.ridge, strict=True):
-        scatter += ridge * weights.T @ weights
-        degrees += len(weights)
+        of_weights = engine.row_sums(weights)
+        scatter += ridge * of_weights.products
+        degrees += of_weights.n
     precision = _wishart(scatter, degrees, rng)
     lower = linalg.cholesky((n + _PRIOR_ROWS) * precision, lower=True)
     noise = linalg.solve_triangular(lower, rng.standard_normal(width), lower=True, trans=1)
@@ -166,23 +171,23 @@ def _wishart(scatter: np.ndarray, degrees: float, rng: np.random.Generator) -> n
 
 
 def _drawn_weights(
-    hyper: Hyper, factors: np.ndarray, features: list[Features], by_features: np.ndarray,
-    which: Sweep, rng: np.random.Generator,
-) -> Hyper:  # fmt: skip
+    view: _View, hyper: Hyper, left: Any, which: Sweep, rng: np.random.Generator
+) -> Hyper:
     """Weights of the features, in coordinates in which what they do not explain is white noise."""
-    lower = linalg.cholesky(hyper.precision, lower=True)
-    left = (factors - hyper.mean - by_features) @ lower
+    engine, lower = view.engine, linalg.cholesky(hyper.precision, lower=True)
+    whiten, colour = (engine.array(part, left) for part in (lower, np.linalg.inv(lower)))
+    left = (left - engine.array(hyper.mean, left)) @ whiten
     shape, rate = _RIDGE_PRIOR
     weights, ridges = [], []
     for number, (kind, own, ridge) in enumerate(
-        zip(features, hyper.weights, hyper.ridge, strict=True)
+        zip(view.features, hyper.weights, hyper.ridge, strict=True)
     ):
         draws = WeightDraws(which.seed, which.number, which.kind + 8 * number)
-        white, left = kind.draw_weights(own @ lower, left, ridge, draws)
-        squares = float(np.square(white, dtype=np.float64).sum())
-        ridges.append(rng.gamma(shape + 0.5 * white.size) / (rate + 0.5 * squares))
-        coloured = linalg.solve_triangular(lower, white.T, lower=True, trans=1).T
-        weights.append(np.ascontiguousarray(coloured, dtype=np.float32))
+        white, left = kind.draw_weights(own @ whiten, left, ridge, draws)
+        squares = float(np.trace(engine.row_sums(white).products))
+        n = white.shape[0] * white.shape[1]
+        ridges.append(rng.gamma(shape + 0.5 * n) / (rate + 0.5 * squares))
+        weights.append(white @ colour)
     return hyper._replace(weights=weights, ridge=ridges)
 
 
@@ -235,16 +240,15 @@ def _moved_thresholds(
         log_ratio -= 0.5 * float(np.square(after.lower.T @ back).sum())
         if np.log(rng.random()) < log_ratio:
             cutpoints = there
-    per_rating = before.log_likelihood / max(data.answers.n_entries, 1)
+    per_rating = before.log_likelihood / max(data.n_answers, 1)
     return state._replace(cutpoints=cutpoints, log_likelihood=per_rating)
 
 
 def _proposal(
     data: SampledData, state: SampledState, cutpoints: np.ndarray, scale: int, free: slice
 ) -> _Proposal:
-    sums = threshold_sums(
-        data.answers, state.rows, state.columns, bounds_of(cutpoints, data.n_levels)
-    )
+    bounds = data.engine.array(bounds_of(cutpoints, data.n_levels), state.rows.factors)
+    sums = data.engine.threshold_sums(data.answers, state.rows, state.columns, bounds)
     own = cutpoints[scale, free]
     n = own.size
     # Slopes by thresholds become slopes by the first one and log gaps.
@@ -272,14 +276,14 @@ def _common_width(data: SampledData, state: SampledState, rng: np.random.Generat
     for name in ("rows", "columns"):
         this = getattr(state, name)
         precision = getattr(state, f"{name[:-1]}_hyper").width_precision
-        n, logs = this.width.size, np.log(this.width.astype(np.float64))
-        move = logs.mean() + rng.standard_normal() / np.sqrt(n * precision)
+        n, (total, _) = len(this.width), data.engine.log_widths(this)
+        move = total / n + rng.standard_normal() / np.sqrt(n * precision)
         there = state.cutpoints.copy()
         there[:, 0] *= np.exp(move)
         there[:, 1:] += move
         log_ratio = move * len(there) + _log_prior(data, there) - _log_prior(data, state.cutpoints)
         if np.log(rng.random()) < log_ratio:
-            width = np.exp(logs - move).astype(np.float32)
+            width = this.width * float(np.exp(-move))
             state = state._replace(**{name: this._replace(width=width)}, cutpoints=there)
     return state
 
@@ -306,42 +310,54 @@ def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TAB
         centre[scale, 0] = -0.5 * np.exp(centre[scale, 1 : levels - 1]).sum()
     transposed = answers.transpose()
     of_rows, of_columns = (
-        features_of(view, table, rated_sets=rated_sets)
+        _features_of(view, table, rated_sets=rated_sets)
         for view, table in zip((answers, transposed), tables, strict=True)
     )
-    return SampledData(answers, transposed, of_rows, of_columns, centre, n_levels)
+    scales = np.searchsorted(n_levels, answers.n_levels).astype(np.int32)
+    return SampledData(
+        factor_draws, answers, transposed, of_rows, of_columns, answers.n_entries, centre,
+        n_levels, scales,
+    )  # fmt: skip
 
 
-def features_of(
+def _features_of(
     answers: Observations, table: csr_array | None, *, rated_sets: bool
-) -> list[Features]:
+) -> list[RatedSets | FeatureTable]:
     """All kinds of features that rows have."""
-    found: list[Features] = [RatedSets.of(answers)] if rated_sets else []
+    found: list[RatedSets | FeatureTable] = [RatedSets.of(answers)] if rated_sets else []
     return found if table is None else [*found, FeatureTable.of(table)]
 
 
 def start(data: SampledData, found: GaussianState) -> SampledState:
-    """Where a variational solution stands: its means, and its gaps as widths."""
-    rows, columns = found.rows, found.columns
-    scale = np.searchsorted(data.n_levels, data.answers.n_levels).astype(np.int32)
+    """Where a variational solution stands: its means, and its gaps as widths.
+
+    Of the solution, arrays are the host's. Those of the chain are where ``data`` are.
+    """
+    rows, columns, scale = found.rows, found.columns, data.scale
     cutpoints = data.centre.copy()
     for number, levels in enumerate(data.n_levels):
         common = columns.cutpoints[scale == number, 1 : levels - 1].mean(axis=0)
         cutpoints[number, 1 : levels - 1] = common
         cutpoints[number, 0] = -0.5 * np.exp(common).sum()
     log_rows = _mean_gaps(rows.cutpoints, np.full(len(rows.mean), data.n_levels.max()))
-    log_columns = _mean_gaps(columns.cutpoints - cutpoints[scale], data.answers.n_levels)
+    log_columns = _mean_gaps(columns.cutpoints - cutpoints[scale], columns.n_levels)
     # The first threshold was the column's, and gaps widened upwards from there.
     first, of_columns = cutpoints[0, 0], cutpoints[scale, 0]
     row_factors, column_factors = rows.mean.copy(), columns.mean.copy()
     row_factors[:, 0] += first * np.expm1(log_rows)
     column_factors[:, 0] += of_columns * np.exp(log_columns) - columns.cutpoints[:, 0]
     nothing = np.zeros(len(row_factors), dtype=np.int32)
+    drawn_rows = DrawnSide(row_factors, np.exp(log_rows).astype(np.float32), nothing)
+    drawn_columns = DrawnSide(column_factors, np.exp(log_columns).astype(np.float32), scale)
+    drawn_rows, drawn_columns = data.engine.on_device((drawn_rows, drawn_columns), data.answers)
+    row_weights, column_weights = data.engine.on_device(
+        (found.row_weights.parts, found.column_weights.parts), data.answers
+    )
     return SampledState(
-        DrawnSide(row_factors, np.exp(log_rows).astype(np.float32), nothing),
-        DrawnSide(column_factors, np.exp(log_columns).astype(np.float32), scale),
-        _first_hyper(row_factors, data.row_features, found.row_weights),
-        _first_hyper(column_factors, data.column_features, found.column_weights),
+        drawn_rows,
+        drawn_columns,
+        _first_hyper(data.engine, drawn_rows.factors, data.row_features, row_weights),
+        _first_hyper(data.engine, drawn_columns.factors, data.column_features, column_weights),
         cutpoints,
     )
 
@@ -352,11 +368,10 @@ def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
 
 
-def _first_hyper(factors: np.ndarray, features: list[Features], found: Weights) -> Hyper:
+def _first_hyper(engine: Any, factors: Any, features: list[Any], weights: list[Any]) -> Hyper:
     """What would be expected of these factors by the weights that were found."""
-    width, left = factors.shape[1], factors.astype(np.float64)
-    weights = [part for part in (found.each, found.table) if part.shape[1]]
-    left -= expected_by(features, weights, factors.shape)
-    around = np.cov(left.T, bias=True).reshape(width, width)
-    precision = np.linalg.inv(around + 0.1 * _PRIOR_VARIANCE * np.eye(width))
-    return Hyper(left.mean(axis=0), precision, weights, [1.0] * len(weights), 20.0)
+    n, total, products = engine.row_sums(factors - expected_by(features, weights, factors))
+    middle = total / n
+    around = products / n - np.outer(middle, middle)
+    precision = np.linalg.inv(around + 0.1 * _PRIOR_VARIANCE * np.eye(middle.size))
+    return Hyper(middle, precision, weights, [_FIRST_RIDGE] * len(weights), 20.0)

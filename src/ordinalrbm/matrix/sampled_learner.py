@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix import gaussian
+from ordinalrbm.matrix.backends import single_backend
 from ordinalrbm.matrix.draws import BLOCK, BlockWeights, Draws, n_blocks
 from ordinalrbm.matrix.gaussian import (
     Precisions,
-    on_cpu,
     tellable_factors,
     with_features_of,
     with_weights,
@@ -55,6 +55,7 @@ class SampledSettings:
     rated_sets: bool
     precisions: Precisions
     seed: int
+    device: str
     verbose: bool
 
     @property
@@ -128,15 +129,17 @@ class _Learner:
         tables: Tables,
     ) -> None:
         self.settings, self.tables = settings, tables
-        self.data = prepared(observations, rated_sets=settings.rated_sets, tables=tables)
-        self.validation = validation
+        self.backend = single_backend(settings.device)
+        self.observations, self.validation = observations, validation
+        self.data = self.backend.sampled(
+            prepared(observations, rated_sets=settings.rated_sets, tables=tables)
+        )
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
         n_factors = min(settings.n_factors, _MORE_FACTORS * tellable_factors(observations))
         variational = gaussian.start(observations, n_factors, settings.seed, settings.precisions)
         self.variational = with_weights(variational, tables, rated_sets=settings.rated_sets)
         self.chain = start(self.data, self.variational)
-        self.last = _rounded(self.chain)  # whole, also in the middle of a sweep
-        self.last_weights = BlockWeights.of_state(self.data, self.chain)
+        self.last = self._rounded()  # whole, also in the middle of a sweep, until one is kept
         self.kept: list[SampledState] = []
         self.blocks: list[BlockWeights] = []  # sums
         self.history: list[Record] = []
@@ -155,11 +158,12 @@ class _Learner:
         if number == 1:
             self._warm_up()
         settling = number <= self.settings.burn_in
-        self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
-        self.last = _rounded(self.chain)
-        self.last_weights = BlockWeights.of_state(self.data, self.chain)
+        with self.backend.working():
+            self.chain = sweep(self.data, self.chain, number, self.settings.seed, settling=settling)
         if number in self.settings.kept:
             self._keep()
+        elif not self.kept:
+            self.last = self._rounded()
         rows, columns = self.chain.row_hyper, self.chain.column_hyper
         user_ridge, item_ridge = (float(np.mean(hyper.ridge or [0.0])) for hyper in (rows, columns))
         self.history.append(
@@ -171,28 +175,46 @@ class _Learner:
         )  # fmt: skip
 
     def _warm_up(self) -> None:
-        data, state = on_cpu(self.data.answers), self.variational
-        if self.settings.rated_sets or self.tables.are_any:
-            data = with_features_of(data, state, self.tables)
-        for number in range(1, _WARM_EPOCHS + 1):
-            state = gaussian.epoch(data, state, number)
-        self.chain = start(self.data, state)
+        state, backend = self.variational, self.backend
+        with backend.working():
+            data, state = backend.data(self.observations, state.n_factors), backend.to_device(state)
+            if self.settings.rated_sets or self.tables.are_any:
+                data = with_features_of(data, state, self.tables)
+            for number in range(1, _WARM_EPOCHS + 1):
+                state = gaussian.epoch(data, state, number)
+            self.chain = start(self.data, backend.to_host(state))
+
+    def _rounded(self) -> tuple[SampledState, BlockWeights]:
+        """A copy of the chain as draws are kept, and its weights, of which means are kept."""
+        state = self.data.engine.on_host(self.chain)
+        weights = BlockWeights.of_state(state, rated_sets=self.settings.rated_sets)
+        rows, columns = (
+            side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
+            for side in (state.rows, state.columns)
+        )
+        row_hyper, column_hyper = (
+            hyper._replace(weights=[]) for hyper in (state.row_hyper, state.column_hyper)
+        )
+        return state._replace(
+            rows=rows, columns=columns, row_hyper=row_hyper, column_hyper=column_hyper
+        ), weights
 
     def _keep(self) -> None:
-        """Keep the last draw; Ctrl-C finds either all of this done or nothing."""
+        """Keep the chain as it is; Ctrl-C finds either all of this done or nothing."""
+        draw, weights = self._rounded()
         blocks = self.blocks
         if len(self.kept) % BLOCK:
-            blocks = [*blocks[:-1], blocks[-1].plus(self.last_weights)]
+            blocks = [*blocks[:-1], blocks[-1].plus(weights)]
         else:
-            blocks = [*blocks, self.last_weights]
-        self._watch(self.last)
-        self.kept, self.blocks = [*self.kept, self.last], blocks
+            blocks = [*blocks, weights]
+        self._watch(draw)
+        self.kept, self.blocks = [*self.kept, draw], blocks
 
     def draws(self) -> Draws:
         """All that were kept, or the last one if none was."""
         kept, blocks = self.kept, self.blocks
         if not kept:
-            kept, blocks = [self.last], [self.last_weights]
+            kept, blocks = [self.last[0]], [self.last[1]]
         sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
         return Draws.of_states(kept, means, self.data.n_levels)
@@ -204,20 +226,19 @@ class _Learner:
     def _chance(self, state: SampledState) -> np.ndarray:
         """Probability of each held-out rating by one draw."""
         assert self.validation is not None
-        nothing = BlockWeights.of_state(self.data, self.chain)
-        models = Draws.of_states([state], [nothing], self.data.n_levels).models()
+        models = Draws.of_states([state], [self.last[1]], self.data.n_levels).models()
         level = self.validation.level[:, None].astype(np.intp)
         return np.take_along_axis(probabilities(models, self.validation), level, axis=1)[:, 0]
 
     def _validation(self) -> float:
         if self.validation is None:
             return np.nan
-        chance = self.chance / len(self.kept) if self.kept else self._chance(self.last)
+        chance = self.chance / len(self.kept) if self.kept else self._chance(self.last[0])
         return float(np.log(np.maximum(chance, SMALLEST_PROBABILITY)).mean())
 
     def state(self) -> State:
         return {
-            **flatten("chain", self.chain),
+            **flatten("chain", self.data.engine.on_host(self.chain)),
             **flatten("kept", self.kept),
             **flatten("blocks", self.blocks),
             **flatten_history(self.history),
@@ -226,27 +247,14 @@ class _Learner:
     def restore(self, state: State) -> None:
         unwatched = ("validation",) if self.validation is None else ()
         self.history = unflatten_history(state, Record, unwatched=unwatched)
-        self.chain = unflatten("chain", state, self.chain)
+        engine = self.data.engine
+        chain = unflatten("chain", state, engine.on_host(self.chain))
+        self.chain = engine.on_device(chain, self.data.answers)
         n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
-        self.last = like = _rounded(self.chain)
+        self.last = like, weights = self._rounded()
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
-        self.last_weights = of_chain = BlockWeights.of_state(self.data, self.chain)
-        self.blocks = [unflatten(f"blocks.{k}", state, of_chain) for k in range(n_blocks(n_kept))]
+        self.blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
         self.chance = np.zeros(1)
         for kept in self.kept:
             self._watch(kept)
         self.started = began(self.history)
-
-
-def _rounded(state: SampledState) -> SampledState:
-    """A copy of a draw as it is kept, without weights, of which there are means over blocks."""
-    rows, columns = (
-        side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
-        for side in (state.rows, state.columns)
-    )
-    row_hyper, column_hyper = (
-        hyper._replace(weights=[]) for hyper in (state.row_hyper, state.column_hyper)
-    )
-    return state._replace(
-        rows=rows, columns=columns, row_hyper=row_hyper, column_hyper=column_hyper
-    )

@@ -85,7 +85,10 @@ def identity_of_ratings(
     further = ("validation ratings", () if validation is None else tuple(validation))
     found = identity_of(estimator, seed, known.observations, scales, further)
     features = [
-        part for table in tables if table is not None for part in (table.indices, table.data)
+        part
+        for side, table in enumerate(tables)
+        if table is not None
+        for part in (side, table.shape[1], table.indptr, table.indices, table.data)
     ]
     return replace(found, digests=found.digests | {"features": digest(*features)})
 

@@ -20,7 +20,13 @@ import torch
 import triton
 import triton.language as tl
 
-from ordinalrbm.engine.factor_draws import OVERRELAXED, DrawnSide, Sweep, ThresholdSums
+from ordinalrbm.engine.factor_draws import (
+    OVERRELAXED,
+    DrawnSide,
+    RowSums,
+    Sweep,
+    ThresholdSums,
+)
 from ordinalrbm.engine.gpu import gibbs, normal
 from ordinalrbm.engine.gpu.device import working_on
 from ordinalrbm.engine.gpu.pieces import (
@@ -106,6 +112,41 @@ def threshold_sums(
     found = total.cpu().numpy()
     slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
     return ThresholdSums(float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2))
+
+
+def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(values.astype(np.float32)).to(like.device)
+
+
+def on_device(tree: Any, answers: Answers) -> Any:
+    device = answers.column.device
+    return _mapped(lambda part: torch.from_numpy(np.array(part)).to(device), tree, np.ndarray)
+
+
+def on_host(tree: Any) -> Any:
+    return _mapped(lambda part: part.cpu().numpy(), tree, torch.Tensor)
+
+
+def _mapped(change: Any, tree: Any, kind: type) -> Any:
+    """The tree of tuples and lists with all arrays of a kind changed."""
+    if isinstance(tree, kind):
+        return change(tree)
+    if not isinstance(tree, tuple | list):
+        return tree
+    parts = [_mapped(change, part, kind) for part in tree]
+    return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+
+
+def row_sums(numbers: torch.Tensor) -> RowSums:
+    exact = numbers.double()
+    both = torch.cat([exact.sum(0)[None], exact.T @ exact]).cpu().numpy()
+    return RowSums(len(exact), both[0], both[1:])
+
+
+def log_widths(side: DrawnSide) -> tuple[float, float]:
+    logs = torch.log(side.width.double())
+    total, squares = torch.stack([logs.sum(), (logs * logs).sum()]).tolist()
+    return total, squares
 
 
 # ---- what all of them need --------------------------------------------------------------------

@@ -174,7 +174,8 @@ def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
     parts = (table.indptr.astype(np.int64), table.indices.astype(np.int64), table.data)
     there = (torch.from_numpy(part).to(like.device) for part in parts)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        # Releases of torch warn of different things here: that CSR is in beta, that nobody checks.
+        warnings.simplefilter("ignore")
         return torch.sparse_csr_tensor(*there, size=table.shape, dtype=like.dtype)
 
 

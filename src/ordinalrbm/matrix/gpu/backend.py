@@ -12,11 +12,20 @@ import torch
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
-from ordinalrbm.engine.gpu import ascent, gibbs, half_sweep, streamed, thresholds
+from ordinalrbm.engine.gpu import (
+    ascent,
+    factor_draws,
+    gibbs,
+    half_sweep,
+    rated_sets,
+    streamed,
+    thresholds,
+)
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
-from ordinalrbm.engine.gpu.pieces import answers_on
+from ordinalrbm.engine.gpu.pieces import Answers, answers_on
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.engine.rated_sets import RatedSets
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
@@ -28,6 +37,7 @@ from ordinalrbm.matrix.gpu.predict import log_probability
 from ordinalrbm.matrix.gpu.recommend import TURN
 from ordinalrbm.matrix.model import Half, answers_only
 from ordinalrbm.matrix.predict import UtilityModel
+from ordinalrbm.matrix.sampled import SampledData
 from ordinalrbm.matrix.trees import mapped
 
 # Parts of a Half that have a number per factor in each row.
@@ -113,6 +123,21 @@ class Cuda(Cpu):
             parts = streamed.streamed(both, blocks, self.device)
             rows, columns = (View(answers, streamed) for answers in parts)
         return Data(rows, columns, np.unique(observations.n_levels))
+
+    def sampled(self, data: SampledData) -> SampledData:
+        rows, columns = (answers_on(view, self.device) for view in (data.answers, data.transposed))
+        return data._replace(
+            engine=factor_draws,
+            answers=rows,
+            transposed=columns,
+            row_features=[self._features(kind, rows, columns) for kind in data.row_features],
+            column_features=[self._features(kind, columns, rows) for kind in data.column_features],
+        )
+
+    def _features(self, kind: Any, answers: Answers, transposed: Answers) -> Any:
+        if isinstance(kind, RatedSets):
+            return rated_sets.RatedSets.of(kind.answers, answers, transposed)
+        return rated_sets.FeatureTable.of(kind.by_rows, self.device)
 
     def _usable(self) -> int | None:
         if self.budget is not None:

@@ -1,0 +1,80 @@
+"""The sampler on a GPU: weights of features drawn together, and whole sweeps beside the cores'."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+torch = pytest.importorskip("torch")
+
+from ordinalrbm.data.observations import Observations  # noqa: E402
+from ordinalrbm.engine import rated_sets as cores  # noqa: E402
+from ordinalrbm.engine.gpu import rated_sets as gpu  # noqa: E402
+from ordinalrbm.engine.gpu.pieces import answers_on  # noqa: E402
+from ordinalrbm.engine.rated_sets import WeightDraws  # noqa: E402
+from ordinalrbm.matrix import gaussian  # noqa: E402
+from ordinalrbm.matrix.gpu.backend import Cuda  # noqa: E402
+from ordinalrbm.matrix.prior_means import Tables  # noqa: E402
+from ordinalrbm.matrix.sampled import prepared, start, sweep  # noqa: E402
+
+
+def some_ratings(n_rows=12, n_columns=9, seed=0):
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, 4, (n_rows, n_columns))
+    return Observations.from_dense(np.where(rng.random(level.shape) < 0.6, level, -1), 4)
+
+
+def test_products_with_rated_sets_are_those_of_the_cores(device):
+    ratings, rng = some_ratings(), np.random.default_rng(1)
+    there = [answers_on(view, device) for view in (ratings, ratings.transpose())]
+    sets, expected = gpu.RatedSets.of(ratings, *there), cores.RatedSets.of(ratings)
+    weights = rng.normal(size=(9, 3)).astype(np.float32)
+    found = sets.times(torch.from_numpy(weights).to(device)).cpu().numpy()
+    np.testing.assert_allclose(found, expected.times(weights), rtol=1e-5, atol=1e-6)
+    rows = rng.normal(size=(12, 3)).astype(np.float32)
+    dense = (ratings.to_dense() >= 0) * expected.lengths[:, None]
+    found = sets.transposed_times(torch.from_numpy(rows).to(device)).cpu().numpy()
+    np.testing.assert_allclose(found, dense.T @ rows, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_are_a_ridge_regression(device):
+    rng, ridge, n_draws = np.random.default_rng(2), 1.5, 4000
+    table = rng.normal(size=(20, 4)).astype(np.float32)
+    given = rng.normal(size=(20, 2)).astype(np.float32)
+    features = gpu.FeatureTable.of(csr_array(table), device)
+    target = torch.from_numpy(given).to(device)
+    weights, left, drawn = target.new_zeros((4, 2)), target, []
+    for number in range(n_draws):
+        weights, left = features.draw_weights(weights, left, ridge, WeightDraws(0, number, 0))
+        drawn.append(weights.cpu().numpy())
+    np.testing.assert_allclose(left.cpu(), given - table @ drawn[-1], atol=2e-3)
+    covariance = np.linalg.inv(table.T @ table + ridge * np.eye(4))
+    error = np.sqrt(np.diag(covariance) / n_draws)[:, None]
+    away = (np.mean(drawn, axis=0) - covariance @ table.T @ given) / error
+    assert abs(away).max() < 4.0
+    np.testing.assert_allclose(np.cov(np.array(drawn)[:, :, 0].T), covariance, atol=0.01)
+
+
+@pytest.mark.parametrize("has_table", [False, True])
+def test_a_sweep_is_that_of_the_cores(has_table):
+    ratings, rng = some_ratings(), np.random.default_rng(3)
+    table = csr_array(rng.normal(size=(12, 2)).astype(np.float32)) if has_table else None
+    tables, found = Tables(table, None), []
+    on_cores = prepared(ratings, rated_sets=True, tables=tables)
+    first = gaussian.with_weights(gaussian.start(ratings, 3, 0, gaussian.Precisions()), tables)
+    backend = Cuda("cuda")
+    for data in (on_cores, backend.sampled(on_cores)):
+        with backend.working():
+            state = sweep(data, start(data, first), 1, 5, settling=True)
+            found.append(data.engine.on_host(state))
+    one, other = found
+    for name in ("rows", "columns"):
+        for mine, theirs in zip(getattr(one, name), getattr(other, name), strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(one.cutpoints, other.cutpoints, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(one.row_hyper.mean, other.row_hyper.mean, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(
+        one.row_hyper.precision, other.row_hyper.precision, rtol=1e-3, atol=1e-3
+    )
+    assert [part.shape for part in one.row_hyper.weights] == [
+        part.shape for part in other.row_hyper.weights
+    ]
