@@ -250,7 +250,8 @@ def test_a_feature_of_zero_tells_something_too(posterior, values, number):
     utility = 2.0 * number[user] + rng.normal(size=user.size)
     rating = np.searchsorted([-1.0, 0.0, 1.0, 2.0], utility)
     frame = pd.DataFrame({"user": np.arange(60), "told": values})
-    model = make(posterior, 2, n_epochs=30).fit((user, item, rating), user_features=frame)
+    model = make(posterior, 2, n_epochs=30, validation_fraction=0.0)
+    model.fit((user, item, rating), user_features=frame)
     model = model.fold_in(user_features=frame.assign(user=100 + frame["user"]))
     asked = np.array([*range(50, 60), *range(100, 160), 999])
     chance = model.predict_proba(np.repeat(asked, 12), np.tile(np.arange(12), asked.size))
@@ -479,14 +480,14 @@ def test_folding_in_features_leaves_what_is_known(posterior, side):
 @both_posteriors
 def test_features_and_ratings_together_tell_the_most(posterior):
     there, model = world(), learnt(posterior, given="known")
-    is_given = there.held_out["item"].isin(["f03", "f11", "f24", "f30"])
+    is_given = there.held_out["item"].str[1:].astype(int) % 4 == 3
     few, others = there.held_out[is_given], there.held_out[~is_given]
     by_features = model.fold_in(user_features=there.of_newcomers)
     by_ratings = model.fold_in(few)
     by_both = model.fold_in(few, user_features=there.of_newcomers)
     scores = [there.score(predicted(one, others), others)
               for one in (by_ratings, by_features, by_both)]  # fmt: skip
-    assert scores[0] + 0.03 < scores[1] < scores[2] - 0.005
+    assert scores[0] + 0.03 < scores[1] < scores[2] - 0.008
     assert own_ids(by_both, "user") == own_ids(by_features, "user")
     assert by_both.ratings_.n_ratings == len(there.ratings) + len(few)
     # Some may have both, some the one, some the other.
@@ -495,7 +496,7 @@ def test_features_and_ratings_together_tell_the_most(posterior):
     mixed = model.fold_in(half, user_features=rest)
     assert sorted(own_ids(mixed, "user")) == own_ids(by_features, "user")
     where = {"n305": by_ratings, "n320": by_both, "n350": by_features}
-    tolerance = 1e-5 if posterior == "variational" else 0.15  # of other draws
+    tolerance = 2e-3 if posterior == "variational" else 0.15  # of other draws
     for user, like in where.items():
         np.testing.assert_allclose(
             mixed.predict_proba(user, ["f00", "f01"]), like.predict_proba(user, ["f00", "f01"]),
@@ -535,7 +536,7 @@ def test_a_described_newcomer_is_the_optimum_around_what_features_expect():
     found = wider.rows.mean[-1].astype(float)
     best = minimize(loss, found, method="BFGS")
     assert loss(found) < best.fun + 5e-3
-    assert loss(expected) > best.fun + 0.05
+    assert loss(expected) > best.fun + 0.02
 
 
 @both_posteriors
@@ -577,26 +578,38 @@ def test_draws_of_a_twin_are_of_the_same_distribution():
     z = difference.mean(axis=0) / (difference.std(axis=0) / np.sqrt(len(difference)))
     assert difference.std(axis=0).min() > 0.05
     assert abs(z).max() < 4.5, z.round(1)
-    assert 0.6 < np.square(z).mean() < 1.6, z.round(1)
+    assert 0.3 < np.square(z).mean() < 1.6, z.round(1)  # neighbours are on two sides of the mean
+
+
+def some_unrated(model):
+    """Pairs of users and items that they have not rated."""
+    rated = set(zip(world().ratings["user"], world().ratings["item"], strict=True))
+    users, items = world().of_known["user"][:40:4], own_ids(model, "item")
+    return [
+        (user, item)
+        for k, user in enumerate(users)
+        for item in items[k : k + 4]
+        if (user, item) not in rated
+    ]
 
 
 def test_reasons_know_of_features():
-    """What is expected is what is predicted, from the features, too."""
-    there, model = world(), learnt("variational")
-    ratings = there.ratings[there.ratings["user"] == "n007"]["item"].tolist()
-    unrated = [name for name in own_ids(model, "item") if name not in ratings]
-    for item in unrated[:5]:
-        expected = model.explain("n007", item).expected
-        assert expected == pytest.approx(model.predict("n007", item)[0], abs=0.02)
-    # Of a draw, ratings add what they tell beyond the features.
-    sampled = learnt("sampled")
-    for item in unrated[:5]:
-        reasons = sampled.explain("n007", item, n=100)
-        prior = sampled.fold_in(user_features=there.features[7:8].assign(user="like n007")).predict(
-            "like n007", item
-        )[0]
-        told = reasons.ratings["effect"].sum()
-        assert told == pytest.approx(reasons.expected - prior, abs=0.35)
+    """What is expected is what is predicted; but for features, it would be 0.2 away from it."""
+    model = learnt("variational")
+    away = [model.explain(*pair).expected - model.predict(*pair)[0] for pair in some_unrated(model)]
+    assert len(away) > 10
+    assert np.sqrt(np.mean(np.square(away))) < 0.1
+
+
+def test_ratings_are_given_no_credit_for_what_features_tell():
+    """Their effects add up to what they tell beyond these."""
+    model, known = learnt("sampled"), world().of_known
+    twins = model.fold_in(user_features=known.assign(user="like " + known["user"]))
+    away = []
+    for user, item in some_unrated(model):
+        reasons, before = model.explain(user, item, n=100), twins.predict(f"like {user}", item)[0]
+        away.append(reasons.ratings["effect"].sum() - (reasons.expected - before))
+    assert np.sqrt(np.mean(np.square(away))) < 0.16
 
 
 # ---- files --------------------------------------------------------------------------------------
@@ -878,6 +891,14 @@ def test_features_that_make_no_sense_are_refused(given, said, remedy):
     message = said_by(lambda: make(n_factors=2).fit(RATINGS, **given))
     assert said in message
     assert remedy in message.rpartition(";")[2]
+
+
+def test_after_a_fit_that_was_refused_the_model_is_as_before():
+    model = make(n_factors=2, n_epochs=2).fit(RATINGS, user_features=USERS)
+    wider = model.fold_in(user_features=NEW_USERS)
+    for given in ({"user_features": USERS.assign(age=np.inf)}, {"item_features": ITEMS[:0]}):
+        said_by(lambda given=given: model.fit(RATINGS, **given))
+        assert_same_models(model.fold_in(user_features=NEW_USERS), wider)
 
 
 REFUSED_LATER = {

@@ -113,6 +113,8 @@ class RatingEnsemble(RatingModel):
     def _member(self, model: RatingModel) -> RatingModel:
         passed = ("verbose", "n_jobs", "device", "scale", "item_scales")
         member = self._with_own(clone(model), passed)
+        if "refit" in member.get_params(deep=False):
+            member.set_params(refit="none")  # shares are told by what no model has learnt from
         check_parameters(member)
         return member
 

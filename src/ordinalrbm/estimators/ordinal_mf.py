@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
@@ -15,6 +16,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
+from ordinalrbm.evaluate.chains import summary
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner, sampled_learner
 from ordinalrbm.matrix.cold_start import blank_gaussian, with_described
@@ -26,7 +28,7 @@ from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import expected_utility
-from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled_learner import SampledSettings
 from ordinalrbm.runtime import process_group
@@ -48,6 +50,7 @@ class _FactorModel(RatingModel):
     n_epochs: int | None
     n_averaged: int = 1
     calibrate: bool = False
+    refit: str = "none"
     _factors_of_points: ClassVar[float]  # their precision, if nobody says
     _values: np.ndarray = NO_VALUES  # of the levels, if these stand for any
 
@@ -84,6 +87,7 @@ class _FactorModel(RatingModel):
         if not data.observations.n_entries:
             return Fitted([blank_gaussian(self.n_factors)], 0, [], False)
         is_point = self.posterior == "point"
+        learnt = ("all",) if data.is_given else ("all", "held-out")
         factors = self.factor_precision or (self._factors_of_points if is_point else 1.0)
         settings = settings_of(
             GaussianSettings, self,
@@ -94,6 +98,7 @@ class _FactorModel(RatingModel):
             seed=seed,
             values=self._values,
             rated_sets=self.rated_sets and not is_point,
+            learns_validation=not is_point and self.refit in learnt,
         )  # fmt: skip
         return gaussian_learner.fit(
             data.observations, data.validation, settings, checkpoints, data.tables
@@ -143,6 +148,12 @@ class OrdinalMF(_FactorModel):
         Whether to set, in the end, a few numbers by the likelihood of the held-out ratings: how
         much milder or stricter ratings are with the number of ratings of a user and an item, and
         how wide distributions are. The points of "point" stay as they are.
+    refit : {"held-out", "all", "none"}, default="held-out"
+        Which validation ratings are learnt from in the end, in a few more epochs, when the number
+        of epochs and the calibration are known: those that were held out of the ratings
+        (``validation_fraction``), also those that were given to ``fit``, or none. Ratings given as
+        ``validation`` are not learnt from by default, as in the paper. Not for "point"; "sampled"
+        holds nothing out, and learns from given validation ratings only with "all".
     scale, item_scales, validation_fraction, random_state, n_jobs, device, verbose
         See :class:`RatingModel`, also for attributes that all models have.
 
@@ -157,6 +168,10 @@ class OrdinalMF(_FactorModel):
         that the product is close to the expected utility, and not equal to it.)
     draws_ : Draws
         Of "sampled": what is kept of each draw.
+    chain_ : DataFrame
+        Of "sampled": mean, standard deviation, split R-hat and effective sample size of the numbers
+        in ``history_``, over the sweeps that were not dropped. R-hat should be below about 1.1, or
+        the chain is worth more sweeps (``n_epochs``).
 
     Examples
     --------
@@ -174,7 +189,10 @@ class OrdinalMF(_FactorModel):
     """
 
     _kind, _may_be_shared, _factors_of_points = "ordinal_mf", True, 20.0
-    _choices: ClassVar = {"posterior": ("variational", "sampled", "point")}
+    _choices: ClassVar = {
+        "posterior": ("variational", "sampled", "point"),
+        "refit": ("held-out", "all", "none"),
+    }
     n_draws: int
     rated_sets: bool
 
@@ -194,6 +212,7 @@ class OrdinalMF(_FactorModel):
         patience: int = 2,
         n_averaged: int = 1,
         calibrate: bool = True,
+        refit: str = "held-out",
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -226,9 +245,10 @@ class OrdinalMF(_FactorModel):
             )
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)
-        found = sampled_learner.fit(
-            data.observations, data.validation, settings, checkpoints, data.tables
-        )
+        observations, validation = data.observations, data.validation
+        if self.refit == "all" and validation is not None:
+            observations, validation = with_cells(observations, validation), None
+        found = sampled_learner.fit(observations, validation, settings, checkpoints, data.tables)
         return Fitted([found.draws], len(found.history), found.history, found.interrupted)
 
     def _in_order(self, model: Any, data: TrainingData) -> Any:
@@ -243,6 +263,15 @@ class OrdinalMF(_FactorModel):
             self._keep_draws(models[0])
         else:
             self.models_ = models
+
+    @property
+    def chain_(self) -> pd.DataFrame:
+        """How the chain went, where there is one."""
+        if not self._is_sampled or not hasattr(self, "history_"):
+            raise AttributeError("Only a fitted model with posterior='sampled' has a chain.")
+        history = self.history_
+        after = history["epoch"] > sampled_learner.burn_in(len(history))
+        return summary(history.loc[after].drop(columns=["epoch", "validation", "seconds"]))
 
     def _keep_draws(self, draws: Draws) -> None:
         self.draws_, self.models_ = draws, draws.models()

@@ -259,8 +259,8 @@ class RatingModel(BaseEstimator):
 
     def _read_features(self, known: Ratings, users: Any, items: Any, among: Any) -> Ratings:
         """Read what is given of users and items; returns the ratings with all ids."""
-        self._features, frames = NO_FEATURES, (users, items)
         if users is None and items is None:
+            self._features = NO_FEATURES
             return known
         if not self._takes_features():
             raise DataError(
@@ -272,7 +272,7 @@ class RatingModel(BaseEstimator):
                 "user_features and item_features go with all ratings in every process, not with a "
                 "RatingsPart; give all processes the same ratings."
             )
-        known, self._features = read_side(known, frames)
+        known, self._features = read_side(known, (users, items))
         return known
 
     def _takes_features(self) -> bool:

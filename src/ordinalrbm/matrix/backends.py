@@ -27,6 +27,7 @@ from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling
 from ordinalrbm.matrix.cpu import CPU, Cpu
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.model import Half
+from ordinalrbm.matrix.prepare import with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.digest import digest
@@ -117,6 +118,18 @@ class Distributed:
             data.rows._replace(engine=Rows(data.rows.engine, group)),
             data.columns._replace(engine=Columns(data.columns.engine, group)),
             data.scales,
+        )
+
+    def with_cells(self, observations: Observations | SharedRows, cells: Cells) -> Any:
+        if isinstance(observations, Observations):
+            return with_cells(observations, cells)
+        position = np.full(self.order.size + 1, -1)  # the last is that of unknown rows
+        position[self.rows] = np.arange(self.rows.size)
+        mine = cells._replace(row=position[cells.row])
+        own, group = with_cells(observations.own, mine), self.group
+        by_level = {int(n): group.summed(own.level_counts(n)) for n in np.unique(own.n_levels)}
+        return SharedRows(
+            own, self._whole(own.row_counts), group.summed(own.column_counts), by_level
         )
 
     def own_rows(self, tables: Tables) -> Tables:

@@ -76,25 +76,43 @@ class _Judge(NamedTuple):
         return float(result.fun), found
 
 
-def calibrated(
-    models: Sequence[AnyModel], observations: Counted, validation: Cells
-) -> list[AnyModel]:
-    """The models with gains, spread and biases that suit the validation ratings.
+class Calibration(NamedTuple):
+    """What was found to suit ratings that were not learnt from."""
 
-    They are judged by the last one, whose rows and columns are those of the observations.
+    numbers: np.ndarray
+
+    def apply(self, models: Sequence[AnyModel], observations: Counted) -> list[AnyModel]:
+        """The models with gains, spread and biases; ``observations`` are those learnt from."""
+        if not np.isfinite(self.numbers).all():  # of a model that rules out what is the case
+            return list(models)
+        row, column = _log_counts(observations)
+        return [_changed(model, self.numbers, row, column) for model in models]
+
+
+NO_CALIBRATION = Calibration(np.full(_PRIOR_RATINGS.size, np.nan))
+
+
+def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Calibration:
+    """Gains, spread and biases that suit the validation ratings.
+
+    Rows and columns of the model are those of the observations, which were learnt from.
     """
     some = Cells(*(part[:_ENOUGH] for part in validation))
     if some.row.size == 0:
-        return list(models)
+        return NO_CALIBRATION
     row, column = _log_counts(observations)
     # An unknown row or column, −1, finds the zero at the end.
     of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
-    judge = _Judge(utilities(models[-1], some), bounds(models[-1], some), np.stack(of_cells))
+    judge = _Judge(utilities(model, some), bounds(model, some), np.stack(of_cells))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = _found(judge, models[-1])
-    if not np.isfinite(found).all():  # of a model that rules out what is the case
-        return list(models)
-    return [_changed(model, found, row, column) for model in models]
+        return Calibration(_found(judge, model))
+
+
+def calibrated(
+    models: Sequence[AnyModel], observations: Counted, validation: Cells
+) -> list[AnyModel]:
+    """The models with what suits the validation ratings, judged by the last of them."""
+    return calibration(models[-1], observations, validation).apply(models, observations)
 
 
 def _found(judge: _Judge, model: UtilityModel) -> np.ndarray:

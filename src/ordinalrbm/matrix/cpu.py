@@ -19,6 +19,7 @@ from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
+from ordinalrbm.matrix.prepare import with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled import SampledData
 from ordinalrbm.matrix.trees import mapped
@@ -72,6 +73,10 @@ class Cpu:
     def sampled(self, data: SampledData) -> SampledData:
         """Ratings and features as the sampler takes them."""
         return data
+
+    def with_cells(self, observations: Any, cells: Cells) -> Any:
+        """The ratings with those of some cells, if they are of known rows and columns and new."""
+        return with_cells(observations, cells)
 
     def own_rows(self, tables: Tables) -> Tables:
         """Features of the rows that this process has."""

@@ -13,7 +13,7 @@ from ordinalrbm.data.observations import Cells, Observations, SharedRows
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import backend_for
-from ordinalrbm.matrix.calibration import calibrated
+from ordinalrbm.matrix.calibration import NO_CALIBRATION, calibration
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.gaussian import (
@@ -44,6 +44,8 @@ from ordinalrbm.training.state import (
 
 # A rise of the mean log probability that is worth another epoch.
 _WORTHWHILE = 2e-4
+# Epochs in the end, in which the validation ratings are learnt from, too.
+_MORE_EPOCHS = 4
 _ANY_PRECISION = (1e-30, np.inf)
 # Of the fields of a state in a checkpoint, where they are not those of any parameter.
 _LIMITS = {
@@ -74,6 +76,7 @@ class GaussianSettings:
     verbose: bool
     values: np.ndarray
     rated_sets: bool = False
+    learns_validation: bool = False  # whether validation ratings are learnt from in the end
 
 
 class Record(NamedTuple):
@@ -97,7 +100,7 @@ def fit(
             learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
             watched="validation",
         )  # fmt: skip
-    models = evenly_shared(learner.models())
+        models = evenly_shared(learner.models(is_over=not interrupted))
     return Fitted(models, learner.stopping.best_epoch, learner.history, interrupted)
 
 
@@ -114,6 +117,7 @@ class _Learner:
         tables: Tables,
     ) -> None:
         self.observations, self.validation, self.settings = observations, validation, settings
+        self.tables = tables
         # Levels with values are learnt by each process for itself, on its cores.
         self.backend = CPU if settings.values.size else backend_for(settings.device)
         state = _start(observations, settings, tables)
@@ -178,13 +182,37 @@ class _Learner:
         self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, began(history)
 
-    def models(self) -> list[GaussianModel]:
-        """The models to average over, with what suits the validation ratings."""
+    def models(self, *, is_over: bool) -> list[GaussianModel]:
+        """The models to average over, with what suits the validation ratings.
+
+        When learning ``is_over``, and not interrupted, these may be learnt from as well.
+        """
         best = GaussianModel.of_state(self.backend.to_host(self.best))
         models = self.last if self.settings.n_averaged > 1 else [best]
-        if self.validation is None or not self.settings.calibrate:
+        if self.validation is None:
             return models
-        return calibrated(models, self.observations, self.validation)
+        found, observations = NO_CALIBRATION, self.observations
+        if self.settings.calibrate:
+            found = calibration(models[-1], observations, self.validation)
+        if is_over and self.settings.learns_validation:
+            observations = self.backend.with_cells(observations, self.validation)
+            models = self._learnt_from_all(observations)
+        return found.apply(models, observations)
+
+    def _learnt_from_all(self, observations: Observations | SharedRows) -> list[GaussianModel]:
+        """The models after a few more epochs, which all ratings are learnt from."""
+        n_averaged = self.settings.n_averaged
+        state = self.best if n_averaged == 1 else self.gaussian
+        data = self.backend.data(observations, state.n_factors)
+        if self.settings.rated_sets or self.tables.are_any:
+            data = with_features_of(data, state, self.backend.own_rows(self.tables))
+        found: list[GaussianModel] = []
+        first = self.stopping.best_epoch + 1
+        for number in range(first, first + max(_MORE_EPOCHS, n_averaged)):
+            state = epoch(data, state, number, self.settings.is_point)
+            whole = self.backend.to_host(self.backend.clone(state))
+            found = [*found, GaussianModel.of_state(whole)][-n_averaged:]
+        return found
 
 
 def _start(

@@ -30,6 +30,7 @@ class TrainingData(NamedTuple):
     row_position: np.ndarray  # of each user among the observations; -1 for who is not learnt
     column_position: np.ndarray  # the same of each item
     n_levels: np.ndarray  # of each item, in the order of the ids
+    is_given: bool = False  # whether the validation ratings were given, and not held out
     tables: Tables = NO_TABLES  # features of users and items, at the positions of the observations
 
     def with_tables(self, of_ids: Tables) -> TrainingData:
@@ -91,7 +92,7 @@ def prepare(
         shuffled = SharedRows(own, row_counts[rows], column_counts[columns], by_level)
     else:
         shuffled = observations.reorder(rows, columns)
-    return TrainingData(shuffled, validation, *positions, n_levels)
+    return TrainingData(shuffled, validation, *positions, n_levels, given is not None)
 
 
 def _informative(observations: Observations, among: Alone | Group) -> Observations:
@@ -202,6 +203,32 @@ def hold_out(
     mask = np.ones(n, dtype=bool)
     mask[chosen] = False
     return observations.select(mask), Cells(*map(among.all_gather, held_out))
+
+
+def with_cells(observations: Observations, cells: Cells) -> Observations:
+    """The ratings with those of cells, but for unknown rows and columns and what was rated before.
+
+    Examples
+    --------
+    >>> some = Observations.from_dense([[0, -1], [1, 0]], 2)
+    >>> more = Cells(np.array([0, 0, -1]), np.array([1, 0, 1]), np.array([1, 1, 0]))
+    >>> with_cells(some, more).to_dense().tolist()
+    [[0, 1], [1, 0]]
+    """
+    row, column, level = observations.cells()
+    key = row * np.int64(observations.n_columns) + column
+    new = cells.row * np.int64(observations.n_columns) + cells.column
+    known = (cells.row >= 0) & (cells.column >= 0) & ~np.isin(new, key)
+    _, first = np.unique(new[known], return_index=True)  # of what is there twice, one
+    added = Cells(*(part[known][first] for part in cells))
+    return Observations.from_triples(
+        np.append(row, added.row).astype(np.int32),
+        np.append(column, added.column).astype(np.int32),
+        np.append(level, added.level).astype(level.dtype),
+        observations.n_rows,
+        observations.n_columns,
+        observations.n_levels,
+    )
 
 
 def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:

@@ -45,6 +45,11 @@ _PER_PAIR = 6
 _MORE_FACTORS = 2
 
 
+def burn_in(n_sweeps: int) -> int:
+    """How many sweeps are dropped at first: at most a third of all."""
+    return min(_BURN_IN, n_sweeps // 3)
+
+
 @dataclass(frozen=True)
 class SampledSettings:
     """Settings of the sampler; see :class:`ordinalrbm.OrdinalMF` for each."""
@@ -64,8 +69,8 @@ class SampledSettings:
 
     @property
     def burn_in(self) -> int:
-        """Sweeps that are dropped: at most a third of all."""
-        return min(_BURN_IN, self.n_sweeps // 3)
+        """Sweeps that are dropped."""
+        return burn_in(self.n_sweeps)
 
     @property
     def kept(self) -> np.ndarray:
@@ -89,6 +94,7 @@ class Record(NamedTuple):
     item_width_precision: float
     user_ridge: float  # precision of the weights of features, the mean over their kinds
     item_ridge: float
+    scale_width: float  # from the lowest threshold to the highest, of the first scale
     seconds: float
 
 
@@ -169,10 +175,14 @@ class _Learner:
         self.history.append(
             Record(
                 number, self._validation(), self.chain.log_likelihood, rows.width_precision,
-                columns.width_precision, user_ridge, item_ridge,
+                columns.width_precision, user_ridge, item_ridge, self._scale_width(),
                 time.perf_counter() - self.started,
             )
         )  # fmt: skip
+
+    def _scale_width(self) -> float:
+        gaps = self.chain.cutpoints[0, 1 : self.data.n_levels[0] - 1]
+        return float(np.exp(gaps).sum())
 
     def _warm_up(self) -> None:
         state, backend = self.variational, self.backend
