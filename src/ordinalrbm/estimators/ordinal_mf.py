@@ -138,7 +138,7 @@ class OrdinalMF(_FactorModel):
     n_epochs : int or None, default=None
         Passes over the ratings at most; each passes over the users and over the items. None means
         30, or 60 for "point"; most fits stop by themselves after 10 to 25. Of "sampled" it is the
-        number of sweeps, None meaning 30 and then 3 for each draw; of these a third at most, and
+        number of sweeps, None meaning 30 and then 5 for each draw; of these a third at most, and
         no more than 30, are dropped at first.
     patience : int, default=2
         Learning ends after so many epochs in a row of little gain for the held-out ratings.

@@ -36,6 +36,7 @@ def with_cold_start(model: Any) -> Any:
         return model._replace(
             rows=_with_average(model.rows, model.rows.cutpoints.mean(0), model.is_point),
             columns=_with_average(model.columns, usual, model.is_point),
+            is_exact=False,
         )
     return model._replace(
         by_rows=_with_average_column(model.by_rows, usual),

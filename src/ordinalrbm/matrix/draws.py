@@ -198,9 +198,11 @@ class Draws(NamedTuple):
         row_prior, column_prior = (
             _diagonal(side, k, cutpoints.shape[1]) for side in (self.rows, self.columns)
         )
+        known = [side.is_known.all() for side in (self.rows, self.columns)]
         return GaussianModel(
-            rows, columns, row_prior, column_prior, share=1.0 / self.n_draws, is_draw=True
-        )
+            rows, columns, row_prior, column_prior, share=1.0 / self.n_draws, is_draw=True,
+            is_exact=all(known),
+        )  # fmt: skip
 
     def utilities(self, k: int, row: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean utilities of a row's cells in one draw, and the bounds of all levels, (n, L + 1)."""

@@ -58,6 +58,7 @@ class GaussianModel(NamedTuple):
     spread: float = 1.0  # standard deviation of a utility around its mean, by calibration
     share: float = 1.0  # the model's part in what several of them predict together
     is_draw: bool = False  # one of many draws, whose spread is what is not known
+    is_exact: bool = False  # whether all variances are zero, so that nobody need look at them
 
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:

@@ -15,6 +15,7 @@ from numba import prange
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
+from ordinalrbm.engine.sums import dot
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix.cold_start import with_cold_start
 from ordinalrbm.matrix.gaussian_model import GaussianModel
@@ -81,7 +82,10 @@ def utilities(model: UtilityModel, cells: Cells) -> Utilities:
 def _utilities(model: UtilityModel, cells: Cells) -> Utilities:
     """Unknown rows and columns are the last of the model."""
     found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
-    if isinstance(model, GaussianModel):
+    if isinstance(model, GaussianModel) and model.is_exact:
+        _set_products(model.rows.mean, model.columns.mean, cells.row, cells.column, found.base)
+        found.deviation[:] = 1.0
+    elif isinstance(model, GaussianModel):
         _set_gaussian(model.rows, model.columns, cells.row, cells.column, found)
     else:
         _set_binary(model.by_rows, model.by_columns, cells.row, cells.column, found)
@@ -149,6 +153,13 @@ def _set_bounds(
         d, i = row[cell], column[cell]
         low[cell], upper = thresholds.bounds(column_cutpoints[i], row_cutpoints[d], level[cell])
         high[cell] = np.inf if level[cell] == n_levels[i] - 1 else upper
+
+
+@compiled(parallel=True)
+def _set_products(rows: Any, columns: Any, row: Any, column: Any, mean: Any) -> None:
+    for cell in prange(row.size):
+        p, q = rows[row[cell]], columns[column[cell]]
+        mean[cell] = p[0] + q[0] + dot(p[1:], q[1:])
 
 
 @compiled(parallel=True)

@@ -176,6 +176,8 @@ def _inverse_deviation(model: UtilityModel, rows: np.ndarray, n_columns: int) ->
     """
     if not isinstance(model, GaussianModel):
         return np.full((rows.size, 1), np.float32(1.0) / np.float32(model.gains[2]))
+    if model.is_exact:
+        return np.full((rows.size, 1), np.float32(1.0) / np.float32(model.spread))
     own, other = (
         (part[rows] for part in model.rows[:2]),
         (part[:n_columns] for part in model.columns[:2]),

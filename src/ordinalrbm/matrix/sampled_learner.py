@@ -39,7 +39,7 @@ _WARM_EPOCHS = 8
 # Sweeps that are dropped, at most: the chain starts near where it stays.
 _BURN_IN = 30
 # Of so many sweeps two are kept, one after the other: they are on two sides of the mean.
-_PER_PAIR = 6
+_PER_PAIR = 10
 # Of factors that the ratings can tell, by the rule for the variational model, twice as many: here
 # those that are not needed are drawn around zero and do no harm.
 _MORE_FACTORS = 2
