@@ -108,6 +108,33 @@ def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Ca
         return Calibration(_found(judge, model))
 
 
+def shifts_of_draws(
+    models: Sequence[GaussianModel], observations: Counted, validation: Cells
+) -> list[np.ndarray]:
+    """What to add to the biases of rows and of columns in every draw, for the same reason.
+
+    Draws are judged together: by the mean of a cell's utility, and by its variance over all.
+    """
+    some = Cells(*(part[:_ENOUGH] for part in validation))
+    row, column = _log_counts(observations)
+    if not some.row.size:
+        return [0.0 * row, 0.0 * column]
+    low, high, base, squares = np.zeros((4, some.row.size))
+    for model in models:
+        parts, (lower, upper) = utilities(model, some), bounds(model, some)
+        low, high = low + (lower - parts.base), high + (upper - parts.base)
+        base, squares = base + parts.base, squares + parts.base**2 + parts.deviation**2
+    n, nothing = len(models), np.zeros(some.row.size)
+    deviation = np.sqrt(np.maximum(squares / n - (base / n) ** 2, 1.0))
+    of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
+    together = Utilities(nothing, nothing, nothing, deviation)
+    judge = _Judge(together, (low / n, high / n), np.stack(of_cells))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        _, found = judge.best(_SHIFTS)
+    by_row, by_column = found[_SHIFTS] if np.isfinite(found).all() else (0.0, 0.0)
+    return [by_row * row, by_column * column]
+
+
 def calibrated(
     models: Sequence[AnyModel], observations: Counted, validation: Cells
 ) -> list[AnyModel]:

@@ -180,6 +180,15 @@ class Draws(NamedTuple):
         cutpoints[:, known, : self.cutpoints.shape[2]] = self.cutpoints
         return every, cutpoints
 
+    def shifted(self, rows: np.ndarray, columns: np.ndarray) -> Draws:
+        """With so much added to the biases of rows and of columns in every draw."""
+        sides = []
+        for side, shift in ((self.rows, rows), (self.columns, columns)):
+            factors = side.factors.copy()
+            factors[:, :, 0] += shift.astype(np.float16)
+            sides.append(side._replace(factors=factors))
+        return self._replace(rows=sides[0], columns=sides[1])
+
     def models(self) -> list[GaussianModel]:
         """The draws as models of Gaussian factors."""
         return [self.model(k) for k in range(self.n_draws)]

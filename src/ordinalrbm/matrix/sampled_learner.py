@@ -13,6 +13,7 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.backends import single_backend
+from ordinalrbm.matrix.calibration import shifts_of_draws
 from ordinalrbm.matrix.draws import BLOCK, BlockWeights, Draws, n_blocks
 from ordinalrbm.matrix.gaussian import (
     Precisions,
@@ -58,6 +59,7 @@ class SampledSettings:
     n_epochs: int | None
     n_draws: int
     rated_sets: bool
+    calibrate: bool
     precisions: Precisions
     seed: int
     device: str
@@ -227,7 +229,10 @@ class _Learner:
             kept, blocks = [self.last[0]], [self.last[1]]
         sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
-        return Draws.of_states(kept, means, self.data.n_levels)
+        draws = Draws.of_states(kept, means, self.data.n_levels)
+        if self.validation is None or not self.settings.calibrate:
+            return draws
+        return draws.shifted(*shifts_of_draws(draws.models(), self.observations, self.validation))
 
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:
