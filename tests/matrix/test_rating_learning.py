@@ -340,7 +340,8 @@ def test_an_item_with_one_level_is_left_out_of_learning(ratings, make):
 @pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian"])
 def test_an_interrupted_epoch_is_not_seen(name, ratings, monkeypatch, capsys):
     """An epoch works in place: what it has begun when Ctrl-C comes must not be seen."""
-    whole = MODELS[name](n_epochs=2).fit(ratings)
+    as_it_is = {"refit": "none"} if name == "ordinal" else {}
+    whole = MODELS[name](n_epochs=2, **as_it_is).fit(ratings)
     assert whole.best_epoch_ == 2
     epoch, calls = gaussian_learner.epoch, []
 
@@ -420,3 +421,65 @@ def test_plain_steps_follow_the_mean_gradient():
         moved.bias - half.bias, 0.1 * (clamped.bias - free.bias) / 4, atol=1e-6
     )
     assert all((part == 16.0).all() for part in (sums.weights, sums.bias))
+
+
+# ---- what was held out is learnt from in the end ------------------------------------------------
+
+
+def without_some(ratings, share=0.2, seed=1):
+    chosen = np.random.default_rng(seed).random(len(ratings)) < share
+    return ratings[~chosen], ratings[chosen]
+
+
+@pytest.mark.parametrize("refit", ["held-out", "all", "none"])
+def test_which_validation_ratings_are_learnt_from(refit, ratings, monkeypatch):
+    """The last epochs see all ratings, those held out, or those given as well."""
+    seen, epoch = [], gaussian_learner.epoch
+
+    def counting(data, *others):
+        seen.append(data.rows.answers.n_entries)
+        return epoch(data, *others)
+
+    monkeypatch.setattr(gaussian_learner, "epoch", counting)
+    train, given = without_some(ratings)
+    make = MODELS["ordinal"]
+    make(n_epochs=2, refit=refit, validation_fraction=0.1).fit(train)
+    assert seen[0] < 0.95 * len(train)
+    assert (seen[-1] == len(train)) == (refit != "none")
+    del seen[:]
+    make(n_epochs=2, refit=refit).fit(train, given)
+    assert seen[0] == len(train)
+    assert (seen[-1] == len(ratings)) == (refit == "all")
+
+
+def test_sampling_learns_from_given_ratings_if_told_so(ratings):
+    train, given = without_some(ratings)
+    make = MODELS["sampled"]
+    alone, both, whole = (
+        make(refit="held-out").fit(train, given),
+        make(refit="all").fit(train, given),
+        make().fit(ratings),
+    )
+    errors = [
+        -np.log(model.predict_proba(given["user"], given["item"])[np.arange(len(given)),
+                given["rating"].to_numpy() - 1]).mean()
+        for model in (alone, both, whole)
+    ]  # fmt: skip
+    assert errors[1] < errors[0] - 0.02  # what was learnt from is known
+    assert abs(errors[1] - errors[2]) < 0.5 * (errors[0] - errors[1])
+
+
+def test_ctrl_c_in_the_last_epochs_gives_the_best_before(ratings, monkeypatch, capsys):
+    before = MODELS["ordinal"](n_epochs=3, refit="none").fit(ratings)
+    epoch, calls = gaussian_learner.epoch, []
+
+    def impatient(data, state, *others):
+        calls.append(1)
+        if len(calls) > 4:
+            raise KeyboardInterrupt
+        return epoch(data, state, *others)
+
+    monkeypatch.setattr(gaussian_learner, "epoch", impatient)
+    model = MODELS["ordinal"](n_epochs=3).fit(ratings)
+    assert "learning was stopped" in capsys.readouterr().err
+    assert_same_models(model, before)

@@ -113,8 +113,6 @@ class RatingEnsemble(RatingModel):
     def _member(self, model: RatingModel) -> RatingModel:
         passed = ("verbose", "n_jobs", "device", "scale", "item_scales")
         member = self._with_own(clone(model), passed)
-        if "refit" in member.get_params(deep=False):
-            member.set_params(refit="none")  # shares are told by what no model has learnt from
         check_parameters(member)
         return member
 
@@ -134,6 +132,8 @@ class RatingEnsemble(RatingModel):
         """Learn one model after the other; Ctrl-C ends learning and gives what there is."""
         found: list[tuple[RatingModel, Fitted]] = []
         interrupted = False
+        # What is held out tells the shares in the end: no model learns from it.
+        data = data._replace(is_given=True)
         for number, member in enumerate(self._members):
             own = member.random_state
             own_seed = seed if own is None else seed_from(own)

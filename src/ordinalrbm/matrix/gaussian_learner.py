@@ -100,8 +100,9 @@ def fit(
             learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
             watched="validation",
         )  # fmt: skip
-        models = evenly_shared(learner.models(is_over=not interrupted))
-    return Fitted(models, learner.stopping.best_epoch, learner.history, interrupted)
+        models, was_all = learner.models(is_over=not interrupted)
+    interrupted = interrupted or not was_all
+    return Fitted(evenly_shared(models), learner.stopping.best_epoch, learner.history, interrupted)
 
 
 class _Learner:
@@ -182,27 +183,34 @@ class _Learner:
         self.stopping.replay(line.validation for line in history)
         self.history, self.started = history, began(history)
 
-    def models(self, *, is_over: bool) -> list[GaussianModel]:
+    def models(self, *, is_over: bool) -> tuple[list[GaussianModel], bool]:
         """The models to average over, with what suits the validation ratings.
 
-        When learning ``is_over``, and not interrupted, these may be learnt from as well.
+        When learning ``is_over``, and not interrupted, these may be learnt from as well. Ctrl-C
+        leaves that out; whether it did not come is said, too.
         """
         best = GaussianModel.of_state(self.backend.to_host(self.best))
         models = self.last if self.settings.n_averaged > 1 else [best]
         if self.validation is None:
-            return models
+            return models, True
         found, observations = NO_CALIBRATION, self.observations
         if self.settings.calibrate:
             found = calibration(models[-1], observations, self.validation)
         if is_over and self.settings.learns_validation:
-            observations = self.backend.with_cells(observations, self.validation)
-            models = self._learnt_from_all(observations)
-        return found.apply(models, observations)
+            whole = self.backend.with_cells(observations, self.validation)
+            try:
+                models, observations = self._learnt_from_all(whole), whole
+            except KeyboardInterrupt:
+                if self.backend.group is not None:  # where others wait for this one
+                    raise
+                is_over = False
+        return found.apply(models, observations), is_over or not self.settings.learns_validation
 
     def _learnt_from_all(self, observations: Observations | SharedRows) -> list[GaussianModel]:
         """The models after a few more epochs, which all ratings are learnt from."""
         n_averaged = self.settings.n_averaged
-        state = self.best if n_averaged == 1 else self.gaussian
+        # A copy: an interruption leaves what was there.
+        state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
         data = self.backend.data(observations, state.n_factors)
         if self.settings.rated_sets or self.tables.are_any:
             data = with_features_of(data, state, self.backend.own_rows(self.tables))

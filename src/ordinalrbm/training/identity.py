@@ -95,7 +95,10 @@ def identity_of_ratings(
 
 def _settings(estimator: Any) -> dict[str, Any]:
     given = estimator.get_params(deep=False).items()
-    return {name: _plain(value) for name, value in given if name not in _NOT_LEARNING}
+    # Draws of predictions change nothing, but those of a chain are what is learnt.
+    is_chain = getattr(estimator, "posterior", "") == "sampled"
+    left_out = _NOT_LEARNING - {"n_draws"} if is_chain else _NOT_LEARNING
+    return {name: _plain(value) for name, value in given if name not in left_out}
 
 
 def _plain(value: Any) -> Any:
