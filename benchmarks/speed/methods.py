@@ -88,10 +88,23 @@ def ordinal_mf(task: Task, options: Options, **settings: Any) -> Predict:
     return fitted(task, orbm.OrdinalMF(2 * options.factors, **settings, **ours(options)))
 
 
+def sampled_mf(task: Task, options: Options, **settings: Any) -> Predict:
+    """Fit the whole posterior, with the default number of factors."""
+    settings |= ours(options)
+    return fitted(task, orbm.OrdinalMF(options.factors, posterior="sampled", **settings))
+
+
 def ensemble(task: Task, options: Options) -> Predict:
     """Fit both together."""
     k = options.factors
     models = [orbm.MatrixCumulativeRBM(k, k), orbm.OrdinalMF(2 * k)]
+    return fitted(task, orbm.RatingEnsemble(models, **ours(options)))
+
+
+def both_posteriors(task: Task, options: Options) -> Predict:
+    """Fit both posteriors of OrdinalMF, and average their distributions."""
+    k = options.factors
+    models = [orbm.OrdinalMF(k, posterior="sampled"), orbm.OrdinalMF(2 * k)]
     return fitted(task, orbm.RatingEnsemble(models, **ours(options)))
 
 
@@ -274,14 +287,19 @@ def copula_cells(
 RANKS = (10, 20, 40)
 METHODS = {
     "ordinal_mf": Method(ordinal_mf),
+    "ordinal_mf, sampled": Method(sampled_mf),
+    "ordinal_mf, sampled, 140 sweeps": Method(partial(sampled_mf, n_epochs=140)),
     "ordinal_mf, uncalibrated": Method(partial(ordinal_mf, calibrate=False)),
+    "ordinal_mf, without rated sets": Method(partial(ordinal_mf, rated_sets=False)),
     "matrix_crbm": Method(matrix_crbm),
     "matrix_crbm, uncalibrated": Method(partial(matrix_crbm, calibrate=False)),
     "matrix_crbm.paper()": Method(paper_crbm),
     "ensemble": Method(ensemble),
+    "ensemble, sampled": Method(both_posteriors),
     "gaussian_mf": baseline("GaussianMF"),
     "multinomial_rbm": baseline("MultinomialRBM"),
     "myfm": Method(myfm, {"rank": RANKS}),
+    "myfm, rank 20": Method(partial(myfm, rank=20)),
     "surprise_svd": Method(surprise_svd, {"penalty": (0.02, 0.05, 0.1), "rank": RANKS}),
     "surprise_svdpp": Method(surprise_svdpp),
     "cmfrec": Method(cmfrec, {"penalty": (3.0, 10.0, 30.0), "rank": RANKS}),
