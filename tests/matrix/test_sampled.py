@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr
 from threadpoolctl import threadpool_limits
 
+import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import factor_draws
 from ordinalrbm.engine.factor_draws import (
@@ -270,3 +271,28 @@ def test_sampler_and_model_agree_on_the_joint_distribution():
     z = (np.mean(found, axis=0) - expected.mean(axis=0)) / error
     assert abs(z).max() < 4.0, z.round(1)
     assert np.square(z).mean() < 2.0, z.round(1)
+
+
+def test_draws_are_predicted_as_any_model_without_variances():
+    """Which takes a shorter way where nobody need look at these."""
+    users, items = np.divmod(np.arange(400), 20)
+    levels = 1 + np.random.default_rng(0).integers(0, 4, users.size)
+    model = orbm.OrdinalMF(3, posterior="sampled", n_draws=4, n_epochs=8, random_state=0)
+    model.fit((users, items, levels))
+    assert model.models_[0].is_exact
+    found, best = model.predict_proba(users, items), model.recommend("all", 3)
+    model.models_ = [each._replace(is_exact=False) for each in model.models_]
+    np.testing.assert_allclose(found, model.predict_proba(users, items), atol=1e-6)
+    np.testing.assert_allclose(best["score"], model.recommend("all", 3)["score"], atol=1e-5)
+
+
+def test_chains_tell_how_they_went():
+    users, items = np.divmod(np.arange(400), 20)
+    levels = 1 + np.random.default_rng(0).integers(0, 4, users.size)
+    model = orbm.OrdinalMF(2, posterior="sampled", n_draws=8, n_epochs=60, random_state=0)
+    chain = model.fit((users, items, levels)).chain_
+    assert {"log_likelihood", "user_ridge", "scale_width"} <= set(chain.index)
+    assert chain["effective_size"].between(1, 200).all()
+    assert (chain["r_hat"].dropna() > 0.9).all()
+    with pytest.raises(AttributeError, match="sampled"):
+        _ = orbm.OrdinalMF().chain_

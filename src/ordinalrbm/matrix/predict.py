@@ -50,6 +50,12 @@ def probabilities(models: Sequence[Model], cells: Cells) -> np.ndarray:
             known.add_distributions(cells, total)
             continue
         mean, deviation = _moments(known, cells)
+        if isinstance(known, GaussianModel) and known.is_exact:
+            _add_drawn(
+                mean, known.rows.gaps, known.columns.gaps, known.n_levels, float(known.share),
+                cells.row, cells.column, total,
+            )  # fmt: skip
+            continue
         _add_distributions(
             mean, deviation, known.row_cutpoints, known.column_cutpoints, known.n_levels,
             float(known.share), cells.row, cells.column, total,
@@ -142,6 +148,24 @@ def _add_distribution(
         low = high
         if level + 1 < column_cutpoints.size:
             bound += thresholds.gap(column_cutpoints, row_cutpoints, level + 1)
+
+
+@compiled(parallel=True)
+def _add_drawn(
+    mean: Any, row_gaps: Any, column_gaps: Any, n_levels: Any, share: Any, row: Any, column: Any,
+    total: Any,
+) -> None:  # fmt: skip
+    """The same of a draw, whose utilities have variance one: one number for each threshold."""
+    for cell in prange(row.size):
+        d, i = row[cell], column[cell]
+        bound, below = column_gaps[i, 0] - mean[cell], 0.0
+        for level in range(n_levels[i] - 1):
+            upper = double.mass(-np.inf, min(max(bound, -_FAR), _FAR))
+            total[cell, level] += share * (upper - below)
+            below = upper
+            if level + 1 < column_gaps.shape[1]:
+                bound += row_gaps[d, level + 1] * column_gaps[i, level + 1]
+        total[cell, n_levels[i] - 1] += share * (1.0 - below)
 
 
 @compiled(parallel=True)
