@@ -1085,8 +1085,9 @@ def test_probabilities_of_the_described_are_those_of_the_model():
     for i in range(0, N_FACING, 7):
         np.testing.assert_allclose(found[i], cell_probabilities(model.model_, row, i), atol=2e-6)
     prior = model.model_.row_prior
-    line = model._features.users.table[[row]].toarray()[0]
-    expected = line @ prior.weights.table - prior.weights.centre
+    lines = model._features.users.table.toarray()
+    usual = lines[model.ratings_.observations.row_counts > 0].mean(axis=0)
+    expected = (lines[row] - usual) @ prior.weights.table
     np.testing.assert_allclose(model.model_.rows.mean[row], expected, atol=1e-6)
     np.testing.assert_allclose(model.model_.rows.variance[row], 1.0 / prior.precision, rtol=1e-6)
     assert there.features["user"][333] == "n333"

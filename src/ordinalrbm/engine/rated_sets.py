@@ -28,6 +28,26 @@ FEW = 10.0
 _TOGETHER = 8
 
 
+def familiarity(counts: np.ndarray, usual: float) -> np.ndarray:
+    """From 0 to 1, how far rated sets of so many ratings are like those that were learnt from.
+
+    Who has rated less than nearly all others did, ``usual``, is not somebody who rates little, but
+    somebody who has just come: the less there is, the less it tells that so much is missing.
+
+    Examples
+    --------
+    >>> familiarity(np.array([0, 1, 20, 300]), 20.0).round(2).tolist()
+    [0.0, 0.08, 1.0, 1.0]
+    """
+    size, whole = counts / np.sqrt(counts + FEW), usual / np.sqrt(usual + FEW)
+    return np.minimum(size / whole, 1.0) if whole > 0.0 else np.ones(len(counts))
+
+
+def usual_count(counts: np.ndarray) -> float:
+    """How many ratings nearly all of those have who have any."""
+    return float(np.quantile(counts[counts > 0], 0.05)) if counts.any() else 0.0
+
+
 class RatedSets(NamedTuple):
     """Features of rows: the columns that they have rated."""
 

@@ -34,6 +34,7 @@ from ordinalrbm.matrix.backends import single_backend
 from ordinalrbm.matrix.cold_start import cold_start_on, restore_order, with_cold_start
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
 from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.gaussian_model import Others
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, prepare
 from ordinalrbm.matrix.prior_means import Tables
@@ -143,8 +144,11 @@ class RatingModel(BaseEstimator):
     ) -> tuple[float, np.ndarray]:
         """Expected worth of a cell, and what each of the row's ratings adds to it."""
         line = self._features.line_of_user(row)
+        counts = self.ratings_.observations.row_counts
+        others = Others.of(counts, self._features.tables.rows)
         found = [
-            rating_effects(model, row, column, items, levels, worth, line) for model in self.models_
+            rating_effects(model, row, column, items, levels, worth, line, others)
+            for model in self.models_
         ]
         shares = [model.share for model in self.models_]
         expected = float(np.average([expected for expected, _ in found], weights=shares))

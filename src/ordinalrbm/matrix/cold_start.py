@@ -201,7 +201,8 @@ def _described(
         return posterior
     new = np.flatnonzero((position < 0) & (np.diff(table.indptr) > 0))
     mean, variance = posterior.mean.copy(), posterior.variance.copy()
-    mean[new] = table[new] @ prior.weights.table - prior.weights.centre
+    usual = np.asarray(table[np.flatnonzero(position >= 0)].mean(axis=0)).reshape(1, -1)
+    mean[new] = (table[new] - usual) @ prior.weights.table
     variance[new] = 1.0 / prior.precision
     return posterior._replace(mean=mean, variance=variance)
 

@@ -16,9 +16,9 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_widths
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.engine.rated_sets import RatedSets, familiarity, usual_count
 from ordinalrbm.matrix.gaussian import posterior_of
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
+from ordinalrbm.matrix.gaussian_model import NO_OTHERS, FactorPrior, GaussianModel, Others
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.storage.reader import Stored, wrong
@@ -93,16 +93,35 @@ class DrawnSides(NamedTuple):
             is_known=np.where(known, self.is_known[position], 0).astype(np.uint8),
         )  # fmt: skip
 
-    def expected(self, k: int, sets: RatedSets | None, lines: csr_array | None) -> np.ndarray:
-        """(rows, 1 + F) where rows with these features are expected in the k-th draw."""
+    def expected(
+        self,
+        k: int,
+        sets: RatedSets | None,
+        lines: csr_array | None,
+        others: Others = NO_OTHERS,
+    ) -> np.ndarray:
+        """(rows, 1 + F) where rows with these features are expected in the k-th draw.
+
+        Newcomers are told what the others are like.
+        """
         n_rows = 1 if sets is None else sets.answers.n_rows
         found = np.tile(self.mean[k], (n_rows, 1))
         block = k // BLOCK
         if sets is not None and self.weights.shape[1]:
             found += sets.times(self.weights[block].astype(np.float32))
+            unfamiliar = 1.0 - familiarity(sets.answers.row_counts, others.usual_count)
+            if unfamiliar.any():
+                found += np.outer(unfamiliar, self._by_usual_set(k, others)).astype(np.float32)
         if lines is not None and self.table_weights.shape[1]:
             found += lines @ self.table_weights[block].astype(np.float32)
         return found
+
+    def _by_usual_set(self, k: int, others: Others) -> np.ndarray:
+        """(1 + F,) what the rated sets of others add to what is expected of them, on average."""
+        usual = self.factors[k, self.is_known == 1].mean(axis=0, dtype=np.float64) - self.mean[k]
+        if self.table_weights.shape[1] and others.table_mean.size:
+            usual -= others.table_mean @ self.table_weights[k // BLOCK].astype(np.float64)
+        return usual
 
     @classmethod
     def from_stored(
@@ -236,14 +255,16 @@ class Draws(NamedTuple):
         found = self._longer(ratings)
         new_rows = np.arange(n_rows, ratings.n_rows)
         new_columns = np.arange(n_columns, ratings.n_columns)
+        usual_rows = usual_count(ratings.row_counts[:n_rows])
+        usual_columns = usual_count(ratings.column_counts[:n_columns])
         rows = ratings.take_rows(new_rows)
         on_known = rows.select(rows.column < n_columns) if new_columns.size else rows
-        found._draw(on_known, new_rows, tables.rows, seed, 0)
+        found._draw(on_known, new_rows, tables.rows, usual_rows, seed, 0)
         if new_columns.size:
             of_columns = ratings.transpose().take_rows(new_columns)
-            found._draw(of_columns, new_columns, tables.columns, seed, 1)
+            found._draw(of_columns, new_columns, tables.columns, usual_columns, seed, 1)
             if on_known.n_entries < rows.n_entries:
-                found._draw(rows, new_rows, tables.rows, seed, 2)
+                found._draw(rows, new_rows, tables.rows, usual_rows, seed, 2)
         return found
 
     def with_described(self, tables: Tables, seed: int = 0) -> Draws:
@@ -253,7 +274,7 @@ class Draws(NamedTuple):
             n_facing = len((self.columns, self.rows)[turn].is_known)
             none = np.zeros(0, dtype=np.int32)
             no_ratings = Observations.from_triples(none, none, none, which.size, n_facing, 2)
-            self._draw(no_ratings, which, table, seed, turn)
+            self._draw(no_ratings, which, table, 1.0, seed, turn)  # who has none is a newcomer
         return self
 
     def _longer(self, ratings: Observations) -> Draws:
@@ -264,8 +285,9 @@ class Draws(NamedTuple):
         return self.ordered(rows, columns, ratings.n_levels)
 
     def _draw(
-        self, rows: Observations, which: np.ndarray, table: csr_array | None, seed: int, turn: int
-    ) -> None:
+        self, rows: Observations, which: np.ndarray, table: csr_array | None, usual: float,
+        seed: int, turn: int,
+    ) -> None:  # fmt: skip
         """Draw new rows, or new columns in the second turn, in place, if anything is known."""
         own, facing = (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
         lines = None if table is None else table[which]
@@ -279,9 +301,12 @@ class Draws(NamedTuple):
             scale = self.scale[which]
             facing_scale = np.zeros(len(facing.is_known), dtype=np.int32)
         sets = RatedSets.of(rows)
+        others = Others(usual, np.zeros(0))
+        if table is not None:
+            others = Others(usual, np.asarray(table[own.is_known == 1].mean(axis=0)).reshape(-1))
         for k in range(self.n_draws):
             other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
-            expected = own.expected(k, sets, lines)
+            expected = own.expected(k, sets, lines, others)
             ones = np.ones(which.size, dtype=np.float32)
             this = self._drawn(k, own, rows, DrawnSide(expected, ones, scale), other,
                                Sweep(seed, k * _NEWCOMER_SWEEPS, 2 + turn))  # fmt: skip

@@ -16,7 +16,7 @@ from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.draws import Draws
-from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.gaussian_model import NO_OTHERS, GaussianModel, Others
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import MatrixModel, row_side
 from ordinalrbm.matrix.multinomial import MultinomialModel
@@ -74,18 +74,19 @@ class Explanation:
 def rating_effects(
     model: Model, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray,
     line: csr_array | None = None,
+    others: Others = NO_OTHERS,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
     """Expected worth of a cell, and what it loses when each of the row's answers is left out.
 
     The row's factors are inferred anew, by mean-field, from the answers that remain and from the
-    row's line of the table of features, if there is one.
+    row's line of the table of features, if there is one, and newcomers are compared with others.
     """
     at_a_time = max(1, _MOST_ENTRIES // max(columns.size, 1))
     # The first copy of the row has all answers, the next one lacks the first of them, and so on.
     lacking = np.arange(-1, columns.size)
     expected = np.concatenate(
         [
-            _expected_without(model, row, column, columns, levels, worth, some, line)
+            _expected_without(model, row, column, columns, levels, worth, some, line, others)
             for some in np.split(lacking, range(at_a_time, lacking.size, at_a_time))
         ]
     )
@@ -101,12 +102,13 @@ def _expected_without(
     worth: np.ndarray,
     lacking: np.ndarray,
     line: csr_array | None,
+    others: Others,
 ) -> np.ndarray:
     copies = _copies(columns, levels, lacking, model.n_levels)
     if isinstance(model, MultinomialModel):
         these: Model = model._replace(factors=model.infer_rows(copies))
     elif isinstance(model, GaussianModel):
-        these = _inferred_gaussian(model, row, copies, line)
+        these = _inferred_gaussian(model, row, copies, line, others)
     else:
         these = _inferred_binary(model, row, copies)
     cells = _cells_of(column, lacking.size)
@@ -161,7 +163,7 @@ def _cells_of(column: int, n_rows: int) -> Cells:
 
 
 def _inferred_gaussian(
-    model: GaussianModel, row: int, copies: Observations, line: csr_array | None
+    model: GaussianModel, row: int, copies: Observations, line: csr_array | None, others: Others
 ) -> GaussianModel:
     """A model of the copies, with factors inferred anew; the row's bias and gaps stay."""
     own = FactorPosterior(*(_repeated(part, row, copies.n_rows) for part in model.rows))
@@ -170,7 +172,7 @@ def _inferred_gaussian(
     stay = np.full(own.cutpoints.shape[1], np.inf)
     lines = None if line is None else line[np.zeros(copies.n_rows, dtype=np.int32)]
     # What is left out has not been rated at all.
-    expected = model.row_prior.expected(copies, lines)
+    expected = model.row_prior.expected(copies, lines, others)
     if expected.shape[1]:
         expected[:, 0] = 0.0
     # Biases stay, but not at zero: they go over to the columns that the copies see.

@@ -18,7 +18,7 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.cold_start import ColdStartPrior, cutpoints_by_levels
 from ordinalrbm.matrix.gaussian import posterior_of, swapped
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.prior_means import Tables
@@ -44,11 +44,20 @@ def fold_in_gaussian(
         column_prior=_with_features(model.column_prior, observations.n_rows),
     )
 
+    others = [
+        Others.of(counts[:n], None if table is None else table[:n])
+        for counts, n, table in (
+            (observations.row_counts, n_rows, tables.rows),
+            (observations.column_counts, n_columns, tables.columns),
+        )
+    ]
     _in_turns(
         observations,
         model,
-        lambda rows: _fill_in(wider, rows, n_rows, tables.rows, backend),
-        lambda columns: _fill_in(swapped(wider), columns, n_columns, tables.columns, backend),
+        lambda rows: _fill_in(wider, rows, n_rows, tables.rows, others[0], backend),
+        lambda columns: _fill_in(
+            swapped(wider), columns, n_columns, tables.columns, others[1], backend
+        ),
     )
     return wider
 
@@ -130,8 +139,9 @@ def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
 
 
 def _fill_in(
-    model: GaussianModel, rows: Observations, n_known: int, table: csr_array | None, backend: Any
-) -> None:
+    model: GaussianModel, rows: Observations, n_known: int, table: csr_array | None,
+    others: Others, backend: Any,
+) -> None:  # fmt: skip
     """Fill in the rows from ``n_known`` on, in place, of which anything is known."""
     these = FactorPosterior(*(part[n_known:] for part in model.rows))
     lines = None if table is None else table[n_known:]
@@ -143,7 +153,7 @@ def _fill_in(
     # Their cutpoints are the usual ones still, or have been found from fewer answers.
     usual = cutpoints_by_levels(model.rows.cutpoints[:n_known], model.rows.n_levels[:n_known])
     own = model.row_prior
-    expected = own.expected(rows, lines)
+    expected = own.expected(rows, lines, others)
     prior = Prior(own.precision, usual[these.n_levels], own.cutpoints_precision, expected)
     found = infer_rows(
         rows, model.columns, prior, these.n_levels, _SETTLED, backend,

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
-from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.engine.rated_sets import RatedSets, familiarity, usual_count
 from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
 from ordinalrbm.matrix.prior_means import NO_WEIGHTS, Weights
 from ordinalrbm.storage.reader import Stored, wrong
@@ -24,6 +24,24 @@ _SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-30, 1e-9
 _FOLLOW = ("gaps", "n_levels")
 
 
+class Others(NamedTuple):
+    """What newcomers are compared with: how many ratings nearly all have, average features."""
+
+    usual_count: float = 0.0
+    table_mean: np.ndarray = np.zeros(0)
+
+    @classmethod
+    def of(cls, counts: np.ndarray, table: csr_array | None) -> Others:
+        """Those of whom there are so many ratings, if any, and these lines of a table."""
+        if table is None or not counts.any():
+            return cls(usual_count(counts))
+        rated = table[np.flatnonzero(counts)]
+        return cls(usual_count(counts), np.asarray(rated.mean(axis=0)).reshape(-1))
+
+
+NO_OTHERS = Others()
+
+
 class FactorPrior(NamedTuple):
     """Precisions with which biases and factors, and cutpoints, of rows or columns were learnt."""
 
@@ -31,15 +49,22 @@ class FactorPrior(NamedTuple):
     cutpoints_precision: np.ndarray  # (M,)
     weights: Weights = NO_WEIGHTS  # of their features
 
-    def expected(self, rows: Observations, table: csr_array | None = None) -> np.ndarray:
+    def expected(
+        self, rows: Observations, table: csr_array | None = None, others: Others = NO_OTHERS
+    ) -> np.ndarray:
         """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
 
-        The table has other features of these rows, if they have any.
+        The table has other features of these rows, if they have any. Newcomers are told what the
+        others are like.
         """
         weights = self.weights
         if not weights.centre.size or not rows.n_rows:
             return np.zeros((rows.n_rows, 0), dtype=np.float32)
-        found = np.tile(-weights.centre, (rows.n_rows, 1))
+        of_table = np.zeros(weights.centre.size)
+        if weights.table.shape[1] and others.table_mean.size:
+            of_table = others.table_mean @ weights.table
+        known = familiarity(rows.row_counts, others.usual_count)[:, None]
+        found = -of_table - known * (weights.centre - of_table)
         if weights.each.shape[1]:
             found += RatedSets.of(rows).times(weights.each)
         if weights.table.shape[1] and table is not None:
