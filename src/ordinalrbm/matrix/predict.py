@@ -50,7 +50,7 @@ def probabilities(models: Sequence[Model], cells: Cells) -> np.ndarray:
             known.add_distributions(cells, total)
             continue
         mean, deviation = _moments(known, cells)
-        if isinstance(known, GaussianModel) and known.is_exact:
+        if isinstance(known, GaussianModel) and known.is_exact and known.spread == 1.0:
             _add_drawn(
                 mean, known.rows.gaps, known.columns.gaps, known.n_levels, float(known.share),
                 cells.row, cells.column, total,
