@@ -78,9 +78,9 @@ def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     }
 
 
-def fitted(folder: Path, given: Any = None, **more: Any) -> orbm.OrdinalMF:
+def fitted(folder: Path, given: Any = None, refit: str = "held-out", **more: Any) -> orbm.OrdinalMF:
     part = orbm.RatingsPart.from_parquet(folder)
-    return orbm.OrdinalMF(4, **SETTINGS).fit(part, given, **more)
+    return orbm.OrdinalMF(4, refit=refit, **SETTINGS).fit(part, given, **more)
 
 
 def about(model: orbm.OrdinalMF) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def all_works(run: Path) -> dict[str, Any]:
         if process_group.current() is None or process_group.current().rank == 0:
             model.save(run / f"{name}.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
-    found["going on"] = about(fitted(top / "text", checkpoint=top / "kept"))
+    found["going on"] = about(fitted(top / "text", refit="none", checkpoint=top / "kept"))
     found["everywhere"] = everywhere()
     found["scales"] = scales_of_items()
     found["errors"] = errors(process_group.current())
