@@ -28,7 +28,7 @@ def top(tmp_path_factory):
 @pytest.fixture(scope="module")
 def one(top):
     """What one process finds; it also leaves the checkpoint of a fit that has ended."""
-    fitted(top / "text", checkpoint=top / "kept")
+    fitted(top / "text", refit="none", checkpoint=top / "kept")
     (top / "one").mkdir()
     return all_works(top / "one")
 
