@@ -1,6 +1,6 @@
 """New users of MovieLens 1M: predicted from features and from their first few ratings.
 
-    python benchmarks/cold_start.py [--sampled] [--factors 50]
+    python benchmarks/cold_start.py [--sampled] [--factors 50] [--device cuda]
 
 A tenth of the users are not learnt from. Of each, ten ratings at random are known one after the
 other, and the others are predicted: the same ones, whatever is known. Beside it is the mean rating
@@ -62,6 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sampled", action="store_true")
     parser.add_argument("--factors", type=int, default=50)
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     train, first, test = parts()
     known = first["item"].isin(train["item"]) & first["rating"].notna()
@@ -80,8 +81,9 @@ def main() -> None:
     for rated_sets in (False, True):
         for with_features in (False, True):
             model = orbm.OrdinalMF(
-                options.factors, posterior=posterior, rated_sets=rated_sets, random_state=0
-            )
+                options.factors, posterior=posterior, rated_sets=rated_sets, random_state=0,
+                device=options.device,
+            )  # fmt: skip
             model.fit(train, **(given if with_features else {}))
             found = row(model, first, test, users if with_features else None)
             name = f"{posterior}, {'with' if rated_sets else 'without'} rated sets"

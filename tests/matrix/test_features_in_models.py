@@ -1087,7 +1087,11 @@ def test_probabilities_of_the_described_are_those_of_the_model():
     prior = model.model_.row_prior
     lines = model._features.users.table.toarray()
     usual = lines[model.ratings_.observations.row_counts > 0].mean(axis=0)
-    expected = (lines[row] - usual) @ prior.weights.table
+    counts = model.ratings_.observations.row_counts
+    average = (
+        counts @ model.model_.rows.mean / counts.sum()
+    )  # each user as often as there are ratings
+    expected = average + (lines[row] - usual) @ prior.weights.table
     np.testing.assert_allclose(model.model_.rows.mean[row], expected, atol=1e-6)
     np.testing.assert_allclose(model.model_.rows.variance[row], 1.0 / prior.precision, rtol=1e-6)
     assert there.features["user"][333] == "n333"

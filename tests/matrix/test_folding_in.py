@@ -26,6 +26,7 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels, with_cold_start
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fold_in import fold_in_binary, fold_in_gaussian
+from ordinalrbm.matrix.gaussian_model import Others
 from ordinalrbm.matrix.model import Half
 from ordinalrbm.matrix.prior_means import NO_TABLES
 
@@ -234,10 +235,17 @@ def folded(request):
     levels = np.resize([4, 0, 3, 3, 1, 2], items.size)
     dense = np.vstack([model.ratings_.observations.to_dense(), np.full((1, 50), -1)])
     dense[120, items] = levels
-    wider = fold_in_gaussian(model.models_[0], Observations.from_dense(dense, 5), NO_TABLES, CPU)
+    known, every = model.ratings_.observations, Observations.from_dense(dense, 5)
+    one = model.models_[0]
+    wider = fold_in_gaussian(one, known, every, NO_TABLES, CPU)
     assert wider.is_point == (request.param == "point")
+    expected = np.zeros(wider.rows.mean.shape[1])
+    if not wider.is_point:
+        newcomer, others = every.take_rows([120]), Others.of(one.rows.mean, known, None)
+        expected = one.row_prior.expected(newcomer, None, others)[0]
+        assert np.abs(expected).max() > 0.01
     wider = wider._replace(rows=in_double(wider.rows), columns=in_double(wider.columns))
-    return wider, items, levels
+    return wider, items, levels, expected
 
 
 def log_level(model, i, level, cutpoints, mean, deviation=1.0):
@@ -247,7 +255,7 @@ def log_level(model, i, level, cutpoints, mean, deviation=1.0):
 
 def test_a_new_users_factors_are_the_optimum(folded):
     """Given the gaps: factors and bias together, items as uncertain as they are."""
-    model, items, levels = folded
+    model, items, levels, expected = folded
     rows, columns, precision = model.rows, model.columns, model.row_prior.precision
     doubt = columns.variance[items].sum(axis=0)
     doubt[0] = 0.0
@@ -260,7 +268,7 @@ def test_a_new_users_factors_are_the_optimum(folded):
             log_level(model, i, level, rows.cutpoints[120], mean)
             for i, level, mean in zip(items, levels, means, strict=True)
         )
-        return 0.5 * (precision + doubt) @ x**2 - total
+        return 0.5 * (precision @ (x - expected) ** 2 + doubt @ x**2) - total
 
     found = rows.mean[120]
     best = minimize(loss, found, method="BFGS")
@@ -277,7 +285,7 @@ def test_a_new_users_factors_are_the_optimum(folded):
 
 def test_a_new_users_gaps_are_the_optimum(folded):
     """Given factors and bias, and what is not known of them."""
-    model, items, levels = folded
+    model, items, levels, _ = folded
     rows, precision = model.rows, model.row_prior.cutpoints_precision[1:]
     usual = cutpoints_by_levels(rows.cutpoints[:120], rows.n_levels[:120])[5, 1:]
     cells = [gaussian_cell(model, 120, i) for i in items]

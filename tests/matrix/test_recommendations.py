@@ -1,5 +1,7 @@
 """The best items in batches and on odd labels, and the reasons for them."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,11 +118,57 @@ def test_ratings_speak_for_what_is_like_their_item(make):
     assert np.mean(np.array(effects) > 0) > 0.9
 
 
-def test_the_effect_is_that_of_leaving_the_rating_out(model):
-    d, i = model.users_.lookup(["u3"])[0], model.items_.lookup(["i7"])[0]
-    items, levels = model.ratings_.observations.row(d)
-    worth = np.arange(1.0, 6.0)
-    expected, effects = explain.rating_effects(model.model_, d, i, items, levels, worth)
-    others = np.arange(items.size) != 2
-    without, _ = explain.rating_effects(model.model_, d, i, items[others], levels[others], worth)
-    assert effects[2] == pytest.approx(expected - without, abs=1e-4)
+def without_ratings(model):
+    """All users where the prior is."""
+    centre, mean = model.row_prior.weights.centre, np.zeros_like(model.rows.mean)
+    return model._replace(rows=model.rows._replace(mean=mean - np.float32(centre)
+                                                   if centre.size else mean))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian"])
+def test_effects_add_up_to_what_ratings_tell(name):
+    """From a user without ratings, who is where the prior is, to the prediction."""
+    model = learnt(name)
+    rated = set(zip(*model.ratings_.observations.cells()[:2], strict=True))
+    before = copy.copy(model)
+    before.models_ = [without_ratings(one) for one in model.models_]
+    for d, i in ((3, 7), (10, 2), (20, 11), (40, 1)):
+        if (d, i) in rated:
+            continue
+        user, item = model.users_.labels[d], model.items_.labels[i]
+        reasons = model.explain(user, item, n=100)
+        change = [
+            each.predict_proba(user, item)[0] @ np.arange(1.0, 6.0) for each in (before, model)
+        ]
+        assert reasons.expected == pytest.approx(change[1], abs=1e-5)
+        assert reasons.ratings["effect"].sum() == pytest.approx(change[1] - change[0], abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["matrix", "multinomial"])
+def test_the_effect_is_that_of_leaving_the_rating_out(name):
+    """To first order for binary factors, which lean on each other."""
+    model = learnt(name)
+    worth, far = np.arange(1.0, 6.0), []
+    for d, i in ((3, 7), (10, 2), (20, 11)):
+        items, levels = (part[model.ratings_.observations.row(d)[0] != i]
+                         for part in model.ratings_.observations.row(d))  # fmt: skip
+        expected, effects = explain.rating_effects(model.model_, d, i, items, levels, worth)
+        for k in range(items.size):
+            others = np.arange(items.size) != k
+            left, _ = explain.rating_effects(
+                model.model_, d, i, items[others], levels[others], worth
+            )
+            far.append((effects[k], expected - left))
+    found, true = np.array(far).T
+    assert np.abs(true).max() > 1e-3
+    assert np.abs(found - true).max() < 0.1 * np.abs(true).max()
+
+
+def test_reasons_of_many_ratings_cost_what_one_regression_costs():
+    """They were a regression each: 20,000 ratings would have taken hours."""
+    rng = np.random.default_rng(0)
+    users, items = np.repeat(np.arange(30), 700), np.tile(np.arange(700), 30)
+    keep = (users == 0) | (rng.random(users.size) < 0.2)
+    ratings = (users[keep], items[keep], rng.integers(1, 6, keep.sum()))
+    model = orbm.OrdinalMF(3, n_epochs=3, random_state=0).fit(ratings)
+    assert len(model.explain(0, 5, n=1000).ratings) == 699

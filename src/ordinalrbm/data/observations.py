@@ -102,6 +102,14 @@ class Observations:
         chosen = self.n_levels[self.column] == n_levels
         return np.bincount(self.level[chosen], minlength=n_levels)
 
+    def levels_of_columns(self, columns: np.ndarray) -> np.ndarray:
+        """(columns asked for, L): how often each level was given in each of them."""
+        view = self.column_view
+        unique, place = np.unique(columns, return_inverse=True)
+        counts = np.zeros((unique.size, self.n_levels.max(initial=1)), dtype=np.int64)
+        _count_levels(view.column_start, view.entry, self.level, unique, counts)
+        return counts[place]
+
     @cached_property
     def column_view(self) -> ColumnView:
         """The answers by columns; built on first use, then kept."""
@@ -434,6 +442,16 @@ def _counts(keys: np.ndarray, n_keys: int) -> np.ndarray:
     for key in keys:
         counts[key] += 1
     return counts
+
+
+@compiled()
+def _count_levels(
+    column_start: np.ndarray, entry: np.ndarray, level: np.ndarray, columns: np.ndarray,
+    counts: np.ndarray,
+) -> None:  # fmt: skip
+    for k in range(columns.size):
+        for e in range(column_start[columns[k]], column_start[columns[k] + 1]):
+            counts[k, level[entry[e]]] += 1
 
 
 @compiled()

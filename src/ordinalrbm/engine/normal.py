@@ -126,19 +126,19 @@ _SINGLE = _Format(
 MILLS_0 = float(np.polynomial.polynomial.polyval(-1.0, MILLS))
 
 
-def _polynomial(real: Any, coefficients: tuple[float, ...]) -> Any:
+def polynomial(real: Any, coefficients: tuple[float, ...]) -> Any:
     """Return a function of x by Horner's rule; coefficients from the highest."""
     first, *others = (real(c) for c in coefficients)
     rest = tuple(others)
 
     @inlined
-    def polynomial(x):
+    def horner(x):
         value = first
         for c in rest:
             value = value * x + c
         return value
 
-    return polynomial
+    return horner
 
 
 def _elementary(form: _Format) -> tuple[Any, Any, Any]:
@@ -149,9 +149,7 @@ def _elementary(form: _Format) -> tuple[Any, Any, Any]:
     rounder, lowest, shift = real(form.rounder), real(form.lowest_exponent), real(form.mills_shift)
     log2e, ln2, ln2_high, ln2_low = (real(x) for x in (LOG2E, LN2, *form.ln2_parts))
     zero, half, one, two = (real(x) for x in (0.0, 0.5, 1.0, 2.0))
-    of_exp, of_log, of_mills = (
-        _polynomial(real, c) for c in (form.exp, form.log, form.mills[::-1])
-    )
+    of_exp, of_log, of_mills = (polynomial(real, c) for c in (form.exp, form.log, form.mills[::-1]))
     single = real is np.float32
 
     @inlined
@@ -197,7 +195,7 @@ def _elementary(form: _Format) -> tuple[Any, Any, Any]:
 def _functions(form: _Format) -> Functions:
     real = form.real
     exp_and_fall, log, mills_ratio = _elementary(form)
-    of_normal = _polynomial(real, NORMAL[::-1])
+    of_normal = polynomial(real, NORMAL[::-1])
     zero, quarter, third, half, one, two, four, tenth = (
         real(x) for x in (0.0, 0.25, 1 / 3, 0.5, 1.0, 2.0, 4.0, 0.1)
     )

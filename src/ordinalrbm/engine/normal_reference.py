@@ -58,6 +58,13 @@ def truncated_mean(a: ArrayLike, b: ArrayLike) -> np.ndarray:
     return np.where(m.flipped, -mean, mean)
 
 
+def truncated_variance(a: ArrayLike, b: ArrayLike) -> np.ndarray:
+    """Variance of a standard normal variable between a and b."""
+    at_low, at_high = edge_densities(a, b)
+    low, high = (np.where(np.isfinite(x), x, 0.0) for x in (a, b))
+    return np.clip(1.0 + low * at_low - high * at_high - truncated_mean(a, b) ** 2, 0.0, 1.0)
+
+
 def edge_densities(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Density of the truncated normal at its lower and its upper bound."""
     mass = log_mass(a, b)

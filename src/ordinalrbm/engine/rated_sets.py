@@ -24,6 +24,9 @@ from ordinalrbm.runtime.jit import compiled, inlined, inlined_sum
 
 # Added to the number of ratings (see above).
 FEW = 10.0
+# Of a column, so many raters tell where its raters are on average, and that all rows are where they
+# are counts as much as this many of them.
+_MOST_RATERS, _ALL_COUNT_AS = 256, 20.0
 # Coordinates whose weights are drawn together, by one thread: so many numbers lie side by side.
 _TOGETHER = 8
 
@@ -31,21 +34,57 @@ _TOGETHER = 8
 def familiarity(counts: np.ndarray, usual: float) -> np.ndarray:
     """From 0 to 1, how far rated sets of so many ratings are like those that were learnt from.
 
-    Who has rated less than nearly all others did, ``usual``, is not somebody who rates little, but
-    somebody who has just come: the less there is, the less it tells that so much is missing.
+    Newcomers who have rated less than half of the others did, ``usual``, are not people who rate
+    little: the less there is, the less it tells that so much is missing.
 
     Examples
     --------
-    >>> familiarity(np.array([0, 1, 20, 300]), 20.0).round(2).tolist()
-    [0.0, 0.08, 1.0, 1.0]
+    >>> familiarity(np.array([0, 1, 100, 300]), 100.0).round(2).tolist()
+    [0.0, 0.03, 1.0, 1.0]
     """
     size, whole = counts / np.sqrt(counts + FEW), usual / np.sqrt(usual + FEW)
     return np.minimum(size / whole, 1.0) if whole > 0.0 else np.ones(len(counts))
 
 
 def usual_count(counts: np.ndarray) -> float:
-    """How many ratings nearly all of those have who have any."""
-    return float(np.quantile(counts[counts > 0], 0.05)) if counts.any() else 0.0
+    """How many ratings half of those have who have any."""
+    return float(np.median(counts[counts > 0])) if counts.any() else 0.0
+
+
+def raters_of(
+    known: Observations, rows: Observations, factors: np.ndarray, average: np.ndarray
+) -> np.ndarray:
+    """(rows, W) where those are on average who have rated what each row has.
+
+    ``known`` are the ratings of those with these ``factors``; who has rated nothing is expected
+    where they are on ``average``.
+    """
+    columns, place = np.unique(rows.column, return_inverse=True)
+    of_columns = np.empty((columns.size, factors.shape[1]), dtype=np.float32)
+    view = known.column_view
+    _set_mean_raters(
+        view.column_start, view.row, columns, factors, average.astype(np.float32), of_columns
+    )
+    found = np.empty((rows.n_rows, factors.shape[1]), dtype=np.float32)
+    add_lines(rows.row_start, place, of_columns, found)
+    counts = rows.row_counts[:, None]
+    return np.where(counts > 0, found / np.maximum(counts, 1), average)
+
+
+@compiled(parallel=True)
+def _set_mean_raters(column_start, rater, columns, factors, average, found):
+    for place in prange(columns.size):
+        column, total = columns[place], found[place]
+        first = n = 0
+        if column < column_start.size - 1:  # others are new, too
+            first = column_start[column]
+            n = column_start[column + 1] - first
+        used = min(n, _MOST_RATERS)
+        weight = np.float32(1.0 / (used + _ALL_COUNT_AS))
+        for a in range(total.size):
+            total[a] = np.float32(_ALL_COUNT_AS) * weight * average[a]
+        for k in range(used):
+            add_scaled(total, weight, factors[rater[first + k * n // used]])
 
 
 class RatedSets(NamedTuple):

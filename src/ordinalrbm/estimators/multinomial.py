@@ -97,7 +97,9 @@ class MultinomialRBM(RatingModel):
         settings = settings_of(MultinomialSettings, self, seed=seed)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
 
-    def _in_order(self, model: MultinomialModel, data: TrainingData) -> MultinomialModel:
+    def _in_order(
+        self, model: MultinomialModel, data: TrainingData, ratings: Observations
+    ) -> MultinomialModel:
         return model
 
     def _set_ratings(self, known: Any) -> None:

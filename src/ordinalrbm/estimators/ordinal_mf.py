@@ -70,12 +70,14 @@ class _FactorModel(RatingModel):
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         backend = self._backend()
-        self.models_ = [fold_in_gaussian(model, ratings, tables, backend) for model in self.models_]
+        known = self.ratings_.observations
+        self.models_ = [
+            fold_in_gaussian(model, known, ratings, tables, backend) for model in self.models_
+        ]
 
-    def _in_order(self, model: Any, data: TrainingData) -> Any:
-        ordered = super()._in_order(model, data)
-        positions = data.row_position, data.column_position
-        return with_described(ordered, *positions, self._features.tables)
+    def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
+        ordered = super()._in_order(model, data, ratings)
+        return with_described(ordered, ratings, self._features.tables)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         super()._read_models(stored, n_users, n_levels)
@@ -251,11 +253,11 @@ class OrdinalMF(_FactorModel):
         found = sampled_learner.fit(observations, validation, settings, checkpoints, data.tables)
         return Fitted([found.draws], len(found.history), found.history, found.interrupted)
 
-    def _in_order(self, model: Any, data: TrainingData) -> Any:
+    def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
         if isinstance(model, Draws):
             ordered = model.ordered(data.row_position, data.column_position, data.n_levels)
-            return ordered.with_described(self._features.tables)
-        return super()._in_order(model, data)
+            return ordered.with_described(ratings, self._features.tables)
+        return super()._in_order(model, data, ratings)
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.__dict__.pop("draws_", None)
@@ -288,18 +290,20 @@ class OrdinalMF(_FactorModel):
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         if hasattr(self, "draws_"):
-            self._keep_draws(self.draws_.with_newcomers(ratings, tables))
+            known = self.ratings_.observations
+            self._keep_draws(self.draws_.with_newcomers(known, ratings, tables))
         else:
             super()._fold_in(ratings, tables)
 
     def _effects(
-        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray
-    ) -> tuple[float, np.ndarray]:
+        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
+        *, is_rated: bool,
+    ) -> tuple[float, np.ndarray]:  # fmt: skip
         if hasattr(self, "draws_"):
             return draw_effects(
                 self.draws_, row, column, items, levels, worth, self._features.line_of_user(row)
             )
-        return super()._effects(row, column, items, levels, worth)
+        return super()._effects(row, column, items, levels, worth, is_rated=is_rated)
 
     def _model_arrays(self) -> dict[str, np.ndarray]:
         if not hasattr(self, "draws_"):

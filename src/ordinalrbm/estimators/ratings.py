@@ -31,10 +31,9 @@ from ordinalrbm.estimators.validation import (
 from ordinalrbm.evaluate.points import Rule, point
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.backends import single_backend
-from ordinalrbm.matrix.cold_start import cold_start_on, restore_order, with_cold_start
+from ordinalrbm.matrix.cold_start import cold_start_on, from_answers, restore_order, with_cold_start
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.gaussian_model import Others
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, prepare
 from ordinalrbm.matrix.prior_means import Tables
@@ -140,14 +139,13 @@ class RatingModel(BaseEstimator):
         return self.validation_fraction
 
     def _effects(
-        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray
-    ) -> tuple[float, np.ndarray]:
-        """Expected worth of a cell, and what each of the row's ratings adds to it."""
+        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
+        *, is_rated: bool,
+    ) -> tuple[float, np.ndarray]:  # fmt: skip
+        """Expected worth of a cell, and what each of the row's other ratings adds to it."""
         line = self._features.line_of_user(row)
-        counts = self.ratings_.observations.row_counts
-        others = Others.of(counts, self._features.tables.rows)
         found = [
-            rating_effects(model, row, column, items, levels, worth, line, others)
+            rating_effects(model, row, column, items, levels, worth, line, is_answered=is_rated)
             for model in self.models_
         ]
         shares = [model.share for model in self.models_]
@@ -250,7 +248,7 @@ class RatingModel(BaseEstimator):
         return self
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
-        models = [self._in_order(model, data) for model in fitted.models]
+        models = [self._in_order(model, data, known.observations) for model in fitted.models]
         self._keep_models(models, fitted)
         self.best_epoch_, self.n_iter_ = fitted.best_epoch, len(fitted.history)
         self.about_: dict[str, Any] = {}
@@ -282,7 +280,8 @@ class RatingModel(BaseEstimator):
     def _takes_features(self) -> bool:
         return False
 
-    def _in_order(self, model: Any, data: TrainingData) -> Any:
+    def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
+        """The model with users and items in the order of their ids, as the ratings have them."""
         return restore_order(model, data.row_position, data.column_position, data.n_levels)
 
     def _set_ratings(self, known: Ratings) -> None:
@@ -297,8 +296,8 @@ class RatingModel(BaseEstimator):
         Parameters
         ----------
         users, items : array-like of ids of the same length, or a single id that stands for all
-            Whoever is not known is predicted like the average user or item: from the item alone,
-            from the user alone, or from the ratings as a whole.
+            Of whom nothing is known is predicted from the item's ratings, from what the user thinks
+            of the average item, or from the ratings as a whole.
 
         Returns
         -------
@@ -394,12 +393,7 @@ class RatingModel(BaseEstimator):
         labels = self.users_.labels if everyone else as_list(users)
         seen = self.ratings_.observations if exclude_seen else None
         worth = self._worth(score)
-        if self._is_on_gpu():
-            best = self._on_gpu().best_items(rows, n, worth, seen)
-        else:
-            models = self.models_ if rows.min(initial=0) >= 0 else self._open_models()
-            with threads(self.n_jobs):
-                best = recommending.best_items(models, rows, n, worth, seen)
+        best = self._best_items(rows, n, worth, seen)
         return pd.DataFrame(
             {
                 "user": np.asarray(labels)[best.query],
@@ -408,6 +402,23 @@ class RatingModel(BaseEstimator):
                 "score": best.score,
             }
         )
+
+    def _best_items(
+        self, rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None
+    ) -> recommending.Best:
+        unknown = self._unknown_users(rows)
+        known = rows[~unknown]
+        if self._is_on_gpu():
+            best = self._on_gpu().best_items(known, n, worth, seen)
+        else:
+            with threads(self.n_jobs):
+                best = recommending.best_items(self.models_, known, n, worth, seen)
+        if not unknown.any():
+            return best
+        columns = np.arange(len(self.items_))
+        everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
+        scores = (self._distribution(everywhere) * worth).sum(axis=1)
+        return recommending.with_others(best, unknown, scores, n)
 
     def _worth(self, score: str) -> np.ndarray:
         """(items, L): what each level of an item counts."""
@@ -477,10 +488,12 @@ class RatingModel(BaseEstimator):
     def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
         """Why this user should like this item, or not: ratings and factors that speak for it.
 
-        A rating's effect is what the expected rating of the item loses when that rating is left
-        out and the user's factors are inferred again from the others (the user's own bias and gaps
-        stay). A factor's contribution is what it adds to the mean utility, compared to a user (or
-        item) with the average factor.
+        A rating's effect is what it adds to the expected rating of the item. Where factors are
+        Gaussian, effects of all ratings add up to the way from what would be expected of a user
+        without ratings, but with the same features, to what is expected now (of draws to first
+        order). Elsewhere an effect is what the expected rating loses without that rating. A
+        factor's contribution is what it adds to the mean utility, compared to a user (or item) with
+        the average factor.
 
         Parameters
         ----------
@@ -513,7 +526,9 @@ class RatingModel(BaseEstimator):
         items, levels = items[others], levels[others]
         worth = self.ratings_.scale_of(column).values
         with threads(self.n_jobs):
-            expected, effect = self._effects(row, column, items, levels, worth)
+            expected, effect = self._effects(
+                row, column, items, levels, worth, is_rated=not others.all()
+            )
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
         ratings = pd.DataFrame(
             {
@@ -586,15 +601,32 @@ class RatingModel(BaseEstimator):
         if not cells.row.size:
             return np.zeros((0, width))
         some_unknown = min(cells.row.min(), cells.column.min()) < 0
+        from_item = self._unknown_users(cells.row) & (cells.column >= 0)
+        columns = cells.column[from_item]
         if some_unknown:
             row = np.where(cells.row < 0, len(self.users_), cells.row)
             column = np.where(cells.column < 0, len(self.items_), cells.column)
             cells = cells._replace(row=row, column=column)
         if self._is_on_gpu():
-            return self._on_gpu().probabilities(cells)[:, :width]
-        with threads(self.n_jobs):
-            models = self._open_models() if some_unknown else self.models_
-            return probabilities(models, cells)[:, :width]
+            found = self._on_gpu().probabilities(cells)[:, :width]
+        else:
+            with threads(self.n_jobs):
+                models = self._open_models() if some_unknown else self.models_
+                found = probabilities(models, cells)[:, :width]
+        if columns.size:
+            counts = self.ratings_.observations.levels_of_columns(columns)
+            found[from_item] = from_answers(found[from_item], counts[:, :width])
+        return found
+
+    def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
+        """Whether nothing is known of each user: no rating, and no feature."""
+        seen, lines = self.ratings_.observations, self._features.tables.rows
+        known = np.diff(seen.row_start) > 0
+        if not seen.n_entries:  # it is another process that has the ratings
+            known[:] = True
+        elif lines is not None and self._takes_features():
+            known |= np.diff(lines.indptr) > 0
+        return (rows < 0) | ~np.append(known, False)[rows]
 
     def _is_on_gpu(self) -> bool:
         check_device(self.device)

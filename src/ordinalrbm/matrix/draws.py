@@ -16,9 +16,9 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_widths
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.engine.rated_sets import RatedSets, familiarity, usual_count
+from ordinalrbm.engine.rated_sets import RatedSets, familiarity
 from ordinalrbm.matrix.gaussian import posterior_of
-from ordinalrbm.matrix.gaussian_model import NO_OTHERS, FactorPrior, GaussianModel, Others
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.storage.reader import Stored, wrong
@@ -98,30 +98,29 @@ class DrawnSides(NamedTuple):
         k: int,
         sets: RatedSets | None,
         lines: csr_array | None,
-        others: Others = NO_OTHERS,
+        others: Others | None = None,
     ) -> np.ndarray:
         """(rows, 1 + F) where rows with these features are expected in the k-th draw.
 
-        Newcomers are told what the others are like.
+        Newcomers are compared with others.
         """
         n_rows = 1 if sets is None else sets.answers.n_rows
         found = np.tile(self.mean[k], (n_rows, 1))
         block = k // BLOCK
         if sets is not None and self.weights.shape[1]:
             found += sets.times(self.weights[block].astype(np.float32))
-            unfamiliar = 1.0 - familiarity(sets.answers.row_counts, others.usual_count)
-            if unfamiliar.any():
-                found += np.outer(unfamiliar, self._by_usual_set(k, others)).astype(np.float32)
         if lines is not None and self.table_weights.shape[1]:
             found += lines @ self.table_weights[block].astype(np.float32)
-        return found
-
-    def _by_usual_set(self, k: int, others: Others) -> np.ndarray:
-        """(1 + F,) what the rated sets of others add to what is expected of them, on average."""
-        usual = self.factors[k, self.is_known == 1].mean(axis=0, dtype=np.float64) - self.mean[k]
+        if sets is None or others is None:
+            return found
+        # Of newcomers the sets do not tell much at first, and they are expected where those are
+        # who have rated the same.
+        known = familiarity(sets.answers.row_counts, others.usual_count)[:, None]
+        usual = self.mean[k].astype(np.float64)
         if self.table_weights.shape[1] and others.table_mean.size:
-            usual -= others.table_mean @ self.table_weights[k // BLOCK].astype(np.float64)
-        return usual
+            usual += others.table_mean @ self.table_weights[block].astype(np.float64)
+        found += (1.0 - known) * (others.near(sets.answers) - usual)
+        return found
 
     @classmethod
     def from_stored(
@@ -244,37 +243,35 @@ class Draws(NamedTuple):
     # ---- newcomers ----------------------------------------------------------------------------
 
     def with_newcomers(
-        self, ratings: Observations, tables: Tables = NO_TABLES, seed: int = 0
-    ) -> Draws:
+        self, known: Observations, ratings: Observations, tables: Tables = NO_TABLES,
+        seed: int = 0,
+    ) -> Draws:  # fmt: skip
         """With more rows and columns, each drawn given the draw of the others and its ratings.
 
-        The first rows and columns of the ratings, of which all are given, are those known; tables
-        have the features of all.
+        ``known`` are the ratings of those who are here, who are the first of all ``ratings``;
+        tables have the features of all.
         """
         n_rows, n_columns = self.rows.factors.shape[1], self.columns.factors.shape[1]
         found = self._longer(ratings)
         new_rows = np.arange(n_rows, ratings.n_rows)
         new_columns = np.arange(n_columns, ratings.n_columns)
-        usual_rows = usual_count(ratings.row_counts[:n_rows])
-        usual_columns = usual_count(ratings.column_counts[:n_columns])
         rows = ratings.take_rows(new_rows)
         on_known = rows.select(rows.column < n_columns) if new_columns.size else rows
-        found._draw(on_known, new_rows, tables.rows, usual_rows, seed, 0)
+        found._draw(known, on_known, new_rows, tables.rows, seed, 0)
         if new_columns.size:
             of_columns = ratings.transpose().take_rows(new_columns)
-            found._draw(of_columns, new_columns, tables.columns, usual_columns, seed, 1)
+            found._draw(known.transpose(), of_columns, new_columns, tables.columns, seed, 1)
             if on_known.n_entries < rows.n_entries:
-                found._draw(rows, new_rows, tables.rows, usual_rows, seed, 2)
+                found._draw(known, rows, new_rows, tables.rows, seed, 2)
         return found
 
-    def with_described(self, tables: Tables, seed: int = 0) -> Draws:
+    def with_described(self, ratings: Observations, tables: Tables, seed: int = 0) -> Draws:
         """With those drawn of whom nothing is known but their features; changes these in place."""
         for turn, (side, table) in enumerate(zip((self.rows, self.columns), tables, strict=True)):
-            which = np.flatnonzero(side.is_known == 0)
-            n_facing = len((self.columns, self.rows)[turn].is_known)
-            none = np.zeros(0, dtype=np.int32)
-            no_ratings = Observations.from_triples(none, none, none, which.size, n_facing, 2)
-            self._draw(no_ratings, which, table, 1.0, seed, turn)  # who has none is a newcomer
+            if table is not None:
+                known = ratings.transpose() if turn else ratings
+                which = np.flatnonzero(side.is_known == 0)
+                self._draw(known, known.take_rows(which), which, table, seed, turn)
         return self
 
     def _longer(self, ratings: Observations) -> Draws:
@@ -285,7 +282,7 @@ class Draws(NamedTuple):
         return self.ordered(rows, columns, ratings.n_levels)
 
     def _draw(
-        self, rows: Observations, which: np.ndarray, table: csr_array | None, usual: float,
+        self, known: Observations, rows: Observations, which: np.ndarray, table: csr_array | None,
         seed: int, turn: int,
     ) -> None:  # fmt: skip
         """Draw new rows, or new columns in the second turn, in place, if anything is known."""
@@ -301,12 +298,11 @@ class Draws(NamedTuple):
             scale = self.scale[which]
             facing_scale = np.zeros(len(facing.is_known), dtype=np.int32)
         sets = RatedSets.of(rows)
-        others = Others(usual, np.zeros(0))
-        if table is not None:
-            others = Others(usual, np.asarray(table[own.is_known == 1].mean(axis=0)).reshape(-1))
+        n_known, of_others = known.n_rows, None if table is None else table[: known.n_rows]
         for k in range(self.n_draws):
             other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
-            expected = own.expected(k, sets, lines, others)
+            theirs = own.factors[k, :n_known].astype(np.float32)
+            expected = own.expected(k, sets, lines, Others.of(theirs, known, of_others))
             ones = np.ones(which.size, dtype=np.float32)
             this = self._drawn(k, own, rows, DrawnSide(expected, ones, scale), other,
                                Sweep(seed, k * _NEWCOMER_SWEEPS, 2 + turn))  # fmt: skip

@@ -8,24 +8,21 @@ import numpy as np
 import pandas as pd
 from scipy import linalg
 from scipy.sparse import csr_array
-from scipy.special import ndtr
+from scipy.special import expit, logit, ndtr
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.mean_field import fixed_point
-from ordinalrbm.engine.normal_reference import truncated_mean
-from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.engine.normal_reference import truncated_mean, truncated_variance
+from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.matrix.draws import Draws
-from ordinalrbm.matrix.gaussian_model import NO_OTHERS, GaussianModel, Others
-from ordinalrbm.matrix.infer_rows import infer_rows
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import MatrixModel, row_side
 from ordinalrbm.matrix.multinomial import MultinomialModel
-from ordinalrbm.matrix.predict import Model, probabilities
+from ordinalrbm.matrix.predict import Model, bounds, probabilities, utilities
 from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
-# One rating more or less is a small difference: both must be found exactly.
-_SETTLED = 2e-4
-_MOST_ENTRIES = 1 << 22  # answers of copies of a row held at a time
+_NEXT_TO = 1e-4  # a difference of utilities, or a share, that is small
 
 
 @dataclass(frozen=True)
@@ -74,45 +71,152 @@ class Explanation:
 def rating_effects(
     model: Model, row: int, column: int, columns: np.ndarray, levels: np.ndarray, worth: np.ndarray,
     line: csr_array | None = None,
-    others: Others = NO_OTHERS,
+    *,
+    is_answered: bool = False,
 ) -> tuple[float, np.ndarray]:  # fmt: skip
-    """Expected worth of a cell, and what it loses when each of the row's answers is left out.
+    """Expected worth of a cell, and what each of the row's answers adds to it.
 
-    The row's factors are inferred anew, by mean-field, from the answers that remain and from the
-    row's line of the table of features, if there is one, and newcomers are compared with others.
+    ``columns`` and ``levels`` are the row's answers but for one to the cell itself, if it
+    ``is_answered``. ``line`` is the row's line of the table of features, if there is one. The cost
+    is linear in the answers.
     """
-    at_a_time = max(1, _MOST_ENTRIES // max(columns.size, 1))
-    # The first copy of the row has all answers, the next one lacks the first of them, and so on.
-    lacking = np.arange(-1, columns.size)
-    expected = np.concatenate(
-        [
-            _expected_without(model, row, column, columns, levels, worth, some, line, others)
-            for some in np.split(lacking, range(at_a_time, lacking.size, at_a_time))
-        ]
-    )
-    return float(expected[0]), expected[0] - expected[1:]
-
-
-def _expected_without(
-    model: Model,
-    row: int,
-    column: int,
-    columns: np.ndarray,
-    levels: np.ndarray,
-    worth: np.ndarray,
-    lacking: np.ndarray,
-    line: csr_array | None,
-    others: Others,
-) -> np.ndarray:
-    copies = _copies(columns, levels, lacking, model.n_levels)
+    if isinstance(model, GaussianModel):
+        return _gaussian_effects(model, row, column, columns, levels, worth, line, is_answered)
     if isinstance(model, MultinomialModel):
-        these: Model = model._replace(factors=model.infer_rows(copies))
-    elif isinstance(model, GaussianModel):
-        these = _inferred_gaussian(model, row, copies, line, others)
+        copies: Model = _multinomial_copies(model, columns, levels)
     else:
-        these = _inferred_binary(model, row, copies)
-    cells = _cells_of(column, lacking.size)
-    return probabilities([these], cells)[:, : worth.size] @ worth
+        copies = _binary_copies(model, row, columns, levels)
+    each = probabilities([copies], _cells_of(column, 1 + columns.size))
+    worths = each[:, : worth.size] @ worth
+    return float(worths[0]), worths[0] - worths[1:]
+
+
+def _gaussian_effects(
+    model: GaussianModel, row: int, column: int, columns: np.ndarray, levels: np.ndarray,
+    worth: np.ndarray, line: csr_array | None, is_answered: bool,
+) -> tuple[float, np.ndarray]:  # fmt: skip
+    """The row's bias and factors are a regression of its utilities, which answers add up in.
+
+    All of them together move the mean utility of the cell from what features alone expect, and the
+    worth of a utility is taken as linear between the two.
+    """
+    prior = model.row_prior
+    target = _regressors(model, np.array([column]))[1][0]
+    biases, regressors = _regressors(model, columns)
+    doubt = model.columns.variance[columns].sum(axis=0, dtype=np.float64)
+    doubt[0] = 0.0
+    free = np.isfinite(prior.precision)
+    system = regressors[:, free].T @ regressors[:, free]
+    system += np.diag(prior.precision[free] + doubt[free])
+    along = np.zeros(target.size)
+    along[free] = linalg.solve(system, target[free], assume_a="pos")
+
+    before = _expected_without_answers(model, line)
+    utility = _expected_utilities(model, row, columns, levels) - biases
+    parts = (regressors @ along) * (utility - regressors @ before)
+    if prior.weights.each.shape[1]:  # that it was rated at all
+        length = 1.0 / np.sqrt(columns.size + FEW)
+        pull = prior.weights.each[columns].astype(np.float64) * length
+        parts += pull[:, free] @ (prior.precision[free] * along[free])
+    now = model.rows.mean[row].astype(np.float64)
+    after, start = now @ target, before @ target
+    if is_answered:  # as if it were not; what the others add stays
+        after = start + parts.sum()
+    # Learning stops before the regression is solved to the last digit: the small rest is shared.
+    size = np.abs(parts)
+    parts += (after - start - parts.sum()) * size / max(size.sum(), _NEXT_TO)
+    expected, at_first = _worth_at(model, row, column, np.array([after, start]), worth)
+    slope = (expected - at_first) / (after - start) if abs(after - start) > _NEXT_TO else 0.0
+    if not slope:
+        near = _worth_at(model, row, column, after + np.array([-_NEXT_TO, _NEXT_TO]), worth)
+        slope = (near[1] - near[0]) / (2.0 * _NEXT_TO)
+    return float(expected), slope * parts
+
+
+def _regressors(model: GaussianModel, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Biases of columns, and what a row's own bias and factors meet in them."""
+    found = model.columns.mean[columns].astype(np.float64)
+    biases = found[:, 0].copy()
+    found[:, 0] = 1.0
+    return biases, found
+
+
+def _expected_without_answers(model: GaussianModel, line: csr_array | None) -> np.ndarray:
+    """(1 + F,) where a row with these features is expected."""
+    none = np.zeros(0, dtype=np.int32)
+    row = Observations.from_triples(none, none, none, 1, model.n_columns, model.n_levels)
+    expected = model.row_prior.expected(row, line)[0].astype(np.float64)
+    return expected if expected.size else np.zeros(model.row_prior.precision.size)
+
+
+def _expected_utilities(
+    model: GaussianModel, row: int, columns: np.ndarray, levels: np.ndarray
+) -> np.ndarray:
+    """(answers,) mean of each utility, given its level and what is known of row and column."""
+    if model.values.size:
+        return model.values[levels].astype(np.float64)
+    cells = Cells(np.full(columns.size, row), columns, levels)
+    mean, (low, high) = utilities(model, cells).base, bounds(model, cells)
+    return mean + truncated_mean(low - mean, high - mean)
+
+
+def _worth_at(
+    model: GaussianModel, row: int, column: int, means: np.ndarray, worth: np.ndarray
+) -> np.ndarray:
+    """Expected worth of a cell whose mean utility is each of these, plus the column's bias."""
+    rows = FactorPosterior(*(_repeated(part, row, means.size) for part in model.rows))
+    now = rows.mean[0].astype(np.float64) @ _regressors(model, np.array([column]))[1][0]
+    rows.mean[:, 0] += (means - now).astype(np.float32)
+    found = probabilities([model._replace(rows=rows)], _cells_of(column, means.size))
+    return found[:, : worth.size] @ worth
+
+
+def _binary_copies(
+    model: MatrixModel, row: int, columns: np.ndarray, levels: np.ndarray
+) -> MatrixModel:
+    """The row with all these answers, and again without each of them; its own parameters stay.
+
+    Factors and utilities lean on each other: what leaving out an answer does to the factors is
+    their linear response at the fixed point.
+    """
+    one = Observations(np.array([0, columns.size]), columns, levels, model.n_levels)
+    alone = _copies_of_row(model, row, np.full((1, model.by_rows.n_factors), 0.5))
+    side = row_side(alone, one, np.empty(columns.size, dtype=np.float32))
+    fixed_point(side, alone.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+    cells = Cells(np.zeros(columns.size, dtype=np.intp), columns, levels)
+    found, (low, high) = utilities(alone, cells), bounds(alone, cells)
+    mean = found.base + found.by_rows + found.by_columns
+    away = truncated_mean(low - mean, high - mean)
+    moves = truncated_variance(low - mean, high - mean)  # the expected utility, with its mean
+    weights = model.by_rows.weights[columns].astype(np.float64)
+    factors = alone.by_rows.factors[0].astype(np.float64)
+    response = np.eye(factors.size) - (weights.T * moves) @ weights * (factors * (1.0 - factors))
+    activation = logit(np.clip(factors, _NEXT_TO, 1.0 - _NEXT_TO))
+    lost = linalg.solve(response, (weights * (mean + away)[:, None]).T).T
+    return _copies_of_row(model, row, expit(np.vstack([activation, activation - lost])))
+
+
+def _copies_of_row(model: MatrixModel, row: int, factors: np.ndarray) -> MatrixModel:
+    """A model of copies of a row, which differ in their factors."""
+    times, other = len(factors), model.by_columns
+    return model._replace(
+        by_rows=model.by_rows._replace(factors=factors.astype(np.float32)),
+        by_columns=other._replace(
+            weights=_repeated(other.weights, row, times),
+            bias=_repeated(other.bias, row, times),
+            cutpoints=_repeated(other.cutpoints, row, times),
+        ),
+    )
+
+
+def _multinomial_copies(
+    model: MultinomialModel, columns: np.ndarray, levels: np.ndarray
+) -> MultinomialModel:
+    """The row with all these answers, and again without each of them."""
+    added = model.weights[columns, levels].astype(np.float64)
+    activation = model.factor_bias + added.sum(axis=0)
+    factors = expit(np.vstack([activation, activation - added]))
+    return model._replace(factors=factors.astype(np.float32))
 
 
 def draw_effects(
@@ -162,58 +266,8 @@ def _cells_of(column: int, n_rows: int) -> Cells:
     return Cells(np.arange(n_rows), np.full(n_rows, column), np.zeros(n_rows, dtype=np.int8))
 
 
-def _inferred_gaussian(
-    model: GaussianModel, row: int, copies: Observations, line: csr_array | None, others: Others
-) -> GaussianModel:
-    """A model of the copies, with factors inferred anew; the row's bias and gaps stay."""
-    own = FactorPosterior(*(_repeated(part, row, copies.n_rows) for part in model.rows))
-    precision = model.row_prior.precision.copy()
-    precision[0] = np.inf
-    stay = np.full(own.cutpoints.shape[1], np.inf)
-    lines = None if line is None else line[np.zeros(copies.n_rows, dtype=np.int32)]
-    # What is left out has not been rated at all.
-    expected = model.row_prior.expected(copies, lines, others)
-    if expected.shape[1]:
-        expected[:, 0] = 0.0
-    # Biases stay, but not at zero: they go over to the columns that the copies see.
-    seen = model.columns._replace(mean=model.columns.mean.copy())
-    seen.mean[:, 0] += own.mean[0, 0]
-    found = infer_rows(
-        copies, seen, Prior(precision, own.cutpoints, stay, expected), own.n_levels, _SETTLED, CPU,
-        values=model.values, is_point=model.is_point,
-    )  # fmt: skip
-    found.mean[:, 0], found.variance[:, 0] = own.mean[:, 0], own.variance[:, 0]
-    return model._replace(rows=found)
-
-
-def _inferred_binary(model: MatrixModel, row: int, copies: Observations) -> MatrixModel:
-    times, other = copies.n_rows, model.by_columns
-    factors = np.full((times, model.by_rows.n_factors), 0.5, dtype=np.float32)
-    these = model._replace(
-        by_rows=model.by_rows._replace(factors=factors),
-        by_columns=other._replace(
-            weights=_repeated(other.weights, row, times),
-            bias=_repeated(other.bias, row, times),
-            cutpoints=_repeated(other.cutpoints, row, times),
-        ),
-    )
-    side = row_side(these, copies, np.empty(copies.n_entries, dtype=np.float32))
-    fixed_point(side, these.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
-    return these
-
-
 def _repeated(array: np.ndarray, row: int, times: int) -> np.ndarray:
     return np.repeat(array[row : row + 1], times, axis=0)
-
-
-def _copies(
-    columns: np.ndarray, levels: np.ndarray, lacking: np.ndarray, n_levels: np.ndarray
-) -> Observations:
-    """The same row again and again, each without one answer (−1: with all)."""
-    kept = np.arange(columns.size) != lacking[:, None]
-    row_start = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-    answer = np.nonzero(kept)[1]
-    return Observations(row_start, columns[answer], levels[answer], n_levels)
 
 
 def factor_contributions(model: Model, row: int, column: int, n: int) -> pd.DataFrame:

@@ -28,14 +28,14 @@ _SETTLED = 0.02
 
 
 def fold_in_gaussian(
-    model: GaussianModel, observations: Observations, tables: Tables, backend: Any
-) -> GaussianModel:
+    model: GaussianModel, known: Observations, observations: Observations, tables: Tables,
+    backend: Any,
+) -> GaussianModel:  # fmt: skip
     """The model with more rows and columns.
 
-    The first rows and columns of the observations, all answers, are those of the model; tables
-    have the features of all.
+    ``known`` are the answers of the model's rows and columns, which are the first ones of the
+    observations, all answers; tables have the features of all.
     """
-    n_rows, n_columns = model.n_rows, model.n_columns
     most = np.full(observations.n_rows, model.columns.cutpoints.shape[1] + 1)
     wider = model._replace(
         rows=_longer(model.rows, model.row_prior, most, model.is_point),
@@ -44,20 +44,19 @@ def fold_in_gaussian(
         column_prior=_with_features(model.column_prior, observations.n_rows),
     )
 
-    others = [
-        Others.of(counts[:n], None if table is None else table[:n])
-        for counts, n, table in (
-            (observations.row_counts, n_rows, tables.rows),
-            (observations.column_counts, n_columns, tables.columns),
-        )
-    ]
+    def fill_in(own: GaussianModel, ratings: Observations, table: csr_array | None) -> Any:
+        n_known = ratings.n_rows
+        others = None
+        if not model.is_point:  # of which all are expected at zero
+            lines = None if table is None else table[:n_known]
+            others = Others.of(own.rows.mean[:n_known], ratings, lines)
+        return lambda rows: _fill_in(own, rows, n_known, table, others, backend)
+
     _in_turns(
         observations,
         model,
-        lambda rows: _fill_in(wider, rows, n_rows, tables.rows, others[0], backend),
-        lambda columns: _fill_in(
-            swapped(wider), columns, n_columns, tables.columns, others[1], backend
-        ),
+        lambda rows: fill_in(wider, known, tables.rows)(rows),
+        lambda columns: fill_in(swapped(wider), known.transpose(), tables.columns)(columns),
     )
     return wider
 
@@ -140,7 +139,7 @@ def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
 
 def _fill_in(
     model: GaussianModel, rows: Observations, n_known: int, table: csr_array | None,
-    others: Others, backend: Any,
+    others: Others | None, backend: Any,
 ) -> None:  # fmt: skip
     """Fill in the rows from ``n_known`` on, in place, of which anything is known."""
     these = FactorPosterior(*(part[n_known:] for part in model.rows))

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
-from ordinalrbm.engine.rated_sets import RatedSets, familiarity, usual_count
+from ordinalrbm.engine.rated_sets import RatedSets, familiarity, raters_of, usual_count
 from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
 from ordinalrbm.matrix.prior_means import NO_WEIGHTS, Weights
 from ordinalrbm.storage.reader import Stored, wrong
@@ -25,21 +25,26 @@ _FOLLOW = ("gaps", "n_levels")
 
 
 class Others(NamedTuple):
-    """What newcomers are compared with: how many ratings nearly all have, average features."""
+    """What newcomers are compared with: others, whose ratings are known."""
 
-    usual_count: float = 0.0
-    table_mean: np.ndarray = np.zeros(0)
+    usual_count: float  # of ratings
+    average: np.ndarray  # (1 + F,) biases and factors, each counted as often as it has rated
+    factors: np.ndarray  # (others, 1 + F)
+    ratings: Observations  # of these others; newcomers have rated the same columns, or new ones
+    table_mean: np.ndarray  # (features,) of those who have ratings; (0,) without a table
 
     @classmethod
-    def of(cls, counts: np.ndarray, table: csr_array | None) -> Others:
-        """Those of whom there are so many ratings, if any, and these lines of a table."""
-        if table is None or not counts.any():
-            return cls(usual_count(counts))
-        rated = table[np.flatnonzero(counts)]
-        return cls(usual_count(counts), np.asarray(rated.mean(axis=0)).reshape(-1))
+    def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> Others:
+        counts = ratings.row_counts
+        average = counts @ factors.astype(np.float64) / max(counts.sum(), 1)
+        mean = np.zeros(0)
+        if table is not None and counts.any():
+            mean = np.asarray(table[np.flatnonzero(counts)].mean(axis=0)).reshape(-1)
+        return cls(usual_count(counts), average, factors, ratings, mean)
 
-
-NO_OTHERS = Others()
+    def near(self, rows: Observations) -> np.ndarray:
+        """(rows, 1 + F) where those are on average who have rated what each newcomer has."""
+        return raters_of(self.ratings, rows, self.factors, self.average)
 
 
 class FactorPrior(NamedTuple):
@@ -50,25 +55,29 @@ class FactorPrior(NamedTuple):
     weights: Weights = NO_WEIGHTS  # of their features
 
     def expected(
-        self, rows: Observations, table: csr_array | None = None, others: Others = NO_OTHERS
+        self, rows: Observations, table: csr_array | None = None, others: Others | None = None
     ) -> np.ndarray:
         """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
 
-        The table has other features of these rows, if they have any. Newcomers are told what the
-        others are like.
+        The table has other features of these rows, if they have any. Of newcomers features do not
+        tell much at first; they are expected where those are who have rated the same.
         """
         weights = self.weights
-        if not weights.centre.size or not rows.n_rows:
+        if not rows.n_rows or (others is None and not weights.centre.size):
             return np.zeros((rows.n_rows, 0), dtype=np.float32)
-        of_table = np.zeros(weights.centre.size)
-        if weights.table.shape[1] and others.table_mean.size:
-            of_table = others.table_mean @ weights.table
-        known = familiarity(rows.row_counts, others.usual_count)[:, None]
-        found = -of_table - known * (weights.centre - of_table)
+        found = np.zeros((rows.n_rows, self.precision.size))
+        centre = weights.centre if weights.centre.size else found[0]
         if weights.each.shape[1]:
             found += RatedSets.of(rows).times(weights.each)
         if weights.table.shape[1] and table is not None:
             found += table @ weights.table
+        if others is None:
+            return (found - centre).astype(np.float32)
+        of_table = 0.0 * centre
+        if weights.table.shape[1] and others.table_mean.size:
+            of_table = others.table_mean @ weights.table
+        known = familiarity(rows.row_counts, others.usual_count)[:, None]
+        found += (1.0 - known) * others.near(rows) - known * (centre - of_table) - of_table
         return found.astype(np.float32)
 
 
