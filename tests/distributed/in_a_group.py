@@ -133,6 +133,29 @@ def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     return about(model.fit(ratings(), checkpoint=folder, every=1))
 
 
+def sampled_fit(folder: Path | None, **changes: Any) -> dict[str, Any]:
+    """Eighteen sweeps, the draws kept in blocks that do not come out even; a checkpoint each."""
+    given = {"n_draws": 24, "n_epochs": 18, "random_state": 0} | changes
+    model = orbm.OrdinalMF(3, posterior="sampled", **given)
+    model.fit(ratings(), checkpoint=folder, every=1)
+    return {
+        "draws": model.draws_.to_arrays(),
+        "predicted": _predictions(model),
+        # who needs the weights of rated sets, too
+        "newcomer": model.fold_in(([99, 99], [1, 2], [5, 1])).predict_proba(99, np.arange(30)),
+        "history": model.history_["log_likelihood"].to_numpy(),
+    }
+
+
+def refused_part() -> str:
+    part = orbm.RatingsPart(ratings().iloc[process_group.current().rank :: 2])
+    try:
+        orbm.OrdinalMF(3, posterior="sampled", n_epochs=4, random_state=0).fit(part)
+    except orbm.DataError as error:
+        return str(error)
+    return ""
+
+
 def killed_after(epochs: int, fit: Any, folder: Path) -> None:
     """A fit whose last checkpoint is written as usual, and then learning ends."""
     plain = CheckpointWriter.after
@@ -283,6 +306,9 @@ def by_two(run: Path) -> dict[str, Any]:
     killed_after(2, binary_fit_with_checkpoints, top / "killed")
     found["resumed"] = binary_fit_with_checkpoints(top / "killed")
     found["unharmed"] = binary_fit_with_checkpoints(top / "unharmed")
+    found["sampled"], found["part"] = sampled_fit(None), refused_part()
+    killed_after(11, sampled_fit, top / "killed chains")
+    found["resumed chains"] = sampled_fit(top / "killed chains")
     return found
 
 

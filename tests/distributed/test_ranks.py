@@ -14,8 +14,10 @@ from in_a_group import (
     fit_with_checkpoints,
     found_by,
     killed_after,
+    sampled_fit,
 )
 
+import ordinalrbm as orbm
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 
 
@@ -208,3 +210,44 @@ def test_binary_factors_go_on_from_a_checkpoint_of_another_number(two, tmp_path)
         for one, other in zip(each["model"][:2], truth["model"][:2], strict=True):
             for name, a, b in zip(one._fields, one, other, strict=True):
                 assert_close(a, b, name, 2e-5)
+
+
+# ---- chains of draws -----------------------------------------------------------------------------
+
+
+def test_every_process_has_the_draws_of_all(two):
+    assert_same_bits([list(each["sampled"]["draws"].values()) for each in two])
+    for name in ("predicted", "newcomer"):
+        assert_same_bits([[each["sampled"][name]] for each in two])
+
+
+def test_the_first_chain_is_that_of_one_process(two):
+    alone, both = sampled_fit(None, n_draws=12), two[0]["sampled"]
+    np.testing.assert_array_equal(alone["history"], both["history"])
+    for name, part in alone["draws"].items():
+        whole = both["draws"][name]
+        np.testing.assert_array_equal(whole[: len(part)], part, err_msg=name)
+    second = both["draws"]["rows.factors"][12:]
+    assert len(second) == 12
+    assert (second != alone["draws"]["rows.factors"]).mean() > 0.9
+    assert both["draws"]["rows.block"].tolist() == [0] * 10 + [1] * 2 + [2] * 10 + [3] * 2
+
+
+def test_chains_agree_in_what_they_predict(two):
+    """To what so short chains leave to chance: between two seeds there is as much."""
+    seeds = [sampled_fit(None, random_state=seed)["predicted"] for seed in (0, 1)]
+    usual = np.abs(seeds[0] - seeds[1]).mean()
+    assert np.abs(two[0]["sampled"]["predicted"] - seeds[0]).mean() < 1.5 * usual
+    assert usual < 0.1
+
+
+def test_chains_that_are_killed_end_with_the_same_bits(two):
+    for each in two:
+        for name, part in each["sampled"]["draws"].items():
+            np.testing.assert_array_equal(each["resumed chains"]["draws"][name], part)
+        assert "needs all ratings; give all of them the same ratings" in each["part"]
+
+
+def test_chains_of_two_are_not_those_of_one(two, top):
+    with pytest.raises(orbm.DataError, match="cannot be used"):
+        sampled_fit(top / "killed chains")

@@ -273,6 +273,28 @@ def test_sampler_and_model_agree_on_the_joint_distribution():
     assert np.square(z).mean() < 2.0, z.round(1)
 
 
+def test_the_posterior_is_stationary():
+    """Parameters that made the data are a draw of their posterior, and sweeps leave them one.
+
+    Over many such worlds, what they are after a few sweeps with their data is what they were: the
+    prior. The test above moves data, too; here they stay, as in a fit.
+    """
+    rng = np.random.default_rng(9)
+    expected = np.array([numbers_of(prior_state(rng)) for _ in range(20_000)])
+    found = []
+    with threads(1):
+        for world in range(700):
+            state = prior_state(rng)
+            data = matrix_of(made_up(rng, state))
+            for number in range(2, 5):
+                state = sweep(data, state, number, world, settling=False)
+            found.append(numbers_of(state))
+    error = np.sqrt(np.var(found, axis=0) / len(found) + expected.var(axis=0) / len(expected))
+    z = (np.mean(found, axis=0) - expected.mean(axis=0)) / error
+    assert abs(z).max() < 4.0, z.round(1)
+    assert np.square(z).mean() < 2.0, z.round(1)
+
+
 def test_draws_are_predicted_as_any_model_without_variances():
     """Which takes a shorter way where nobody need look at these."""
     users, items = np.divmod(np.arange(400), 20)

@@ -31,7 +31,6 @@ from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled_learner import SampledSettings
-from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -240,10 +239,11 @@ class OrdinalMF(_FactorModel):
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not self._is_sampled or not data.observations.n_entries:
             return super()._learn(data, seed, checkpoints)
-        if process_group.current() is not None or not isinstance(data.observations, Observations):
+        if not isinstance(data.observations, Observations):
             raise DataError(
-                "posterior='sampled' runs in one process, on its cores or its GPU; run it without "
-                "the others, or use posterior='variational'."
+                "With posterior='sampled' every process has a chain of its own, for which it needs "
+                "all ratings; give all of them the same ratings, and not a RatingsPart, or use "
+                "posterior='variational'."
             )
         precisions = Precisions(self.bias_precision, 1.0, self.gap_precision)
         settings = settings_of(SampledSettings, self, precisions=precisions, seed=seed)

@@ -21,6 +21,7 @@ from ordinalrbm.matrix.gaussian import posterior_of
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
+from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Gibbs steps for a newcomer in each draw: few unknowns, which soon forget where they began.
@@ -75,6 +76,7 @@ class DrawnSides(NamedTuple):
     precision: np.ndarray  # (S, 1 + F, 1 + F) float32
     weights: np.ndarray  # (blocks, features, 1 + F) float16, of the rated sets; none without these
     table_weights: np.ndarray  # (blocks, features, 1 + F) float16, of what a table says of them
+    block: np.ndarray  # (S,) int32, which weights go with each draw
     width_precision: np.ndarray  # (S,) float32
     is_known: np.ndarray  # (n,) uint8: 0 nothing is known of it, 1 learnt, 2 a newcomer
 
@@ -106,7 +108,7 @@ class DrawnSides(NamedTuple):
         """
         n_rows = 1 if sets is None else sets.answers.n_rows
         found = np.tile(self.mean[k], (n_rows, 1))
-        block = k // BLOCK
+        block = self.block[k]
         if sets is not None and self.weights.shape[1]:
             found += sets.times(self.weights[block].astype(np.float32))
         if lines is not None and self.table_weights.shape[1]:
@@ -137,8 +139,9 @@ class DrawnSides(NamedTuple):
             stored.checked_array("width", np.float32, (n_draws, n), least, _LARGEST_WIDTH),
             stored.parameter("mean", np.float32, (n_draws, width)),
             stored.parameter("precision", np.float32, (n_draws, width, width)),
-            stored.parameter("weights", np.float16, (n_blocks(n_draws), None, width)),
-            stored.parameter("table_weights", np.float16, (n_blocks(n_draws), None, width)),
+            (weights := stored.parameter("weights", np.float16, (None, None, width))),
+            stored.parameter("table_weights", np.float16, (len(weights), None, width)),
+            stored.checked_array("block", np.int32, (n_draws,), 0, len(weights) - 1),
             stored.checked_array(
                 "width_precision", np.float32, (n_draws,), _SMALLEST_PRECISION, np.inf
             ),
@@ -149,6 +152,13 @@ class DrawnSides(NamedTuple):
         if np.linalg.eigvalsh(found.precision.astype(np.float64)).min(initial=1.0) <= 0.0:
             raise wrong("precision", "is not positive definite")
         return found
+
+    def gathered(self, group: Group) -> DrawnSides:
+        """With the draws of all processes of a group, in the order of these."""
+        before = group.before(len(self.weights))
+        own = self._replace(block=self.block + np.int32(before))
+        parts = {name: group.all_gather(part) for name, part in own._asdict().items()}
+        return DrawnSides(**parts | {"is_known": self.is_known})
 
     def to_arrays(self, name: str) -> dict[str, np.ndarray]:
         return {f"{name}.{part}": array for part, array in self._asdict().items()}
@@ -181,6 +191,13 @@ class Draws(NamedTuple):
     @property
     def n_draws(self) -> int:
         return len(self.cutpoints)
+
+    def gathered(self, group: Group) -> Draws:
+        """With the draws of all processes of a group, which all get."""
+        return self._replace(
+            rows=self.rows.gathered(group), columns=self.columns.gathered(group),
+            cutpoints=group.all_gather(self.cutpoints),
+        )  # fmt: skip
 
     def ordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
         """With rows and columns at these positions; columns on scales of so many levels."""
@@ -385,6 +402,7 @@ def _stacked(states: list[tuple[DrawnSide, Hyper]], weights: list[list[np.ndarra
         stack((hyper.precision for _, hyper in states), np.float32),
         rated,
         table,
+        np.arange(len(states), dtype=np.int32) // BLOCK,
         stack((hyper.width_precision for _, hyper in states), np.float32),
         np.ones(len(states[0][0].width), dtype=np.uint8),
     )

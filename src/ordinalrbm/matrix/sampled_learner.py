@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix import gaussian
-from ordinalrbm.matrix.backends import single_backend
+from ordinalrbm.matrix.backends import refuse_different_ratings, single_backend
 from ordinalrbm.matrix.calibration import shifts_of_draws
 from ordinalrbm.matrix.draws import BLOCK, BlockWeights, Draws, n_blocks
 from ordinalrbm.matrix.gaussian import (
@@ -24,6 +24,8 @@ from ordinalrbm.matrix.gaussian import (
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import SampledState, prepared, start, sweep
+from ordinalrbm.runtime import process_group
+from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.state import (
@@ -64,6 +66,15 @@ class SampledSettings:
     seed: int
     device: str
     verbose: bool
+
+    def of_rank(self, group: Group) -> SampledSettings:
+        """Of one chain of several: its part of the draws, and a seed of its own."""
+        n_draws, device = -(-self.n_draws // group.size), self.device
+        # Seeds of fits have 31 bits.
+        return replace(
+            self, n_draws=n_draws, seed=self.seed + (group.rank << 32),
+            device=group.own_gpu() if device == "cuda" else device,
+        )  # fmt: skip
 
     @property
     def n_sweeps(self) -> int:
@@ -113,18 +124,28 @@ def fit(
     observations: Observations, validation: Cells | None, settings: SampledSettings,
     checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
 ) -> Sampled:  # fmt: skip
-    """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one."""
-    learner = _Learner(observations, validation, settings, tables)
+    """Sample; Ctrl-C ends it and gives the draws kept so far, or the last one.
+
+    Each process of a group has a chain of its own, and all get the draws of all of them.
+    """
+    group = process_group.current()
+    if group is not None:
+        refuse_different_ratings(group, observations)
+        settings = settings.of_rank(group)
+    chain = _Chain(observations, validation, settings, tables)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         interrupted = learn(
-            learner, checkpoints.of("sampled"), settings.n_sweeps, verbose=settings.verbose,
-            watched="validation",
+            chain if group is None else _Chains(chain, group), checkpoints.of("sampled"),
+            settings.n_sweeps, verbose=settings.verbose, watched="validation",
         )  # fmt: skip
-    return Sampled(learner.draws(), settings.burn_in, learner.history, interrupted)
+    draws = chain.draws() if group is None else chain.draws().gathered(group)
+    if validation is not None and settings.calibrate:
+        draws = draws.shifted(*shifts_of_draws(draws.models(), observations, validation))
+    return Sampled(draws, settings.burn_in, chain.history, interrupted)
 
 
-class _Learner:
+class _Chain:
     """State of the chain, and the draws kept so far."""
 
     schedule = None  # there is no learning rate
@@ -229,10 +250,7 @@ class _Learner:
             kept, blocks = [self.last[0]], [self.last[1]]
         sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
-        draws = Draws.of_states(kept, means, self.data.n_levels)
-        if self.validation is None or not self.settings.calibrate:
-            return draws
-        return draws.shifted(*shifts_of_draws(draws.models(), self.observations, self.validation))
+        return Draws.of_states(kept, means, self.data.n_levels)
 
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:
@@ -273,3 +291,38 @@ class _Learner:
         for kept in self.kept:
             self._watch(kept)
         self.started = began(self.history)
+
+
+class _Chains:
+    """The chain of this process in a group: its state is that of all of them."""
+
+    schedule, has_model = None, False  # Ctrl-C finds the processes in different places
+
+    def __init__(self, own: _Chain, group: Group) -> None:
+        self.own, self.group = own, group
+        self.goes_on, self.epoch = own.goes_on, own.epoch
+
+    @property
+    def history(self) -> list[Record]:
+        return self.own.history
+
+    def state(self) -> State:
+        states = self.group.all_gather_object(self.own.state())
+        return {
+            f"chain_{rank}.{name}": part
+            for rank, state in enumerate(states)
+            for name, part in state.items()
+        }
+
+    def restore(self, state: State) -> None:
+        ranks = {name.partition(".")[0] for name in state}
+        if len(ranks) != self.group.size:
+            raise ValueError(f"it is of {len(ranks)} processes, and these are {self.group.size}")
+        first = f"chain_{self.group.rank}."
+        self.own.restore(
+            {
+                name.removeprefix(first): part
+                for name, part in state.items()
+                if name.startswith(first)
+            }
+        )
