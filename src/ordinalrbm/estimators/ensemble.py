@@ -123,7 +123,8 @@ class RatingEnsemble(RatingModel):
 
     def _takes_features(self) -> bool:
         """Whether any model does; the others only learn of ids."""
-        return any(member._takes_features() for member in self._members)
+        members = self.__dict__.get("_members") or self.estimators_
+        return any(member._takes_features() for member in members)
 
     def _fit_sizes(self) -> list[memory.Fit]:
         return [size for member in self._members for size in member._fit_sizes()]

@@ -24,8 +24,10 @@ from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.storage.reader import Stored, wrong
 
-# Gibbs steps for a newcomer in each draw: few unknowns, which soon forget where they began.
-_NEWCOMER_SWEEPS = 12
+# Gibbs steps for a newcomer in each draw, whose few unknowns soon forget where they began: some are
+# dropped, and of the others mean and variance are kept. One step would be a draw as good, but the
+# mean over all draws of a newcomer, who may be anywhere, would be left to chance.
+_DROPPED, _AVERAGED = 8, 12
 _LARGEST_WIDTH, _SMALLEST_PRECISION = 1e6, 1e-30
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
@@ -79,6 +81,9 @@ class DrawnSides(NamedTuple):
     block: np.ndarray  # (S,) int32, which weights go with each draw
     width_precision: np.ndarray  # (S,) float32
     is_known: np.ndarray  # (n,) uint8: 0 nothing is known of it, 1 learnt, 2 a newcomer
+    # (S, those who were not learnt, 1 + F) float16, of what is not known of them in each draw; all
+    # else is where it is.
+    variance: np.ndarray
 
     def ordered(self, position: np.ndarray, feature_position: np.ndarray) -> DrawnSides:
         """In another order; who has no position, at −1, is like the average of the known."""
@@ -90,10 +95,27 @@ class DrawnSides(NamedTuple):
         weights = self.weights
         if weights.shape[1]:
             weights = np.where((feature_position >= 0)[:, None], weights[:, feature_position], 0)
+        is_known = np.where(known, self.is_known[position], 0).astype(np.uint8)
+        before = position[is_known != 1]
+        spread = self.factors[:, learnt].astype(np.float32).var(axis=1)
+        variance = np.tile(spread[:, None], (1, before.size, 1))
+        variance[:, before >= 0] = self.variance[:, self._among_others(before[before >= 0])]
         return self._replace(
             factors=factors.astype(np.float16), width=width, weights=weights.astype(np.float16),
-            is_known=np.where(known, self.is_known[position], 0).astype(np.uint8),
+            is_known=is_known, variance=variance.astype(np.float16),
         )  # fmt: skip
+
+    def moments(self, k: int, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of a row's bias and factors in one draw."""
+        mean = self.factors[k, row].astype(np.float64)
+        if self.is_known[row] == 1:
+            return mean, np.zeros_like(mean)
+        place = self._among_others(np.array([row]))[0]
+        return mean, self.variance[k, place].astype(np.float64)
+
+    def _among_others(self, which: np.ndarray) -> np.ndarray:
+        """Places among those who were not learnt."""
+        return np.cumsum(self.is_known != 1)[which] - 1
 
     def expected(
         self,
@@ -145,7 +167,10 @@ class DrawnSides(NamedTuple):
             stored.checked_array(
                 "width_precision", np.float32, (n_draws,), _SMALLEST_PRECISION, np.inf
             ),
-            stored.checked_array("is_known", np.uint8, (n,), 0, 2),
+            (is_known := stored.checked_array("is_known", np.uint8, (n,), 0, 2)),
+            stored.checked_array(
+                "variance", np.float16, (n_draws, int((is_known != 1).sum()), width), 0.0
+            ),
         )
         if found.weights.shape[1] not in (0, n_features):
             raise wrong("weights", "has not one line for each feature")
@@ -242,10 +267,10 @@ class Draws(NamedTuple):
         row_prior, column_prior = (
             _diagonal(side, k, cutpoints.shape[1]) for side in (self.rows, self.columns)
         )
-        known = [side.is_known.all() for side in (self.rows, self.columns)]
+        learnt = [(side.is_known == 1).all() for side in (self.rows, self.columns)]
         return GaussianModel(
             rows, columns, row_prior, column_prior, share=1.0 / self.n_draws, is_draw=True,
-            is_exact=all(known),
+            is_exact=all(learnt),
         )  # fmt: skip
 
     def utilities(self, k: int, row: int, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -256,6 +281,13 @@ class Draws(NamedTuple):
         width = self.rows.width[k, row].astype(np.float64) * self.columns.width[k, columns]
         bounds = bounds_of(self.cutpoints[k], self.scale_levels)[self.scale[columns]]
         return mean, width[:, None] * bounds
+
+    def deviation(self, k: int, row: int, column: int) -> float:
+        """Standard deviation of a cell's utility in one draw: one, if both were learnt."""
+        p, of_p = self.rows.moments(k, row)
+        q, of_q = self.columns.moments(k, column)
+        of_factors = of_p[1:] * (q[1:] ** 2 + of_q[1:]) + p[1:] ** 2 * of_q[1:]
+        return float(np.sqrt(1.0 + of_p[0] + of_q[0] + of_factors.sum()))
 
     # ---- newcomers ----------------------------------------------------------------------------
 
@@ -321,24 +353,41 @@ class Draws(NamedTuple):
             theirs = own.factors[k, :n_known].astype(np.float32)
             expected = own.expected(k, sets, lines, Others.of(theirs, known, of_others))
             ones = np.ones(which.size, dtype=np.float32)
-            this = self._drawn(k, own, rows, DrawnSide(expected, ones, scale), other,
-                               Sweep(seed, k * _NEWCOMER_SWEEPS, 2 + turn))  # fmt: skip
+            this, variance = self._inferred(
+                k, own, rows, DrawnSide(expected, ones, scale), other,
+                Sweep(seed, k * (_DROPPED + _AVERAGED), 2 + turn),
+            )  # fmt: skip
             own.factors[k, which[told]] = this.factors[told]
             own.width[k, which[told]] = this.width[told]
+            own.variance[k, own._among_others(which[told])] = variance[told]
         own.is_known[which[told]] = 2
 
-    def _drawn(
+    def _inferred(
         self, k: int, own: DrawnSides, rows: Observations, first: DrawnSide, other: DrawnSide,
         which: Sweep,
-    ) -> DrawnSide:  # fmt: skip
-        """Newcomers in one draw, after some Gibbs steps from what the prior expects."""
+    ) -> tuple[DrawnSide, np.ndarray]:  # fmt: skip
+        """Newcomers in one draw: means and variances by Gibbs steps, from where they are expected.
+
+        Who has features alone is where these say, as far from there as anybody is.
+        """
         expected, this = first.factors, first._replace(factors=first.factors.copy())
         bounds = bounds_of(self.cutpoints[k], self.scale_levels)
-        for step in range(_NEWCOMER_SWEEPS):
+        total, squares = np.zeros((2, *expected.shape))
+        log_width = np.zeros(len(expected))
+        for step in range(_DROPPED + _AVERAGED):
             name = which._replace(number=which.number + step)
             draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
             move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
-        return this
+            if step >= _DROPPED:
+                total += this.factors
+                squares += np.square(this.factors)
+                log_width += np.log(this.width)
+        has_ratings = rows.row_counts[:, None] > 0
+        mean = np.where(has_ratings, total / _AVERAGED, expected)
+        spread = np.diag(linalg.inv(own.precision[k].astype(np.float64)))
+        variance = np.where(has_ratings, np.maximum(squares / _AVERAGED - mean**2, 0.0), spread)
+        width = np.exp(has_ratings[:, 0] * log_width / _AVERAGED).astype(np.float32)
+        return this._replace(factors=mean.astype(np.float32), width=width), variance
 
     # ---- files --------------------------------------------------------------------------------
 
@@ -405,17 +454,18 @@ def _stacked(states: list[tuple[DrawnSide, Hyper]], weights: list[list[np.ndarra
         np.arange(len(states), dtype=np.int32) // BLOCK,
         stack((hyper.width_precision for _, hyper in states), np.float32),
         np.ones(len(states[0][0].width), dtype=np.uint8),
+        np.zeros((len(states), 0, states[0][1].mean.size), dtype=np.float16),
     )
 
 
 def _posterior(
     side: DrawnSides, k: int, by_width: Any, gaps: np.ndarray, n_levels: np.ndarray
 ) -> FactorPosterior:
-    """A draw of one side; those that are not known may be as far from the average as anybody is."""
+    """A draw of one side."""
     width = side.width[k]
     mean = np.column_stack([side.factors[k].astype(np.float32), width * by_width])
-    spread = np.append(side.factors[k, side.is_known == 1].astype(np.float32).var(axis=0), 0.0)
-    variance = np.where(side.is_known[:, None] > 0, 0.0, spread).astype(np.float32)
+    variance = np.zeros_like(mean, dtype=np.float32)
+    variance[side.is_known != 1, :-1] = side.variance[k]
     cutpoints = gaps + np.log(width.astype(np.float64))[:, None]
     cutpoints[:, 0] = 0.0
     return posterior_of(mean.astype(np.float32), variance, cutpoints, n_levels)

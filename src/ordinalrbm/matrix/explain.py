@@ -233,9 +233,10 @@ def draw_effects(
     expected, parts = 0.0, np.zeros(columns.size)
     for k in range(draws.n_draws):
         mean, bounds = draws.utilities(k, row, np.array([column]))
-        away = bounds[0, : worth.size + 1] - mean[0]
+        deviation = draws.deviation(k, row, column)
+        away = (bounds[0, : worth.size + 1] - mean[0]) / deviation
         expected += np.diff(ndtr(away)) @ worth
-        slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi)
+        slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi) / deviation
         parts += slope * _regression_parts(draws, k, row, column, columns, levels, line)
     return float(expected / draws.n_draws), parts / draws.n_draws
 

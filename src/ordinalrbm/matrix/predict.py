@@ -50,10 +50,10 @@ def probabilities(models: Sequence[Model], cells: Cells) -> np.ndarray:
             known.add_distributions(cells, total)
             continue
         mean, deviation = _moments(known, cells)
-        if isinstance(known, GaussianModel) and known.is_exact and known.spread == 1.0:
+        if isinstance(known, GaussianModel) and known.is_draw and known.spread == 1.0:
             _add_drawn(
-                mean, known.rows.gaps, known.columns.gaps, known.n_levels, float(known.share),
-                cells.row, cells.column, total,
+                mean, deviation, known.rows.gaps, known.columns.gaps, known.n_levels,
+                float(known.share), cells.row, cells.column, total,
             )  # fmt: skip
             continue
         _add_distributions(
@@ -88,9 +88,11 @@ def utilities(model: UtilityModel, cells: Cells) -> Utilities:
 def _utilities(model: UtilityModel, cells: Cells) -> Utilities:
     """Unknown rows and columns are the last of the model."""
     found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
-    if isinstance(model, GaussianModel) and model.is_exact:
+    if isinstance(model, GaussianModel) and model.is_draw:
         _set_products(model.rows.mean, model.columns.mean, cells.row, cells.column, found.base)
         found.deviation[:] = 1.0
+        if not model.is_exact:
+            _set_deviations(model.rows, model.columns, cells.row, cells.column, found.deviation)
     elif isinstance(model, GaussianModel):
         _set_gaussian(model.rows, model.columns, cells.row, cells.column, found)
     else:
@@ -152,19 +154,20 @@ def _add_distribution(
 
 @compiled(parallel=True)
 def _add_drawn(
-    mean: Any, row_gaps: Any, column_gaps: Any, n_levels: Any, share: Any, row: Any, column: Any,
-    total: Any,
+    mean: Any, deviation: Any, row_gaps: Any, column_gaps: Any, n_levels: Any, share: Any, row: Any,
+    column: Any, total: Any,
 ) -> None:  # fmt: skip
-    """The same of a draw, whose utilities have variance one: one number for each threshold."""
+    """The same of a draw, which is one of many and need not be so exact: a Φ for each threshold."""
     for cell in prange(row.size):
         d, i = row[cell], column[cell]
-        bound, below = column_gaps[i, 0] - mean[cell], 0.0
+        scale = 1.0 / deviation[cell]
+        bound, below = (column_gaps[i, 0] - mean[cell]) * scale, 0.0
         for level in range(n_levels[i] - 1):
             upper = double.mass(-np.inf, min(max(bound, -_FAR), _FAR))
             total[cell, level] += share * (upper - below)
             below = upper
             if level + 1 < column_gaps.shape[1]:
-                bound += row_gaps[d, level + 1] * column_gaps[i, level + 1]
+                bound += row_gaps[d, level + 1] * column_gaps[i, level + 1] * scale
         total[cell, n_levels[i] - 1] += share * (1.0 - below)
 
 
@@ -187,6 +190,21 @@ def _set_products(rows: Any, columns: Any, row: Any, column: Any, mean: Any) -> 
 
 
 @compiled(parallel=True)
+def _set_deviations(rows: Any, columns: Any, row: Any, column: Any, deviation: Any) -> None:
+    for cell in prange(row.size):
+        deviation[cell] = _deviation(rows, columns, row[cell], column[cell])
+
+
+@inlined
+def _deviation(rows: Any, columns: Any, d: Any, i: Any) -> Any:
+    p, q, of_p, of_q = rows.mean[d], columns.mean[i], rows.variance[d], columns.variance[i]
+    variance = 1.0 + np.float64(of_p[0]) + np.float64(of_q[0])
+    for k in range(1, p.size):
+        variance += of_p[k] * (q[k] * q[k] + of_q[k]) + p[k] * p[k] * of_q[k]
+    return np.sqrt(variance)
+
+
+@compiled(parallel=True)
 def _set_gaussian(rows: Any, columns: Any, row: Any, column: Any, found: Any) -> None:
     for cell in prange(row.size):
         _set_gaussian_cell(rows, columns, row[cell], column[cell], found, cell)
@@ -194,13 +212,11 @@ def _set_gaussian(rows: Any, columns: Any, row: Any, column: Any, found: Any) ->
 
 @inlined
 def _set_gaussian_cell(rows: Any, columns: Any, d: Any, i: Any, found: Any, cell: Any) -> None:
-    p, q, of_p, of_q = rows.mean[d], columns.mean[i], rows.variance[d], columns.variance[i]
+    p, q = rows.mean[d], columns.mean[i]
     mean = np.float64(p[0]) + np.float64(q[0])
-    variance = 1.0 + np.float64(of_p[0]) + np.float64(of_q[0])
     for k in range(1, p.size):
         mean += np.float64(p[k]) * np.float64(q[k])
-        variance += of_p[k] * (q[k] * q[k] + of_q[k]) + p[k] * p[k] * of_q[k]
-    found.base[cell], found.deviation[cell] = mean, np.sqrt(variance)
+    found.base[cell], found.deviation[cell] = mean, _deviation(rows, columns, d, i)
 
 
 @compiled(parallel=True)

@@ -26,12 +26,14 @@ from ordinalrbm.matrix.predict import Model, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 
 _BATCH_BYTES = 64 * 2**20
-# The eighth root of 1 − Φ(x) for 0 ≤ x ≤ _FAR as a polynomial, from the constant term on; least
-# squares at Chebyshev nodes, by how much an error counts in the tail: Φ is right to 2.5e-7.
-_FAR = np.float32(5.5)  # beyond this, 2e-8 is left
+# The eighth root of 1 − Φ(x) for 0 ≤ x ≤ _FAR as a polynomial of 2x/_FAR − 1, from the constant
+# term on: least squares at Chebyshev nodes, by how much an error counts in the tail. Φ is right to
+# 5e-7, and tails to 5e-4 of their size.
+_FAR = np.float32(10.0)  # beyond this, 1e-23 is left
 _ROOT_OF_TAIL = (
-    0.91700405, -0.09145791, -0.03192576, -6.7709561e-4, 1.5105982e-3, 2.9855824e-5,
-    -5.8356924e-5, 6.9984021e-6, -2.2953580e-7, -3.8416617e-9,
+    0.152113905, -0.493086433, 0.569285355, -0.122593603, -0.317982744, 0.262746072,
+    0.0314819221, -0.132743019, 0.0404820502, 0.0315549499, -0.0207209333, -0.00409622809,
+    0.00520933912, 0.000360724613, -0.000722387073,
 )  # fmt: skip
 _root_of_tail = polynomial(np.float32, _ROOT_OF_TAIL[::-1])
 
@@ -239,8 +241,8 @@ def _add_worth_row(
 
 @inlined
 def _normal_below(x: Any) -> Any:
-    """Φ(x) in float32, to 2.5e-7, without an exponential or a division."""
-    root = _root_of_tail(min(abs(x), _FAR))
+    """Φ(x) in float32, without an exponential or a division."""
+    root = _root_of_tail(np.float32(2.0 / _FAR) * min(abs(x), _FAR) - np.float32(1.0))
     square = root * root
     fourth = square * square
     tail = fourth * fourth

@@ -132,7 +132,7 @@ def fit(
     if group is not None:
         refuse_different_ratings(group, observations)
         settings = settings.of_rank(group)
-    chain = _Chain(observations, validation, settings, tables)
+    chain = _Learner(observations, validation, settings, tables)
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         interrupted = learn(
@@ -145,7 +145,7 @@ def fit(
     return Sampled(draws, settings.burn_in, chain.history, interrupted)
 
 
-class _Chain:
+class _Learner:
     """State of the chain, and the draws kept so far."""
 
     schedule = None  # there is no learning rate
@@ -298,7 +298,7 @@ class _Chains:
 
     schedule, has_model = None, False  # Ctrl-C finds the processes in different places
 
-    def __init__(self, own: _Chain, group: Group) -> None:
+    def __init__(self, own: _Learner, group: Group) -> None:
         self.own, self.group = own, group
         self.goes_on, self.epoch = own.goes_on, own.epoch
 
