@@ -1,6 +1,7 @@
 """Whatever ratings are given to a model: a refusal in one sentence, or a sound result."""
 
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ def assert_distributions(distribution: np.ndarray) -> None:
 
 def assert_recommendations(model: Any, users: Any) -> None:
     for exclude_seen in (True, False):
-        best, _ = told(model.recommend, users, 3, exclude_seen)
+        best, _ = told(partial(model.recommend, users, 3, exclude_seen=exclude_seen))
         assert list(best.columns) == ["user", "item", "rank", "score"]
         assert np.isfinite(best["score"].to_numpy(dtype=float)).all()
         assert best["item"].isin(model.items_.labels.tolist()).all()

@@ -261,5 +261,5 @@ def test_labels_that_are_not_ascending_numbers():
     items = plain.items_.labels
     np.testing.assert_allclose(falling.predict("u3", items), 6 - plain.predict("u3", items))
     pd.testing.assert_series_equal(
-        falling.recommend("u3", score="top")["item"], plain.recommend("u3", score="top")["item"]
+        falling.recommend("u3", score="liked")["item"], plain.recommend("u3", score="liked")["item"]
     )

@@ -58,17 +58,22 @@ def test_predictions(model):
     np.testing.assert_array_equal(model.predict(users, items), points["mean"])
 
 
-def brute_force(model, ratings, user, n, exclude_seen=True, score="mean"):
+def brute_force(model, ratings, user, n, exclude_seen=True, score="expected"):
     """Items by falling score, ties in the order of the items."""
     items = model.items_.labels
     p = model.predict_proba(user, items)
-    value = p[:, -1] if score == "top" else p @ LABELS
+    demand = model.demand_.columns @ model.demand_.rows[model.users_.lookup([user])[0]]
+    if user == "nobody":
+        demand = ratings.groupby("item").size()[items].to_numpy() / ratings["user"].nunique()
+    demand, liked = np.maximum(demand, 1e-3), p[:, 3:].sum(axis=1)
+    value = {"expected": demand * liked, "liked": liked, "rating": p @ LABELS, "demand": demand}
+    value = value[score]
     seen = set(ratings.loc[ratings["user"] == user, "item"]) if exclude_seen else set()
     order = [j for j in np.argsort(-value, kind="stable") if items[j] not in seen]
     return [(items[j], value[j]) for j in order[:n]]
 
 
-@pytest.mark.parametrize("score", ["mean", "top"])
+@pytest.mark.parametrize("score", ["expected", "liked", "rating", "demand"])
 @pytest.mark.parametrize("exclude_seen", [True, False])
 def test_recommendations_are_those_of_brute_force(model, ratings, exclude_seen, score):
     users = ["u3", "u117", "nobody", "u3"]

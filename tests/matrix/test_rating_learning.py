@@ -321,7 +321,7 @@ def test_ratings_that_are_all_equal_say_nothing(make):
     np.testing.assert_array_equal(model.predict_proba([1, 5], [1, 7]), [[1.0], [1.0]])
     np.testing.assert_array_equal(model.predict([1, 5], [1, 7]), 4.0)
     assert model.predict(1, 1, rule="mode").tolist() == [4]
-    assert model.recommend(1, exclude_seen=False)["score"].tolist() == [4.0]
+    assert model.recommend(1, score="rating", exclude_seen=False)["score"].tolist() == [4.0]
 
 
 @on_any_scales

@@ -53,7 +53,7 @@ def test_gains_and_spread_count(model):
     for i, p in enumerate(found):
         expected = sum(one.share * cell_probabilities(one, 5, i) for one in changed.models_)
         np.testing.assert_allclose(p, expected, atol=1e-6)
-    best = changed.recommend(model.users_.labels[5], n=50, exclude_seen=False)
+    best = changed.recommend(model.users_.labels[5], n=50, score="rating", exclude_seen=False)
     means = dict(zip(model.items_.labels[:9], found @ LABELS, strict=True))
     for item, score in zip(best["item"], best["score"], strict=True):
         assert score == pytest.approx(means.get(item, score), abs=1e-5)
@@ -128,7 +128,7 @@ def test_items_with_scales_of_their_own(make):
     modes = model.predict("u5", ["i0", "i1", "i2", "new"], rule="mode")
     for mode, labels in zip(modes, [*SCALES.values(), words, words], strict=True):
         assert mode in labels
-    best = model.recommend(["u5", "nobody"], n=50, exclude_seen=False)
+    best = model.recommend(["u5", "nobody"], n=50, score="rating", exclude_seen=False)
     assert best["score"].between(0, 1).all()
     share = dict(zip(best["item"][:50], best["score"][:50], strict=True))
     assert share["i1"] == pytest.approx((means[1] - 1) / 6, abs=1e-5)

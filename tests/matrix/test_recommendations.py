@@ -22,13 +22,15 @@ def model(request):
     return learnt(request.param)
 
 
-def test_all_users_in_small_batches(model, monkeypatch):
-    together = model.recommend("all", n=4)
+@pytest.mark.parametrize("score", ["expected", "rating"])
+def test_all_users_in_small_batches(model, monkeypatch, score):
+    together = model.recommend("all", n=4, score=score)
     assert together["user"].tolist() == np.repeat(model.users_.labels, 4).tolist()
     monkeypatch.setattr(recommending, "_BATCH_BYTES", 4 * 4 * 50 * 7)  # seven users at a time
     # Matrix products of another size may be rounded otherwise.
-    pd.testing.assert_frame_equal(model.recommend("all", n=4), together, rtol=1e-6)
-    alone = model.recommend("u9", n=4)
+    again = model.recommend("all", n=4, score=score)
+    pd.testing.assert_frame_equal(again, together, rtol=1e-6)
+    alone = model.recommend("u9", n=4, score=score)
     np.testing.assert_array_equal(alone["item"], together.loc[together["user"] == "u9", "item"])
 
 
@@ -44,7 +46,7 @@ def test_labels_that_float32_cannot_hold(ratings, make, low, step):
     """The order of the items and their expected ratings, whatever the numbers are."""
     far = ratings.assign(rating=low + step * (ratings["rating"] - 1))
     plain, model = (make(n_epochs=2).fit(data) for data in (ratings, far))
-    found, expected = model.recommend("u3", n=5), plain.recommend("u3", n=5)
+    found, expected = (each.recommend("u3", n=5, score="rating") for each in (model, plain))
     assert found["item"].tolist() == expected["item"].tolist()
     np.testing.assert_allclose(found["score"] / step, low / step + (expected["score"] - 1))
 

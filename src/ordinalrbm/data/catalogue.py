@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,4 +123,7 @@ def is_single(labels: Any) -> bool:
 
 
 def as_list(labels: Any) -> Any:
-    return [labels] if is_single(labels) else labels
+    """Ids one after the other; of a generator, a list."""
+    if is_single(labels):
+        return [labels]
+    return list(labels) if isinstance(labels, Iterator) else labels

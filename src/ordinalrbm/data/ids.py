@@ -46,6 +46,19 @@ class Ids:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __contains__(self, label: Any) -> bool:
+        """Whether this is one of the ids.
+
+        Examples
+        --------
+        >>> "anne" in Ids(np.array(["anne", "carl"], dtype=object))
+        True
+        """
+        try:
+            return bool(self._index.get_indexer([label])[0] >= 0)
+        except (TypeError, ValueError):  # of another kind
+            return False
+
     @property
     def is_text(self) -> bool:
         return self.labels.dtype.kind == "O"

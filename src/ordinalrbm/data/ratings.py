@@ -178,6 +178,13 @@ def encode_triples(known: Catalogue, table: Triples) -> Cells:
     return cells
 
 
+def numbered_on(known: Catalogue, data: Any) -> tuple[Cells, Ids]:
+    """Cells of ratings, new users after the known ones, new items at −1; and the new users."""
+    cells, new_users, _ = _numbered_on(known, as_triples(data, COLUMNS))
+    column = np.where(cells.column < len(known.items), cells.column, -1)
+    return cells._replace(column=column), new_users
+
+
 def _numbered_on(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:
     """Ratings with unknown ids numbered on after the known ones, and the new users and items."""
     if not len(table):

@@ -587,6 +587,36 @@ def rated_sums(answers: Observations, table: np.ndarray) -> np.ndarray:
     return found
 
 
+def rated_products(answers: Observations, table: np.ndarray, of_rows: np.ndarray) -> np.ndarray:
+    """(rows, W): Σ w (w · v) over the lines w of a table that a row has rated, v being its own."""
+    found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
+    _add_products(
+        answers.row_start, answers.column, np.ascontiguousarray(table),
+        np.ascontiguousarray(of_rows), found,
+    )  # fmt: skip
+    return found
+
+
+@compiled(parallel=True)
+def _add_products(row_start, column, table, of_rows, found):
+    for d in prange(row_start.size - 1):
+        _add_products_of_row(column[row_start[d] : row_start[d + 1]], table, of_rows[d], found[d])
+
+
+@inlined
+def _add_products_of_row(column, table, own, total):
+    for a in range(total.size):
+        total[a] = np.float32(0.0)
+    for e in range(column.size):
+        line = table[column[e]]
+        add_scaled(total, dot(line, own), line)
+
+
+def gram(table: np.ndarray) -> np.ndarray:
+    """(W, W) products of the columns of a table that has a line for each row."""
+    return table.T @ table
+
+
 def totals(table: np.ndarray) -> np.ndarray:
     """(W,) sums of the lines of a table that has one for each row."""
     return table.sum(axis=0, dtype=np.float64)

@@ -64,6 +64,11 @@ class Rows(_Sharded):
         (found,) = self._summed(self.engine.totals(table))
         return found
 
+    def gram(self, table: Any) -> Any:
+        found = self.engine.gram(table)
+        self.group.all_reduce(found)
+        return found
+
     def table_sums(self, table: Any, of_rows: Any) -> Any:
         found = self.engine.table_sums(table, of_rows)
         self.group.all_reduce(found)
@@ -97,6 +102,11 @@ class Columns(_Sharded):
     def rated_sums(self, answers: Any, table: Any) -> Any:
         """Sums over the answers of all ranks; a table has the lines of this rank's rows."""
         found = self.engine.rated_sums(answers, table)
+        self.group.all_reduce(found)
+        return found
+
+    def rated_products(self, answers: Any, table: Any, of_rows: Any) -> Any:
+        found = self.engine.rated_products(answers, table, of_rows)
         self.group.all_reduce(found)
         return found
 

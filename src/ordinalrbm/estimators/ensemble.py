@@ -9,17 +9,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.engine import memory
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.kept import rating_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
+from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
@@ -51,7 +54,7 @@ class RatingEnsemble(RatingModel):
         Where to predict, and where models learn that have this parameter.
     verbose : bool, default=False
         Whether to show a progress bar for each model.
-    scale, item_scales, validation_fraction, random_state, n_jobs
+    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs
         See :class:`RatingModel`, also for attributes that all models have. Those of the models
         are not looked at.
 
@@ -85,6 +88,7 @@ class RatingEnsemble(RatingModel):
         *,
         scale: Any = None,
         item_scales: Any = None,
+        demand_factors: int = 64,
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -185,10 +189,21 @@ class RatingEnsemble(RatingModel):
 
     def _collect(self) -> None:
         """The models of all estimators, with their shares."""
+        for estimator in self.estimators_:  # there is one demand, that of the ensemble
+            estimator.demand_ = Demand.none(
+                estimator.models_[0].n_rows, estimator.models_[0].n_columns
+            )
         self.models_ = [
             model._replace(share=float(share) * model.share)
             for estimator, share in zip(self.estimators_, self.shares_, strict=True)
             for model in estimator.models_
+        ]
+
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        members = (self._with_own(copy.copy(each), ("n_jobs",)) for each in self.estimators_)
+        placed = (model for each in members for model in each._placed_models(ratings, lines))
+        return [
+            model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)
         ]
 
     # ---- new users and items --------------------------------------------------------------------
@@ -211,7 +226,9 @@ class RatingEnsemble(RatingModel):
         ]
         wider._features = wider.estimators_[0]._features
         wider._collect()
-        wider._set_ratings(wider.estimators_[0].ratings_)
+        ratings = wider.estimators_[0].ratings_
+        wider.demand_ = self.demand_.with_new(self.ratings_.observations, ratings.observations)
+        wider._set_ratings(ratings)
         return wider
 
     # ---- files ----------------------------------------------------------------------------------

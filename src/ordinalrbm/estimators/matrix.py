@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import as_list
@@ -24,8 +25,9 @@ from ordinalrbm.estimators.validation import (
 from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.fold_in import fold_in_binary
+from ordinalrbm.matrix.fold_in import fold_in_binary, placed_binary
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.prepare import TrainingData
 from ordinalrbm.matrix.prior_means import Tables
@@ -93,7 +95,7 @@ class MatrixCumulativeRBM(RatingModel):
     schedule : {"cosine", "constant"}, default="cosine"
         Whether the learning rate falls to zero in the end. If not, learning breaks off after
         ``patience`` epochs without a better one.
-    scale, item_scales, validation_fraction, random_state, n_jobs, device, verbose
+    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs, device, verbose
         See :class:`RatingModel`, also for attributes that all models have.
 
     Attributes
@@ -151,6 +153,7 @@ class MatrixCumulativeRBM(RatingModel):
         priors: str = "learnt",
         thresholds: str = "marginal",
         schedule: str = "cosine",
+        demand_factors: int = 64,
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -403,6 +406,12 @@ class MatrixCumulativeRBM(RatingModel):
         backend = self._backend()
         self.models_ = [
             fold_in_binary(model, ratings, priors, backend)
+            for model, priors in zip(self.models_, self.cold_start_, strict=True)
+        ]
+
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        return [
+            placed_binary(model, ratings, priors, CPU)
             for model, priors in zip(self.models_, self.cold_start_, strict=True)
         ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.errors import DataError
@@ -46,7 +47,7 @@ class MultinomialRBM(RatingModel):
         Passes over the ratings at most.
     patience : int, default=6
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
-    scale, item_scales, validation_fraction, random_state, n_jobs, verbose
+    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs, verbose
         See :class:`RatingModel`, also for attributes that all models have.
 
     Attributes
@@ -84,6 +85,7 @@ class MultinomialRBM(RatingModel):
         item_scales: Any = None,
         n_epochs: int = 150,
         patience: int = 6,
+        demand_factors: int = 64,
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -105,6 +107,9 @@ class MultinomialRBM(RatingModel):
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
+
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        return [model._replace(factors=model.infer_rows(ratings)) for model in self.models_]
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         model = self.model_

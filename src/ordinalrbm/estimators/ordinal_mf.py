@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
@@ -23,10 +24,10 @@ from ordinalrbm.matrix.cold_start import blank_gaussian, with_described
 from ordinalrbm.matrix.draws import Draws
 from ordinalrbm.matrix.explain import draw_effects
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.fold_in import fold_in_gaussian
+from ordinalrbm.matrix.fold_in import fold_in_gaussian, placed_gaussian
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_learner import GaussianSettings
-from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.gaussian_model import GaussianModel, Others
 from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
@@ -73,6 +74,27 @@ class _FactorModel(RatingModel):
         self.models_ = [
             fold_in_gaussian(model, known, ratings, tables, backend) for model in self.models_
         ]
+
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        return [
+            placed_gaussian(model, ratings, lines, others)
+            for model, others in zip(self.models_, self._others(), strict=True)
+        ]
+
+    def _others(self) -> list[Others]:
+        """What newcomers are compared with, for each model; kept for the next time."""
+        seen = self.ratings_.observations
+        kept = self.__dict__.get("_kept_others")
+        if kept is None or kept[0] is not self.models_ or kept[1] is not seen:
+            table = self._features.tables.rows
+            others = [
+                Others.of(model.rows.mean, seen, table)._replace(
+                    cutpoints=model.rows.cutpoints.mean(axis=0)
+                )
+                for model in self.models_
+            ]
+            kept = self.__dict__["_kept_others"] = (self.models_, seen, others)
+        return kept[2]
 
     def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
         ordered = super()._in_order(model, data, ratings)
@@ -155,7 +177,7 @@ class OrdinalMF(_FactorModel):
         (``validation_fraction``), also those that were given to ``fit``, or none. Ratings given as
         ``validation`` are not learnt from by default, as in the paper. Not for "point"; "sampled"
         holds nothing out, and learns from given validation ratings only with "all".
-    scale, item_scales, validation_fraction, random_state, n_jobs, device, verbose
+    scale, item_scales, demand_factors, validation_fraction, random_state, n_jobs, device, verbose
         See :class:`RatingModel`, also for attributes that all models have.
 
     Attributes
@@ -214,6 +236,7 @@ class OrdinalMF(_FactorModel):
         n_averaged: int = 1,
         calibrate: bool = True,
         refit: str = "held-out",
+        demand_factors: int = 64,
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -295,6 +318,13 @@ class OrdinalMF(_FactorModel):
         else:
             super()._fold_in(ratings, tables)
 
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        if not hasattr(self, "draws_"):
+            return super()._placed_models(ratings, lines)
+        known, table = self.ratings_.observations, self._features.tables.rows
+        rows = self.draws_.placed_rows(known, ratings, lines, table)
+        return self.draws_.models_of_rows(rows, self.models_)
+
     def _effects(
         self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
         *, is_rated: bool,
@@ -347,7 +377,7 @@ class GaussianMF(_FactorModel):
         Passes over the ratings at most.
     patience : int, default=3
         Learning ends after so many epochs in a row of little gain for the held-out ratings.
-    scale, validation_fraction, random_state, n_jobs, verbose
+    scale, demand_factors, validation_fraction, random_state, n_jobs, verbose
         See :class:`RatingModel`, also for attributes that all models have.
 
     Attributes
@@ -381,6 +411,7 @@ class GaussianMF(_FactorModel):
         item_scales: Any = None,
         n_epochs: int = 40,
         patience: int = 3,
+        demand_factors: int = 64,
         validation_fraction: float = 0.05,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import copy
 import os
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm.data.catalogue import Catalogue, as_list
+from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, extend
-from ordinalrbm.data.scales import Scale
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
+from ordinalrbm.estimators.serving import Serving
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
 from ordinalrbm.estimators.validation import (
     check_choice,
@@ -29,9 +29,10 @@ from ordinalrbm.estimators.validation import (
     check_whole,
 )
 from ordinalrbm.evaluate.points import Rule, point
-from ordinalrbm.matrix import recommend as recommending
-from ordinalrbm.matrix.backends import single_backend
+from ordinalrbm.matrix import demand
+from ordinalrbm.matrix.backends import backend_for, single_backend
 from ordinalrbm.matrix.cold_start import cold_start_on, from_answers, restore_order, with_cold_start
+from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.predict import probabilities
@@ -48,7 +49,7 @@ _SEEN = ("row_start", "column", "level")
 _ROUNDING = 1e-3
 
 
-class RatingModel(BaseEstimator):
+class RatingModel(Serving, BaseEstimator):
     """What all models of ratings share.
 
     Parameters
@@ -65,6 +66,10 @@ class RatingModel(BaseEstimator):
     validation_fraction : float, default=0.05
         Share of the ratings that is held out to watch learning when ``fit`` is given no validation
         ratings (200,000 at most, and never all ratings of a user or an item). 0 holds out none.
+    demand_factors : int, default=64
+        Factors of the demand: how likely it is that a user chooses an item at all, which is learnt
+        from who has rated what, beside the model of the ratings, and which :meth:`recommend` makes
+        use of. 0 learns none.
     random_state : int, RandomState or None, default=None
         Seed of everything random. The same seed gives the same result on any number of threads.
     n_jobs : int or None, default=None
@@ -93,6 +98,9 @@ class RatingModel(BaseEstimator):
         The ratings that were learnt from: what a user has seen. After a fit with a
         :class:`RatingsPart`, only process 0 has them: there are files written, and items that a
         user has seen left out; all processes predict.
+    demand_ : Demand
+        Factors of users (``rows``) and items (``columns``), whose product is about one for what a
+        user would surely choose.
     history_ : DataFrame
         Per epoch: log-likelihood of the held-out ratings, seconds (which files do not keep), and
         what else a model has to tell.
@@ -113,6 +121,7 @@ class RatingModel(BaseEstimator):
     n_jobs: int | None
     verbose: bool
     device: str = "cpu"
+    demand_factors: int
     _features: SideFeatures = NO_FEATURES
 
     # ---- what each model has of its own ---------------------------------------------------------
@@ -244,8 +253,33 @@ class RatingModel(BaseEstimator):
                 data = prepare(known, given, self._held_out(), seed, among)
                 data = data.with_tables(self._features.tables)
                 fitted = self._learn(data, seed, checkpoints)
+                wanted = self._learn_demand(data, seed)
             self._keep(at_first(known, among), data, fitted)
+            self.demand_ = wanted
         return self
+
+    def _learn_demand(self, data: TrainingData, seed: int) -> Demand:
+        """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
+        observations = data.observations
+        none = Demand.none(data.row_position.size, data.column_position.size)
+        n_factors = min(self.demand_factors, observations.n_rows, observations.n_columns)
+        if not n_factors or not observations.n_entries:
+            return none
+        backend = backend_for(self.device)
+        held_out = None if data.is_given else data.validation
+        if held_out is not None and isinstance(observations, Observations):
+            observations = backend.with_cells(observations, held_out)
+        try:
+            with backend.working():
+                views = backend.data(observations, n_factors)
+                first = backend.to_device(demand.start(observations, n_factors, seed))
+                ridge = demand.ridge_of(observations)
+                found = backend.to_host(demand.learn(views, first, ridge))
+        except KeyboardInterrupt:
+            if backend.group is not None:
+                raise
+            return none
+        return found.ordered(data.row_position, data.column_position).rounded()
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         models = [self._in_order(model, data, known.observations) for model in fitted.models]
@@ -348,91 +382,6 @@ class RatingModel(BaseEstimator):
             return self.ratings_.expected(distribution, cells.column)
         return self.ratings_.decode(point(distribution, rule), cells.column)
 
-    def recommend(
-        self,
-        users: Any,
-        n: int = 10,
-        exclude_seen: bool = True,
-        score: Literal["mean", "top"] = "mean",
-    ) -> pd.DataFrame:
-        """The n best items for each user, the best first.
-
-        Parameters
-        ----------
-        users : id, array-like of ids, or "all"
-            Who is not known gets what the average user would like. (Should a user be named "all",
-            give ["all"].)
-        n : int, default=10
-            How many items; fewer where a user has seen almost everything.
-        exclude_seen : bool, default=True
-            Whether to leave out what the user has rated.
-        score : {"mean", "top"}, default="mean"
-            Items are ranked by the expected rating or by the probability of the highest label.
-            Where items have different scales, the expected rating is counted from 0 at an item's
-            lowest label to 1 at its highest.
-
-        Returns
-        -------
-        DataFrame
-            Columns user, item, rank (from 1) and score. Ties go to the item whose id comes first.
-
-        Examples
-        --------
-        >>> import numpy as np, ordinalrbm as orbm
-        >>> users, items = np.divmod(np.arange(60), 6)
-        >>> ratings = (users, items, 1 + (users + items) % 3)
-        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
-        >>> model.recommend([3, 4], n=2, exclude_seen=False)[["user", "rank"]].values.tolist()
-        [[3, 1], [3, 2], [4, 1], [4, 2]]
-        """
-        check_is_fitted(self, "models_")
-        check_whole("n", n, 1)
-        check_choice("score", score, ("mean", "top"))
-        everyone = isinstance(users, str) and users == "all"
-        rows = np.arange(len(self.users_)) if everyone else self.ratings_.lookup(users, "user")
-        labels = self.users_.labels if everyone else as_list(users)
-        seen = self.ratings_.observations if exclude_seen else None
-        worth = self._worth(score)
-        best = self._best_items(rows, n, worth, seen)
-        return pd.DataFrame(
-            {
-                "user": np.asarray(labels)[best.query],
-                "item": self.items_.take(best.item),
-                "rank": best.rank,
-                "score": best.score,
-            }
-        )
-
-    def _best_items(
-        self, rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None
-    ) -> recommending.Best:
-        unknown = self._unknown_users(rows)
-        known = rows[~unknown]
-        if self._is_on_gpu():
-            best = self._on_gpu().best_items(known, n, worth, seen)
-        else:
-            with threads(self.n_jobs):
-                best = recommending.best_items(self.models_, known, n, worth, seen)
-        if not unknown.any():
-            return best
-        columns = np.arange(len(self.items_))
-        everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
-        scores = (self._distribution(everywhere) * worth).sum(axis=1)
-        return recommending.with_others(best, unknown, scores, n)
-
-    def _worth(self, score: str) -> np.ndarray:
-        """(items, L): what each level of an item counts."""
-        scales, of_item = self.ratings_.distinct()
-        worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
-        for k, scale in enumerate(scales):
-            values = scale.values
-            if score == "top":
-                values = np.arange(scale.n_levels) == scale.n_levels - 1
-            elif not isinstance(self.scales_, Scale):
-                values = (values - values[0]) / ((values[-1] - values[0]) or 1.0)
-            worth[k, : scale.n_levels] = values
-        return worth[of_item]
-
     # ---- new users and items --------------------------------------------------------------------
 
     def fold_in(
@@ -476,6 +425,8 @@ class RatingModel(BaseEstimator):
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
             wider._fold_in(ratings.observations, wider._features.tables)
+            known = self.ratings_.observations
+            wider.demand_ = self.demand_.with_new(known, ratings.observations)
         wider._set_ratings(ratings)
         return wider
 
@@ -576,6 +527,7 @@ class RatingModel(BaseEstimator):
         arrays |= {f"seen.{part}": getattr(seen, part) for part in _SEEN}
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
         arrays |= side_features.to_arrays(self._features)
+        arrays |= {f"demand.{part}": array for part, array in self.demand_.to_arrays().items()}
         header |= {"model": self._kind, "n_models": len(self.models_), **self._header()}
         header |= side_features.to_header(self._features)
         model_file.save(path, arrays, header)
@@ -592,6 +544,7 @@ class RatingModel(BaseEstimator):
             raise DataError("the shares of its models do not add up to one")
         seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
         estimator._set_ratings(Ratings.of(catalogue, seen))
+        estimator.demand_ = Demand.from_stored(stored.under("demand."), n_users, n_levels.size)
         return estimator
 
     # ---- inside ---------------------------------------------------------------------------------

@@ -151,3 +151,11 @@ def _read(stored: Stored, what: str, ids: Any) -> Features | None:
         raise wrong(f"{what}_features.start", "is not in order")
     table = sparse.csr_array((value, feature, start), shape=(len(ids), coding.n_features))
     return Features(ids, table, coding)
+
+
+def lines_or_none(table: sparse.csr_array, rows: np.ndarray) -> sparse.csr_array:
+    """Lines of a table; those of rows beyond it are empty."""
+    known = rows < table.shape[0]
+    lines = table[np.where(known, rows, 0)].tolil()
+    lines[np.flatnonzero(~known)] = 0.0
+    return sparse.csr_array(lines)

@@ -44,7 +44,8 @@ class Distributed:
 
     def __init__(self, group: process_group.Group, own: Cpu) -> None:
         self.group, self.own = group, own
-        self.clone, self.ascend = own.clone, own.ascend  # of which each does the same, or its part
+        # Of these each does the same, or its part.
+        self.clone, self.ascend, self.working = own.clone, own.ascend, own.working
         self.rows, self.order = (np.zeros(0, dtype=np.int32) for _ in range(2))
         self.numbers: list[tuple[np.ndarray, np.ndarray]] = []
 

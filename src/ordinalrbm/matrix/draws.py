@@ -346,21 +346,59 @@ class Draws(NamedTuple):
         if turn == 1:
             scale = self.scale[which]
             facing_scale = np.zeros(len(facing.is_known), dtype=np.int32)
-        sets = RatedSets.of(rows)
-        n_known, of_others = known.n_rows, None if table is None else table[: known.n_rows]
+        of_others = None if table is None else table[: known.n_rows]
         for k in range(self.n_draws):
             other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
-            theirs = own.factors[k, :n_known].astype(np.float32)
-            expected = own.expected(k, sets, lines, Others.of(theirs, known, of_others))
-            ones = np.ones(which.size, dtype=np.float32)
-            this, variance = self._inferred(
-                k, own, rows, DrawnSide(expected, ones, scale), other,
-                Sweep(seed, k * (_DROPPED + _AVERAGED), 2 + turn),
-            )  # fmt: skip
+            this, variance = self._placed(
+                k, own, known, rows, (lines, of_others), scale, other, seed, turn
+            )
             own.factors[k, which[told]] = this.factors[told]
             own.width[k, which[told]] = this.width[told]
             own.variance[k, own._among_others(which[told])] = variance[told]
         own.is_known[which[told]] = 2
+
+    def placed_rows(
+        self, known: Observations, rows: Observations, lines: csr_array | None,
+        table: csr_array | None,
+    ) -> DrawnSides:  # fmt: skip
+        """Rows with these ratings and lines of features, beside those known; nothing changes.
+
+        ``table`` has the features of those known.
+        """
+        own, scale, found = self.rows, np.zeros(rows.n_rows, dtype=np.int32), []
+        for k in range(self.n_draws):
+            facing = self.columns.factors[k].astype(np.float32)
+            other = DrawnSide(facing, self.columns.width[k], self.scale)
+            found.append(self._placed(k, own, known, rows, (lines, table), scale, other, 0, 0))
+        return own._replace(
+            factors=np.stack([this.factors for this, _ in found]).astype(np.float16),
+            width=np.stack([this.width for this, _ in found]),
+            variance=np.stack([variance for _, variance in found]).astype(np.float16),
+            is_known=np.full(rows.n_rows, 2, dtype=np.uint8),
+        )
+
+    def models_of_rows(self, rows: DrawnSides, models: list[GaussianModel]) -> list[GaussianModel]:
+        """The models of all draws with other rows."""
+        most = np.full(len(rows.is_known), self.scale_levels.max())
+        no_gaps = np.zeros((most.size, self.cutpoints.shape[2]))
+        return [
+            model._replace(rows=_posterior(rows, k, np.float32(1.0), no_gaps, most), is_exact=False)
+            for k, model in enumerate(models)
+        ]
+
+    def _placed(
+        self, k: int, own: DrawnSides, known: Observations, rows: Observations,
+        tables: tuple[csr_array | None, csr_array | None], scale: np.ndarray, other: DrawnSide,
+        seed: int, turn: int,
+    ) -> tuple[DrawnSide, np.ndarray]:  # fmt: skip
+        """Newcomers in one draw, and variances; tables are theirs, and that of those known."""
+        lines, of_others = tables
+        theirs = own.factors[k, : known.n_rows].astype(np.float32)
+        others = Others.of(theirs, known, of_others)
+        expected = own.expected(k, RatedSets.of(rows), lines, others)
+        ones = np.ones(rows.n_rows, dtype=np.float32)
+        which = Sweep(seed, k * (_DROPPED + _AVERAGED), 2 + turn)
+        return self._inferred(k, own, rows, DrawnSide(expected, ones, scale), other, which)
 
     def _inferred(
         self, k: int, own: DrawnSides, rows: Observations, first: DrawnSide, other: DrawnSide,

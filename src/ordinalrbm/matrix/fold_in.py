@@ -17,6 +17,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.cold_start import ColdStartPrior, cutpoints_by_levels
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.gaussian import posterior_of, swapped
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others
 from ordinalrbm.matrix.infer_rows import infer_rows
@@ -59,6 +60,40 @@ def fold_in_gaussian(
         lambda columns: fill_in(swapped(wider), known.transpose(), tables.columns)(columns),
     )
     return wider
+
+
+def placed_gaussian(
+    model: GaussianModel, rows: Observations, lines: csr_array | None, others: Others
+) -> GaussianModel:
+    """The model with other rows: those with these answers and features; nothing is copied."""
+    own, most = model.row_prior, np.full(rows.n_rows, model.columns.cutpoints.shape[1] + 1)
+    expected = own.expected(rows, lines, None if model.is_point else others)
+    cutpoints = np.tile(others.cutpoints, (rows.n_rows, 1))
+    prior = Prior(own.precision, cutpoints, own.cutpoints_precision, expected)
+    found = infer_rows(
+        rows, model.columns, prior, most, _SETTLED, CPU, values=model.values,
+        is_point=model.is_point,
+    )  # fmt: skip
+    return model._replace(rows=found)
+
+
+def placed_binary(
+    model: MatrixModel, rows: Observations, priors: list[ColdStartPrior], backend: Any
+) -> MatrixModel:
+    """The same of binary factors."""
+    of_rows = priors[1]
+    most = np.full(rows.n_rows, model.by_rows.cutpoints.shape[1] + 1, dtype=np.int32)
+    by_rows = model.by_rows._replace(
+        factors=np.tile(of_rows.factors.astype(np.float32), (rows.n_rows, 1))
+    )
+    own = model.by_columns
+    by_columns = own._replace(
+        weights=np.zeros((rows.n_rows, own.n_factors), dtype=own.weights.dtype),
+        bias=np.repeat(of_rows.bias, rows.n_rows).astype(own.bias.dtype),
+        cutpoints=of_rows.cutpoints[most].astype(own.cutpoints.dtype),
+    )
+    _fill_in_half(by_rows, by_columns, model.n_levels, most, rows, 0, of_rows, backend)
+    return model._replace(by_rows=by_rows, by_columns=by_columns)
 
 
 def fold_in_binary(

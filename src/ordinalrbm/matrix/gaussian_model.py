@@ -32,6 +32,7 @@ class Others(NamedTuple):
     factors: np.ndarray  # (others, 1 + F)
     ratings: Observations  # of these others; newcomers have rated the same columns, or new ones
     table_mean: np.ndarray  # (features,) of those who have ratings; (0,) without a table
+    cutpoints: np.ndarray = np.zeros(0)  # usual ones
 
     @classmethod
     def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> Others:

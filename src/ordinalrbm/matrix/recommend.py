@@ -52,6 +52,13 @@ class Best(NamedTuple):
 Batches = Callable[[np.ndarray, int, np.ndarray], Iterable[tuple[np.ndarray, np.ndarray]]]
 
 
+# What a column that nobody would choose counts beside one that surely would be chosen.
+LEAST_DEMAND = np.float32(1e-3)
+# Columns that are looked at first, in the order of demand, and how many times more in each round.
+_FIRST_LOOK, _TIMES_MORE = 8, 4
+_AT_LEAST = 48
+
+
 class Ladder(NamedTuple):
     """What each column contributes to the thresholds, and what passing one of them is worth.
 
@@ -65,13 +72,15 @@ class Ladder(NamedTuple):
 
 
 def best_items(
-    models: Sequence[Model], rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None
-) -> Best:
+    models: Sequence[Model], rows: np.ndarray, n: int, worth: np.ndarray,
+    seen: Observations | None, closed: np.ndarray | None = None,
+) -> Best:  # fmt: skip
     """The n columns with the greatest expected worth for each row, by the average of the models.
 
-    ``worth``, (columns, L), is what each level counts. ``seen`` is what to leave out.
+    ``worth``, (columns, L), is what each level counts. ``seen`` is what each row leaves out, and
+    ``closed`` a mask of columns that all leave out.
     """
-    return ranked(partial(_batches, models, seen), rows, n, worth)
+    return ranked(partial(_batches, models, seen, closed), rows, n, worth)
 
 
 def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Best:
@@ -82,22 +91,100 @@ def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Bes
     return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
 
-def with_others(best: Best, others: np.ndarray, scores: np.ndarray, n: int) -> Best:
-    """With the same n best columns for all ``others``, a mask over the rows that are asked for."""
+# Given the places of rows and a number m: the m columns with the greatest demand of each, and what
+# it is, in order; of empty places it is −∞.
+MostWanted = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+# Given places of rows and columns, pair by pair: how likely it is that the row would like it.
+Chance = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def best_wanted(
+    most_wanted: MostWanted, chance: Chance, n_rows: int, n_columns: int, n: int
+) -> Best:
+    """The n columns of each row with the greatest product of demand and chance to be liked.
+
+    A chance is at most one, so that a product is at most the demand: columns are looked at in the
+    order of demand until those that are left cannot be among the best any more.
+    """
+    n = min(n, n_columns)
+    item, score = np.zeros((n_rows, n), dtype=np.int32), np.full((n_rows, n), -np.inf)
+    left, m = np.arange(n_rows), max(_FIRST_LOOK * n, _AT_LEAST)
+    while left.size and n:
+        m = min(m, n_columns)
+        wanted, demand = most_wanted(left, m)
+        product = np.full(demand.shape, -np.inf)
+        there = np.nonzero(demand > -np.inf)
+        product[there] = demand[there] * chance(left[there[0]], wanted[there])
+        order = np.argsort(-product, axis=1, kind="stable")[:, :n]
+        item[left], score[left] = (
+            np.take_along_axis(part, order, axis=1) for part in (wanted, product)
+        )
+        # Those beyond have at most the demand of the last one that was looked at.
+        is_open = (demand[:, -1] > score[left, -1]) & (m < n_columns)
+        left, m = left[is_open], _TIMES_MORE * m
+    return _listed([(item, score.astype(np.float32))], n)
+
+
+def most_wanted(
+    rows: np.ndarray, columns: np.ndarray, row: np.ndarray, seen: Observations | None,
+    closed: np.ndarray | None, place: np.ndarray, m: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The m columns with the greatest demand, given the factors of rows and columns.
+
+    Of those rows that are at some places of ``row``; ``seen`` is what each of them leaves out, and
+    ``closed`` a mask of columns that all leave out.
+    """
+    asked = row[place]
+    item = np.empty((asked.size, m), dtype=np.int32)
+    demand = np.empty((asked.size, m), dtype=np.float32)
+    size = max(1, _BATCH_BYTES // (4 * max(len(columns), 1)))
+    for start in range(0, asked.size, size):
+        some = slice(start, start + size)
+        scores = rows[asked[some]] @ columns.T
+        np.maximum(scores, LEAST_DEMAND, out=scores)
+        _close(scores, asked[some], seen, closed)
+        _select(scores, item[some], demand[some])
+    return item, demand
+
+
+def _close(
+    scores: np.ndarray, rows: np.ndarray, seen: Observations | None, closed: np.ndarray | None
+) -> None:
+    """Leave out what each row has seen, and what all leave out."""
+    if closed is not None:
+        scores[:, closed] = -np.inf
+    if seen is not None:
+        _leave_out(scores, rows, seen.row_start, seen.column)
+
+
+def for_all(scores: np.ndarray, n_rows: int, n: int) -> Best:
+    """The same n best columns for so many rows."""
     item = np.argsort(-scores, kind="stable")[:n]
-    places, rank = np.flatnonzero(others), np.arange(1, item.size + 1)
-    both = Best(
-        np.concatenate([np.flatnonzero(~others)[best.query], np.repeat(places, item.size)]),
-        np.concatenate([best.item, np.tile(item, places.size)]),
-        np.concatenate([best.rank, np.tile(rank, places.size)]),
-        np.concatenate([best.score, np.tile(scores[item], places.size)]),
-    )
-    order = np.argsort(both.query, kind="stable")
-    return Best(*(part[order] for part in both))
+    item = item[scores[item] > -np.inf]
+    return Best(
+        np.repeat(np.arange(n_rows), item.size), np.tile(item, n_rows),
+        np.tile(np.arange(1, item.size + 1), n_rows), np.tile(scores[item], n_rows),
+    )  # fmt: skip
+
+
+def together(parts: Sequence[tuple[np.ndarray, Best]]) -> Best:
+    """Recommendations for all rows asked for, of which each part has those under a mask."""
+    if len(parts) == 1 and parts[0][0].all():
+        return parts[0][1]
+    own = [best._replace(query=np.flatnonzero(mask)[best.query]) for mask, best in parts]
+    none = Best(*(np.zeros(0, dtype=kind) for kind in (np.intp, np.int32, np.intp, np.float64)))
+    whole = Best(*(np.concatenate(each) for each in zip(none, *own, strict=True)))
+    order = np.argsort(whole.query, kind="stable")
+    return Best(*(part[order] for part in whole))
 
 
 def _batches(
-    models: Sequence[Model], seen: Observations | None, rows: np.ndarray, n: int, worth: np.ndarray
+    models: Sequence[Model],
+    seen: Observations | None,
+    closed: np.ndarray | None,
+    rows: np.ndarray,
+    n: int,
+    worth: np.ndarray,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """On the cores of this machine."""
     ladders = [
@@ -110,8 +197,7 @@ def _batches(
     for start in range(0, rows.size, size):
         batch = rows[start : start + size]
         scores = _scores(models, ladders, batch, worth)
-        if seen is not None:
-            _leave_out(scores, batch, seen.row_start, seen.column)
+        _close(scores, batch, seen, closed)
         item = np.empty((batch.size, n), dtype=np.int32)
         score = np.empty((batch.size, n), dtype=np.float32)
         _select(scores, item, score)
@@ -273,18 +359,39 @@ def _select(scores: Any, item: Any, score: Any) -> None:
 def _select_row(scores: Any, item: Any, best: Any) -> None:
     """The best columns in order; of equal ones, the first. A place left empty has score −∞.
 
-    Insertion into a short sorted list: few columns get past its end.
+    Those found so far are a heap, the worst of them on top: few columns get past it.
     """
-    for place in range(best.size):
+    n = best.size
+    for place in range(n):
         best[place] = -np.inf
         item[place] = -1
-    last = best.size - 1
     for i in range(scores.size):
-        if scores[i] > best[last]:
-            place = last
-            while place > 0 and scores[i] > best[place - 1]:
-                best[place] = best[place - 1]
-                item[place] = item[place - 1]
-                place -= 1
-            best[place] = scores[i]
-            item[place] = i
+        if scores[i] > best[0]:  # of equal ones the first is there already
+            _sift_down(best, item, n, scores[i], i)
+    for last in range(n - 1, 0, -1):
+        value, column = best[last], item[last]
+        best[last], item[last] = best[0], item[0]
+        _sift_down(best, item, last, value, column)
+
+
+@inlined
+def _sift_down(best: Any, item: Any, n: Any, value: Any, column: Any) -> None:
+    """Put a column in place of the worst of the first n, which is on top."""
+    place = 0
+    while 2 * place + 1 < n:
+        child = 2 * place + 1
+        if child + 1 < n and _is_worse(best, item, child + 1, child):
+            child += 1
+        if best[child] > value or (best[child] == value and item[child] < column):
+            break
+        best[place], item[place] = best[child], item[child]
+        place = child
+    best[place], item[place] = value, column
+
+
+@inlined
+def _is_worse(best: Any, item: Any, one: Any, other: Any) -> Any:
+    """Of equal ones the later is worse; an empty place is worse than any."""
+    if best[one] == best[other]:
+        return item[one] > item[other]
+    return best[one] < best[other]

@@ -152,6 +152,17 @@ def rated_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
     return found[:, : table.shape[1]].contiguous()
 
 
+def rated_products(answers: Answers, table: torch.Tensor, of_rows: torch.Tensor) -> torch.Tensor:
+    lines, n_entries = padded(table), answers.column.numel()
+    along = products(answers.pieces, 0, answers.column, lines, of_rows, n_entries)
+    found = sums(answers.pieces, 0, answers.column, lines, along)
+    return found[:, : table.shape[1]].contiguous()
+
+
+def gram(table: torch.Tensor) -> torch.Tensor:
+    return table.T @ table
+
+
 def totals(table: torch.Tensor) -> np.ndarray:
     return table.double().sum(0).cpu().numpy()
 

@@ -67,6 +67,13 @@ def rated_sums(answers: Streamed, table: torch.Tensor) -> torch.Tensor:
     return torch.cat([resident.rated_sums(there, table) for _, there in answers.blocks()])
 
 
+def rated_products(answers: Streamed, table: torch.Tensor, of_rows: torch.Tensor) -> torch.Tensor:
+    found = [
+        resident.rated_products(there, table, of_rows[rows]) for rows, there in answers.blocks()
+    ]
+    return torch.cat(found)
+
+
 def gap_sums(answers: Streamed, this: FactorPosterior, other: Any, rows: slice) -> torch.Tensor:
     other, found = resident.facing(other), []
     for block, there in answers.blocks(rows):

@@ -19,11 +19,12 @@ from ordinalrbm.engine.gpu import cells as kernels
 from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.errors import DataError
+from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.predict import distributions
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.predict import UtilityModel
-from ordinalrbm.matrix.recommend import Best, ladder_of, ranked
+from ordinalrbm.matrix.recommend import LEAST_DEMAND, Best, ladder_of, ranked
 from ordinalrbm.matrix.trees import mapped
 
 # Bytes of what is computed together.
@@ -66,6 +67,7 @@ class OnGpu:
         with TURN, working_on(self.device):
             self.models: list[UtilityModel] = [mapped(self._there, model) for model in models]
         self._seen: tuple[Observations, torch.Tensor, torch.Tensor] | None = None
+        self._demand: tuple[Demand, torch.Tensor, torch.Tensor] | None = None
 
     def _there(self, array: np.ndarray) -> torch.Tensor:
         # Only read, also where NumPy would not let anybody write.
@@ -89,8 +91,9 @@ class OnGpu:
     # ---- the best columns ---------------------------------------------------------------------
 
     def best_items(
-        self, rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None
-    ) -> Best:
+        self, rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None,
+        closed: np.ndarray | None = None,
+    ) -> Best:  # fmt: skip
         """The n columns with the greatest worth, as :func:`recommend.best_items` has them."""
 
         def batches(
@@ -105,11 +108,34 @@ class OnGpu:
                     batch = rows[start : start + size].astype(np.int64)
                     # An unknown one, at −1, is the last.
                     batch = np.where(batch < 0, batch + len(self.models[0].row_cutpoints), batch)
-                    item, score = ranking.best(self._there(batch), n, there)
+                    item, score = ranking.best(self._there(batch), n, there, closed)
                     found = item.cpu().numpy(), score.cpu().numpy()
                 yield found
 
         return ranked(batches, rows, n, worth)
+
+    def most_wanted(
+        self, demand: Demand, row: np.ndarray, seen: Observations | None,
+        closed: np.ndarray | None, place: np.ndarray, m: int,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+        """The m columns with the greatest demand, as :func:`recommend.most_wanted` has them."""
+        asked, found = row[place].astype(np.int64), []
+        with TURN, working_on(self.device):
+            there, (own, facing) = self._seen_there(seen), self._demand_there(demand)
+        size = max(1, _SCORES_BYTES // (_BYTES_PER_SCORE * max(len(demand.columns), 1)))
+        for start in range(0, asked.size, size):
+            with TURN, working_on(self.device):
+                rows = self._there(asked[start : start + size])
+                scores = (own[rows] @ facing.T).clamp_(min=float(LEAST_DEMAND))
+                _close(scores, rows, there, closed)
+                found.append([part.cpu().numpy() for part in kernels.best(scores, m)])
+        item, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return item, score
+
+    def _demand_there(self, demand: Demand) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._demand is None or self._demand[0] is not demand:
+            self._demand = demand, *(self._there(part) for part in demand)
+        return self._demand[1:]
 
     def _seen_there(self, seen: Observations | None) -> tuple[torch.Tensor, ...]:
         """What rows have seen, on the device; kept for the next call."""
@@ -141,8 +167,9 @@ class _Ranking:
             self.parts.append((model, passing, for_mean, for_variance))
 
     def best(
-        self, rows: torch.Tensor, n: int, seen: tuple[torch.Tensor, ...]
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, rows: torch.Tensor, n: int, seen: tuple[torch.Tensor, ...],
+        closed: np.ndarray | None = None,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
         """Columns and scores of the best, for each row."""
         scores = self.lowest.expand(rows.numel(), -1).contiguous()
         for model, worth, for_mean, for_variance in self.parts:
@@ -154,9 +181,19 @@ class _Ranking:
             gaps = torch.exp(model.row_cutpoints[rows, : len(worth.gain)]).float()
             gaps[:, :1] = 0.0
             kernels.add_worth(mean, variance, spread, gaps, worth, model.share, scores)
-        if seen:
-            kernels.leave_out(scores, rows, *seen)
+        _close(scores, rows, seen, closed)
         return kernels.best(scores, n)
+
+
+def _close(
+    scores: torch.Tensor, rows: torch.Tensor, seen: tuple[torch.Tensor, ...],
+    closed: np.ndarray | None,
+) -> None:  # fmt: skip
+    """Leave out what each row has seen, and what all leave out."""
+    if closed is not None:
+        scores[:, torch.from_numpy(closed).to(scores.device)] = -torch.inf
+    if seen:
+        kernels.leave_out(scores, rows, *seen)
 
 
 # Means above the lowest threshold are products of two tables, and so are variances: here is what

@@ -1,0 +1,343 @@
+"""What a service asks of a model of ratings: recommendations, and who or what is alike."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_array
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm.data.catalogue import as_list
+from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings, numbered_on
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
+from ordinalrbm.estimators.validation import check_choice, check_whole
+from ordinalrbm.matrix import recommend as recommending
+from ordinalrbm.matrix.demand import Demand, placed_in
+from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.runtime.threads import threads
+
+Score = Literal["expected", "liked", "rating", "demand"]
+_SCORES = ("expected", "liked", "rating", "demand")
+
+
+class _Rows(NamedTuple):
+    """Rows of models that are asked for."""
+
+    models: list[Any]
+    demand: np.ndarray  # (rows of the models, K) or those asked for, in their order
+    row: np.ndarray  # of each, in the models
+    seen: Observations | None  # what rows of the models leave out
+    are_own: bool  # whether the models are those of the estimator, which may be on a device
+
+
+class _Wanted(NamedTuple):
+    """What is asked for."""
+
+    n: int
+    score: str
+    worth: np.ndarray  # (items, L): what each level counts
+    closed: np.ndarray | None  # (items,) mask of those that nobody gets
+
+
+class Serving:
+    """Calls of a service; models of ratings have them."""
+
+    models_: list[Any]
+    ratings_: Ratings
+    demand_: Demand
+    _features: SideFeatures
+    n_jobs: int | None
+
+    def recommend(
+        self,
+        users: Any = None,
+        n: int = 10,
+        items: Any = None,
+        exclude: Any = None,
+        ratings: Any = None,
+        score: Score = "expected",
+        *,
+        liked: Any = None,
+        exclude_seen: bool = True,
+    ) -> pd.DataFrame:
+        """The n best items for each user, the best first.
+
+        Parameters
+        ----------
+        users : id, array-like of ids, or "all"
+            Of whom nothing is known gets what is popular and liked. (Should a user be named "all",
+            give ["all"].) By default all users of ``ratings``.
+        n : int, default=10
+            How many items; fewer where a user has seen almost everything.
+        items : array-like of ids, optional
+            Only these are recommended; by default all. Items that are not known are passed over.
+        exclude : id or array-like of ids, optional
+            These are not recommended to anybody.
+        ratings : as in :meth:`fit`, optional
+            New ratings of known or unknown users, who are placed by them (and by what was known
+            of them before) for this call; the model does not change. Of items that are not known
+            they tell nothing.
+        score : {"expected", "liked", "rating", "demand"}, default="expected"
+            What items are ranked by. "demand": how likely it is that the user chooses the item,
+            from who has rated what; about one for what is surely chosen. "liked": the probability
+            that the rating would be ``liked`` or better. "expected": the product of both: how
+            likely the item is chosen and liked. "rating": the expected rating, should the item be
+            chosen; where items have different scales, from 0 at an item's lowest label to 1 at its
+            highest.
+            Models without demand (``demand_factors=0``) have "liked" in place of "expected".
+        liked : label, optional
+            From which label on a rating counts as liked; by default those in the upper quarter of
+            an item's scale: 4 of 5, 8 of 10.
+        exclude_seen : bool, default=True
+            Whether to leave out what the user has rated.
+
+        Returns
+        -------
+        DataFrame
+            Columns user, item, rank (from 1) and score, in the order of ``users``; of polars, if
+            the ids or ratings given are. Ties go to the item whose id comes first.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.recommend([3, 4], n=2, exclude_seen=False)[["user", "rank"]].values.tolist()
+        [[3, 1], [3, 2], [4, 1], [4, 2]]
+        >>> model.recommend(ratings=([77], [2], [3]), n=1)["user"].tolist()
+        [77]
+        """
+        check_is_fitted(self, "models_")
+        check_whole("n", n, 1)
+        check_choice("score", score, _SCORES)
+        wanted = self._wanted(n, score, liked, items, exclude)
+        labels, position, placed = self._asked(users, ratings)
+        best = self._best(position, placed, wanted, exclude_seen=exclude_seen)
+        found = pd.DataFrame(
+            {
+                "user": labels[best.query],
+                "item": self.ratings_.items.take(best.item),
+                "rank": best.rank,
+                "score": best.score,
+            }
+        )
+        return _as_given(found, users, ratings)
+
+    def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Wanted:
+        if score == "expected" and not self.demand_.n_factors:
+            score = "liked"
+        if score == "demand" and not self.demand_.n_factors:
+            raise DataError(
+                "This model has learnt nothing about demand (demand_factors=0); fit() it with "
+                "demand_factors=64, or choose another score."
+            )
+        closed = None
+        if items is not None:
+            closed = np.ones(len(self.ratings_.items), dtype=bool)
+            chosen = self.ratings_.lookup(items, "item")
+            closed[chosen[chosen >= 0]] = False
+        if exclude is not None:
+            closed = np.zeros(len(self.ratings_.items), dtype=bool) if closed is None else closed
+            left_out = self.ratings_.lookup(exclude, "item")
+            closed[left_out[left_out >= 0]] = True
+        return _Wanted(n, score, self._worth(score, liked), closed)
+
+    def _worth(self, score: str, liked: Any = None) -> np.ndarray:
+        """(items, L): what each level of an item counts."""
+        scales, of_item = self.ratings_.distinct()
+        worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
+        for k, scale in enumerate(scales):
+            values = scale.values
+            if score != "rating":
+                values = np.arange(scale.n_levels) >= self._liked_from(scale, liked)
+            elif len(scales) > 1:
+                values = (values - values[0]) / ((values[-1] - values[0]) or 1.0)
+            worth[k, : scale.n_levels] = values
+        return worth[of_item]
+
+    def _liked_from(self, scale: Scale, liked: Any) -> int:
+        if liked is None:
+            return scale.liked_from()
+        if liked not in scale.labels:
+            raise DataError(
+                f"The 'liked' parameter must be a label of the scale, {list(scale.labels)!r:.80}. "
+                f"Got {liked!r} instead."
+            )
+        return scale.labels.index(liked)
+
+    # ---- who --------------------------------------------------------------------------------
+
+    def _asked(
+        self, users: Any, ratings: Any
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, Observations] | None]:
+        """Labels of users, their positions (−1: unknown), and those with new ratings.
+
+        Of these: the place of every user among them, −1 for others; who they are; all of their
+        ratings.
+        """
+        own = self.ratings_
+        if users is None and ratings is None:
+            raise DataError("Nobody is asked for; give users, or new ratings of some.")
+        if isinstance(users, str) and users == "all" and ratings is None:
+            return own.users.labels, np.arange(len(own.users)), None
+        given = None if users is None else as_list(users)
+        if ratings is None:
+            position = own.lookup(given, "user")  # which says what is wrong with ids
+            return _labels(given), position, None
+        who, new, ids = _new_ratings(own, ratings)
+        everyone = isinstance(users, str) and users == "all"
+        labels = own.users.labels if everyone else ids if given is None else _labels(given)
+        position = own.lookup(labels, "user")
+        place = pd.Index(ids).get_indexer(pd.Index(labels))
+        return labels, position, (place, who, new)
+
+    # ---- what -------------------------------------------------------------------------------
+
+    def _best(
+        self, position: np.ndarray, placed: Any, wanted: _Wanted, *, exclude_seen: bool
+    ) -> recommending.Best:
+        own = self.ratings_.observations
+        is_new = np.zeros(position.size, dtype=bool)
+        parts = []
+        if placed is not None:
+            place, who, ratings = placed
+            is_new = place >= 0
+            if is_new.any():
+                models, demand = self._placed(who, ratings)
+                rows = _Rows(
+                    models, demand, place[is_new], ratings if exclude_seen else None, False
+                )
+                parts.append((is_new, self._best_of(rows, wanted)))
+        unknown = self._unknown_users(position) & ~is_new
+        known = ~unknown & ~is_new
+        if known.any():
+            seen = own if exclude_seen else None
+            rows = _Rows(self.models_, self.demand_.rows, position[known], seen, True)
+            parts.append((known, self._best_of(rows, wanted)))
+        if unknown.any():
+            scores = self._scores_for_unknown(wanted)
+            parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
+        return recommending.together(parts)
+
+    def _best_of(self, rows: _Rows, wanted: _Wanted) -> recommending.Best:
+        on_gpu = rows.are_own and self._is_on_gpu()
+        if wanted.score in ("liked", "rating"):
+            if on_gpu:
+                there = self._on_gpu()
+                return there.best_items(rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed)
+            with threads(self.n_jobs):
+                return recommending.best_items(
+                    rows.models, rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed
+                )
+        most_wanted = partial(
+            recommending.most_wanted, rows.demand, self.demand_.columns, rows.row, rows.seen,
+            wanted.closed,
+        )  # fmt: skip
+        if on_gpu:
+            there = self._on_gpu()
+            most_wanted = partial(
+                there.most_wanted, self.demand_, rows.row, rows.seen, wanted.closed
+            )
+        n_items = len(self.ratings_.items)
+        with threads(self.n_jobs):
+            return recommending.best_wanted(
+                most_wanted, partial(self._chance, rows, wanted), rows.row.size, n_items, wanted.n
+            )
+
+    def _chance(
+        self, rows: _Rows, wanted: _Wanted, place: np.ndarray, column: np.ndarray
+    ) -> np.ndarray:
+        """How likely each of these cells is liked; one where demand alone counts."""
+        if wanted.score == "demand":
+            return np.ones(column.size)
+        cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
+        if rows.are_own and self._is_on_gpu():
+            found = self._on_gpu().probabilities(cells)
+        else:
+            found = probabilities(rows.models, cells)
+        width = wanted.worth.shape[1]
+        return (found[:, :width] * wanted.worth[column]).sum(axis=1)
+
+    def _scores_for_unknown(self, wanted: _Wanted) -> np.ndarray:
+        """(items,) for users of whom nothing is known: what is popular, and liked by others."""
+        columns = np.arange(len(self.ratings_.items))
+        everywhere = Cells(np.full(columns.size, -1), columns, np.zeros(columns.size, np.int8))
+        scores = (self._distribution(everywhere) * wanted.worth).sum(axis=1)
+        if wanted.score in ("expected", "demand"):
+            seen = self.ratings_.observations
+            n_raters = max(int((seen.row_counts > 0).sum()), 1)
+            share = np.maximum(seen.column_counts / n_raters, recommending.LEAST_DEMAND)
+            scores = share if wanted.score == "demand" else share * scores
+        if wanted.closed is not None:
+            scores[wanted.closed] = -np.inf
+        return scores
+
+    def _placed(self, who: np.ndarray, ratings: Observations) -> tuple[list[Any], np.ndarray]:
+        """Models of which the rows are those with these ratings, and the demand of these."""
+        table = self._features.tables.rows
+        lines = None if table is None else lines_or_none(table, who)
+        with threads(self.n_jobs):
+            models = self._placed_models(ratings, lines)
+        return models, placed_in(self.demand_, ratings, self.ratings_.observations)
+
+    # ---- what models have --------------------------------------------------------------------
+
+    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
+        """The models with other rows: those with these ratings and features."""
+        raise NotImplementedError
+
+    def _distribution(self, cells: Cells) -> np.ndarray:
+        raise NotImplementedError
+
+    def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _is_on_gpu(self) -> bool:
+        raise NotImplementedError
+
+    def _on_gpu(self) -> Any:
+        raise NotImplementedError
+
+
+def _labels(given: Any) -> np.ndarray:
+    return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+
+
+def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, Observations, np.ndarray]:
+    """Who has new ratings (new users after those known), all of their ratings, their labels.
+
+    A new rating of an item takes the place of an old one. Items that are not known are left out.
+    """
+    cells, new_users = numbered_on(known, data)
+    who, place = np.unique(cells.row, return_inverse=True)
+    old = np.flatnonzero(who < len(known.users))
+    told = known.observations.take_rows(who[old])
+    row = np.concatenate([place, np.repeat(old, told.row_counts)])
+    column = np.concatenate([cells.column, told.column])
+    level = np.concatenate([cells.level, told.level])
+    # The first of each pair is the new one.
+    key = row.astype(np.int64) * len(known.items) + column
+    _, first = np.unique(key, return_index=True)
+    first = first[column[first] >= 0]
+    observations = Observations.from_triples(
+        row[first], column[first], level[first], who.size, len(known.items),
+        known.observations.n_levels,
+    )  # fmt: skip
+    labels = np.concatenate([known.users.labels, new_users.labels])[who]
+    return who, observations, labels
+
+
+def _as_given(found: pd.DataFrame, *given: Any) -> Any:
+    """As a table of polars, if anything was given as one."""
+    if not any(type(each).__module__.startswith("polars") for each in given):
+        return found
+    import polars
+
+    return polars.from_pandas(found)
