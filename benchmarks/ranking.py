@@ -1,0 +1,276 @@
+"""Top-N recommendations beside popularity, implicit's ALS and BPR, and EASE.
+
+    python benchmarks/ranking.py [--sets ml-100k ml-1m dating-top2000] [--seeds 3]
+
+Needs ``pip install implicit``. A fifth of the ratings are held out: at random, or the last of each
+user's history (of dating-top2000, which has no times, a fifth of each user's at random). Relevant
+is what was rated 4 or more of 5, 8 or more of 10. All items that a user has not rated in training
+are
+candidates; users without a relevant item are not counted. NDCG@10 has gains of one and discounts
+1/log2(1 + rank); recall@10 is hits over min(10, relevant items); coverage is the share of the
+catalogue that is in somebody's list.
+
+Ours has its defaults. Settings of the others, also whether to learn from all ratings or from liked
+ones only, are chosen by NDCG@10 on ratings that are held out of the training ratings in the same
+way, one setting after the other along a grid that grows until its best is inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+from sources import ratings
+from threadpoolctl import threadpool_limits
+
+import ordinalrbm as orbm
+
+K = 10
+LIKED = {"ml-100k": 4, "ml-1m": 4, "dating-top2000": 8, "insteval": 4}
+_DISCOUNTS = 1.0 / np.log2(np.arange(2, K + 2))
+
+
+class Task(NamedTuple):
+    """Ratings to learn from and to be judged by; users and items as positions."""
+
+    train: pd.DataFrame
+    test: pd.DataFrame
+    n_users: int
+    n_items: int
+    liked: float
+
+    @classmethod
+    def of(cls, train: pd.DataFrame, test: pd.DataFrame, liked: float) -> Task:
+        """Items that nobody has rated in training cannot be recommended by anybody."""
+        users, items = (np.sort(train[name].unique()) for name in ("user", "item"))
+        test = test[test["user"].isin(users) & test["item"].isin(items)]
+        numbered = [
+            pd.DataFrame(
+                {
+                    "user": np.searchsorted(users, part["user"]),
+                    "item": np.searchsorted(items, part["item"]),
+                    "rating": part["rating"].to_numpy(),
+                    **({"timestamp": part["timestamp"].to_numpy()} if "timestamp" in part else {}),
+                }
+            )
+            for part in (train, test)
+        ]
+        return cls(*numbered, users.size, items.size, liked)
+
+    def matrix(self, *, liked_only: bool = False) -> csr_matrix:
+        part = self.train[self.train["rating"] >= self.liked] if liked_only else self.train
+        ones = np.ones(len(part), dtype=np.float32)
+        return csr_matrix((ones, (part["user"], part["item"])), shape=(self.n_users, self.n_items))
+
+
+class Found(NamedTuple):
+    ndcg: float
+    recall: float
+    coverage: float
+
+
+def judged(task: Task, lists: np.ndarray) -> Found:
+    """Figures of lists, (users, 10) items."""
+    relevant = task.test[task.test["rating"] >= task.liked]
+    wanted = csr_matrix(
+        (np.ones(len(relevant)), (relevant["user"], relevant["item"])),
+        shape=(task.n_users, task.n_items),
+    )
+    n = np.diff(wanted.indptr)
+    users = np.flatnonzero(n)
+    hits = np.asarray(wanted[np.repeat(users, K), lists[users].ravel()]).reshape(-1, K)
+    ideal = np.cumsum(_DISCOUNTS)[np.minimum(n[users], K) - 1]
+    recall = hits.sum(axis=1) / np.minimum(n[users], K)
+    return Found(
+        float((hits @ _DISCOUNTS / ideal).mean()),
+        float(recall.mean()),
+        np.unique(lists[users]).size / task.n_items,
+    )
+
+
+def best_of(scores: np.ndarray, task: Task) -> np.ndarray:
+    """(users, 10) unseen items with the greatest scores."""
+    scores = np.array(scores, dtype=np.float32)
+    scores[task.train["user"], task.train["item"]] = -np.inf
+    top = np.argpartition(-scores, K, axis=1)[:, :K]
+    order = np.argsort(-np.take_along_axis(scores, top, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(top, order, axis=1)
+
+
+# ---- methods ------------------------------------------------------------------------------------
+
+
+def popularity(task: Task, seed: int) -> np.ndarray:
+    counts = np.bincount(task.train["item"], minlength=task.n_items)
+    return best_of(np.tile(counts, (task.n_users, 1)), task)
+
+
+def ease(task: Task, seed: int, *, ridge: float, liked_only: bool) -> np.ndarray:
+    """Steck (2019): a linear model from items to items, in closed form."""
+    rated = task.matrix(liked_only=liked_only)
+    gram = (rated.T @ rated).toarray().astype(np.float64)
+    gram[np.diag_indices_from(gram)] += ridge
+    inverse = np.linalg.inv(gram)
+    weights = inverse / -np.diag(inverse)
+    np.fill_diagonal(weights, 0.0)
+    return best_of(rated @ weights.astype(np.float32), task)
+
+
+def implicit_lists(model: Any, task: Task, liked_only: bool) -> np.ndarray:
+    rated = task.matrix(liked_only=liked_only)
+    with threadpool_limits(1, "blas"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(rated, show_progress=False)
+        scores = np.asarray(model.user_factors) @ np.asarray(model.item_factors).T
+    return best_of(scores, task)
+
+
+def als(
+    task: Task, seed: int, *, factors: int, regularization: float, alpha: float, liked_only: bool
+) -> np.ndarray:
+    from implicit.als import AlternatingLeastSquares
+
+    model = AlternatingLeastSquares(
+        factors=factors, regularization=regularization, alpha=alpha, iterations=15,
+        random_state=seed,
+    )  # fmt: skip
+    return implicit_lists(model, task, liked_only)
+
+
+def bpr(
+    task: Task, seed: int, *, factors: int, learning_rate: float, regularization: float,
+    iterations: int, liked_only: bool,
+) -> np.ndarray:  # fmt: skip
+    from implicit.bpr import BayesianPersonalizedRanking
+
+    model = BayesianPersonalizedRanking(
+        factors=factors, learning_rate=learning_rate, regularization=regularization,
+        iterations=iterations, random_state=seed, num_threads=1,
+    )  # fmt: skip
+    return implicit_lists(model, task, liked_only)
+
+
+def ours(task: Task, seed: int, **options: Any) -> np.ndarray:
+    """With its defaults, as lists of all users; who has nothing left gets the first item."""
+    model = orbm.OrdinalMF(50, random_state=seed).fit(task.train[["user", "item", "rating"]])
+    best = model.recommend("all", n=K, **options)
+    lists = np.zeros((task.n_users, K), dtype=np.intp)
+    lists[best["user"], best["rank"] - 1] = best["item"]
+    return lists
+
+
+class Peer(NamedTuple):
+    """A method with settings to choose: where to begin, and what a step along each grid is."""
+
+    fit: Callable[..., np.ndarray]
+    settings: dict[str, Any]
+    steps: dict[str, float]
+
+
+PEERS = {
+    "EASE": Peer(ease, {"ridge": 400.0, "liked_only": False}, {"ridge": 2.0}),
+    "implicit ALS": Peer(
+        als,
+        {"factors": 64, "regularization": 1.0, "alpha": 4.0, "liked_only": False},
+        {"factors": 2, "regularization": 3.0, "alpha": 2.0},
+    ),
+    "implicit BPR": Peer(
+        bpr,
+        {
+            "factors": 64, "learning_rate": 0.03, "regularization": 0.01, "iterations": 100,
+            "liked_only": False,
+        },
+        {"factors": 2, "learning_rate": 2.0, "regularization": 3.0, "iterations": 2},
+    ),
+}  # fmt: skip
+
+
+def chosen(peer: Peer, task: Task) -> dict[str, Any]:
+    """Settings with the best NDCG: along one grid after the other, until nothing gets better."""
+    tried: dict[tuple, float] = {}
+
+    def value(settings: dict[str, Any]) -> float:
+        key = tuple(settings.values())
+        if key not in tried:
+            tried[key] = judged(task, peer.fit(task, 0, **settings)).ndcg
+        return tried[key]
+
+    best = peer.settings
+    while True:
+        around = [{**best, "liked_only": not best["liked_only"]}]
+        for name, step in peer.steps.items():
+            kind = type(best[name])
+            around += [
+                {**best, name: kind(best[name] * step)},
+                {**best, name: kind(best[name] / step)},
+            ]
+        better = max(around, key=value)
+        if value(better) <= value(best):
+            return best
+        best = better
+
+
+# ---- splits -------------------------------------------------------------------------------------
+
+
+def held_out(frame: pd.DataFrame, kind: str, seed: int) -> np.ndarray:
+    """A mask over a fifth of the ratings."""
+    draw = np.random.default_rng(seed).random(len(frame))
+    if kind == "random":
+        return draw < 0.2
+    order = frame["timestamp"].to_numpy() if "timestamp" in frame else draw
+    rank = pd.Series(order).groupby(frame["user"].to_numpy()).rank(method="first", pct=True)
+    return rank.to_numpy() > 0.8
+
+
+def task_of(frame: pd.DataFrame, kind: str, seed: int, liked: float) -> Task:
+    out = held_out(frame, kind, seed)
+    return Task.of(frame[~out], frame[out], liked)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", default=["ml-100k", "ml-1m", "dating-top2000"])
+    parser.add_argument("--kinds", nargs="+", default=["random", "last"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--ours-only", action="store_true")
+    options = parser.parse_args()
+    for name in options.sets:
+        frame = ratings(name)
+        for kind in options.kinds:
+            print(f"{name}, {kind}: NDCG@10, recall@10, coverage, means of {options.seeds} seeds")
+            tasks = [task_of(frame, kind, seed, LIKED[name]) for seed in range(options.seeds)]
+            methods: dict[str, Any] = {
+                "popularity": popularity,
+                "ours": ours,
+                "ours, demand": partial(ours, score="demand"),
+                "ours, liked": partial(ours, score="liked"),
+            }
+            # Chosen inside the training ratings of the first seed.
+            inner = task_of(tasks[0].train, kind, 99, LIKED[name])
+            for peer, about in {} if options.ours_only else PEERS.items():
+                begun = time.perf_counter()
+                settings = chosen(about, inner)
+                said = ", ".join(f"{key} {value}" for key, value in settings.items())
+                print(f"  # {peer}: {said} (chosen in {time.perf_counter() - begun:.0f} s)")
+                methods[peer] = lambda task, seed, fit=about.fit, own=settings: fit(
+                    task, seed, **own
+                )
+            for method, fit in methods.items():
+                found = np.array([judged(task, fit(task, seed)) for seed, task in enumerate(tasks)])
+                mean, error = found.mean(axis=0), found[:, 0].std() / np.sqrt(len(found))
+                print(
+                    f"  {method:16} {mean[0]:.4f} ± {error:.4f}  {mean[1]:.4f}  {mean[2]:.3f}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()
