@@ -48,6 +48,14 @@ def test_all_users_are_learnt_from(files):
     assert lists["popularity"]["recall"] == pytest.approx(expected.ranking["popularity"].recall)
 
 
+def test_a_rating_that_is_only_among_the_hidden(files):
+    ratings = read(files / "ratings.csv")
+    ratings.loc[split(ratings)[2].index[:2], "rating"] = 7
+    ratings.to_csv(files / "rare.csv", index=False)
+    done = succeed_here("evaluate", "rare.csv", "--epochs", 2, "--liked", 7, cwd=files)
+    assert "Liked means rated 7 or more" in done.stdout
+
+
 def test_a_model_on_later_ratings(files):
     scores = found("evaluate", "films.orbm", "--data", "later.csv", cwd=files)
     assert scores["hidden"] == 90 and scores["learnt_before"] == 0

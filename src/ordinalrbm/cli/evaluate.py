@@ -191,18 +191,20 @@ def _ratings(
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
     _check_enough(ratings, material.source.name, min_ratings)
+    known = read_ratings(ratings)
+    if liked is not None:
+        _lowest_liked(liked, known)  # rather now than when all is learnt
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
-    if liked is not None:
-        _lowest_liked(liked, read_ratings(train))  # rather now than when all is learnt
     inputs.tell_material(material, output)
     output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
         f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
         "ratings are learnt from and not tested."
     )
-    model = learn_ratings(train, settings, validation)
+    # Some level of the scale may be among hidden ratings only.
+    model = learn_ratings(train, settings, validation, _labels(known))
     _test_ratings(model, test, top, liked, output, validation)
 
 
@@ -261,6 +263,11 @@ def _counts(lists: RankingScores) -> dict[str, Any]:
         "users_without_liked": lists.n_users_without_liked,
         "items": lists.n_items,
     }
+
+
+def _labels(known: Ratings) -> tuple[Any, ...]:
+    assert not isinstance(known.scales, tuple), "a file has one scale for all items"
+    return known.scales.labels
 
 
 def _lowest_liked(text: str, known: Ratings) -> Any:
