@@ -27,7 +27,9 @@ Parts = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 def split(name: str | Path, protocol: str | None = None) -> Parts:
     """Ratings in three parts; chronological, or random where there are no times."""
     frame = ratings(name)
-    return orbm.evaluate.split(frame, protocol=protocol or usual_protocol(frame))
+    return orbm.evaluate.split(
+        frame, protocol=protocol or usual_protocol(frame), other_users="drop"
+    )
 
 
 def usual_protocol(frame: pd.DataFrame) -> str:

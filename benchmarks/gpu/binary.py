@@ -82,7 +82,9 @@ def of_netflix_shape(scale: float, n_factors: int, n_epochs: int) -> None:
 
 def of_movielens(file: Path, n_factors: int, n_epochs: int | None) -> None:
     ratings = pd.DataFrame(dict(np.load(file)))
-    train, validation, test = orbm.evaluate.split(ratings, protocol="chronological")
+    train, validation, test = orbm.evaluate.split(
+        ratings, protocol="chronological", other_users="drop"
+    )
     for seed, device in itertools.product(range(SEEDS), ("cuda", "cpu")):  # the first compiles
         model = orbm.MatrixCumulativeRBM(
             n_factors, n_factors, n_epochs=n_epochs, random_state=seed, device=device

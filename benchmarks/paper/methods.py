@@ -59,7 +59,7 @@ def movielens() -> Parts:
 def dating(file: Path | None = None) -> Parts:
     """Libimseti on five points: its own file, or the 2,000 most active users; no times."""
     ten = ratings("dating-top2000") if file is None else orbm.datasets.read_libimseti(file)
-    return orbm.evaluate.split(five_points(ten), protocol="random")
+    return orbm.evaluate.split(five_points(ten), protocol="random", other_users="drop")
 
 
 def netflix(folder: Path, n_users: int | None = None) -> Parts:
@@ -69,7 +69,7 @@ def netflix(folder: Path, n_users: int | None = None) -> Parts:
         users = frame["user"].unique()
         chosen = np.random.default_rng(0).permutation(users)[:n_users]
         frame = frame[frame["user"].isin(chosen)]
-    return orbm.evaluate.split(frame, protocol="chronological")
+    return orbm.evaluate.split(frame, protocol="chronological", other_users="drop")
 
 
 def fitted(make: Method, k: int, seed: int, parts: Parts, **settings: Any) -> tuple[Any, float]:

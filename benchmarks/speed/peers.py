@@ -233,7 +233,7 @@ def main() -> None:
     options = Options(given.factors, given.iterations, given.threads, given.seed)
     frame = ratings(given.data)
     protocol = given.protocol or usual_protocol(frame)
-    task, test = positions(orbm.evaluate.split(frame, protocol))
+    task, test = positions(orbm.evaluate.split(frame, protocol, other_users="drop"))
     unknown = int((~np.isin(test.item, task.train.item)).sum())
     setup = {
         "data": given.data, "protocol": protocol, "learn from": given.learn_from,

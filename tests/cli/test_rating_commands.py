@@ -87,22 +87,6 @@ def test_every_model_of_ratings(files, model, name):
     assert len(best["recommendations"]) == 2
 
 
-def test_evaluate(files):
-    done = succeed_here("evaluate", "ratings.csv", "--epochs", 2, cwd=files)
-    assert "Hidden are the last ratings of each user" in done.stderr
-    assert "root mean square error" in done.stdout
-    arguments = ["evaluate", "ratings.csv", "--epochs", 2, "--protocol", "random"]
-    scores = found(*arguments, "--min-ratings", 16, cwd=files)
-    assert scores["hidden"] == 450
-    assert scores == found(*arguments, "--min-ratings", 16, cwd=files)
-
-
-def test_a_model_on_later_ratings(files):
-    scores = found("evaluate", "films.orbm", "--data", "later.csv", cwd=files)
-    assert scores["hidden"] == 90
-    assert scores["model"]["rmse"] < scores["marginal"]["rmse"]
-
-
 def test_report(files):
     arguments = ["report", "ratings.csv", "--epochs", 2, "--user", 17, "--title", "<b>Films</b>"]
     found(*arguments, "--out", "a.html", cwd=files)

@@ -60,6 +60,17 @@ CASES: dict[str, tuple[str, str]] = {
     "nobody": ("recommend films.orbm --users ,", "--users names nobody"),
     "no weights in ratings": ("fit ratings.csv --out m.orbm --weighted", "--weighted changes"),
     "too few ratings": ("evaluate ratings.csv --min-ratings 500", "lower --min-ratings"),
+    "own training ratings": ("evaluate films.orbm --data ratings.csv", "nothing is left to test"),
+    "test off the scale": ("evaluate films.orbm --data stars.csv", "rating 7 is not on the scale"),
+    "liked off the scale": (
+        "evaluate films.orbm --data later.csv --liked 6", "--liked=6.0 is not on the scale [1, 2,",
+    ),
+    "liked in words": ("evaluate ratings.csv --liked good", "--liked='good' is not on the scale"),
+    "no list": ("evaluate ratings.csv --top 0", "'--top'"),
+    "lists of a survey": ("evaluate survey.sav --top 5", "--top changes nothing"),
+    "liked in a survey": (
+        "evaluate survey.orbm --data survey.sav --liked 4", "--liked changes nothing",
+    ),
     "no times": ("evaluate names.csv --protocol chronological", "'timestamp'"),
     "zero factors": ("fit survey.sav --out m.orbm --factors 0", "'--factors'"),
     "unknown option": ("fit survey.sav --out m.orbm --fctors 3", "No such option: --fctors"),
@@ -78,7 +89,7 @@ CASES: dict[str, tuple[str, str]] = {
     "no permission to read": ("fit {secret} --out m.orbm", "may not be read"),
 }  # fmt: skip
 # In processes of their own, as users have it; the others in this one, which is seconds quicker.
-APART = set(CASES) if LONG else {"junk sav", "no GPU to predict"}
+APART = set(CASES) if LONG else {"junk sav", "no GPU to predict", "own training ratings"}
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
@@ -101,6 +112,7 @@ def _add_wrong_files(folder: Path) -> None:
     (folder / "column.toml").write_text('[columns.regoin]\nrole = "ordinal"\n')
     (folder / "bad.toml").write_text("[columns.q1\n")
     (folder / "latin.toml").write_bytes("# Österreich\n".encode("latin-1"))
+    (folder / "stars.csv").write_text("user,item,rating\n1,101,5\n1,102,7\n")
     (folder / OUT).write_text("mine")
     (folder / "secret.csv").write_text("a,b\n1,2\n")
     (folder / "secret.csv").chmod(0)

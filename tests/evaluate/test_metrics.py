@@ -177,6 +177,10 @@ REFUSED = {
     "length": ((GOOD, [1]), "2 rows of probabilities for 1 answers; give one for each"),
     "off scale": ((GOOD, [1, 0]), r"Answer 1 .* is 0, .* the values \[1.0, 2.0\]; give the truth"),
     "above": ((GOOD, [1, 3]), "Answer 1 .* is 3, "),
+    "between": ((GOOD, [1, 1.5]), r"Answer 1 .* is 1.5, .* \[1.0, 2.0\]"),
+    "nearly": ((GOOD, [1, 2.0001]), r"Answer 1 .* is 2.0001, "),
+    "a zero": ((GOOD, [0.4, 1e6], [0, 1e6]), r"Answer 0 .* is 0.4, .* \[0.0, 1000000.0\]"),
+    "of ten": ((GOOD, [10, 20], [10, 15]), r"Answer 1 .* is 20, .* \[10.0, 15.0\]; give the"),
     "missing truth": ((GOOD, [1, np.nan]), "number 1 .* is nan; leave such rows out"),
     "no truth": ((GOOD, None), "The truth must be"),
     "values": ((GOOD, [1, 2], [1, 2, 3]), "3 values for 2 levels .*; give one per level"),
@@ -203,6 +207,8 @@ def test_nearly_one_is_one():
 def test_refusals_of_points_and_bins():
     with pytest.raises(DataError, match="2 predictions for 1 answers"):
         point_scores([1, 2], [1])
+    with pytest.raises(DataError, match=r"Answer 1 .* is 6, .* \[1.0, 2.0, 3.0\]; give the truth"):
+        point_scores([1, 2], [1, 6], values=[1, 2, 3])
     with pytest.raises(DataError, match=r"2.5, which is not a whole number; .* values="):
         point_scores([1, 2], [1, 2.5])
     with pytest.raises(DataError, match="predictions must be finite numbers, but number 1"):

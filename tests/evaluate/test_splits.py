@@ -24,7 +24,7 @@ def ratings_of(users, times):
     )
 
 
-def slow_split(users, times, min_ratings, n_validation, n_test):
+def slow_split(users, times, min_ratings, n_validation, n_test, other_users):
     """Rows of the three parts, sorted within each."""
     parts = [], [], []
     for user in set(users):
@@ -35,6 +35,8 @@ def slow_split(users, times, min_ratings, n_validation, n_test):
             parts[0].extend(rows[:n_train])
             parts[1].extend(rows[n_train : n_train + n_validation])
             parts[2].extend(rows[n_train + n_validation :])
+        elif other_users == "train":
+            parts[0].extend(rows)
     return [sorted(part) for part in parts]
 
 
@@ -47,17 +49,21 @@ histories = st.lists(
 
 
 @steady
-@given(histories, st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.booleans())
-def test_by_time_against_loops(history, n_validation, n_test, extra, as_float):
+@given(
+    histories, st.integers(0, 2), st.integers(0, 2), st.integers(1, 3), st.booleans(),
+    st.sampled_from(["train", "drop"]),
+)  # fmt: skip
+def test_by_time_against_loops(history, n_validation, n_test, extra, as_float, others):
     users, times = [u for u, _ in history], [t for _, t in history]
     min_ratings = n_validation + n_test + extra
     ratings = ratings_of(users, np.array(times, dtype=float if as_float else int))
-    expected = slow_split(users, times, min_ratings, n_validation, n_test)
-    if not expected[0]:
+    settings_ = ("chronological", min_ratings, n_validation, n_test)
+    if max(users.count(user) for user in users) < min_ratings:
         with pytest.raises(DataError, match="No user has"):
-            split(ratings, "chronological", min_ratings, n_validation, n_test)
+            split(ratings, *settings_, other_users=others)
         return
-    parts = split(ratings, "chronological", min_ratings, n_validation, n_test)
+    expected = slow_split(users, times, *settings_[1:], others)
+    parts = split(ratings, *settings_, other_users=others)
     assert [part["item"].tolist() for part in parts] == expected
     for part in parts:
         assert part.columns.tolist() == ratings.columns.tolist()
@@ -102,8 +108,7 @@ def test_random_parts():
     assert 0 < len(enough) < 30
     for part, n in zip(parts[1:], (3, 4), strict=True):
         assert part["user"].value_counts().to_dict() == dict.fromkeys(enough, n)
-    rows = sorted(row for part in parts for row in part["item"])
-    assert rows == [k for k in range(1000) if users[k] in enough]
+    assert sorted(row for part in parts for row in part["item"]) == list(range(1000))
     again = split(ratings, "random", min_ratings=30, n_validation=3, n_test=4, random_state=0)
     other = split(ratings, "random", min_ratings=30, n_validation=3, n_test=4, random_state=1)
     assert again[2].equals(parts[2])
@@ -123,6 +128,19 @@ def test_every_rating_is_drawn_alike():
         assert (np.abs(drawn - 2000 / n) < 4 * spread).all()
 
 
+@pytest.mark.parametrize("protocol", ["chronological", "random"])
+def test_everybody_is_in_training(protocol):
+    # One user with five ratings, one with two, one with a single one.
+    ratings = ratings_of(["a"] * 5 + ["b"] * 2 + ["c"], np.arange(8))
+    arguments = {"protocol": protocol, "min_ratings": 3, "n_validation": 1, "n_test": 1}
+    train, validation, test = split(ratings, **arguments)
+    assert train["user"].value_counts().to_dict() == {"a": 3, "b": 2, "c": 1}
+    assert set(validation["user"]) == set(test["user"]) == {"a"}
+    dropped = split(ratings, **arguments, other_users="drop")
+    assert set(dropped[0]["user"]) == {"a"}
+    assert dropped[1].equals(validation) and dropped[2].equals(test)
+
+
 @pytest.mark.skipif(not MOVIELENS_1M.exists(), reason="MovieLens 1M is not on this machine")
 def test_movielens():
     ratings = pd.read_parquet(MOVIELENS_1M)
@@ -130,8 +148,9 @@ def test_movielens():
     counts = ratings["user"].value_counts()
     n_users = int((counts >= 30).sum())
     assert (len(validation), len(test)) == (5 * n_users, 10 * n_users)
-    assert len(train) == counts[counts >= 30].sum() - 15 * n_users
-    last = train.groupby("user")["timestamp"].max()
+    assert len(train) == len(ratings) - 15 * n_users
+    assert set(train["user"]) == set(ratings["user"])
+    last = train[train["user"].isin(test["user"])].groupby("user")["timestamp"].max()
     first = test.groupby("user")["timestamp"].min()
     assert (last < first).all()
 
@@ -144,6 +163,7 @@ REFUSED = {
     "negative": ({}, {"n_test": -1}, "n_test must be a whole number, 0 or more, not -1"),
     "fraction": ({}, {"min_ratings": 4.5}, "min_ratings must be a whole number"),
     "protocol": ({}, {"protocol": "time"}, "must be 'chronological' or 'random', not 'time'"),
+    "others": ({}, {"other_users": "keep"}, "other_users must be 'train' or 'drop', not 'keep'"),
     "missing user": ({"user": ["a", None] * 4}, {}, r"Row 1 .*: the user is missing; drop"),
     "missing time": ({"timestamp": [1.0, np.nan] * 4}, {}, r"Row 1 .*: the timestamp is missing"),
     "text": ({"timestamp": ["2000-01-01"] * 8}, {}, "numbers or dates, not .*to_datetime"),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -21,12 +23,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ordinalrbm.data.observations import Cells
+    from ordinalrbm.data.ratings import Ratings
+    from ordinalrbm.evaluate import RankingScores
     from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
 Examples:
   ordinalrbm evaluate survey.sav
   ordinalrbm evaluate ratings.csv --protocol random --json
+  ordinalrbm evaluate ratings.csv --top 5 --liked 5
   ordinalrbm evaluate films.orbm --data later.csv"""
 
 _SHARE = 0.1
@@ -47,11 +52,32 @@ _OF_SURVEYS = {
     "nll": "negative log-likelihood",
 }
 
+_OF_RANKINGS = ("ndcg", "recall", "coverage")
+# What predictions and lists are compared with, and what it is called for people.
+_COMPARED = {
+    "model": "model",
+    "biases": "user + item biases",
+    "marginal": "marginal",
+    "popularity": "popularity",
+}
+
 _READING = "Smaller is better, except for exactly right; marginal knows nobody."
+_READING_BIASES = "Biases are damped means of users and items, without tastes."
+_WATCHED = "What a user rated among the ratings to watch is no candidate either."
 _WHICH = {
     Protocol.CHRONOLOGICAL: "the last ratings of each user",
     Protocol.RANDOM: "ratings at random",
 }
+
+
+_LISTS = ("top", "liked")
+
+
+class _Hidden(NamedTuple):
+    """Which ratings are hidden: by which protocol, None for the usual one, and of whom."""
+
+    protocol: Protocol | None
+    min_ratings: int
 
 
 @app.command(epilog=_EXAMPLES)
@@ -74,8 +100,20 @@ def evaluate(
         ),
     ] = None,
     min_ratings: Annotated[
-        int, typer.Option(min=_FEWEST, help="Ratings: users with fewer are left out.")
+        int,
+        typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested."),
     ] = 30,
+    top: Annotated[
+        int, typer.Option(min=1, metavar="K", help="Ratings: how long lists of best items are.")
+    ] = 10,
+    liked: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATING",
+            help="Ratings: the lowest rating of what lists should find; by default in the upper "
+            "quarter of the scale, 4 of 1 to 5.",
+        ),
+    ] = None,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
@@ -83,8 +121,9 @@ def evaluate(
 
     Some are hidden, and learning sees the others: of a survey, a tenth of the answers is hidden;
     of ratings, ten of each user, and five more to watch learning by. The marginal distributions,
-    which know nobody, are scored beside the model. Given a model, it is tested on other data
-    without learning.
+    which know nobody, are scored beside the model, and of ratings damped biases, too. The best
+    items for each user are compared with the most popular. Given a model, it is tested on other
+    data without learning; ratings that it has learnt from are left out.
     """
     inputs.check_files(target, data, settings.schema)
     output = Output(as_json=json, quiet=quiet)
@@ -95,14 +134,20 @@ def evaluate(
         refuse(ctx, unused, f"'{target}' has learnt already")
         fitted = orbm.load(target).set_params(n_jobs=settings.threads)
         inputs.set_device(ctx, fitted, target, device)
-        _test(fitted, target, data, settings.seed, output)
+        if isinstance(fitted, orbm.CumulativeRBM):
+            refuse(ctx, _LISTS, f"'{target}' is a model of a survey")
+            _test_survey(fitted, target, data, settings.seed, output)
+        else:
+            _test_ratings(fitted, inputs.ratings_for(target, data), top, liked, output)
         return
     material = inputs.read_to_learn(ctx, target, settings, data=data)
     settings = replace(settings, device=device, progress=output.shows_progress)
     if material.survey is not None:
+        refuse(ctx, _LISTS, f"'{target}' is taken for a survey")
         _survey(material, material.survey, settings, output)
     else:
-        _ratings(material, settings, protocol, min_ratings, output)
+        hidden = _Hidden(protocol, min_ratings)
+        _ratings(material, settings, hidden, top, liked, output)
 
 
 def _survey(material: inputs.Material, survey: Survey, settings: Settings, output: Output) -> None:
@@ -125,24 +170,30 @@ def _tell_survey(model: Any, survey: Survey, hidden: Cells, output: Output) -> N
         {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS}
         for who in ("model", "usual")
     )
-    table = _comparison(_OF_SURVEYS, ours, usual, f"{n_hidden:,} hidden answers")
+    table = _comparison(
+        _OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers"
+    )
     found = {"hidden": n_hidden, "model": ours, "marginal": usual}
     by_question = scores.by_question.to_dict("index")
     output.result({**found, "by_question": by_question}, table, text=_READING)
 
 
 def _ratings(
-    material: inputs.Material, settings: Settings, protocol: Protocol | None, min_ratings: int,
+    material: inputs.Material, settings: Settings, hidden: _Hidden, top: int, liked: str | None,
     output: Output,
 ) -> None:  # fmt: skip
     from ordinalrbm.cli.learning import learn_ratings
+    from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.evaluate import split
 
-    ratings = material.ratings
+    ratings, (protocol, min_ratings) = material.ratings, hidden
     assert ratings is not None, "a file is a survey or ratings"
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
     _check_enough(ratings, material.source.name, min_ratings)
+    known = read_ratings(ratings)
+    if liked is not None:
+        _lowest_liked(liked, known)  # rather now than when all is learnt
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
@@ -150,9 +201,11 @@ def _ratings(
     output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
         f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
-        "ratings are left out."
+        "ratings are learnt from and not tested."
     )
-    _tell_ratings(learn_ratings(train, settings, validation), test, output)
+    # Some level of the scale may be among hidden ratings only.
+    model = learn_ratings(train, settings, validation, _labels(known))
+    _test_ratings(model, test, top, liked, output, validation)
 
 
 def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
@@ -165,36 +218,85 @@ def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
         )
 
 
-def _tell_ratings(model: Any, test: pd.DataFrame, output: Output) -> None:
-    import numpy as np
+def _test_ratings(
+    model: Any, test: pd.DataFrame, top: int, liked: str | None, output: Output,
+    validation: pd.DataFrame | None = None,
+) -> None:  # fmt: skip
+    from ordinalrbm.evaluate import score_model
 
-    from ordinalrbm.evaluate import score
+    lowest = None if liked is None else _lowest_liked(liked, model.ratings_)
+    scores = score_model(model, test, validation, k=top, liked=lowest)
+    found: dict[str, Any] = {"hidden": scores.n_tested, "learnt_before": scores.n_learnt}
+    found |= scores.ratings
+    tables = [_comparison(_SCORES, scores.ratings, f"{scores.n_tested:,} hidden ratings")]
+    words = [f"{_READING} {_READING_BIASES}"]
+    if scores.n_learnt:
+        words.insert(0, _of_learnt(scores.n_learnt, scores.n_learnt + scores.n_tested))
+    if scores.ranking:
+        ours = scores.ranking["model"]
+        names = {"ndcg": f"NDCG@{top}", "recall": f"recall@{top}", "coverage": "coverage"}
+        by_name = {
+            name: {part: getattr(lists, part) for part in _OF_RANKINGS}
+            for name, lists in scores.ranking.items()
+        }
+        tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
+        protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
+        words.append(f"Lists: larger is better. {protocol}")
+        found["ranking"] = {**by_name, **_counts(ours), "protocol": protocol}
+    else:
+        words.append("No hidden rating is high enough to count as liked, so lists are not judged.")
+    output.result(found, *tables, text="\n".join(words))
 
-    truth, values = inputs.levels_of(model, test)
-    everything = model.predict_proba(test["user"].to_numpy(), test["item"].to_numpy())
-    ours = score(everything, truth, values)
-    levels = model.ratings_.observations.level
-    counts = np.bincount(levels, minlength=everything.shape[1])[: everything.shape[1]] + 0.5
-    usual = score(np.tile(counts / counts.sum(), (len(test), 1)), truth, values)
-    table = _comparison(_SCORES, ours, usual, f"{len(test):,} hidden ratings")
-    output.result({"hidden": len(test), "model": ours, "marginal": usual}, table, text=_READING)
+
+def _of_learnt(n_learnt: int, n_given: int) -> str:
+    return (
+        f"Left out are {n_learnt:,} of {n_given:,} ratings: the model has learnt from these pairs "
+        "of user and item."
+    )
+
+
+def _counts(lists: RankingScores) -> dict[str, Any]:
+    return {
+        "top": lists.k,
+        "liked": lists.liked,
+        "users": lists.n_users,
+        "users_without_liked": lists.n_users_without_liked,
+        "items": lists.n_items,
+    }
+
+
+def _labels(known: Ratings) -> tuple[Any, ...]:
+    assert not isinstance(known.scales, tuple), "a file has one scale for all items"
+    return known.scales.labels
+
+
+def _lowest_liked(text: str, known: Ratings) -> Any:
+    """What --liked stands for on the scale; refuses what is not there."""
+    from ordinalrbm.evaluate.ranking import lowest_liked
+
+    liked: Any = text
+    if all(scale.is_numeric for scale in known.distinct()[0]):
+        with suppress(ValueError):
+            liked = float(text)
+    try:
+        lowest_liked(known, liked)
+    except DataError as error:
+        raise DataError(f"--{error}") from error
+    return liked
 
 
 def _comparison(
-    names: dict[str, str], ours: dict[str, float], usual: dict[str, float], title: str
+    names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str
 ) -> Table:
-    table = plain_table(title, "model", "marginal")
+    table = plain_table(title, *(_COMPARED[who] for who in scores))
     for score, name in names.items():
-        table.add_row(name, f"{ours[score]:.4f}", f"{usual[score]:.4f}")
+        table.add_row(name, *(f"{own[score]:.4f}" for own in scores.values()))
     return table
 
 
-def _test(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
+def _test_survey(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
     from ordinalrbm.evaluate.hidden import hide_answers
 
-    if not isinstance(model, orbm.CumulativeRBM):
-        _tell_ratings(model, inputs.ratings_for(path, data), output)
-        return
     _, survey = inputs.survey_for(model, path, data)
     # What it has learnt from, as far as one can tell.
     about = (model.about_.get("data"), model.about_.get("rows"))

@@ -235,22 +235,6 @@ def ratings_for(path: Path, data: Path) -> pd.DataFrame:
     return ratings
 
 
-def levels_of(model: Any, ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings as a score takes them, and the values of the levels.
-
-    Labels of one scale of numbers stand for themselves; others are counted from 1.
-    """
-    from ordinalrbm.data.ratings import encode
-    from ordinalrbm.evaluate.hidden import level_values
-
-    encoded = encode(model.ratings_, ratings[["user", "item", "rating"]]).level
-    values = level_values(model.ratings_)
-    if (encoded < 0).any():
-        item = ratings["item"].iloc[int((encoded < 0).argmax())]
-        raise DataError(f"The item {item!r} is new, and items have different scales; leave it out.")
-    return values[encoded], values
-
-
 def user_ids(model: Any, texts: list[str]) -> list[Any]:
     """Ids in the type that a model knows its users by."""
     if model.users_.labels.dtype.kind not in "iu":

@@ -100,11 +100,14 @@ def _weights(survey: Survey, settings: Settings) -> pd.Series | None:
     return survey.weight
 
 
-def learn_ratings(ratings: Any, settings: Settings, validation: pd.DataFrame | None = None) -> Any:
+def learn_ratings(
+    ratings: Any, settings: Settings, validation: pd.DataFrame | None = None, scale: Any = None
+) -> Any:
+    """A fitted model; the scale is that of the ratings, unless there are others elsewhere."""
     n_factors = settings.factors or MOST_FACTORS
     n_item_factors = n_factors if settings.item_factors is None else settings.item_factors
     name = settings.model or Model.ORDINAL_MF
-    model = _RATING_MODELS[name](n_factors, n_item_factors, settings.common)
+    model = _RATING_MODELS[name](n_factors, n_item_factors, settings.common).set_params(scale=scale)
     if settings.device != "cpu":
         if "device" not in model.get_params():
             raise DataError(f"--model {name} learns on the CPU only; leave out --device.")

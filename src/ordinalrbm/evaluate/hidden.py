@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.columns import shown
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings
+from ordinalrbm.data.ratings import COLUMNS, Ratings, Triples, as_triples, encode_triples
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.errors import DataError
@@ -102,6 +103,56 @@ def cells_of(observations: Observations, entry_mask: np.ndarray) -> Cells:
 def rows_of(observations: Observations) -> np.ndarray:
     """The row of each answer."""
     return np.repeat(np.arange(observations.n_rows), observations.row_counts)
+
+
+def are_learnt(known: Ratings, row: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """Which of some pairs of user and item are among the ratings; positions of -1 are not.
+
+    Examples
+    --------
+    >>> from ordinalrbm.data.ratings import read_ratings
+    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
+    >>> are_learnt(known, np.array([0, 0, -1]), np.array([0, 1, 0])).tolist()
+    [True, False, False]
+    """
+    seen = known.observations
+    pairs = rows_of(seen) * known.n_items + seen.column  # ascending
+    asked = row.astype(np.int64) * known.n_items + column
+    place = np.searchsorted(pairs, asked)
+    found = np.append(pairs, -1)[place] == asked
+    return found & (row >= 0) & (column >= 0)
+
+
+class Unlearnt(NamedTuple):
+    """Test ratings of pairs that are not in training."""
+
+    table: Triples
+    cells: Cells
+    n_learnt: int  # how many were left out
+
+
+def unlearnt(known: Ratings, test: Any) -> Unlearnt:
+    """Read test ratings, without those of pairs of user and item that were learnt from."""
+    table = as_triples(test, COLUMNS)
+    table = Triples(table.user, table.item, table.rating)  # stored zeros are ratings here
+    cells = encode_triples(known, table)
+    if not len(table):
+        raise DataError("There is no rating to test on; give at least one.")
+    learnt = are_learnt(known, cells.row, cells.column)
+    if learnt.all():
+        raise DataError(
+            f"All {learnt.size:,} test ratings are of pairs of user and item that were learnt "
+            "from, so that nothing is left to test; give ratings that were not learnt from."
+        )
+    if (cells.level < 0).any():
+        item = table.item[int((cells.level < 0).argmax())]
+        raise DataError(
+            f"The item {shown(item)} is new, and items have different scales; leave it out."
+        )
+    if not learnt.any():
+        return Unlearnt(table, cells, 0)
+    table = Triples(*(part[~learnt] for part in (table.user, table.item, table.rating)))
+    return Unlearnt(table, Cells(*(part[~learnt] for part in cells)), int(learnt.sum()))
 
 
 def without(answers: Encoded, hidden: Cells) -> Encoded:

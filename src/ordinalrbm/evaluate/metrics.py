@@ -13,7 +13,7 @@ from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.evaluate.points import log_of_level, point
 
 _SUM_TOLERANCE = 1e-3  # of a distribution's sum, which is one but for rounding
-_VALUE_TOLERANCE = 1e-6  # of a value, relative to the largest: half stars may come as float32
+_VALUE_TOLERANCE = 1e-6  # of a value, relative to its level: tenths may come as float32
 _ROUNDING = 1e-9  # a probability of three tenths belongs to the bin that starts there
 _N_BINS = 10
 
@@ -286,11 +286,12 @@ def _positions(truth: Any, levels: np.ndarray, n: int) -> np.ndarray:
     ascending = np.argsort(levels)
     ordered = levels[ascending]
     position = np.searchsorted((ordered[1:] + ordered[:-1]) / 2, right)
-    off = np.abs(ordered[position] - right) > _VALUE_TOLERANCE * np.abs(levels).max()
+    nearest = ordered[position]
+    off = np.abs(nearest - right) > _VALUE_TOLERANCE * np.abs(nearest)
     if off.any():
         row = int(off.argmax())
         raise DataError(
-            f"Answer {row} (counted from 0) is {right[row]:g}, which is not one of the values "
+            f"Answer {row} (counted from 0) is {right[row]:.12g}, which is not one of the values "
             f"{shorten([float(f'{v:g}') for v in levels])}; give the truth as values of the scale, "
             "and the scale with values=."
         )

@@ -15,10 +15,10 @@ from ordinalrbm.errors import DataError, DataTypeError
 
 Frame = TypeVar("Frame")
 Protocol = Literal["chronological", "random"]
+OtherUsers = Literal["train", "drop"]
 
 _TIME = "timestamp"
-# Parts of the split; 0 are the ratings of users who are left out.
-_TRAIN, _VALIDATION, _TEST = 1, 2, 3
+_DROPPED, _TRAIN, _VALIDATION, _TEST = 0, 1, 2, 3  # parts of the split
 
 
 def split(
@@ -28,13 +28,15 @@ def split(
     n_validation: int = 5,
     n_test: int = 10,
     random_state: int | np.random.Generator | None = 0,
+    other_users: OtherUsers = "train",
 ) -> tuple[Frame, Frame, Frame]:
     """Split ratings into training, validation and test, user by user.
 
-    Users with fewer than `min_ratings` ratings are left out. Of each other user, the last
-    `n_test` ratings are test, the `n_validation` before them validation, the rest training.
-    With ``protocol="random"`` they are drawn at random instead of by time. An item that has only
-    validation or test ratings stays there: that it is new is part of the task.
+    Of each user with `min_ratings` ratings or more, the last `n_test` are test, the `n_validation`
+    before them validation, the rest training. With ``protocol="random"`` they are drawn at random
+    instead of by time. Users with fewer ratings are not tested; all that they rated is training.
+    An item that has only validation or test ratings stays there: that it is new is part of the
+    task.
 
     Parameters
     ----------
@@ -47,6 +49,9 @@ def split(
     n_validation, n_test : int, default=5 and 10
     random_state : int or numpy.random.Generator, default=0
         Who is drawn; for the random protocol only.
+    other_users : {"train", "drop"}, default="train"
+        What becomes of users with fewer than `min_ratings` ratings: they are learnt from, as in
+        practice, or left out of all parts, as in the paper.
 
     Returns
     -------
@@ -70,6 +75,8 @@ def split(
     _check_numbers(min_ratings, n_validation, n_test)
     if protocol not in get_args(Protocol):
         raise DataError(f"protocol must be 'chronological' or 'random', not {protocol!r}.")
+    if other_users not in get_args(OtherUsers):
+        raise DataError(f"other_users must be 'train' or 'drop', not {other_users!r}.")
     _check_columns(ratings, protocol)
     user, users = number_ids(_column(ratings, "user"), "user")
     n_ratings = np.bincount(user, minlength=len(users))
@@ -84,22 +91,24 @@ def split(
         time = np.random.default_rng(random_state).permutation(len(user))
     part = np.empty(len(user), dtype=np.int8)
     order = _order_by_user_and_time(user, time)
-    part[order] = _parts(n_ratings, min_ratings, n_validation, n_test)
+    is_tested = n_ratings >= min_ratings
+    part[order] = _parts(n_ratings, is_tested, n_validation, n_test)
+    if other_users == "drop":
+        part[~is_tested[user]] = _DROPPED
     train, validation, test = (
         _rows(ratings, part == which) for which in (_TRAIN, _VALIDATION, _TEST)
     )
     return train, validation, test
 
 
-def _parts(n_ratings: np.ndarray, min_ratings: int, n_validation: int, n_test: int) -> np.ndarray:
+def _parts(
+    n_ratings: np.ndarray, is_tested: np.ndarray, n_validation: int, n_test: int
+) -> np.ndarray:
     """The part of each rating when they are sorted by user and time."""
-    start = np.cumsum(n_ratings) - n_ratings
     part = np.full(int(n_ratings.sum()), _TRAIN, dtype=np.int8)
-    kept = n_ratings >= min_ratings
-    end = (start + n_ratings)[kept]
+    end = np.cumsum(n_ratings)[is_tested]
     for back in range(1, n_test + n_validation + 1):
         part[end - back] = _TEST if back <= n_test else _VALIDATION
-    part[np.repeat(~kept, n_ratings)] = 0
     return part
 
 

@@ -11,14 +11,13 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
-from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ensemble import RatingEnsemble
 from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.evaluate import reliability, score
-from ordinalrbm.evaluate.hidden import count_levels, level_values, rows_of
+from ordinalrbm.evaluate.hidden import are_learnt, count_levels, level_values
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.report.page import Table, drawing, render
@@ -132,7 +131,7 @@ def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
     """How well ratings that were not learnt from are predicted."""
     known = model.ratings_
     given = encode(known, test)
-    learnt = _learnt(known, given)
+    learnt = are_learnt(known, given.row, given.column)
     usable = np.flatnonzero((given.level >= 0) & ~learnt)
     if not usable.size:
         return None
@@ -158,14 +157,6 @@ def _score(model: Any, test: pd.DataFrame) -> dict[str, Any] | None:
         "items": items,
         "fewest": fewest,
     }
-
-
-def _learnt(known: Ratings, given: Cells) -> np.ndarray:
-    """Which of some ratings are of pairs that the model has learnt from."""
-    seen = known.observations
-    pairs = given.row.astype(np.int64) * known.n_items + given.column
-    both_known = (given.row >= 0) & (given.column >= 0)
-    return both_known & np.isin(pairs, rows_of(seen) * known.n_items + seen.column)
 
 
 def _usual(known: Ratings) -> np.ndarray:
