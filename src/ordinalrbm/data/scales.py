@@ -84,23 +84,6 @@ class Scale:
             return np.asarray(self.labels, dtype=np.float64)
         return np.arange(1, self.n_levels + 1, dtype=np.float64)
 
-    def liked_from(self) -> int:
-        """The lowest level in the upper quarter of the scale, from which on something is liked.
-
-        Examples
-        --------
-        >>> [Scale(tuple(range(1, n + 1))).liked_from() + 1 for n in (2, 3, 5, 7, 10)]
-        [2, 3, 4, 6, 8]
-        >>> Scale((0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0)).liked_from()
-        7
-        """
-        values = self.values
-        if (np.diff(values) <= 0).any():  # given from best to worst, or out of order
-            values = np.arange(1.0, self.n_levels + 1.0)
-        half = values / 2.0  # whose differences are finite, whatever the numbers
-        share = (half - half[0]) / ((half[-1] - half[0]) or 1.0)
-        return int(np.argmax(share >= 0.75)) if self.n_levels > 1 else 0
-
     def encode(self, values: Any, column: Name, rows: np.ndarray | None = None) -> np.ndarray:
         """Levels 0..L-1 of the values, -1 where unanswered (NaN, None, pd.NA, NaT).
 

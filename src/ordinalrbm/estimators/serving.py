@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, numbered_on
-from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
+from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.demand import Demand, placed_in
 from ordinalrbm.matrix.predict import probabilities
@@ -152,25 +152,18 @@ class Serving:
     def _worth(self, score: str, liked: Any = None) -> np.ndarray:
         """(items, L): what each level of an item counts."""
         scales, of_item = self.ratings_.distinct()
-        worth = np.zeros((len(scales), max(scale.n_levels for scale in scales)))
+        width = max(scale.n_levels for scale in scales)
+        if score != "rating":
+            lowest = lowest_liked(self.ratings_, liked)[:-1, None]
+            there = np.arange(width) < self.ratings_.level_counts()[:, None]
+            return ((np.arange(width) >= lowest) & there).astype(np.float64)
+        worth = np.zeros((len(scales), width))
         for k, scale in enumerate(scales):
             values = scale.values
-            if score != "rating":
-                values = np.arange(scale.n_levels) >= self._liked_from(scale, liked)
-            elif len(scales) > 1:
+            if len(scales) > 1:
                 values = (values - values[0]) / ((values[-1] - values[0]) or 1.0)
             worth[k, : scale.n_levels] = values
         return worth[of_item]
-
-    def _liked_from(self, scale: Scale, liked: Any) -> int:
-        if liked is None:
-            return scale.liked_from()
-        if liked not in scale.labels:
-            raise DataError(
-                f"The 'liked' parameter must be a label of the scale, {list(scale.labels)!r:.80}. "
-                f"Got {liked!r} instead."
-            )
-        return scale.labels.index(liked)
 
     # ---- who --------------------------------------------------------------------------------
 

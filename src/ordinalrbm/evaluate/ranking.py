@@ -237,7 +237,7 @@ def in_words(liked: Any) -> str:
 def _lowest_on(scale: Scale, liked: Any) -> int:
     values = scale.values
     if liked is None:
-        way = values - values[0]  # which may go down
+        way = values / 2.0 - values[0] / 2.0  # which may go down, and is finite
         return int((way / (way[-1] or 1.0) >= LIKED_FROM - _ROUNDING).argmax())
     is_number = isinstance(liked, numbers.Real) and not isinstance(liked, bool)
     if scale.is_numeric and is_number and (np.diff(values) > 0).all():
