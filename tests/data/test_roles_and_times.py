@@ -84,7 +84,7 @@ def test_features_with_usual_names():
     assert (ours.table.toarray() == theirs.table.toarray()).all()
     assert theirs.coding.names == ["price"]
     assert encode_features(ours.coding, named, "item").ids.labels.tolist() == [1, 2, 3]
-    with pytest.raises(DataError, match="'movieId' and 'asin' .*could both hold the items"):
+    with pytest.raises(DataError, match=r"'movieId' and 'asin' .*could both hold the items"):
         read_features(named.assign(asin=1), "item")
 
 
@@ -108,5 +108,5 @@ def test_times_are_read_in_their_order(values):
 def test_times_that_are_none_are_named():
     with pytest.raises(DataError, match=r"Row 1 .*'01.05.2024' is neither .* correct it"):
         read_times(["2024-05-01", "01.05.2024"])
-    with pytest.raises(DataError, match="Row 1 .* missing; drop such rows or do without."):
+    with pytest.raises(DataError, match=r"Row 1 .* missing; drop such rows or do without\."):
         read_times(["2024-05-01", None], remedy="do without")

@@ -12,6 +12,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Protocol, Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.errors import DataError
@@ -65,6 +66,7 @@ def evaluate(
         typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on."),
     ] = None,
     settings: Settings,
+    columns: RatingColumns,
     device: options.DeviceOption = "cpu",
     protocol: Annotated[
         Protocol | None,
@@ -86,7 +88,7 @@ def evaluate(
     which know nobody, are scored beside the model. Given a model, it is tested on other data
     without learning.
     """
-    inputs.check_files(target, data, settings.schema)
+    inputs.check_files(target, data, settings.schema, settings.users, settings.items)
     output = Output(as_json=json, quiet=quiet)
     if inputs.is_model(target):
         if data is None:
@@ -95,9 +97,12 @@ def evaluate(
         refuse(ctx, unused, f"'{target}' has learnt already")
         fitted = orbm.load(target).set_params(n_jobs=settings.threads)
         inputs.set_device(ctx, fitted, target, device)
-        _test(fitted, target, data, settings.seed, output)
+        if isinstance(fitted, orbm.CumulativeRBM):
+            refuse(ctx, options.COLUMN_OPTIONS, f"'{target}' is a model of a survey")
+        _test(fitted, target, data, columns, settings.seed, output)
         return
-    material = inputs.read_to_learn(ctx, target, settings, data=data)
+    in_time = protocol is not Protocol.RANDOM
+    material = inputs.read_to_learn(ctx, target, settings, columns, data=data, reads_times=in_time)
     settings = replace(settings, device=device, progress=output.shows_progress)
     if material.survey is not None:
         _survey(material, material.survey, settings, output)
@@ -152,7 +157,8 @@ def _ratings(
         f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
         "ratings are left out."
     )
-    _tell_ratings(learn_ratings(train, settings, validation), test, output)
+    model = learn_ratings(train, settings, validation, features=material.features)
+    _tell_ratings(model, test, output)
 
 
 def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
@@ -189,11 +195,13 @@ def _comparison(
     return table
 
 
-def _test(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
+def _test(
+    model: Any, path: Path, data: Path, columns: RatingColumns, seed: int, output: Output
+) -> None:
     from ordinalrbm.evaluate.hidden import hide_answers
 
     if not isinstance(model, orbm.CumulativeRBM):
-        _tell_ratings(model, inputs.ratings_for(path, data), output)
+        _tell_ratings(model, inputs.ratings_for(model, path, data, columns), output)
         return
     _, survey = inputs.survey_for(model, path, data)
     # What it has learnt from, as far as one can tell.

@@ -47,7 +47,7 @@ from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 COLUMNS = ("user", "item", "rating")
 
-_OFF_SCALE = -2  # in a table of levels: the value is not on the scale
+OFF_SCALE = -2  # in a table of levels: the value is not on the scale
 _NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
 
 
@@ -500,8 +500,8 @@ def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue
     for block in blocks(len(item)):
         which = 0 if scale_of is None else scale_of[item[block]]
         level[block] = level_of[which, values.code[block]]
-        if level[block].min() == _OFF_SCALE:
-            row = block.start + int((level[block] == _OFF_SCALE).argmax())
+        if level[block].min() == OFF_SCALE:
+            row = block.start + int((level[block] == OFF_SCALE).argmax())
             raise _off_scale(table, row, known, int(item[row]))
     return level
 
@@ -510,22 +510,23 @@ def _level_table(distinct: list[Any], known: Catalogue) -> tuple[np.ndarray, np.
     """Level of each distinct rating (columns) on each scale (rows), and the row of each item."""
     scales, scale_of = known.distinct()
     width = level_type([scale.n_levels for scale in (*scales, known.default_scale) if scale])
-    rows = [_levels_of_values(scale, distinct) for scale in scales]
+    rows = [levels_of_values(scale, distinct) for scale in scales]
     if isinstance(known.scales, Scale):
         return np.stack(rows).astype(width), None
     # One row more, so that an item of -1 finds the default, if there is one.
     default, no_level = known.default_scale, np.full(len(distinct), _NO_LEVEL)
-    rows.append(no_level if default is None else _levels_of_values(default, distinct))
+    rows.append(no_level if default is None else levels_of_values(default, distinct))
     return np.stack(rows).astype(width), np.append(scale_of, len(scales))
 
 
-def _levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
+def levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
+    """Level of each rating, `OFF_SCALE` where it is not on the scale."""
     try:
         return scale.encode(np.array(distinct, dtype=object), "rating")
     except DataError:
         if len(distinct) == 1:
-            return np.array([_OFF_SCALE])
-        return np.concatenate([_levels_of_values(scale, [value]) for value in distinct])
+            return np.array([OFF_SCALE])
+        return np.concatenate([levels_of_values(scale, [value]) for value in distinct])
 
 
 def _off_scale(table: Triples, row: int, known: Catalogue, item: int) -> DataError:

@@ -13,7 +13,24 @@ from ordinalrbm.errors import DataError, DataTypeError
 
 
 def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
-    """Times as NumPy numbers, whose order is that of the times.
+    """Times as NumPy numbers, whose order is that of the times; as `as_times` takes them.
+
+    Examples
+    --------
+    >>> times = read_times(["2024-05-01", "2024-05-01T01:00+02:00"])
+    >>> times.argsort().tolist()
+    [1, 0]
+    """
+    times = as_times(values, where, remedy)
+    if pd.api.types.is_datetime64_any_dtype(times.dtype):
+        return times.astype("int64").to_numpy()
+    if pd.api.types.is_integer_dtype(times.dtype):
+        return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.uint64)
+    return times.to_numpy(dtype=np.float64)
+
+
+def as_times(values: Any, where: str = "Row", remedy: str = "") -> pd.Series:
+    """Times as numbers or as pandas' dates.
 
     Parameters
     ----------
@@ -24,12 +41,6 @@ def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
         How an error message begins, before the number of the row.
     remedy : str
         How one does without times, such as "use protocol='random'".
-
-    Examples
-    --------
-    >>> times = read_times(["2024-05-01", "2024-05-01T01:00+02:00"])
-    >>> times.argsort().tolist()
-    [1, 0]
     """
     times = pd.Series(values)
     missing = times.isna().to_numpy()
@@ -40,16 +51,13 @@ def read_times(values: Any, where: str = "Row", remedy: str = "") -> np.ndarray:
         )
     if times.dtype == object or isinstance(times.dtype, pd.StringDtype):
         times = _from_objects(times, where)
-    if pd.api.types.is_datetime64_any_dtype(times.dtype):
-        return times.astype("int64").to_numpy()
-    if pd.api.types.is_integer_dtype(times.dtype):
-        return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.uint64)
-    if pd.api.types.is_numeric_dtype(times.dtype):
-        return times.to_numpy(dtype=np.float64)
-    raise DataTypeError(
-        f"The timestamps must be numbers or dates, not {times.dtype} such as {times.iloc[0]!r}; "
-        "convert them, for example with pandas.to_datetime."
-    )
+    is_time = pd.api.types.is_numeric_dtype, pd.api.types.is_datetime64_any_dtype
+    if not any(is_one(times.dtype) for is_one in is_time):
+        raise DataTypeError(
+            f"The timestamps must be numbers or dates, not {times.dtype} such as "
+            f"{times.iloc[0]!r}; convert them, for example with pandas.to_datetime."
+        )
+    return times
 
 
 def _from_objects(times: pd.Series, where: str) -> pd.Series:
