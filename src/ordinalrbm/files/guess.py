@@ -21,6 +21,7 @@ from ordinalrbm.files.source import Source
 from ordinalrbm.files.vocabulary import MEASURED_WORDS, NOMINAL_WORDS, looks_like_id, named_after
 
 _MOST_QUESTIONS = 3  # a rating, and perhaps a yes or no beside it; surveys ask more
+_MOST_LEVELS = 201  # of a rating: from 0 to 100 in halves
 _NEARLY_UNIQUE = 0.9
 _MOST_COLUMNS = 8  # that are looked at in pairs
 
@@ -58,14 +59,15 @@ def guess_ratings(source: Source, schema: Schema) -> Guess | None:
     Guess(user='kunde', item='ware', rating='note')
     """
     questions = [name for name in schema.names("ordinal") if not _is_named_as_id(name)]
-    if not 1 <= len(questions) <= _MOST_QUESTIONS:
+    if len(questions) > _MOST_QUESTIONS:
         return None
     others = [name for name in source.frame.columns if name not in questions]
     ids = [name for name in others if _is_like_ids(source, name)][:_MOST_COLUMNS]
     for one, other in combinations(ids, 2):
         pairs = source.frame[[one, other]]
-        if 1 - pairs.duplicated().mean() >= _NEARLY_UNIQUE:
-            return _in_roles(one, other, questions)
+        rating = _rating_beside(source, [one, other], questions)
+        if rating is not None and 1 - pairs.duplicated().mean() >= _NEARLY_UNIQUE:
+            return Guess(*_user_and_item(one, other), rating)
     return None
 
 
@@ -95,8 +97,24 @@ def _is_text(values: pd.Series) -> bool:
     return bool(pd.api.types.is_string_dtype(values))
 
 
-def _in_roles(one: str, other: str, questions: list[str]) -> Guess:
+def _rating_beside(source: Source, ids: list[str], questions: list[str]) -> str | None:
+    """A question, or where there is none the numbers of which there are fewest different ones.
+
+    Half stars and points out of 100 are no questions: in a survey they are measurements.
+    """
+    if questions:
+        return (candidates(questions, "rating") or questions)[0]
+    others = source.frame.drop(columns=ids).select_dtypes("number")
+    counts = {
+        name: values.nunique()
+        for name, values in others.items()
+        if not candidates([name], "timestamp") and name not in source.dates
+    }
+    few = {str(name): n for name, n in counts.items() if 2 <= n <= _MOST_LEVELS}
+    return min(few, key=lambda name: few[name], default=None)
+
+
+def _user_and_item(one: str, other: str) -> tuple[str, str]:
     """By their names if these say something, else in the order of the file."""
     is_swapped = bool(candidates([one], "item") or candidates([other], "user"))
-    user, item = (other, one) if is_swapped else (one, other)
-    return Guess(user, item, (candidates(questions, "rating") or questions)[0])
+    return (other, one) if is_swapped else (one, other)
