@@ -12,6 +12,7 @@ from program import found, names_in, run, succeed, succeed_here
 from small_files import ratings_frame
 
 import ordinalrbm as orbm
+from ordinalrbm.data.roles import NAMES
 
 N_USERS, N_ITEMS = 45, 36
 QUICK = ("--epochs", 1, "--factors", 2, "--out", "m.orbm")
@@ -386,3 +387,10 @@ def test_scales_of_half_stars_and_of_hundreds(tmp_path):
     done = succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "look continuous" in done.stderr
     assert learnt(tmp_path).scales_.n_levels == 200
+
+
+def test_the_page_has_every_name_that_is_known():
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for role, names in NAMES.items():
+        listed = ", ".join(f"`{name}`" for name in names)
+        assert f"| {'time' if role == 'timestamp' else role} | {listed} |" in page

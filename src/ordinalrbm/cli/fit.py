@@ -23,7 +23,7 @@ Examples:
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
   ordinalrbm fit ratings.csv --out films.orbm --model ensemble
-  ordinalrbm fit orders.csv --out shop.orbm --user who --item what --rating mark
+  ordinalrbm fit orders.csv --out a.orbm --user who --item what --rating mark
   ordinalrbm fit ratings.csv --out films.orbm --users people.csv --scale 1..5
   ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ --out films.orbm"""
