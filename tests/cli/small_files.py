@@ -121,3 +121,7 @@ def write_all(folder: Path) -> None:
     pd.DataFrame({"user": 9001, "item": [101, 102, 103, 104], "rating": [5, 1, 4, 2]}).to_csv(
         folder / "new.csv", index=False
     )
+    orders = names.set_axis(["who", "what", "mark"], axis=1)
+    orders.to_csv(folder / "orders.csv", index=False)
+    people = pd.DataFrame({"userId": range(1, 46), "age": [20 + 7 * k % 50 for k in range(45)]})
+    people.to_csv(folder / "people.csv", index=False)

@@ -166,8 +166,32 @@ REFUSED = {
     "others": ({}, {"other_users": "keep"}, "other_users must be 'train' or 'drop', not 'keep'"),
     "missing user": ({"user": ["a", None] * 4}, {}, r"Row 1 .*: the user is missing; drop"),
     "missing time": ({"timestamp": [1.0, np.nan] * 4}, {}, r"Row 1 .*: the timestamp is missing"),
-    "text": ({"timestamp": ["2000-01-01"] * 8}, {}, "numbers or dates, not .*to_datetime"),
+    "text": (
+        {"timestamp": ["2000-01-01", "May 3rd"] * 4},
+        {},
+        "Row 1 .*'May 3rd' is neither a number nor",
+    ),
+    "durations": (
+        {"timestamp": pd.to_timedelta(range(8))},
+        {},
+        "numbers or dates, not .*to_datetime",
+    ),
+    "two times": (
+        {"timestamp": None, "date": 1, "created_at": 2},
+        {},
+        "'date' and 'created_at' could both",
+    ),
 }
+
+
+def test_usual_names_and_dates_in_text():
+    plain = ratings_of(USERS, TIMES)
+    named = plain.rename(columns={"user": "customer_id", "item": "asin", "rating": "Stars"})
+    dates = pd.Timestamp("2024-05-01") + pd.to_timedelta(plain["timestamp"], unit="D")
+    named = named.drop(columns="timestamp").assign(reviewed_at=dates.dt.strftime("%Y-%m-%dT%H:%M"))
+    how = {"min_ratings": 4, "n_validation": 1, "n_test": 1}
+    for ours, theirs in zip(split(plain, **how), split(named, **how), strict=True):
+        assert ours.index.tolist() == theirs.index.tolist()
 
 
 @pytest.mark.parametrize("case", REFUSED)

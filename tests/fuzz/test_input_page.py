@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 
 import ordinalrbm as orbm
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.ratings import ratings_of
+from ordinalrbm.files.ratings import ratings_of, read_rating_file
 from ordinalrbm.files.survey import read_survey
 
 PAGE = Path(__file__).parents[2] / "docs" / "input.md"
@@ -48,6 +48,12 @@ def frame_of_ratings(**columns: Any) -> Any:
 
 def small() -> Any:
     return rate([1, 1, 2], [1, 2, 1], [1, 2, 3])
+
+
+def rated(lines: str) -> Any:
+    path = FOLDER / "ratings.csv"
+    path.write_text("user,item,rating,date\n" + lines)
+    return read_rating_file(path)
 
 
 def text(content: str | bytes, name: str = "a.csv") -> Any:
@@ -137,6 +143,9 @@ RATINGS: dict[str, Callable[[], Any]] = {
         lambda: rate([1, 2], [1, 2], pd.Categorical(["b", "a"], ["b", "a"], ordered=True)),
     ),
     "text ratings with `scale`": lambda: rate([1, 2], [1, 2], ["a", "b"], scale=["b", "a"]),
+    "other usual names of the columns: customer_id, movieId, stars": lambda: frame_of_ratings(
+        user=None, customer_id=[1, 1, 2], rating=None, stars=[1, 2, 3]
+    ),
     "columns beside the three": lambda: frame_of_ratings(when=["now", "then", None]),
     "unknown users and items in questions and validation": lambda: rate(
         [1, 1, 2], [1, 2, 1], [1, 2, 3], ([9], [9], [1])
@@ -161,6 +170,9 @@ RATINGS: dict[str, Callable[[], Any]] = {
     "integers beyond 64 bits as ids": lambda: rate([2**63, 1], [1, 2], [1, 2]),
     "text ids where integers are known": lambda: small().predict("1", 1),
     "a missing column": lambda: frame_of_ratings(item=None),
+    "two columns that could be the same": lambda: frame_of_ratings(
+        item=None, movieId=[1, 2, 1], sku=[1, 2, 1]
+    ),
     "no rating at all": lambda: rate([], [], []),
     "as many users as items, but not as many ratings": lambda: rate([1, 2], [1, 2], [1]),
     "a list, a dense array": lambda: orbm.GaussianMF(1).fit(A),
@@ -194,6 +206,10 @@ FILES: dict[str, Callable[[], Any]] = {
     ),
     "rows without any answer": lambda: text("a,b\n1,1\n,\n2,2\n"),
     "columns that are no question": lambda: schema('[columns.t]\nrole = "ignored"'),
+    "ratings without one of the three, in a row": lambda: rated("u,1,3,1\nv,1,,1\n"),
+    "ratings that are text, without a scale": lambda: rated("u,1,good,1\nv,1,bad,1\n"),
+    "a user who has rated an item twice": lambda: rated("u,1,3,1\nu,1,4,1\n"),
+    "a time that is neither a number nor an ISO date": lambda: rated("u,1,3,May 3rd\n"),
     "a line with too many or too few fields": lambda: text("a,b\n1,2\n1,2,3\n"),
     "a file that is empty": lambda: text("\ufeff\n\n"),
     "only a header": lambda: text("a,b\n"),

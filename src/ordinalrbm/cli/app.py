@@ -168,7 +168,8 @@ def main(
 ) -> None:
     """Cumulative Restricted Boltzmann Machines for ordinal data: surveys and ratings.
 
-    A table with the columns user, item and rating is a rating matrix, anything else a survey.
+    A table with the columns user, item and rating, or other usual names of these, is a rating
+    matrix, anything else a survey.
     """
 
 

@@ -14,6 +14,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Protocol, Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.errors import DataError
@@ -91,6 +92,7 @@ def evaluate(
         typer.Option(metavar="DATA", help="With a model: answers or ratings to test it on."),
     ] = None,
     settings: Settings,
+    columns: RatingColumns,
     device: options.DeviceOption = "cpu",
     protocol: Annotated[
         Protocol | None,
@@ -125,7 +127,7 @@ def evaluate(
     items for each user are compared with the most popular. Given a model, it is tested on other
     data without learning; ratings that it has learnt from are left out.
     """
-    inputs.check_files(target, data, settings.schema)
+    inputs.check_files(target, data, settings.schema, settings.users, settings.items)
     output = Output(as_json=json, quiet=quiet)
     if inputs.is_model(target):
         if data is None:
@@ -135,12 +137,15 @@ def evaluate(
         fitted = orbm.load(target).set_params(n_jobs=settings.threads)
         inputs.set_device(ctx, fitted, target, device)
         if isinstance(fitted, orbm.CumulativeRBM):
+            refuse(ctx, options.COLUMN_OPTIONS, f"'{target}' is a model of a survey")
             refuse(ctx, _LISTS, f"'{target}' is a model of a survey")
             _test_survey(fitted, target, data, settings.seed, output)
         else:
-            _test_ratings(fitted, inputs.ratings_for(target, data), top, liked, output)
+            test = inputs.ratings_for(fitted, target, data, columns)
+            _test_ratings(fitted, test, top, liked, output)
         return
-    material = inputs.read_to_learn(ctx, target, settings, data=data)
+    in_time = protocol is not Protocol.RANDOM
+    material = inputs.read_to_learn(ctx, target, settings, columns, data=data, reads_times=in_time)
     settings = replace(settings, device=device, progress=output.shows_progress)
     if material.survey is not None:
         refuse(ctx, _LISTS, f"'{target}' is taken for a survey")
@@ -204,7 +209,9 @@ def _ratings(
         "ratings are learnt from and not tested."
     )
     # Some level of the scale may be among hidden ratings only.
-    model = learn_ratings(train, settings, validation, _labels(known))
+    model = learn_ratings(
+        train, settings, validation, scale=_labels(known), features=material.features
+    )
     _test_ratings(model, test, top, liked, output, validation)
 
 

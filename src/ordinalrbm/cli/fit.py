@@ -11,6 +11,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
@@ -22,6 +23,8 @@ Examples:
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
   ordinalrbm fit ratings.csv --out films.orbm --model ensemble
+  ordinalrbm fit orders.csv --out a.orbm --user who --item what --rating mark
+  ordinalrbm fit ratings.csv --out films.orbm --users people.csv --scale 1..5
   ordinalrbm fit ratings.csv --out films.orbm --checkpoint steps --resume
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ --out films.orbm"""
 
@@ -36,6 +39,7 @@ def fit(
         Path | None, typer.Option(metavar="MODEL", help="Where the model goes, such as a.orbm.")
     ] = None,
     settings: Settings,
+    columns: RatingColumns,
     device: options.DeviceOption = "cpu",
     write_schema: Annotated[
         Path | None,
@@ -77,16 +81,19 @@ def fit(
     For a survey, prints which columns were taken for questions, with which levels in which order,
     and what is left out and why. Correct it with --write-schema and --schema.
 
+    Ratings are recognised by names of columns such as user_id, product_id and stars; others are
+    named with --user, --item and --rating.
+
     Several processes, started by torchrun, learn from ratings together. Of Parquet files each reads
     a part, of others all.
     """
     place = _place(out, write_schema)
-    inputs.check_files(data, settings.schema, out=place)
+    inputs.check_files(data, settings.schema, settings.users, settings.items, out=place)
     rank = own_rank()
     output = Output(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
-    material = inputs.read_to_learn(ctx, data, settings, in_parts=rank is not None)
+    material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     inputs.tell_material(material, output)

@@ -6,13 +6,14 @@ What takes seconds to import is imported in functions: a wrong file should be to
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 import ordinalrbm as orbm
+from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ordinalrbm.files.parquet_parts import ParquetRatings
+    from ordinalrbm.files.ratings import Layout
     from ordinalrbm.files.schema import Schema
     from ordinalrbm.files.source import Source
     from ordinalrbm.files.survey import Survey
@@ -72,6 +74,8 @@ class Material:
     survey: Survey | None = None
     ratings: pd.DataFrame | None = None
     unread: ParquetRatings | None = None
+    features: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """What is known of users and items, as ``fit`` takes it."""
 
     @property
     def n_ratings(self) -> int | None:
@@ -83,34 +87,45 @@ class Material:
 
 def read_material(
     path: Path, schema_file: Path | None = None, known: Schema | None = None,
-    in_parts: bool = False,
+    in_parts: bool = False, layout: Layout | None = None, as_survey: bool = False,
 ) -> Material:  # fmt: skip
     """Read a file, and decide what it is; ``in_parts``, not more of it than must be."""
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.parquet_parts import ParquetRatings
-    from ordinalrbm.files.proposal import propose
-    from ordinalrbm.files.ratings import is_ratings, ratings_of
-    from ordinalrbm.files.schema import override
-    from ordinalrbm.files.survey import apply, read_text
+    from ordinalrbm.files.ratings import AS_IT_IS, checked_ratings, is_ratings
     from ordinalrbm.storage import model_file
 
     if model_file.is_model(path):
         raise DataError(f"File '{path}' is a model, not data; give a file with answers or ratings.")
-    if in_parts and schema_file is None:
+    layout, as_survey = layout or AS_IT_IS, as_survey or schema_file is not None
+    if in_parts and not as_survey and layout.duplicates == "error":
         # What is no ratings in Parquet files, or is damaged, is told below.
         with suppress(DataError):
-            unread = ParquetRatings(path)
+            unread = ParquetRatings(path, layout)
             return Material(unread.source, unread=unread)
     source = read(path)
-    if is_ratings(source) and schema_file is None:
+    if not as_survey and (layout.names_columns or is_ratings(source)):
         if known is None:
-            return Material(source, ratings=ratings_of(source))
+            return Material(source, ratings=checked_ratings(source, layout))
         if not set(known.names("ordinal")) & set(source.frame.columns):
             raise DataError(
                 f"File '{path}' holds ratings, but the model was learnt from a survey; give a file "
                 "with its questions."
             )
+    return _survey_material(source, schema_file, known, layout, as_survey)
+
+
+def _survey_material(
+    source: Source, schema_file: Path | None, known: Schema | None, layout: Layout, as_survey: bool
+) -> Material:
+    from ordinalrbm.files.guess import refuse_likely_ratings
+    from ordinalrbm.files.proposal import propose
+    from ordinalrbm.files.schema import override
+    from ordinalrbm.files.survey import apply, read_text
+
     schema = propose(source) if known is None else known
+    if known is None and not as_survey:
+        refuse_likely_ratings(source, schema, layout)
     if schema_file is not None:
         schema = override(schema, read_text(schema_file), f"File '{schema_file}'")
     return Material(source, apply(source, schema))
@@ -139,6 +154,9 @@ def tell_material(material: Material, output: Output) -> None:
             f"{name}: {len(ratings):,} ratings by {ratings['user'].nunique():,} users of "
             f"{ratings['item'].nunique():,} items."
         )
+        n_repeated = len(material.source.frame) - len(ratings)
+        if n_repeated:
+            output.say(f"Repeated ratings of a pair became one: {n_repeated:,} fewer.")
     else:
         output.say(f"{name}: {material.n_ratings:,} ratings, of which each process reads a part.")
 
@@ -163,20 +181,41 @@ def _tell_survey(survey: Survey, output: Output) -> None:
 
 
 def read_to_learn(
-    ctx: typer.Context, path: Path, settings: Settings, *, data: Path | None = None,
-    in_parts: bool = False,
+    ctx: typer.Context, path: Path, settings: Settings, columns: RatingColumns, *,
+    data: Path | None = None, in_parts: bool = False, reads_times: bool = False,
 ) -> Material:  # fmt: skip
     """Read a file to learn from, and refuse options that are for data of another kind."""
     if data is not None:
         raise DataError(f"--data goes with a model, but '{path}' is none; leave it out.")
-    material = read_material(path, settings.schema, in_parts=in_parts)
+    layout = columns.to_learn(settings.scale, reads_times)
+    has_features = settings.users is not None or settings.items is not None
+    material = read_material(
+        path, settings.schema, in_parts=in_parts and not has_features, layout=layout,
+        as_survey=settings.survey,
+    )  # fmt: skip
     if material.n_ratings is None:
         refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
         return material
     refuse(ctx, OF_SURVEYS, f"'{path}' is taken for ratings")
     if settings.model not in (Model.MATRIX_CRBM, Model.ENSEMBLE):
         refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
-    return material
+    if settings.model not in (None, Model.ORDINAL_MF, Model.ENSEMBLE):
+        why = f"--model {settings.model} knows users and items by their ratings alone"
+        refuse(ctx, ("users", "items"), why)
+    return replace(material, features=_read_features(material, settings, layout))
+
+
+def _read_features(
+    material: Material, settings: Settings, layout: Layout
+) -> dict[str, pd.DataFrame]:
+    from ordinalrbm.files.side_tables import read_side_table
+
+    ratings, tables = material.ratings, {}
+    for name, path in (("user", settings.users), ("item", settings.items)):
+        if path is not None:
+            assert ratings is not None, "with tables beside them, ratings are read whole"
+            tables[f"{name}_features"] = read_side_table(path, name, ratings[name], layout)
+    return tables
 
 
 # ---- models -----------------------------------------------------------------------------------
@@ -225,14 +264,36 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
     return material.source, material.survey
 
 
-def ratings_for(path: Path, data: Path) -> pd.DataFrame:
-    ratings = read_material(data).ratings
-    if ratings is None:
+def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:
+    """The ratings of a file, with ids as a model has them."""
+    from ordinalrbm.files.formats import read
+    from ordinalrbm.files.ratings import checked_ratings, is_ratings
+    from ordinalrbm.storage import model_file
+
+    if model_file.is_model(data):
+        raise DataError(f"File '{data}' is a model, not data; give a file with ratings.")
+    source, layout = read(data), columns.known_to(model)
+    if not layout.names_columns and not is_ratings(source):
+        how = " ".join(layout.saying(name, "COLUMN") for name in ("user", "item", "rating"))
         raise DataError(
             f"File '{data}' holds no ratings, but '{path}' is a model of ratings; give a table "
-            "with the columns user, item and rating."
+            f"with the columns user, item and rating, or say which they are with {how}."
         )
-    return ratings
+    return with_known_ids(model, checked_ratings(source, layout))
+
+
+def with_known_ids(model: Any, ratings: pd.DataFrame) -> pd.DataFrame:
+    """Ratings or pairs in which ids are text if they are to the model.
+
+    A file whose ids all look like numbers is read as numbers. In the file that was learnt from,
+    one like 007 may have made all of them text.
+    """
+    from ordinalrbm.files.side_tables import as_text_like
+
+    known = {"user": model.users_, "item": model.items_}
+    return ratings.assign(
+        **{name: as_text_like(ids.is_text, ratings[name]) for name, ids in known.items()}
+    )
 
 
 def user_ids(model: Any, texts: list[str]) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.cli.columns import written_scale
 from ordinalrbm.cli.inputs import Material
 from ordinalrbm.cli.options import Model, Settings
 from ordinalrbm.errors import DataError
@@ -59,7 +60,7 @@ def learn(material: Material, settings: Settings) -> Any:
         return learn_survey(material.survey, settings)
     unread = material.unread
     ratings = material.ratings if unread is None else orbm.RatingsPart._of_files(unread)
-    model = learn_ratings(ratings, settings)
+    model = learn_ratings(ratings, settings, features=material.features)
     model.about_ = {"data": material.source.name, "ratings": material.n_ratings}
     return model
 
@@ -101,9 +102,13 @@ def _weights(survey: Survey, settings: Settings) -> pd.Series | None:
 
 
 def learn_ratings(
-    ratings: Any, settings: Settings, validation: pd.DataFrame | None = None, scale: Any = None
-) -> Any:
-    """A fitted model; the scale is that of the ratings, unless there are others elsewhere."""
+    ratings: Any, settings: Settings, validation: pd.DataFrame | None = None, *,
+    features: dict[str, pd.DataFrame], scale: Any = None,
+) -> Any:  # fmt: skip
+    """A fitted model of ratings; what is known of users and items is as ``fit`` takes it.
+
+    The scale is that of the ratings, unless there are others elsewhere.
+    """
     n_factors = settings.factors or MOST_FACTORS
     n_item_factors = n_factors if settings.item_factors is None else settings.item_factors
     name = settings.model or Model.ORDINAL_MF
@@ -112,7 +117,9 @@ def learn_ratings(
         if "device" not in model.get_params():
             raise DataError(f"--model {name} learns on the CPU only; leave out --device.")
         model.set_params(device=settings.device)
-    model.fit(ratings, validation=validation, **settings.checkpoints)
+    if settings.scale is not None:
+        model.set_params(scale=list(written_scale(settings.scale).labels))
+    model.fit(ratings, validation=validation, **features, **settings.checkpoints)
     _forget_the_run(model)
     return model
 

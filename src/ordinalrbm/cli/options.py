@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
+from ordinalrbm.cli.columns import COLUMN_OPTIONS
 from ordinalrbm.errors import DataError
 
 
@@ -116,6 +117,26 @@ class Settings:
             metavar="FILE", help="A TOML file that says what the columns of a survey are."
         ),
     ] = None
+    survey: Annotated[
+        bool,
+        typer.Option("--survey", help="Take the file for a survey, whatever its columns are."),
+    ] = False
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABELS",
+            help="Ratings: all labels from lowest to highest, such as bad,fair,good, or 1..5, or "
+            "0.5,1..5 in halves.",
+        ),
+    ] = None
+    users: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ratings: a table of what is known of users."),
+    ] = None
+    items: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ratings: a table of what is known of items."),
+    ] = None
     device: str = "cpu"
     weighted: bool = False
     progress: bool = False
@@ -129,8 +150,14 @@ class Settings:
 
 
 # What only learning looks at.
-LEARNING = ("model", "factors", "item_factors", "epochs", "schema", "weighted")
-OF_RATINGS = ("model", "item_factors", "protocol", "min_ratings", "user", "device")
+LEARNING = (
+    "model", "factors", "item_factors", "epochs", "schema", "weighted", "survey", "scale", "users",
+    "items",
+)  # fmt: skip
+OF_RATINGS = (
+    "model", "item_factors", "protocol", "min_ratings", "user", "device", "scale", "users", "items",
+    *COLUMN_OPTIONS,
+)  # fmt: skip
 OF_SURVEYS = ("group", "weighted")
 
 

@@ -12,7 +12,8 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import Rule, refuse
+from ordinalrbm.cli.columns import PairColumns
+from ordinalrbm.cli.options import Rule, expanded, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
@@ -32,10 +33,12 @@ Examples:
 
 
 @app.command(epilog=_PREDICT)
+@expanded
 def predict(
     ctx: typer.Context,
     model: options.ModelFile,
     data: options.DataFile,
+    *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
     rule: Annotated[
         Rule,
@@ -46,6 +49,7 @@ def predict(
     probabilities: Annotated[
         bool, typer.Option("--probabilities", help="The probability of every level as well.")
     ] = False,
+    columns: PairColumns,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
     json: options.JsonOption = False,
@@ -65,9 +69,10 @@ def predict(
     fitted = orbm.load(model).set_params(n_jobs=threads)
     inputs.set_device(ctx, fitted, model, device)
     if isinstance(fitted, orbm.CumulativeRBM):
+        refuse(ctx, options.COLUMN_OPTIONS, f"'{model}' is a model of a survey")
         what, table = "unanswered questions", _gaps(fitted, model, data, rule, probabilities)
     else:
-        what, table = "pairs", _pairs(fitted, data, rule, probabilities)
+        what, table = "pairs", _pairs(fitted, data, columns, rule, probabilities)
     write_table(out, table)
     output.result(
         {"out": str(out), "lines": len(table)},
@@ -105,11 +110,13 @@ def _level_rule(rule: Rule) -> Literal["mode", "median"]:
     return "mode" if rule is Rule.MODE else "median"
 
 
-def _pairs(model: Any, data: Path, rule: Rule, probabilities: bool) -> pd.DataFrame:
+def _pairs(
+    model: Any, data: Path, columns: PairColumns, rule: Rule, probabilities: bool
+) -> pd.DataFrame:
     from ordinalrbm.files.formats import read
     from ordinalrbm.files.ratings import pairs_of
 
-    pairs = pairs_of(read(data))
+    pairs = inputs.with_known_ids(model, pairs_of(read(data), columns.layout()))
     user, item = pairs["user"].to_numpy(), pairs["item"].to_numpy()
     table = pairs.assign(prediction=model.predict(user, item, rule=rule.value))
     if probabilities:

@@ -9,6 +9,8 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.columns import LongRatingColumns
+from ordinalrbm.cli.options import expanded, refuse
 from ordinalrbm.cli.output import Output, counted, plain_table
 from ordinalrbm.errors import DataError
 
@@ -22,9 +24,11 @@ _MOST_SHOWN = 50
 
 
 @app.command(epilog=_EXAMPLES)
+@expanded
 def recommend(
     ctx: typer.Context,
     model: options.ModelFile,
+    *,
     users: Annotated[
         str, typer.Option(metavar="IDS", help="Ids with commas between them, or all.")
     ] = "all",
@@ -42,6 +46,7 @@ def recommend(
             help="Ratings by new users or of new items, which are placed without learning anew.",
         ),
     ] = None,
+    columns: LongRatingColumns,
     seen: Annotated[
         bool, typer.Option("--seen", help="Also items that the user has rated.")
     ] = False,
@@ -64,7 +69,9 @@ def recommend(
     fitted = inputs.load_for(model, "ratings").set_params(n_jobs=threads)
     inputs.set_device(ctx, fitted, model, device)
     if ratings is not None:
-        fitted = _with_newcomers(fitted, ratings, output)
+        fitted = _with_newcomers(fitted, ratings, columns, output)
+    else:
+        refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --ratings")
     best = fitted.recommend(_asked(users, fitted, output), n=n, exclude_seen=not seen)
     if out is not None:
         write_table(out, best)
@@ -81,11 +88,11 @@ def recommend(
     output.result({"recommendations": best.to_dict("records")}, table, text=more)
 
 
-def _with_newcomers(model: Any, path: Path, output: Output) -> Any:
+def _with_newcomers(model: Any, path: Path, columns: LongRatingColumns, output: Output) -> Any:
     from ordinalrbm.files.formats import read
-    from ordinalrbm.files.ratings import ratings_of
+    from ordinalrbm.files.ratings import checked_ratings
 
-    new = ratings_of(read(path))
+    new = inputs.with_known_ids(model, checked_ratings(read(path), columns.known_to(model)))
     wider = model.fold_in(new[["user", "item", "rating"]])
     n_users = len(wider.users_) - len(model.users_)
     n_items = len(wider.items_) - len(model.items_)

@@ -12,6 +12,7 @@ import typer
 import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
+from ordinalrbm.cli.columns import LongRatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
@@ -49,6 +50,7 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None,
     settings: Settings,
+    columns: LongRatingColumns,
     weighted: options.WeightedOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -59,16 +61,16 @@ def report(
     respondents, the factors in words, response curves, and how groups differ; for ratings,
     calibration, items, and a user explained. The page needs no network.
     """
-    inputs.check_files(target, data, settings.schema, out=out)
+    inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=out)
     from ordinalrbm.storage.atomic import atomic_write
 
     output = Output(as_json=json, quiet=quiet)
     begun = time.perf_counter()
     if inputs.is_model(target):
         refuse(ctx, options.LEARNING, f"'{target}' has learnt already")
-        page = _of_model(ctx, target, data, group, user, title, output)
+        page = _of_model(ctx, target, data, columns, group, user, title, output)
     else:
-        material = inputs.read_to_learn(ctx, target, settings, data=data)
+        material = inputs.read_to_learn(ctx, target, settings, columns, data=data)
         if material.survey is not None:
             _check_group(material.survey, group)
         inputs.tell_material(material, output)
@@ -76,8 +78,7 @@ def report(
         if material.survey is not None:
             page = _of_survey(material.survey, settings, group, title, output)
         else:
-            name = title or material.source.name
-            page = _of_ratings(material.ratings, settings, user, name, output)
+            page = _of_ratings(material, settings, user, title, output)
     with atomic_write(out) as file:
         file.write_text(page, encoding="utf-8")
     seconds = time.perf_counter() - begun
@@ -111,17 +112,19 @@ def _check_group(survey: Survey, group: str | None) -> None:
 
 
 def _of_ratings(
-    ratings: Any, settings: Settings, user: str | None, title: str, output: Output
-) -> str:
+    material: inputs.Material, settings: Settings, user: str | None, title: str | None,
+    output: Output,
+) -> str:  # fmt: skip
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.evaluate.hidden import hide_ratings
     from ordinalrbm.report import ratings_page
 
-    train, test = hide_ratings(ratings, _SHARE, settings.seed)
+    assert material.ratings is not None, "a file is a survey or ratings"
+    train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
     output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
-    model = learn_ratings(train, settings)
+    model = learn_ratings(train, settings, features=material.features)
     return ratings_page(
-        model, test=test, left_out=(), title=title,
+        model, test=test, left_out=(), title=title or material.source.name,
         example_user=_known_user(user, model), progress=output.step,
     )  # fmt: skip
 
@@ -136,14 +139,14 @@ def _known_user(user: str | None, model: Any) -> Any:
 
 
 def _of_model(
-    ctx: typer.Context, path: Path, data: Path | None, group: str | None, user: str | None,
-    title: str | None, output: Output,
+    ctx: typer.Context, path: Path, data: Path | None, columns: LongRatingColumns,
+    group: str | None, user: str | None, title: str | None, output: Output,
 ) -> str:  # fmt: skip
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = orbm.load(path)
     if isinstance(model, orbm.CumulativeRBM):
-        refuse(ctx, ("user",), f"'{path}' is a model of a survey")
+        refuse(ctx, ("user", *options.COLUMN_OPTIONS), f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("group",), "groups need --data")
             return model_page(model, title=title)
@@ -151,6 +154,8 @@ def _of_model(
         _check_group(survey, group)
         return survey_page(model, survey, group=group, title=title, progress=output.step)
     refuse(ctx, ("group",), f"'{path}' is a model of ratings")
-    test = None if data is None else inputs.ratings_for(path, data)
+    if data is None:
+        refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
+    test = None if data is None else inputs.ratings_for(model, path, data, columns)
     example = _known_user(user, model)
     return ratings_page(model, test=test, title=title, example_user=example, progress=output.step)

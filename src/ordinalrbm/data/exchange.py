@@ -21,7 +21,6 @@ from ordinalrbm.data.columns import shown
 from ordinalrbm.data.ids import Ids, mapped, read_text
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import (
-    COLUMNS,
     Ratings,
     Triples,
     Values,
@@ -229,7 +228,7 @@ def _own_table(table_of: Callable[[], Any], group: Group) -> Triples:
 
 
 def _as_part(data: Any) -> Triples:
-    table = as_triples(data, COLUMNS)
+    table = as_triples(data)
     if table.is_sparse:
         raise DataTypeError(
             "Part of the ratings must be a DataFrame or a tuple of three arrays (user, item, "

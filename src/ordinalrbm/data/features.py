@@ -27,6 +27,7 @@ from pandas.api import types as dtypes
 
 from ordinalrbm.data.columns import as_column, factorise, polars_kind, shown
 from ordinalrbm.data.ids import Ids, number_ids
+from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import MANY_LEVELS, place, plain_categories, shorten
 from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
@@ -99,7 +100,8 @@ def read_features(frame: Any, what: What) -> Features:
     Parameters
     ----------
     frame : pandas or polars DataFrame
-        A row for each user or item. The column "user" (or "item") holds the ids, all others are
+        A row for each user or item. The column "user" (or "item", or another usual name such as
+        customer_id or movieId, see `ordinalrbm.data.roles`) holds the ids, all others are
         features: **numbers** in deviations from the mean, 0 where missing, with one more feature
         that tells where; **booleans**; **text** and categoricals, a feature for each category
         that `FEWEST` ids have, several in a cell by "|" or as a list; **ordered** categoricals
@@ -132,10 +134,10 @@ def read_features(frame: Any, what: What) -> Features:
     >>> features.table.toarray().round(2).tolist()
     [[1.22..., 0.0, 1.0], [0.0, 1.0, 1.0], [-1.22..., 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
-    _check_frame(frame, what)
-    order, ids = _sorted_ids(frame, what)
+    id_column = _check_frame(frame, what)
+    order, ids = _sorted_ids(frame, what, id_column)
     coded, columns, left_out = [], [], {}
-    for name in _feature_columns(frame, what):
+    for name in _feature_columns(frame, what, id_column):
         column = _column_of(frame, name)
         learnt = _learn(column, what)
         if isinstance(learnt, str):
@@ -158,7 +160,7 @@ def encode_features(coding: Coding, frame: Any, what: What) -> Features:
     >>> encode_features(coding, more, "user").table.toarray().tolist()
     [[0.0, 1.0], [-0.5, 0.0]]
     """
-    _check_frame(frame, what)
+    id_column = _check_frame(frame, what)
     there = list(frame.columns)
     lacking = [column.name for column in coding.columns if column.name not in there]
     if lacking:
@@ -166,7 +168,7 @@ def encode_features(coding: Coding, frame: Any, what: What) -> Features:
             f"The {what} features have no column {shorten(lacking)[1:-1]}, only {shorten(there)}; "
             "give all columns that the model was fitted with, empty where nothing is known."
         )
-    order, ids = _sorted_ids(frame, what)
+    order, ids = _sorted_ids(frame, what, id_column)
     columns = [_column_of(frame, column.name) for column in coding.columns]
     return Features(ids, _side_by_side(coding, columns)[order], coding)
 
@@ -587,7 +589,8 @@ def _tell_of_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -
 # ---- reading frames ---------------------------------------------------------------------------
 
 
-def _check_frame(frame: Any, what: What) -> None:
+def _check_frame(frame: Any, what: What) -> str:
+    """Refuse what is no table of features; returns which column holds the ids."""
     if polars_kind(frame) == "LazyFrame":
         raise DataError(f"The {what} features are a polars LazyFrame; collect() it first.")
     if polars_kind(frame) != "DataFrame" and not isinstance(frame, pd.DataFrame):
@@ -602,20 +605,27 @@ def _check_frame(frame: Any, what: What) -> None:
             f"The {what} features have more than one column named {twice[0]!r}; rename or drop "
             "all but one."
         )
-    if what not in names:
+    ids = candidates(names, what)
+    if not ids:
         raise DataError(
             f"The {what} features have no column {what!r}, only {shorten(names)}; rename the one "
             f"that holds the {what}s, or make the index a column with reset_index()."
         )
+    if len(ids) > 1:
+        raise DataError(
+            f"The columns {ids[0]!r} and {ids[1]!r} of the {what} features could both hold the "
+            f"{what}s; rename the right one to {what!r}."
+        )
     if not len(frame):
         raise DataError(f"The {what} features have no row; give at least one.")
+    return ids[0]
 
 
-def _feature_columns(frame: Any, what: What) -> list[str]:
-    names = [name for name in frame.columns if name != what]
+def _feature_columns(frame: Any, what: What, id_column: str) -> list[str]:
+    names = [name for name in frame.columns if name != id_column]
     if not names:
         raise DataError(
-            f"The {what} features have no column but {what!r}; give at least one that tells "
+            f"The {what} features have no column but {id_column!r}; give at least one that tells "
             f"something of the {what}s."
         )
     for name in names:
@@ -627,9 +637,9 @@ def _feature_columns(frame: Any, what: What) -> list[str]:
     return names
 
 
-def _sorted_ids(frame: Any, what: What) -> tuple[np.ndarray, Ids]:
+def _sorted_ids(frame: Any, what: What, id_column: str) -> tuple[np.ndarray, Ids]:
     """The rows in the order of their ids, and the ids, each of them once."""
-    values = frame[what]
+    values = frame[id_column]
     values = read_polars(values) if polars_kind(values) else as_column(values, place(what))
     position, ids = number_ids(values, what)
     if len(ids) < len(position):
@@ -638,7 +648,7 @@ def _sorted_ids(frame: Any, what: What) -> tuple[np.ndarray, Ids]:
         raise DataError(
             f"Row {second} (counted from 0): the {what} {shown(ids.labels[position[second]])} is "
             f"there before, in row {first}; keep one of them, for example with "
-            f"drop_duplicates({what!r})."
+            f"drop_duplicates({id_column!r})."
         )
     order = np.empty(len(position), dtype=np.int64)
     order[position] = np.arange(len(position))

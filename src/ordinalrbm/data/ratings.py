@@ -33,6 +33,7 @@ from ordinalrbm.data.columns import (
 )
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, level_type
+from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
     MAX_LEVELS,
@@ -46,7 +47,7 @@ from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 COLUMNS = ("user", "item", "rating")
 
-_OFF_SCALE = -2  # in a table of levels: the value is not on the scale
+OFF_SCALE = -2  # in a table of levels: the value is not on the scale
 _NO_LEVEL = -1  # in a table of levels: not a rating, or no scale to read it on
 
 
@@ -92,7 +93,7 @@ def read_ratings(
     *,
     scale: Any = None,
     item_scales: Mapping[Any, Any] | None = None,
-    columns: Sequence[str] = COLUMNS,
+    columns: Sequence[str] | None = None,
 ) -> Ratings:
     """Read a rating matrix.
 
@@ -107,8 +108,11 @@ def read_ratings(
         categories of an ordered categorical; text has no order of its own and needs one of both.
     item_scales : dict of item to labels, optional
         Items with a scale of their own; the others have `scale`.
-    columns : three names, default ("user", "item", "rating")
-        Names of the columns of a DataFrame.
+    columns : three names, optional
+        Names of the columns of a DataFrame that are user, item and rating. By default those whose
+        names say so: user, item and rating, or else other usual names, such as customer_id,
+        movieId and stars (`ordinalrbm.data.roles` has all of them). Capitals, blanks, hyphens and
+        underscores make no difference.
 
     Returns
     -------
@@ -154,7 +158,7 @@ def read_ratings(
     return Ratings.of(catalogue, observations)
 
 
-def encode(known: Catalogue, data: Any, *, columns: Sequence[str] = COLUMNS) -> Cells:
+def encode(known: Catalogue, data: Any, *, columns: Sequence[str] | None = None) -> Cells:
     """Read further ratings (validation, test), perhaps none, on known ids and scales.
 
     They stay in the order of the data. Unknown users and items have position -1; the level of an
@@ -240,8 +244,8 @@ class Triples:
         return number_ids(self.item, "item", self.place)
 
 
-def as_triples(data: Any, columns: Sequence[str]) -> Triples:
-    """The three columns of whatever holds ratings."""
+def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
+    """The three columns of whatever holds ratings, found by their names unless these are given."""
     if sp.issparse(data):
         return _from_sparse(data)
     if isinstance(data, tuple):
@@ -254,10 +258,39 @@ def as_triples(data: Any, columns: Sequence[str]) -> Triples:
             f"Ratings must be a pandas or polars DataFrame, a tuple of three arrays (user, item, "
             f"rating) or a scipy.sparse matrix, not {type(data).__name__}; convert them first."
         )
+    columns = found_columns(list(data.columns)) if columns is None else columns
     _check_columns(columns, list(data.columns))
     if is_polars:
         return Triples(*(read_polars(data[name]) for name in columns))
     return Triples(*(as_column(data[name], f"Column {name!r}") for name in columns))
+
+
+def found_columns(names: list[Any]) -> list[str]:
+    """The columns that are user, item and rating, by their names.
+
+    Examples
+    --------
+    >>> found_columns(["reviewerID", "asin", "overall", "summary"])
+    ['reviewerID', 'asin', 'overall']
+    """
+    found = {role: candidates(names, role) for role in COLUMNS}
+    for role, those in found.items():
+        if not those:
+            raise DataError(
+                f"The ratings have no column {role!r}, only {shorten(names)}; rename the columns "
+                f"to {shorten(COLUMNS)}."
+            )
+        if len(those) > 1:
+            raise unclear(those, role)
+    return [those[0] for those in found.values()]
+
+
+def unclear(columns: list[str], role: str) -> DataError:
+    """The error of several columns that could be the same."""
+    return DataError(
+        f"The columns {columns[0]!r} and {columns[1]!r} could both be the {role} of a rating; "
+        f"rename the right one to {role!r}."
+    )
 
 
 def _check_columns(columns: Sequence[str], names: list[Any]) -> None:
@@ -474,8 +507,8 @@ def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue
     for block in blocks(len(item)):
         which = 0 if scale_of is None else scale_of[item[block]]
         level[block] = level_of[which, values.code[block]]
-        if level[block].min() == _OFF_SCALE:
-            row = block.start + int((level[block] == _OFF_SCALE).argmax())
+        if level[block].min() == OFF_SCALE:
+            row = block.start + int((level[block] == OFF_SCALE).argmax())
             raise _off_scale(table, row, known, int(item[row]))
     return level
 
@@ -484,22 +517,23 @@ def _level_table(distinct: list[Any], known: Catalogue) -> tuple[np.ndarray, np.
     """Level of each distinct rating (columns) on each scale (rows), and the row of each item."""
     scales, scale_of = known.distinct()
     width = level_type([scale.n_levels for scale in (*scales, known.default_scale) if scale])
-    rows = [_levels_of_values(scale, distinct) for scale in scales]
+    rows = [levels_of_values(scale, distinct) for scale in scales]
     if isinstance(known.scales, Scale):
         return np.stack(rows).astype(width), None
     # One row more, so that an item of -1 finds the default, if there is one.
     default, no_level = known.default_scale, np.full(len(distinct), _NO_LEVEL)
-    rows.append(no_level if default is None else _levels_of_values(default, distinct))
+    rows.append(no_level if default is None else levels_of_values(default, distinct))
     return np.stack(rows).astype(width), np.append(scale_of, len(scales))
 
 
-def _levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
+def levels_of_values(scale: Scale, distinct: list[Any]) -> np.ndarray:
+    """Level of each rating, `OFF_SCALE` where it is not on the scale."""
     try:
         return scale.encode(np.array(distinct, dtype=object), "rating")
     except DataError:
         if len(distinct) == 1:
-            return np.array([_OFF_SCALE])
-        return np.concatenate([_levels_of_values(scale, [value]) for value in distinct])
+            return np.array([OFF_SCALE])
+        return np.concatenate([levels_of_values(scale, [value]) for value in distinct])
 
 
 def _off_scale(table: Triples, row: int, known: Catalogue, item: int) -> DataError:
@@ -572,7 +606,7 @@ def extend(known: Ratings, data: Any) -> Ratings:
     2    v    15       1
     3    a    10       2
     """
-    new, new_users, new_items = _numbered_on(known, as_triples(data, COLUMNS))
+    new, new_users, new_items = _numbered_on(known, as_triples(data))
     _check_new(known, new, new_items)
     scales, common = known.scales, known.default_scale
     if not isinstance(scales, Scale) and common is not None:

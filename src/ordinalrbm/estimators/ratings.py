@@ -279,7 +279,7 @@ class RatingModel(Serving, BaseEstimator):
             if backend.group is not None:
                 raise
             return none
-        return found.ordered(data.row_position, data.column_position).rounded()
+        return demand.of_learnt(found, data.row_position, data.column_position, ridge)
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         models = [self._in_order(model, data, known.observations) for model in fitted.models]
@@ -425,8 +425,7 @@ class RatingModel(Serving, BaseEstimator):
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
             wider._fold_in(ratings.observations, wider._features.tables)
-            known = self.ratings_.observations
-            wider.demand_ = self.demand_.with_new(known, ratings.observations)
+            wider.demand_ = self.demand_.with_new(ratings.observations)
         wider._set_ratings(ratings)
         return wider
 

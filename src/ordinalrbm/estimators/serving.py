@@ -18,7 +18,7 @@ from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import recommend as recommending
-from ordinalrbm.matrix.demand import Demand, placed_in
+from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.runtime.threads import threads
 
@@ -278,7 +278,7 @@ class Serving:
         lines = None if table is None else lines_or_none(table, who)
         with threads(self.n_jobs):
             models = self._placed_models(ratings, lines)
-        return models, placed_in(self.demand_, ratings, self.ratings_.observations)
+        return models, self.demand_.placed(ratings)
 
     # ---- what models have --------------------------------------------------------------------
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.ids import number_ids
-from ordinalrbm.data.ratings import COLUMNS
+from ordinalrbm.data.ratings import COLUMNS, found_columns, unclear
+from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import shorten
+from ordinalrbm.data.times import read_times
 from ordinalrbm.errors import DataError, DataTypeError
 
 Frame = TypeVar("Frame")
@@ -42,7 +44,9 @@ def split(
     ----------
     ratings : pandas or polars DataFrame
         With the columns user, item, rating and, for the chronological protocol, timestamp
-        (numbers or dates). Ratings of one user at the same time count in the order of the rows.
+        (numbers, dates, or text such as 2024-05-01T12:00:00), or other usual names of these
+        (`ordinalrbm.data.roles`). Ratings of one user at the same time count in the order of the
+        rows.
     protocol : {"chronological", "random"}
     min_ratings : int, default=30
         More than ``n_validation + n_test``, so that every user has something to learn from.
@@ -77,8 +81,8 @@ def split(
         raise DataError(f"protocol must be 'chronological' or 'random', not {protocol!r}.")
     if other_users not in get_args(OtherUsers):
         raise DataError(f"other_users must be 'train' or 'drop', not {other_users!r}.")
-    _check_columns(ratings, protocol)
-    user, users = number_ids(_column(ratings, "user"), "user")
+    columns = _columns_of(ratings, protocol)
+    user, users = number_ids(_column(ratings, columns["user"]), "user")
     n_ratings = np.bincount(user, minlength=len(users))
     if n_ratings.max() < min_ratings:
         raise DataError(
@@ -86,7 +90,7 @@ def split(
             f"{n_ratings.max()}; lower min_ratings."
         )
     if protocol == "chronological":
-        time = _read_times(_column(ratings, _TIME))
+        time = read_times(_column(ratings, columns[_TIME]), remedy="use protocol='random'")
     else:
         time = np.random.default_rng(random_state).permutation(len(user))
     part = np.empty(len(user), dtype=np.int8)
@@ -126,27 +130,6 @@ def _order_by_user_and_time(user: np.ndarray, time: np.ndarray) -> np.ndarray:
     return np.lexsort((time, user))
 
 
-def _read_times(values: Any) -> np.ndarray:
-    """Times as NumPy numbers, whose order is that of the times."""
-    times = pd.Series(values)
-    missing = times.isna().to_numpy()
-    if missing.any():
-        raise DataError(
-            f"Row {int(missing.argmax())} (counted from 0): the timestamp is missing; drop such "
-            "rows or use protocol='random'."
-        )
-    if pd.api.types.is_datetime64_any_dtype(times.dtype):
-        return times.astype("int64").to_numpy()
-    if pd.api.types.is_integer_dtype(times.dtype):
-        return times.to_numpy(dtype=np.int64 if times.max() < 2**63 else np.uint64)
-    if pd.api.types.is_numeric_dtype(times.dtype):
-        return times.to_numpy(dtype=np.float64)
-    raise DataTypeError(
-        f"The timestamps must be numbers or dates, not {times.dtype} such as {times.iloc[0]!r}; "
-        "convert them, for example with pandas.to_datetime."
-    )
-
-
 # ---- frames -----------------------------------------------------------------------------------
 
 
@@ -161,27 +144,26 @@ def _rows(ratings: Any, mask: np.ndarray) -> Any:
 # ---- checks -----------------------------------------------------------------------------------
 
 
-def _check_columns(ratings: Any, protocol: str) -> None:
+def _columns_of(ratings: Any, protocol: str) -> dict[str, str]:
+    """The names of the columns that are users, items, ratings and times."""
     module, kind = type(ratings).__module__.split(".")[0], type(ratings).__name__
     if not isinstance(ratings, pd.DataFrame) and (module, kind) != ("polars", "DataFrame"):
         raise DataTypeError(
             f"The ratings to split must be a pandas or polars DataFrame, not {kind}; convert or "
             "collect() them first."
         )
-    names = list(ratings.columns)
-    for name in COLUMNS:
-        if name not in names:
-            raise DataError(
-                f"The ratings have no column {name!r}, only {shorten(names)}; rename the columns "
-                f"to {shorten(COLUMNS)}."
-            )
-    if protocol == "chronological" and _TIME not in names:
+    columns = found_columns(list(ratings.columns))
+    times = candidates(ratings.columns, _TIME)
+    if protocol == "chronological" and not times:
         raise DataError(
-            f"The ratings have no column {_TIME!r}, only {shorten(names)}; rename the column of "
-            "times, or use protocol='random'."
+            f"The ratings have no column {_TIME!r}, only {shorten(list(ratings.columns))}; rename "
+            "the column of times, or use protocol='random'."
         )
+    if protocol == "chronological" and len(times) > 1:
+        raise unclear(times, _TIME)
     if not len(ratings):
         raise DataError("There is no rating to split; give at least one.")
+    return dict(zip((*COLUMNS, _TIME), (*columns, *times[:1]), strict=False))
 
 
 def _check_numbers(min_ratings: int, n_validation: int, n_test: int) -> None:

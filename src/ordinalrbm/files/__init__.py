@@ -3,6 +3,7 @@
 ``formats`` reads a file into a ``Source`` (``delimited`` and ``statistical`` do so for CSV and for
 SPSS and Stata, ``arrow`` keeps whole numbers exact), ``proposal`` says what its columns probably
 are, with the words of ``vocabulary`` and the numbers of ``ranges``, ``schema`` is where people
-correct that, ``survey`` applies it, ``writing`` goes back, ``ratings`` recognises rating data, and
-``showing`` prints a proposal.
+correct that, ``survey`` applies it, ``writing`` goes back, ``ratings`` reads rating data,
+``guess`` recognises it under other names, ``side_tables`` reads what is known of users and items,
+and ``showing`` prints a proposal.
 """

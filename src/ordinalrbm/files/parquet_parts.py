@@ -21,7 +21,7 @@ from ordinalrbm.files.formats import (
     refuse_twice,
     with_partitions,
 )
-from ordinalrbm.files.ratings import columns_of
+from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
 from ordinalrbm.files.source import Source, StrPath, name_of, what
 
 
@@ -42,6 +42,8 @@ class ParquetRatings:
     ----------
     path : str or path
         A Parquet file, or a folder of them, partitioned or not.
+    layout : Layout, optional
+        Which columns are which.
 
     Attributes
     ----------
@@ -63,7 +65,7 @@ class ParquetRatings:
     0     2     7       5
     """
 
-    def __init__(self, path: StrPath) -> None:
+    def __init__(self, path: StrPath, layout: Layout = AS_IT_IS) -> None:
         self.path = Path(path)
         if format_on_disk(self.path) != "parquet":
             raise DataError(
@@ -79,7 +81,7 @@ class ParquetRatings:
             names = list(dict.fromkeys(name for outline in outlines for name in outline.names))
             empty = pd.DataFrame(columns=names)
             self.source = Source(self.path, "parquet", name_of(self.path), empty)
-            self._columns = columns_of(self.source)
+            self._columns = columns_of(self.source, layout=layout)
             # Types that suit all files, so that all processes have the same.
             self._types = pa.concat_tables(
                 [self._chosen(outline.empty_table()) for outline in outlines],

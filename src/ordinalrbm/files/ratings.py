@@ -2,19 +2,135 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
 import pandas as pd
 
-from ordinalrbm.data.ratings import COLUMNS
+from ordinalrbm.data.columns import shown
+from ordinalrbm.data.ratings import COLUMNS, OFF_SCALE, levels_of_values
+from ordinalrbm.data.repeats import Duplicates, find_repeat, last_of_each, mean_of_each
+from ordinalrbm.data.roles import candidates
+from ordinalrbm.data.scales import Scale, shorten
+from ordinalrbm.data.times import as_times, read_times
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.source import Source
+from ordinalrbm.files.formats import read
+from ordinalrbm.files.source import Source, StrPath
 
-# Spelt without blanks, underscores and capitals.
-_NAMES = {
-    "user": ("user", "userid", "users"),
-    "item": ("item", "itemid", "movie", "movieid", "items"),
-    "rating": ("rating", "ratings", "score", "stars"),
-    "timestamp": ("timestamp", "time", "date"),
-}
+TIME = "timestamp"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What somebody says of a file of ratings; what is None is found out.
+
+    Parameters
+    ----------
+    columns : dict, optional
+        Names of columns by what they are: user, item, rating, timestamp.
+    scale : Scale, optional
+    has_own_scales : bool
+        Whether items have scales of their own, so that ratings are not checked here.
+    duplicates : {"error", "last", "mean"}
+        Which rating counts where a user has rated an item several times.
+    reads_times : bool
+        Whether times are wanted; if not, they may be anything.
+    options : dict, optional
+        What a user of the command line calls the arguments of `read_rating_file`.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    scale: Scale | None = None
+    duplicates: Duplicates = "error"
+    reads_times: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    has_own_scales: bool = False
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether somebody says that the file holds ratings, by naming what only they have."""
+        return any(name in self.columns for name in COLUMNS)
+
+    def saying(self, argument: str, value: str) -> str:
+        """How to say something: an option of the command line, or an argument in Python.
+
+        Examples
+        --------
+        >>> Layout().saying("user", "who"), Layout(options={"user": "--user"}).saying("user", "a b")
+        ("user='who'", "--user 'a b'")
+        """
+        if argument in self.options:
+            return f"{self.options[argument]} {shlex.quote(value)}"
+        return f"{argument}={value!r}"
+
+    def or_survey(self) -> str:
+        """How to say that there are no ratings at all, where that can be said."""
+        return (
+            f", or {self.options['survey']} if it is a survey" if "survey" in self.options else ""
+        )
+
+
+AS_IT_IS = Layout()
+
+
+def read_rating_file(
+    path: StrPath,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    rating: str | None = None,
+    time: str | None = None,
+    scale: Any = None,
+    duplicates: Duplicates = "error",
+) -> pd.DataFrame:
+    r"""Read a file of ratings into a table that the models of ratings take.
+
+    Parameters
+    ----------
+    path : str or path
+        What `ordinalrbm.files.formats.read` reads.
+    user, item, rating, time : str, optional
+        Names of the columns. By default those whose names say so, such as customer_id, movieId,
+        stars and date; `ordinalrbm.data.roles` has all names that are known.
+    scale : labels from lowest to highest, optional
+        Needed where ratings are text; ratings that are not on it are refused.
+    duplicates : {"error", "last", "mean"}
+        Several ratings of one item by one user: refused; the latest one, or the last row where
+        there are no times; the label that is nearest to their mean, of two the higher one.
+
+    Returns
+    -------
+    DataFrame
+        With the columns user, item, rating, and timestamp where there is one; dates in text, such
+        as 2024-05-01T12:00:00+02:00, have become dates.
+
+    Raises
+    ------
+    DataError
+        Naming the file, the column and the row, and what to do.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "orders.csv"
+    >>> _ = file.write_text("customer_id,sku,stars\n007,a,4\n007,b,5\n008,a,1\n008,a,2\n")
+    >>> read_rating_file(file, duplicates="last")
+      user item  rating
+    0  007    a       4
+    1  007    b       5
+    2  008    a       2
+    """
+    given = {"user": user, "item": item, "rating": rating, TIME: time}
+    columns = {name: column for name, column in given.items() if column is not None}
+    known = scale if scale is None or isinstance(scale, Scale) else Scale(tuple(scale))
+    return checked_ratings(read(path), Layout(columns, known, duplicates))
+
+
+# ---- columns ----------------------------------------------------------------------------------
 
 
 def is_ratings(source: Source) -> bool:
@@ -26,13 +142,11 @@ def is_ratings(source: Source) -> bool:
     >>> is_ratings(from_frame(pd.DataFrame({"userId": [1], "movieId": [7], "Rating": [4.5]})))
     True
     """
-    return {"user", "item", "rating"} <= _found(source).keys()
+    return all(candidates(source.frame.columns, name) for name in COLUMNS)
 
 
-def ratings_of(source: Source) -> pd.DataFrame:
-    """The columns user, item and rating, and timestamp where there is one.
-
-    `ordinalrbm.data.ratings.read_ratings` and the estimators take it from there.
+def ratings_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
+    """The columns user, item and rating, and timestamp where there is one, as they are.
 
     Examples
     --------
@@ -41,12 +155,12 @@ def ratings_of(source: Source) -> pd.DataFrame:
       user item  rating
     0    u    i       4
     """
-    ratings = _named(source, COLUMNS)
-    time = _found(source).get("timestamp")
+    ratings = _named(source, COLUMNS, layout)
+    time = _time_column(source, layout)
     return ratings if time is None else ratings.assign(timestamp=source.frame[time])
 
 
-def pairs_of(source: Source) -> pd.DataFrame:
+def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
     """The columns user and item, for which a rating is asked.
 
     Examples
@@ -56,32 +170,176 @@ def pairs_of(source: Source) -> pd.DataFrame:
       user item
     0    u    i
     """
-    return _named(source, ("user", "item"))
+    pairs = _named(source, ("user", "item"), layout)
+    for name in pairs:
+        _refuse_gaps(source, pairs, name, layout)
+    return pairs
 
 
-def _named(source: Source, names: tuple[str, ...]) -> pd.DataFrame:
-    return source.frame[columns_of(source, names)].set_axis(list(names), axis=1)
+def _named(source: Source, names: tuple[str, ...], layout: Layout) -> pd.DataFrame:
+    return source.frame[columns_of(source, names, layout)].set_axis(list(names), axis=1)
 
 
-def columns_of(source: Source, names: tuple[str, ...] = COLUMNS) -> list[str]:
+def columns_of(
+    source: Source, names: tuple[str, ...] = COLUMNS, layout: Layout = AS_IT_IS
+) -> list[str]:
     """The file's own names of columns that must be there."""
-    found = _found(source)
-    for name in names:
-        if name not in found:
+    columns = [column_of(source, name, layout) for name in names]
+    for (name, column), (other, same) in combinations(zip(names, columns, strict=True), 2):
+        if column == same:
             raise DataError(
-                f"{source.where} has no column {name!r}, only {list(source.frame.columns)[:12]}; "
-                f"rename its columns to {' and '.join(names)}."
+                f"{source.where}: column {column!r} cannot be the {name} and the {other}; name "
+                "another one."
             )
-    return [found[name] for name in names]
+    return columns
 
 
-def _found(source: Source) -> dict[str, str]:
-    """For each name used here, the column of the file; the first spelling that it has."""
-    spelt: dict[str, str] = {}
-    for name in source.frame.columns:
-        spelt.setdefault("".join(c for c in name.casefold() if c.isalnum()), name)
-    return {
-        name: next(spelt[spelling] for spelling in spellings if spelling in spelt)
-        for name, spellings in _NAMES.items()
-        if not spelt.keys().isdisjoint(spellings)
-    }
+def column_of(source: Source, name: str, layout: Layout = AS_IT_IS) -> str:
+    """The file's own name of a column that must be there: as is said, or else by its name."""
+    there = list(source.frame.columns)
+    said = layout.columns.get(name)
+    if said is not None:
+        if said not in there:
+            raise DataError(
+                f"{source.where} has no column {said!r}, only {there[:12]}; correct it."
+            )
+        return said
+    found = candidates(there, name)
+    if not found:
+        raise DataError(
+            f"{source.where} has no column {name!r}, only {there[:12]}; rename a column, or say "
+            f"which it is with {layout.saying(_argument(name), 'COLUMN')}."
+        )
+    if len(found) > 1:
+        raise DataError(
+            f"{source.where}: the columns {found[0]!r} and {found[1]!r} could both be the {name} "
+            f"of a rating; say which it is, such as {layout.saying(_argument(name), found[0])}"
+            f"{layout.or_survey()}."
+        )
+    return found[0]
+
+
+def _argument(name: str) -> str:
+    return "time" if name == TIME else name
+
+
+def _time_column(source: Source, layout: Layout) -> str | None:
+    if TIME in layout.columns or (layout.reads_times and candidates(source.frame.columns, TIME)):
+        return column_of(source, TIME, layout)
+    return None
+
+
+# ---- checks, with the place in the file --------------------------------------------------------
+
+
+def checked_ratings(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
+    """The ratings of a file as `ratings_of` has them, complete, on their scale, each pair once."""
+    ratings = ratings_of(source, layout)
+    for name in COLUMNS:
+        _refuse_gaps(source, ratings, name, layout)
+    ratings = ratings.assign(rating=_on_scale(source, ratings["rating"], layout))
+    if TIME in ratings:
+        ratings = _with_times(source, ratings, layout)
+    return _without_repeats(source, ratings, layout)
+
+
+def _place(source: Source, name: str, row: int, layout: Layout) -> str:
+    column = column_of(source, name, layout)
+    return f"{source.where}, column {column!r}, row {row} (counted from 0)"
+
+
+def _refuse_gaps(source: Source, ratings: pd.DataFrame, name: str, layout: Layout) -> None:
+    missing = ratings[name].isna().to_numpy()
+    if missing.any():
+        where = _place(source, name, int(missing.argmax()), layout)
+        raise DataError(f"{where}: the {name} is missing; fill it in or remove the row.")
+
+
+def _on_scale(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
+    """The ratings, numbers even where the file had to keep them as text; all on the given scale."""
+    scale = layout.scale
+    if layout.has_own_scales or (isinstance(values.dtype, pd.CategoricalDtype) and scale is None):
+        return values
+    is_text = values.dtype == object or isinstance(values.dtype, pd.StringDtype)
+    if is_text and (scale is None or scale.is_numeric):
+        values = _as_numbers(source, values, layout)
+    if scale is None:
+        return values
+    codes, distinct = pd.factorize(values)
+    levels = levels_of_values(scale, list(distinct))
+    if (levels == OFF_SCALE).any():
+        row = int((levels[codes] == OFF_SCALE).argmax())
+        raise DataError(
+            f"{_place(source, 'rating', row, layout)}: the rating {shown(values.iloc[row])} is not "
+            f"on the scale {shorten(scale.labels)}; correct it{_or_whole_scale(layout)}."
+        )
+    return values
+
+
+def _or_whole_scale(layout: Layout) -> str:
+    """Nothing where a model knows the scale, which cannot be changed."""
+    is_known = bool(layout.options) and "scale" not in layout.options
+    how = layout.saying("scale", "LOWEST,...,HIGHEST")
+    return "" if is_known else f", or give the whole scale with {how}"
+
+
+def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
+    """Text as numbers; refused if some is none, in words that suit one typing error or all text."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    unread = numbers.isna().to_numpy()
+    if not unread.any():
+        return numbers
+    row = int(unread.argmax())
+    where, value = _place(source, "rating", row, layout), shown(values.iloc[row])
+    if layout.scale is not None:
+        labels = shorten(layout.scale.labels)
+        raise DataError(
+            f"{where}: the rating {value} is not on the scale {labels}; correct it"
+            f"{_or_whole_scale(layout)}."
+        )
+    how = layout.saying("scale", "LOWEST,...,HIGHEST")
+    if not unread.all():
+        raise DataError(
+            f"{where}: the rating {value} is no number; correct it, or give all labels in their "
+            f"order with {how}."
+        )
+    labels = shorten(sorted(map(str, values.unique())))
+    raise DataError(
+        f"{where}: the ratings are text, {labels}, whose order cannot be guessed; give it with "
+        f"{how}."
+    )
+
+
+def _with_times(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+    """With dates in text as dates; numbers and dates are left as they are."""
+    where = f"{source.where}, column {column_of(source, TIME, layout)!r}, row"
+    return ratings.assign(timestamp=as_times(ratings[TIME], where, "leave the column out"))
+
+
+def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+    repeat = find_repeat(ratings)
+    if repeat is None:
+        return ratings
+    if layout.duplicates == "error":
+        user, item = (shown(ratings[name].iloc[repeat.second]) for name in ("user", "item"))
+        last, mean = (layout.saying("duplicates", how) for how in ("last", "mean"))
+        raise DataError(
+            f"{source.where}, row {repeat.second} (counted from 0): user {user} has rated item "
+            f"{item} before, in row {repeat.first}; remove one of them, or choose {last} or {mean}."
+        )
+    times = read_times(ratings[TIME]) if TIME in ratings else None
+    if layout.duplicates == "last":
+        return last_of_each(ratings, times).reset_index(drop=True)
+    labels = _labels(source, ratings["rating"], layout)
+    return mean_of_each(ratings, times, labels).reset_index(drop=True)
+
+
+def _labels(source: Source, ratings: pd.Series, layout: Layout) -> np.ndarray:
+    """What a mean is rounded to: the labels of the scale, or else the ratings that there are."""
+    is_numeric = pd.api.types.is_numeric_dtype(ratings) and ratings.dtype != bool
+    if not is_numeric or (layout.scale is not None and not layout.scale.is_numeric):
+        raise DataError(
+            f"{source.where}, column {column_of(source, 'rating', layout)!r}: only numbers have a "
+            f"mean, and the ratings are none; choose {layout.saying('duplicates', 'last')}."
+        )
+    return np.array(pd.unique(ratings.to_numpy()) if layout.scale is None else layout.scale.labels)

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Counted, Observations
@@ -36,15 +37,36 @@ _SWEEPS, _STEPS = 10, 3
 _FIRST = 0.1
 
 
+class Factors(NamedTuple):
+    """What is learnt, where the backend has it."""
+
+    rows: Any  # (rows, K)
+    columns: Any  # (columns, K)
+
+    def with_rows(self, change: Callable[[Any], Any]) -> Factors:
+        return self._replace(rows=change(self.rows))
+
+
 class Demand(NamedTuple):
     """Factors whose product is about one where a row would choose a column, and else about zero."""
 
     rows: np.ndarray  # (rows, K) float32
     columns: np.ndarray  # (columns, K) float32
+    ridge: float  # λ
+    gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are placed
+
+    @classmethod
+    def of(cls, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
+        """Rounded as files have it, so that a model is the same before and after."""
+        rows, columns = (part.astype(np.float16).astype(np.float32) for part in (rows, columns))
+        with threadpool_limits(limits=1, user_api="blas"):
+            gram = (columns.T @ columns).astype(np.float64)
+        return cls(rows, columns, ridge, gram)
 
     @classmethod
     def none(cls, n_rows: int, n_columns: int) -> Demand:
-        return cls(*(np.zeros((n, 0), dtype=np.float32) for n in (n_rows, n_columns)))
+        rows, columns = (np.zeros((n, 0), dtype=np.float32) for n in (n_rows, n_columns))
+        return cls.of(rows, columns, 1.0)
 
     @property
     def n_factors(self) -> int:
@@ -54,47 +76,39 @@ class Demand(NamedTuple):
     def from_stored(cls, stored: Stored, n_rows: int, n_columns: int) -> Demand:
         rows = stored.parameter("rows", np.float16, (n_rows, None))
         columns = stored.parameter("columns", np.float16, (n_columns, rows.shape[1]))
-        return cls(rows.astype(np.float32), columns.astype(np.float32))
+        ridge = stored.checked_array("ridge", np.float64, (1,), 1e-9)
+        return cls.of(rows, columns, float(ridge[0]))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        return {name: part.astype(np.float16) for name, part in self._asdict().items()}
+        both = {name: getattr(self, name).astype(np.float16) for name in ("rows", "columns")}
+        return both | {"ridge": np.array([self.ridge])}
 
-    def with_rows(self, change: Callable[[Any], Any]) -> Demand:
-        return self._replace(rows=change(self.rows))
+    def placed(self, answers: Observations) -> np.ndarray:
+        """(rows, K) where rows with these answers are, given the columns."""
+        return _placed(answers, self.columns, self.gram, self.ridge)
 
-    def rounded(self) -> Demand:
-        """As files have it, so that a model is the same before and after."""
-        return Demand(*(part.astype(np.float16).astype(np.float32) for part in self))
-
-    def ordered(self, rows: np.ndarray, columns: np.ndarray) -> Demand:
-        """With rows and columns at these positions; of whom nothing is known, at −1, is at zero."""
-        return Demand(*(_taken(part, at) for part, at in zip(self, (rows, columns), strict=True)))
-
-    def with_new(self, known: Observations, answers: Observations) -> Demand:
+    def with_new(self, answers: Observations) -> Demand:
         """With more rows and columns, placed by their answers; the first of these are known."""
-        ridge, found = ridge_of(known), self.ordered(*_positions(self, answers))
         if not self.n_factors:
-            return found
-        for own, other, view in (
-            ("rows", "columns", answers), ("columns", "rows", answers.transpose())
-        ):  # fmt: skip
-            first = len(getattr(self, own))
-            if view.n_rows > first:
-                new = placed(view.take_rows(np.arange(first, view.n_rows)),
-                             getattr(found, other), ridge)  # fmt: skip
-                getattr(found, own)[first:] = new
-        return found
+            return Demand.none(answers.n_rows, answers.n_columns)
+        n_rows, n_columns = len(self.rows), len(self.columns)
+        new = answers.take_rows(np.arange(n_rows, answers.n_rows))
+        rows = np.vstack([self.rows, self.placed(new.select(new.column < n_columns))])
+        columns = self.columns
+        if answers.n_columns > n_columns:
+            of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
+            gram = (rows.T @ rows).astype(np.float64)
+            columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge)])
+        return Demand.of(rows, columns, self.ridge)
+
+
+def of_learnt(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
+    """In another order, at these positions; of whom nothing is known, at −1, is at zero."""
+    return Demand.of(_taken(found.rows, rows), _taken(found.columns, columns), ridge)
 
 
 def _taken(part: np.ndarray, position: np.ndarray) -> np.ndarray:
     return np.where((position >= 0)[:, None], part[position], np.float32(0.0))
-
-
-def _positions(known: Demand, answers: Observations) -> list[np.ndarray]:
-    return [
-        np.where(np.arange(n) < len(part), np.arange(n), -1)
-        for n, part in zip((answers.n_rows, answers.n_columns), known, strict=True)
-    ]
 
 
 def ridge_of(answers: Counted) -> float:
@@ -104,10 +118,10 @@ def ridge_of(answers: Counted) -> float:
     return _RIDGE * float(np.prod(per_line)) ** (_POWER / 2)
 
 
-def start(answers: Counted, n_factors: int, seed: int) -> Demand:
+def start(answers: Counted, n_factors: int, seed: int) -> Factors:
     rng = np.random.default_rng(seed)
     scale = _FIRST / np.sqrt(max(n_factors, 1))
-    return Demand(
+    return Factors(
         *(
             rng.standard_normal((n, n_factors), dtype=np.float32) * np.float32(scale)
             for n in (answers.n_rows, answers.n_columns)
@@ -115,34 +129,28 @@ def start(answers: Counted, n_factors: int, seed: int) -> Demand:
     )
 
 
-def learn(data: Data, demand: Any, ridge: float) -> Any:
-    """Factors after some sweeps; ``demand`` is where they begin, in the form of the data.
-
-    Ctrl-C ends it with those of the last whole sweep.
-    """
+def learn(data: Data, first: Factors, ridge: float) -> Factors:
+    """Factors after some sweeps, from the first on; arrays are in the form of the data."""
+    found = first
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         for _ in range(_SWEEPS):
-            rows = _solved(data.rows, demand.rows, demand.columns, data.columns.engine, ridge)
-            columns = _solved(data.columns, demand.columns, rows, data.rows.engine, ridge)
-            demand = Demand(rows, columns)
-    return demand
+            rows = _solved(data.rows, found.rows, found.columns, data.columns.engine, ridge)
+            columns = _solved(data.columns, found.columns, rows, data.rows.engine, ridge)
+            found = Factors(rows, columns)
+    return found
 
 
-def placed_in(demand: Demand, answers: Observations, known: Observations) -> np.ndarray:
-    """(rows, K) of rows with these answers, beside those known."""
-    return placed(answers, demand.columns, ridge_of(known))
-
-
-def placed(answers: Observations, columns: np.ndarray, ridge: float) -> np.ndarray:
-    """(rows, K) where rows with these answers are, given the columns; solved to the end."""
+def _placed(
+    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float
+) -> np.ndarray:
+    """(rows, K) of rows with these answers, solved to the end."""
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
-    gram = _UNANSWERED * (columns.T @ columns).astype(np.float64)
-    gram[np.diag_indices_from(gram)] += ridge
-    for d in range(answers.n_rows):
+    system = _UNANSWERED * gram + ridge * np.eye(len(gram))
+    for d in np.flatnonzero(answers.row_counts).tolist():
         chosen = columns[answers.row(d)[0]].astype(np.float64)
-        if len(chosen):
-            found[d] = np.linalg.solve(gram + chosen.T @ chosen, chosen.sum(axis=0))
+        total = system + chosen.T @ chosen
+        found[d] = linalg.solve(total, chosen.sum(axis=0), assume_a="pos", check_finite=False)
     return found
 
 

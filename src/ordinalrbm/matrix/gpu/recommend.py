@@ -134,7 +134,7 @@ class OnGpu:
 
     def _demand_there(self, demand: Demand) -> tuple[torch.Tensor, torch.Tensor]:
         if self._demand is None or self._demand[0] is not demand:
-            self._demand = demand, *(self._there(part) for part in demand)
+            self._demand = demand, self._there(demand.rows), self._there(demand.columns)
         return self._demand[1:]
 
     def _seen_there(self, seen: Observations | None) -> tuple[torch.Tensor, ...]:

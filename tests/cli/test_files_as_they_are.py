@@ -1,0 +1,396 @@
+"""Files of ratings as shops and sites export them, by the program as its users run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from program import found, names_in, run, succeed, succeed_here
+from small_files import ratings_frame
+
+import ordinalrbm as orbm
+from ordinalrbm.data.roles import NAMES
+
+N_USERS, N_ITEMS = 45, 36
+QUICK = ("--epochs", 1, "--factors", 2, "--out", "m.orbm")
+
+
+def named(user: str, item: str, rating: str, time: str = "when") -> pd.DataFrame:
+    """The ratings of the other tests under other names of columns."""
+    frame = ratings_frame()
+    return frame.rename(
+        columns={"userId": user, "movieId": item, "rating": rating, "timestamp": time}
+    )
+
+
+def write(folder: Path, frame: pd.DataFrame, name: str = "r.csv") -> Path:
+    frame.to_csv(folder / name, index=False)
+    return folder / name
+
+
+def learnt(folder: Path) -> orbm.OrdinalMF:
+    return orbm.load(folder / "m.orbm")
+
+
+def refused(*arguments: object, cwd: Path) -> str:
+    """The sentence that a process ends with, having written nothing."""
+    before = names_in(cwd)
+    done = run(*arguments, cwd=cwd)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == "" and names_in(cwd) == before
+    assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
+    assert "unforeseen" not in done.stderr
+    return done.stderr.removeprefix("Error: ").rstrip("\n")
+
+
+# ---- columns ----------------------------------------------------------------------------------
+
+
+def test_a_shop_needs_no_options(tmp_path):
+    write(tmp_path, named("customer_id", "product_id", "rating"))
+    done = succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert f"{N_USERS} users of {N_ITEMS} items" in done.stderr
+    assert learnt(tmp_path).ratings_.n_ratings == len(ratings_frame())
+
+
+def test_columns_are_named_and_other_names_change_nothing(tmp_path):
+    write(tmp_path, named("userId", "movieId", "rating"))
+    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    one = learnt(tmp_path).predict_proba(1, [101, 102])
+    write(tmp_path, named("wer", "was genau", "wie").assign(rating=1, user=2, item=3))
+    columns = ["--user", "wer", "--item", "was genau", "--rating", "wie"]
+    succeed("fit", "r.csv", *QUICK, *columns, cwd=tmp_path)
+    assert (learnt(tmp_path).predict_proba(1, [101, 102]) == one).all()
+
+
+def test_named_columns_in_every_command_that_reads_ratings(tmp_path):
+    frame = named("wer", "was", "wie")
+    write(tmp_path, frame.iloc[:-60])
+    write(tmp_path, frame.iloc[-60:], "later.csv")
+    write(tmp_path, frame[["wer", "was"]].head(3), "pairs.csv")
+    write(tmp_path, frame.head(3).assign(wer=9001), "new.csv")
+    short = ["--user", "wer", "--item", "was", "--rating", "wie"]
+    long = ["--user-column", "wer", "--item-column", "was", "--rating-column", "wie"]
+    succeed("fit", "r.csv", *QUICK, *short, cwd=tmp_path)
+    test = ["evaluate", "m.orbm", "--data", "later.csv", "--json"]
+    assert json.loads(succeed(*test, *short, cwd=tmp_path).stdout)["hidden"] == 60
+    succeed("predict", "m.orbm", "pairs.csv", *short[:4], "--out", "p.csv", cwd=tmp_path)
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 3
+    best = ["recommend", "m.orbm", "--users", "9001", "--ratings", "new.csv", *long]
+    assert "Placed 1 new user" in succeed(*best, cwd=tmp_path).stderr
+    page = ["report", "r.csv", "--epochs", 1, "--user", "17", *long, "--out", "p.html"]
+    succeed(*page, cwd=tmp_path)
+    assert (tmp_path / "p.html").exists()
+    scores = ["evaluate", "r.csv", *short, "--time", "when", "--epochs", 1, "--min-ratings", 16]
+    assert "the last ratings of each user" in succeed(*scores, cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--user", "wer"], "'r.csv' has no column 'item', only ['wer', 'was', 'wie', 'when']"),
+        (["--user", "nobody"], "'r.csv' has no column 'nobody', only"),
+        (
+            ["--user", "wer", "--item", "wer", "--rating", "wie"],
+            "'wer' cannot be the user and the item",
+        ),
+        (["--time", "when", "--survey"], "--time-column changes nothing here"),
+        (["--survey", "--user", "wer"], "--user-column changes nothing here"),
+    ],
+)
+def test_wrong_names(options, sentence, tmp_path):
+    write(tmp_path, named("wer", "was", "wie"))
+    assert sentence in refused("fit", "r.csv", *QUICK, *options, cwd=tmp_path)
+
+
+def test_two_columns_for_one_role(tmp_path):
+    write(tmp_path, named("customer_id", "product_id", "stars").assign(score=1))
+    sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert "'stars' and 'score' could both be the rating" in sentence
+    assert "--rating stars, or --survey if it is a survey." in sentence
+    succeed("fit", "r.csv", *QUICK, "--rating", "stars", cwd=tmp_path)
+    assert learnt(tmp_path).scales_.labels == (1, 2, 3, 4, 5)
+
+
+# ---- not a survey -------------------------------------------------------------------------------
+
+
+def test_unknown_names_are_asked_for(tmp_path):
+    write(tmp_path, named("kunde", "artikel nr", "note", "zeitpunkt"))
+    for command, user in (("fit", "--user"), ("evaluate", "--user"), ("report", "--user-column")):
+        out = [] if command == "evaluate" else ["--out", "m.out"]
+        sentence = refused(command, "r.csv", *out, cwd=tmp_path)
+        assert sentence.startswith("File 'r.csv' looks like ratings")
+        assert f"add {user} kunde " in sentence and "'artikel nr' " in sentence
+        assert sentence.endswith(" note, or --survey if it is a survey.")
+
+
+def test_one_may_insist_on_a_survey(tmp_path):
+    write(tmp_path, named("kunde", "artikel", "note", "zeitpunkt"))
+    done = succeed("fit", "r.csv", *QUICK, "--survey", cwd=tmp_path)
+    assert "1 questions" in done.stderr
+    write(tmp_path, named("user", "item", "rating"))
+    done = succeed_here("fit", "r.csv", "--survey", "--write-schema", "s.toml", cwd=tmp_path)
+    assert (tmp_path / "s.toml").exists()
+
+
+def test_surveys_are_still_surveys(tmp_path):
+    rng = np.random.default_rng(0)
+    survey = pd.DataFrame({"person_nr": np.arange(200), "income": rng.integers(0, 900, 200)})
+    survey["zip"] = rng.integers(10_000, 10_090, 200)
+    for name in ("q1", "q2", "q3", "q4"):
+        survey[name] = rng.integers(1, 6, 200)
+    write(tmp_path, survey)
+    assert "4 questions" in succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path).stderr
+    write(tmp_path, survey[["person_nr", "q1"]])
+    assert "1 questions" in succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path).stderr
+
+
+# ---- scales and duplicates ----------------------------------------------------------------------
+
+
+def test_a_scale_in_words(tmp_path):
+    words = dict(enumerate(["awful", "bad", "fair", "good", "great"], start=1))
+    write(tmp_path, named("user", "item", "rating").replace({"rating": words}))
+    sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert "'r.csv', column 'rating', row 0" in sentence
+    assert "order cannot be guessed; give it with --scale" in sentence
+    scale = ["--scale", "awful,bad,fair,good,great,perfect"]
+    succeed("fit", "r.csv", *QUICK, *scale, cwd=tmp_path)
+    assert learnt(tmp_path).scales_.labels == (*words.values(), "perfect")
+    scores = found("evaluate", "m.orbm", "--data", "r.csv", cwd=tmp_path)
+    assert scores["hidden"] == len(ratings_frame())
+
+
+@pytest.mark.parametrize(
+    ("scale", "labels"),
+    [
+        ("0..6", (0, 1, 2, 3, 4, 5, 6)),
+        ("0.5,1..5", tuple(k / 2 for k in range(1, 11))),
+        ("5,4,3,2,1", (5, 4, 3, 2, 1)),
+    ],
+)
+def test_scales_of_numbers(scale, labels, tmp_path):
+    write(tmp_path, named("user", "item", "rating"))
+    succeed_here("fit", "r.csv", *QUICK, "--scale", scale, cwd=tmp_path)
+    assert learnt(tmp_path).scales_.labels == labels
+
+
+@pytest.mark.parametrize("scale", ["1,1,2", "5..1", "1..", "a..c", "", "1,2.5..5", "0,0..5"])
+def test_no_scale(scale, tmp_path):
+    write(tmp_path, named("user", "item", "rating"))
+    done = run("fit", "r.csv", *QUICK, "--scale", scale, cwd=tmp_path)
+    assert done.returncode == 2 and f"--scale '{scale}' is no scale" in done.stderr
+
+
+def test_a_rating_off_the_scale(tmp_path):
+    frame = named("user", "item", "rating")
+    row = int((frame["rating"] == 5).to_numpy().argmax())
+    write(tmp_path, frame)
+    sentence = refused("fit", "r.csv", *QUICK, "--scale", "1..4", cwd=tmp_path)
+    assert f"'r.csv', column 'rating', row {row} (counted from 0): the rating 5 is not" in sentence
+    frame["rating"] = frame["rating"].astype(object)
+    frame.loc[7, "rating"] = "five"
+    write(tmp_path, frame)
+    sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert "column 'rating', row 7 (counted from 0): the rating 'five' is no number" in sentence
+    sentence = refused("fit", "r.csv", *QUICK, "--scale", "1..5", cwd=tmp_path)
+    assert "row 7 (counted from 0): the rating 'five' is not on the scale" in sentence
+
+
+TWICE = """user,item,stars,date
+a,x,1,2024-05-02
+a,x,5,2024-05-01
+a,y,2,2024-05-01
+b,x,4,2024-05-01
+"""
+
+
+def the_rating(folder: Path, *options: object) -> float:
+    """What user a is said to have thought of item x."""
+    succeed_here("fit", "r.csv", *QUICK, *options, cwd=folder)
+    ratings = learnt(folder).ratings_.to_frame().set_index(["user", "item"])["rating"]
+    assert ratings.index.is_unique and len(ratings) == 3
+    return ratings["a", "x"]
+
+
+def test_repeated_ratings(tmp_path):
+    (tmp_path / "r.csv").write_text(TWICE)
+    sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert (
+        "'r.csv', row 1 (counted from 0): user 'a' has rated item 'x' before, in row 0" in sentence
+    )
+    assert sentence.endswith("choose --duplicates last or --duplicates mean.")
+    assert the_rating(tmp_path, "--duplicates", "last") == 1
+    assert the_rating(tmp_path, "--duplicates", "mean", "--scale", "1..5") == 3
+    assert the_rating(tmp_path, "--duplicates", "mean") == 4  # of 2 and 4, which occur
+    (tmp_path / "r.csv").write_text(TWICE.replace("date", "remark"))
+    assert the_rating(tmp_path, "--duplicates", "last") == 5
+
+
+def test_words_have_no_mean(tmp_path):
+    text = TWICE.replace(",1,", ",bad,").replace(",5,", ",good,").replace(",2,", ",bad,")
+    (tmp_path / "r.csv").write_text(text.replace(",4,", ",good,"))
+    words = ["--scale", "bad,good", "--duplicates"]
+    assert "only numbers have a mean" in refused(
+        "fit", "r.csv", *QUICK, *words, "mean", cwd=tmp_path
+    )
+    assert the_rating(tmp_path, *words, "last") == "bad"
+
+
+# ---- times and ids ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S+02:00", " %Y-%m-%dT%H:%M:%SZ "]
+)
+def test_dates_in_text_are_times(form, tmp_path):
+    frame = named("user", "item", "rating", "created_at")
+    days = frame["created_at"].rank().astype(int)
+    dates = pd.Timestamp("2001-01-01") + pd.to_timedelta(days, unit="D")
+    how = ["--epochs", 1, "--min-ratings", 16]
+    write(tmp_path, frame)
+    by_number = found("evaluate", "r.csv", *how, cwd=tmp_path)
+    write(tmp_path, frame.assign(created_at=dates.dt.strftime(form)))
+    done = succeed("evaluate", "r.csv", *how, "--json", cwd=tmp_path)
+    assert json.loads(done.stdout) == by_number
+
+
+def test_a_date_that_is_none(tmp_path):
+    frame = named("user", "item", "rating", "date").astype({"date": str})
+    frame["date"] = "2024-05-01"
+    frame.loc[4, "date"] = "May 3rd"
+    write(tmp_path, frame)
+    sentence = refused("evaluate", "r.csv", cwd=tmp_path)
+    assert "'r.csv', column 'date', row 4 (counted from 0): the timestamp 'May 3rd'" in sentence
+    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)  # which asks for no times
+
+
+def test_ids_stay_as_they_are_written(tmp_path):
+    frame = named("user", "item", "rating")[["user", "item", "rating"]]
+    frame["user"] = frame["user"].map("{:03d}".format)
+    frame["item"] = [f'Tea, "{item}"' for item in frame["item"]]
+    write(tmp_path, frame)
+    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    model = learnt(tmp_path)
+    assert model.users_.labels[:2].tolist() == ["001", "002"]
+    assert model.items_.labels[0] == 'Tea, "101"'
+    best = succeed("recommend", "m.orbm", "--users", "007", "-n", 1, "--json", cwd=tmp_path)
+    assert json.loads(best.stdout)["recommendations"][0]["user"] == "007"
+
+
+def test_ids_that_look_like_numbers_in_one_file_only(tmp_path):
+    frame = named("user", "item", "rating")[["user", "item", "rating"]]
+    frame["user"] = frame["user"].astype(str).replace("1", "001")
+    write(tmp_path, frame)
+    write(tmp_path, pd.DataFrame({"user": [2, 3], "item": [101, 102]}), "pairs.csv")
+    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    succeed("predict", "m.orbm", "pairs.csv", "--out", "p.csv", "--rule", "mean", cwd=tmp_path)
+    expected = learnt(tmp_path).predict(["2", "3"], [101, 102])
+    assert pd.read_csv(tmp_path / "p.csv")["prediction"].to_numpy() == pytest.approx(expected)
+
+
+def test_gaps_are_named(tmp_path):
+    frame = named("customer_id", "sku", "stars")
+    for column, what in (("customer_id", "user"), ("sku", "item"), ("stars", "rating")):
+        write(tmp_path, frame.assign(**{column: frame[column].where(frame.index != 5)}))
+        sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
+        place = f"'r.csv', column '{column}', row 5 (counted from 0): the {what} is missing"
+        assert place in sentence
+
+
+# ---- what is known of users and items -----------------------------------------------------------
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Ratings, and what is known of everybody, also of some who have not rated anything."""
+    write(tmp_path, named("customer_id", "sku", "stars"))
+    rng = np.random.default_rng(1)
+    people = pd.DataFrame({"customer_id": np.arange(1, 61), "age": rng.integers(18, 80, 60)})
+    people["town"] = rng.choice(["Ulm", "Bonn"], 60)
+    write(tmp_path, people, "people.csv")
+    goods = pd.DataFrame({"sku": np.arange(101, 101 + N_ITEMS), "kind": "tea|milk"})
+    goods.loc[::2, "kind"] = "cake"
+    goods.to_parquet(tmp_path / "goods.parquet")
+    return tmp_path
+
+
+def test_side_tables(shop):
+    tables = ["--users", "people.csv", "--items", "goods.parquet"]
+    succeed("fit", "r.csv", *QUICK, *tables, cwd=shop)
+    model = learnt(shop)
+    assert (len(model.users_), len(model.items_)) == (60, N_ITEMS)  # 60 without ratings, too
+    old, young = model.predict([50, 51], 101)
+    assert old != young
+    frame = named("user", "item", "rating")
+    same = orbm.OrdinalMF(2, n_epochs=1, random_state=0).fit(
+        frame,
+        user_features=pd.read_csv(shop / "people.csv").rename(columns={"customer_id": "user"}),
+        item_features=pd.read_parquet(shop / "goods.parquet").rename(columns={"sku": "item"}),
+    )
+    assert same.predict_proba([50, 51], 101) == pytest.approx(model.predict_proba([50, 51], 101))
+    how = ["--epochs", 4, "--factors", 2, "--min-ratings", 16]
+    plain = found("evaluate", "r.csv", *how, cwd=shop)
+    assert found("evaluate", "r.csv", *how, *tables, cwd=shop)["model"] != plain["model"]
+    succeed_here("report", "r.csv", "--epochs", 1, *tables, "--out", "p.html", cwd=shop)
+
+
+def test_side_tables_find_ids_by_the_name_that_ratings_have(shop):
+    for name in ("r.csv", "people.csv"):
+        write(shop, pd.read_csv(shop / name).rename(columns={"customer_id": "wer"}), name)
+    how = ["--users", "people.csv", "--user", "wer"]
+    succeed_here("fit", "r.csv", *QUICK, *how, cwd=shop)
+    assert len(learnt(shop).users_) == 60
+
+
+def test_wrong_side_tables(shop):
+    def sentence(*options):
+        return refused("fit", "r.csv", *QUICK, *options, cwd=shop)
+
+    other = sentence("--users", "people.csv", "--model", "gaussian-mf")
+    assert other.startswith("--users changes nothing here: --model gaussian-mf")
+    assert "'no.csv' does not exist" in sentence("--items", "no.csv")
+    assert "'people.csv' has no column 'item'" in sentence("--items", "people.csv")
+    people = pd.read_csv(shop / "people.csv")
+    write(shop, pd.concat([people, people.tail(1)]), "twice.csv")
+    twice = sentence("--users", "twice.csv")
+    assert "'twice.csv', column 'customer_id', row 60 (counted from 0): the user 60 is" in twice
+    write(shop, people.astype({"customer_id": object}).replace(3, None), "gap.csv")
+    assert "'gap.csv', column 'customer_id', row 2" in sentence("--users", "gap.csv")
+    write(shop, pd.DataFrame({"q": [1, 2, 3, 4] * 9, "p": [3, 2, 1, 3] * 9}), "survey.csv")
+    survey = refused("fit", "survey.csv", *QUICK, "--users", "people.csv", cwd=shop)
+    assert survey.startswith("--users changes nothing here: 'survey.csv' is taken for a survey")
+
+
+def test_options_that_change_nothing_for_a_model(shop):
+    succeed_here("fit", "r.csv", *QUICK, cwd=shop)
+    test = ["evaluate", "m.orbm", "--data", "r.csv"]
+    for options in (["--scale", "1..5"], ["--users", "people.csv"], ["--survey"]):
+        assert f"{options[0]} changes nothing" in refused(*test, *options, cwd=shop)
+    asked = refused("recommend", "m.orbm", "--user-column", "customer_id", cwd=shop)
+    assert "without --ratings" in asked
+
+
+# ---- many levels --------------------------------------------------------------------------------
+
+
+def test_scales_of_half_stars_and_of_hundreds(tmp_path):
+    frame = named("user", "item", "rating")
+    write(tmp_path, frame.assign(rating=frame["rating"] / 2))
+    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert learnt(tmp_path).scales_.labels == (0.5, 1.0, 1.5, 2.0, 2.5)
+    write(tmp_path, frame.assign(rating=(frame.index % 200 + 1) / 2))
+    done = succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    assert "look continuous" in done.stderr
+    assert learnt(tmp_path).scales_.n_levels == 200
+
+
+def test_the_page_has_every_name_that_is_known():
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for role, names in NAMES.items():
+        listed = ", ".join(f"`{name}`" for name in names)
+        assert f"| {'time' if role == 'timestamp' else role} | {listed} |" in page
