@@ -161,8 +161,11 @@ def test_a_scale_in_words(tmp_path):
     scale = ["--scale", "awful,bad,fair,good,great,perfect"]
     succeed("fit", "r.csv", *QUICK, *scale, cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (*words.values(), "perfect")
-    scores = found("evaluate", "m.orbm", "--data", "r.csv", cwd=tmp_path)
-    assert scores["hidden"] == len(ratings_frame())
+    # All of them are learnt, so that others must be given.
+    others = named("user", "item", "rating").replace({"rating": words}).assign(user=99999)
+    write(tmp_path, others.drop_duplicates("item"), "others.csv")
+    scores = found("evaluate", "m.orbm", "--data", "others.csv", cwd=tmp_path)
+    assert scores["hidden"] == others["item"].nunique()
 
 
 @pytest.mark.parametrize(

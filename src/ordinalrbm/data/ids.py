@@ -22,6 +22,7 @@ from ordinalrbm.data.scales import plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.storage.reader import Stored
 
+_FEW = 64  # labels that a service may ask for at once
 Place = Callable[[int], str]  # where a row is, to begin an error message with
 
 
@@ -65,11 +66,23 @@ class Ids:
 
     def lookup(self, labels: Any, what: str = "id") -> np.ndarray:
         """Positions (int64) of labels, -1 for unknown ones; text is not sought among integers."""
+        few = self.few(labels)
+        if few is not None:
+            return few
         column = as_column(labels, f"The {what}s")
         if not len(column) or not len(self):
             return np.full(len(column), -1, dtype=np.int64)
         codes, distinct = number_ids(column, what)
         return self.match(distinct, what)[codes]
+
+    def few(self, labels: Any) -> np.ndarray | None:
+        """The same of a few plain ids in a list, at once; None if it must be looked at closely."""
+        kind = str if self.is_text else int
+        if type(labels) is not list or len(labels) > _FEW or not len(self):
+            return None
+        if any(type(label) is not kind for label in labels):
+            return None
+        return self._index.get_indexer(labels).astype(np.int64, copy=False)
 
     def match(self, other: Ids, what: str = "id") -> np.ndarray:
         """Positions of another list's labels on this one, -1 for those that are unknown."""

@@ -184,9 +184,46 @@ def encode_triples(known: Catalogue, table: Triples) -> Cells:
 
 def numbered_on(known: Catalogue, data: Any) -> tuple[Cells, Ids]:
     """Cells of ratings, new users after the known ones, new items at −1; and the new users."""
+    few = _few_on(known, data)
+    if few is not None:
+        return few
     cells, new_users, _ = _numbered_on(known, as_triples(data, COLUMNS))
     column = np.where(cells.column < len(known.items), cells.column, -1)
     return cells._replace(column=column), new_users
+
+
+_FEW = 64  # ratings that a service may bring at once
+
+
+def _few_on(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
+    """The same of a few ratings in plain lists, at once; None if they must be looked at closely."""
+    lists = list(data) if type(data) is tuple else _plain_lists(data)
+    scale = known.scales
+    if len(lists) != len(COLUMNS) or not isinstance(scale, Scale):
+        return None
+    if any(type(part) is not list or not 0 < len(part) <= _FEW for part in lists):
+        return None
+    users, items, values = lists
+    row, column = known.users.few(users), known.items.few(items)
+    levels = {label: level for level, label in enumerate(scale.labels)}
+    if row is None or column is None or not len(users) == len(items) == len(values):
+        return None
+    if len(set(zip(users, items, strict=True))) < len(users) or any(
+        v not in levels for v in values
+    ):
+        return None
+    new = sorted({user for user, at in zip(users, row.tolist(), strict=True) if at < 0})
+    place = {user: len(known.users) + k for k, user in enumerate(new)}
+    at = [place.get(user, own) for user, own in zip(users, row.tolist(), strict=True)]
+    level = np.array([levels[value] for value in values], dtype=np.int16)
+    return Cells(np.array(at), column, level), Ids(np.array(new, dtype=known.users.labels.dtype))
+
+
+def _plain_lists(data: Any) -> list[Any]:
+    """Columns of a small table of pandas with the usual names."""
+    if not isinstance(data, pd.DataFrame) or len(data) > _FEW:
+        return []
+    return [data[name].tolist() for name in COLUMNS if name in data]
 
 
 def _numbered_on(known: Catalogue, table: Triples) -> tuple[Cells, Ids, Ids]:

@@ -47,6 +47,8 @@ from ordinalrbm.training.identity import identity_of_ratings
 
 _SEEN = ("row_start", "column", "level")
 _ROUNDING = 1e-3
+# What is kept for the next call, and follows from the rest.
+_KEPT = ("_on_device", "_worths", "_kept_others")
 
 
 class RatingModel(Serving, BaseEstimator):
@@ -593,7 +595,7 @@ class RatingModel(Serving, BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is on a device: of copies and in files, models are arrays."""
-        return {name: part for name, part in super().__getstate__().items() if name != "_on_device"}
+        return {name: part for name, part in super().__getstate__().items() if name not in _KEPT}
 
     def _open_models(self) -> list[Any]:
         """The models with an unknown user and item at the end, on the scale of unknown items."""

@@ -147,7 +147,19 @@ class Serving:
             closed = np.zeros(len(self.ratings_.items), dtype=bool) if closed is None else closed
             left_out = self.ratings_.lookup(exclude, "item")
             closed[left_out[left_out >= 0]] = True
-        return _Wanted(n, score, self._worth(score, liked), closed)
+        return _Wanted(n, score, self._kept_worth(score, liked), closed)
+
+    def _kept_worth(self, score: str, liked: Any) -> np.ndarray:
+        """What levels count; the usual one is kept for the next time."""
+        if liked is not None:
+            return self._worth(score, liked)
+        key = score == "rating"
+        kept: tuple[Ratings, dict[bool, np.ndarray]] | None = self.__dict__.get("_worths")
+        if kept is None or kept[0] is not self.ratings_:
+            kept = self.__dict__["_worths"] = (self.ratings_, {})
+        if key not in kept[1]:
+            kept[1][key] = self._worth(score, liked)
+        return kept[1][key]
 
     def _worth(self, score: str, liked: Any = None) -> np.ndarray:
         """(items, L): what each level of an item counts."""
@@ -185,8 +197,11 @@ class Serving:
             position = own.lookup(given, "user")  # which says what is wrong with ids
             return _labels(given), position, None
         who, new, ids = _new_ratings(own, ratings)
+        if given is None:
+            position = np.where(who < len(own.users), who, -1)
+            return ids, position, (np.arange(who.size), who, new)
         everyone = isinstance(users, str) and users == "all"
-        labels = own.users.labels if everyone else ids if given is None else _labels(given)
+        labels = own.users.labels if everyone else _labels(given)
         position = own.lookup(labels, "user")
         place = pd.Index(ids).get_indexer(pd.Index(labels))
         return labels, position, (place, who, new)

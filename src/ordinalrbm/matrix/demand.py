@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import linalg
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Counted, Observations
@@ -150,7 +149,7 @@ def _placed(
     for d in np.flatnonzero(answers.row_counts).tolist():
         chosen = columns[answers.row(d)[0]].astype(np.float64)
         total = system + chosen.T @ chosen
-        found[d] = linalg.solve(total, chosen.sum(axis=0), assume_a="pos", check_finite=False)
+        found[d] = np.linalg.solve(total, chosen.sum(axis=0))
     return found
 
 

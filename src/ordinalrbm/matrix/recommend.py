@@ -55,8 +55,8 @@ Batches = Callable[[np.ndarray, int, np.ndarray], Iterable[tuple[np.ndarray, np.
 # What a column that nobody would choose counts beside one that surely would be chosen.
 LEAST_DEMAND = np.float32(1e-3)
 # Columns that are looked at first, in the order of demand, and how many times more in each round.
-_FIRST_LOOK, _TIMES_MORE = 8, 4
-_AT_LEAST = 48
+_FIRST_LOOK, _TIMES_MORE = 12, 4
+_AT_LEAST = 64
 
 
 class Ladder(NamedTuple):

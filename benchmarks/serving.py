@@ -1,0 +1,135 @@
+"""What one recommendation costs, beside implicit's: one core, median of single calls.
+
+    python benchmarks/serving.py [--users 300000 --items 50000]
+
+Needs ``pip install implicit``. MovieLens 1M, and a made-up set: users and items of so many, 40
+ratings a user, popularity as in a long tail; models are learnt for three epochs, because times do
+not depend on how good they are. Calls of both libraries take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+# One core, before any library starts its threads.
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(name, "2" if name == "NUMBA_NUM_THREADS" else "1")
+
+import threading
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.sparse import csr_matrix
+from sources import ratings
+
+import ordinalrbm as orbm
+
+CALLS = 200
+
+
+def made_up(n_users: int, n_items: int, per_user: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    user = np.repeat(np.arange(n_users), per_user)
+    item = (n_items * rng.power(0.4, user.size)).astype(np.int64)
+    rating = rng.integers(1, 6, user.size)
+    table = pd.DataFrame({"user": user, "item": item, "rating": rating})
+    return table.drop_duplicates(["user", "item"])
+
+
+def milliseconds(*calls: Callable[[int], Any]) -> list[float]:
+    """Medians of single calls, in turns."""
+    found: list[list[float]] = [[] for _ in calls]
+    for k in range(CALLS):
+        for own, call in zip(found, calls, strict=True):
+            begun = time.perf_counter()
+            call(k)
+            own.append(time.perf_counter() - begun)
+    return [1e3 * float(np.median(own)) for own in found]
+
+
+def compare(name: str, table: pd.DataFrame) -> None:
+    from implicit.als import AlternatingLeastSquares
+
+    model = orbm.OrdinalMF(50, n_epochs=3, random_state=0, n_jobs=1).fit(table)
+    users, items = model.users_.labels, model.items_.labels
+    row, column = (
+        ids.lookup(table[kind]) for ids, kind in ((model.users_, "user"), (model.items_, "item"))
+    )
+    rated = csr_matrix((np.ones(len(table), np.float32), (row, column)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        peer = AlternatingLeastSquares(factors=64, iterations=2, random_state=0, num_threads=1)
+        peer.fit(rated, show_progress=False)
+    some = np.random.default_rng(1).choice(users.size, CALLS)
+    popular = items[np.argsort(-np.bincount(column))[:1000]]
+
+    def new(k: int) -> Any:
+        three = [int(item) for item in popular[[k, k + 200, k + 400]]]
+        return model.recommend(ratings=([int(users.max()) + 1] * 3, three, [5, 4, 1]))
+
+    calls = {
+        "implicit, recommend": lambda k: peer.recommend(int(some[k]), rated[int(some[k])], N=10),
+        "ours, recommend": lambda k: model.recommend(int(users[some[k]])),
+        "ours, score='rating'": lambda k: model.recommend(int(users[some[k]]), score="rating"),
+        "ours, score='liked'": lambda k: model.recommend(int(users[some[k]]), score="liked"),
+        "ours, three new ratings": new,
+    }
+    for call in calls.values():
+        call(0)
+    print(f"{name}: {users.size:,} users, {items.size:,} items")
+    times = milliseconds(*calls.values())
+    for what, took in zip(calls, times, strict=True):
+        print(f"  {what:26} {took:7.3f} ms  {took / times[0]:5.2f} times")
+    tracemalloc.start()
+    new(1)
+    print(
+        f"  memory of three new ratings: {tracemalloc.get_traced_memory()[1] / 1e6:.2f} MB at most"
+    )
+    tracemalloc.stop()
+    throughput(model, some)
+
+
+def throughput(model: Any, some: np.ndarray) -> None:
+    """Calls per second of one thread and of eight, with the same answers."""
+    users = model.users_.labels
+    truth = [model.recommend(int(users[k])) for k in some]
+
+    def work(part: np.ndarray, wrong: list) -> None:
+        for k in part:
+            if not model.recommend(int(users[some[k]])).equals(truth[k]):
+                wrong.append(k)
+
+    rates = []
+    for n in (1, 8):
+        wrong: list = []
+        parts = np.array_split(np.tile(np.arange(CALLS), 5), n)
+        threads = [threading.Thread(target=work, args=(part, wrong)) for part in parts]
+        begun = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        rates.append(5 * CALLS / (time.perf_counter() - begun))
+        assert not wrong, f"{len(wrong)} wrong answers"
+    print(
+        f"  one thread {rates[0]:.0f} calls/s, eight {rates[1]:.0f}: {rates[1] / rates[0]:.2f} times"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--users", type=int, default=300_000)
+    parser.add_argument("--items", type=int, default=50_000)
+    options = parser.parse_args()
+    compare("MovieLens 1M", ratings("ml-1m"))
+    compare("made up", made_up(options.users, options.items))
+
+
+if __name__ == "__main__":
+    main()
