@@ -575,12 +575,12 @@ class RatingModel(Serving, BaseEstimator):
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each user: no rating, and no feature."""
         seen, lines = self.ratings_.observations, self._features.tables.rows
-        known = np.diff(seen.row_start) > 0
         if not seen.n_entries:  # it is another process that has the ratings
-            known[:] = True
-        elif lines is not None and self._takes_features():
-            known |= np.diff(lines.indptr) > 0
-        return (rows < 0) | ~np.append(known, False)[rows]
+            return rows < 0
+        known = seen.row_start[rows + 1] > seen.row_start[rows]
+        if lines is not None and self._takes_features():
+            known |= lines.indptr[rows + 1] > lines.indptr[rows]
+        return (rows < 0) | ~known
 
     def _is_on_gpu(self) -> bool:
         check_device(self.device)

@@ -23,6 +23,7 @@ from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.runtime.threads import threads
 
 Score = Literal["expected", "liked", "rating", "demand"]
+_FEW = 4
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
@@ -114,7 +115,8 @@ class Serving:
         >>> model.recommend(ratings=([77], [2], [3]), n=1)["user"].tolist()
         [77]
         """
-        check_is_fitted(self, "models_")
+        if not hasattr(self, "models_"):
+            check_is_fitted(self, "models_")  # which says so; it takes its time
         check_whole("n", n, 1)
         check_choice("score", score, _SCORES)
         wanted = self._wanted(n, score, liked, items, exclude)
@@ -240,7 +242,7 @@ class Serving:
             if on_gpu:
                 there = self._on_gpu()
                 return there.best_items(rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed)
-            with threads(self.n_jobs):
+            with threads(1 if rows.row.size <= _FEW else self.n_jobs):
                 return recommending.best_items(
                     rows.models, rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed
                 )
@@ -254,7 +256,8 @@ class Serving:
                 there.most_wanted, self.demand_, rows.row, rows.seen, wanted.closed
             )
         n_items = len(self.ratings_.items)
-        with threads(self.n_jobs):
+        # To hand out the work of a few would cost more than to do it.
+        with threads(1 if rows.row.size <= _FEW else self.n_jobs):
             return recommending.best_wanted(
                 most_wanted, partial(self._chance, rows, wanted), rows.row.size, n_items, wanted.n
             )
@@ -291,7 +294,7 @@ class Serving:
         """Models of which the rows are those with these ratings, and the demand of these."""
         table = self._features.tables.rows
         lines = None if table is None else lines_or_none(table, who)
-        with threads(self.n_jobs):
+        with threads(1 if ratings.n_rows <= _FEW else self.n_jobs):
             models = self._placed_models(ratings, lines)
         return models, self.demand_.placed(ratings)
 

@@ -7,8 +7,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from types import FunctionType
@@ -142,7 +142,7 @@ class Parallel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
-        if _state.forked_off:
+        if _state.forked_off or getattr(_own, "is_alone", False):
             return self.serial(*arguments)
         if threading_layer() == "workqueue":
             with _state.lock:
@@ -156,6 +156,21 @@ class Parallel:
         copy = FunctionType(own.__code__, own.__globals__, own.__name__, own.__defaults__)
         copy.__qualname__, copy.__module__ = f"{own.__qualname__}_serial", own.__module__
         return _dispatcher(copy)
+
+
+# Of each thread: whether it shall do all by itself, because handing work out costs more.
+_own = threading.local()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Kernels that this thread calls inside are run by it alone."""
+    before = getattr(_own, "is_alone", False)
+    _own.is_alone = True
+    try:
+        yield
+    finally:
+        _own.is_alone = before
 
 
 class _State:

@@ -9,7 +9,7 @@ from typing import Any
 import numba
 from sklearn.utils import check_random_state
 
-from ordinalrbm.runtime.jit import say_aside
+from ordinalrbm.runtime.jit import alone, say_aside
 
 # Asking Numba how many there are would start them, and threads do not survive a fork.
 _MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
@@ -33,6 +33,10 @@ def seed_from(random_state: Any, known: int | None = None) -> int:
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
     """Run with ``n_jobs`` threads, at most those that Numba was started with."""
+    if n_jobs == 1:
+        with alone():
+            yield
+        return
     before = numba.get_num_threads()
     if n_jobs is not None and n_jobs != -1:
         numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
