@@ -654,6 +654,37 @@ def extend(known: Ratings, data: Any) -> Ratings:
     return Ratings.of(wider, _merged(known.observations, new_part))
 
 
+def renewed(known: Ratings, data: Any) -> tuple[Ratings, np.ndarray, np.ndarray]:
+    """All ratings, where new ones take the place of old ones; whose they are, and of what.
+
+    Examples
+    --------
+    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
+    >>> both, rows, columns = renewed(known, (["v", "w"], [20, 20], [1, 2]))
+    >>> both.to_frame()["rating"].tolist(), rows.tolist(), columns.tolist()
+    ([1, 1, 2], [1, 2], [1])
+    """
+    new, new_users, new_items = _numbered_on(known, as_triples(data, COLUMNS))
+    if not new.level.size:
+        raise DataError("There is no rating to learn from; give at least one.")
+    if len(new_items):
+        _check_learnt(known, new_items)
+    scales, common = known.scales, known.default_scale
+    if not isinstance(scales, Scale) and common is not None:
+        scales = (*scales, *([common] * len(new_items)))
+    users, items = _joined(known.users, new_users), _joined(known.items, new_items)
+    wider = Catalogue(users, items, scales, common)
+    n_items, old = np.int64(wider.n_items), known.observations.cells()
+    is_new = np.isin(old.row * n_items + old.column, new.row * n_items + new.column)
+    row, column, level = (
+        np.concatenate([part[~is_new], more]) for part, more in zip(old, new, strict=True)
+    )
+    observations = Observations.from_triples(
+        row, column, level, wider.n_users, wider.n_items, wider.level_counts()
+    )
+    return Ratings.of(wider, observations), np.unique(new.row), np.unique(new.column)
+
+
 def with_ids(
     known: Ratings, users: Ids | None, items: Ids | None, *, is_learnt: bool = False
 ) -> Ratings:

@@ -27,11 +27,12 @@ from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.fold_in import fold_in_gaussian, placed_gaussian
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_learner import GaussianSettings
-from ordinalrbm.matrix.gaussian_model import GaussianModel, Others
+from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
 from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled_learner import SampledSettings
+from ordinalrbm.matrix.update import updated_gaussian
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -74,6 +75,9 @@ class _FactorModel(RatingModel):
         self.models_ = [
             fold_in_gaussian(model, known, ratings, tables, backend) for model in self.models_
         ]
+
+    def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
+        self.models_ = [updated_gaussian(model, known, touched, tables) for model in self.models_]
 
     def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         return [
@@ -317,6 +321,12 @@ class OrdinalMF(_FactorModel):
             self._keep_draws(self.draws_.with_newcomers(known, ratings, tables))
         else:
             super()._fold_in(ratings, tables)
+
+    def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
+        if hasattr(self, "draws_"):
+            self._keep_draws(self.draws_.updated(known, touched, tables))
+        else:
+            super()._update(known, touched, tables)
 
     def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         if not hasattr(self, "draws_"):

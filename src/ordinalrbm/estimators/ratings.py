@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, extend
+from ordinalrbm.data.ratings import Ratings, extend, renewed
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
@@ -35,9 +35,11 @@ from ordinalrbm.matrix.cold_start import cold_start_on, from_answers, restore_or
 from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
 from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.gaussian_model import Touched
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, prepare
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
@@ -430,6 +432,53 @@ class RatingModel(Serving, BaseEstimator):
             wider.demand_ = self.demand_.with_new(ratings.observations)
         wider._set_ratings(ratings)
         return wider
+
+    def update(self, ratings: Any) -> Self:
+        """Learn from new and changed ratings without learning anew.
+
+        Users and items that have new ratings are placed anew by all of theirs, given the others,
+        who stay where they are; new users and items are placed, too. A nightly run of it stays
+        close to a full :meth:`fit`, which is worth its time now and then. Only models with Gaussian
+        factors can (:class:`OrdinalMF`, :class:`GaussianMF`).
+
+        Parameters
+        ----------
+        ratings : as in :meth:`fit`
+            By anybody, of anything. A rating of an item that the user has rated before takes the
+            place of the old one.
+
+        Returns
+        -------
+        self, changed; other threads that predict meanwhile have the model of before or after
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, np.where(items < 3, 1, 5))
+        >>> model = orbm.OrdinalMF(2, n_epochs=5, random_state=0).fit(ratings)
+        >>> model = model.update(([77, 77, 1], [0, 5, 2], [1, 5, 2]))
+        >>> model.predict(77, [1, 4], rule="mode").tolist()
+        [1, 5]
+        """
+        check_is_fitted(self, "models_")
+        known = self.ratings_
+        whole, rows, columns = renewed(known, ratings)
+        whole, features = extended(self._features, whole, (None, None))
+        touched = Touched(whole.observations, rows, columns)
+        with threads(self.n_jobs):
+            wanted = updated_demand(self.demand_, touched)
+            self._update(known.observations, touched, features.tables)
+        self._features, self.demand_ = features, wanted
+        self._set_ratings(whole)
+        return self
+
+    def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
+        """Make the models such as know the new ratings; all at once, in the end."""
+        raise DataError(
+            f"{type(self).__name__} cannot be updated; fit() it anew with all ratings, or use "
+            "OrdinalMF."
+        )
 
     def _backend(self) -> Any:
         check_device(self.device)

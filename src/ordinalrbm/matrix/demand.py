@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Counted, Observations
+from ordinalrbm.engine import half_sweep
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
 from ordinalrbm.storage.reader import Stored
@@ -99,6 +100,20 @@ class Demand(NamedTuple):
             gram = (rows.T @ rows).astype(np.float64)
             columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge)])
         return Demand.of(rows, columns, self.ridge)
+
+    def settled(self, answers: Observations, rows: np.ndarray, columns: np.ndarray) -> Demand:
+        """With some rows and columns nearer to where their answers put them."""
+        if not self.n_factors:
+            return self
+        own, facing = self.rows.copy(), self.columns.copy()
+        with threadpool_limits(limits=1, user_api="blas"):
+            for which, this, other, view in (
+                (rows, own, facing, answers), (columns, facing, own, answers.transpose()),
+                (rows, own, facing, answers),
+            ):  # fmt: skip
+                some = View(view.take_rows(which), half_sweep)
+                this[which] = _solved(some, this[which], other, half_sweep, self.ridge)
+        return Demand.of(own, facing, self.ridge)
 
 
 def of_learnt(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:

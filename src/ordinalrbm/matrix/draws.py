@@ -18,7 +18,7 @@ from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_wid
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity
 from ordinalrbm.matrix.gaussian import posterior_of
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others
+from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others, Touched
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.runtime.process_group import Group
@@ -28,6 +28,8 @@ from ordinalrbm.storage.reader import Stored, wrong
 # dropped, and of the others mean and variance are kept. One step would be a draw as good, but the
 # mean over all draws of a newcomer, who may be anywhere, would be left to chance.
 _DROPPED, _AVERAGED = 8, 12
+# Of those who were learnt and have new ratings: they begin near where they will be.
+_REDRAWN = 2
 _LARGEST_WIDTH, _SMALLEST_PRECISION = 1e6, 1e-30
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
@@ -322,6 +324,49 @@ class Draws(NamedTuple):
                 which = np.flatnonzero(side.is_known == 0)
                 self._draw(known, known.take_rows(which), which, table, seed, turn)
         return self
+
+    def updated(
+        self, known: Observations, touched: Touched, tables: Tables, seed: int = 0
+    ) -> Draws:
+        """With those drawn anew that have new ratings, given the others; see :mod:`update`.
+
+        ``known`` are the ratings before.
+        """
+        found, ratings = self._longer(touched.ratings), touched.ratings
+        before, after = (known, known.transpose()), (ratings, ratings.transpose())
+        for turn in range(3):
+            side = turn % 2
+            own = (found.rows, found.columns)[side]
+            which = (touched.rows, touched.columns)[side]
+            was_learnt = own.is_known[which] == 1
+            new, old = which[~was_learnt], which[was_learnt]
+            if new.size:
+                found._draw(before[side], after[side].take_rows(new), new, tables[side], seed, turn)
+            if old.size:
+                found._redraw(after[side].take_rows(old), old, tables[side], seed, turn)
+        return found
+
+    def _redraw(
+        self, rows: Observations, which: np.ndarray, table: csr_array | None, seed: int, turn: int
+    ) -> None:
+        """Some Gibbs steps more for those who were learnt, in place."""
+        own, facing = (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
+        sets, lines = RatedSets.of(rows), None if table is None else table[which]
+        none = np.zeros(which.size, dtype=np.int32)
+        scale = self.scale[which] if turn == 1 else none
+        facing_scale = np.zeros(len(facing.is_known), np.int32) if turn == 1 else self.scale
+        for k in range(self.n_draws):
+            other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
+            expected, bounds = own.expected(k, sets, lines), self._bounds(k)
+            this = DrawnSide(own.factors[k, which].astype(np.float32), own.width[k, which], scale)
+            for step in range(_REDRAWN):
+                name = Sweep(seed, k * (_DROPPED + _AVERAGED) + step, 5 + turn)
+                draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
+                move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
+            own.factors[k, which], own.width[k, which] = this.factors, this.width
+
+    def _bounds(self, k: int) -> np.ndarray:
+        return bounds_of(self.cutpoints[k], self.scale_levels)
 
     def _longer(self, ratings: Observations) -> Draws:
         rows, columns = (

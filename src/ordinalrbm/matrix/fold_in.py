@@ -37,13 +37,7 @@ def fold_in_gaussian(
     ``known`` are the answers of the model's rows and columns, which are the first ones of the
     observations, all answers; tables have the features of all.
     """
-    most = np.full(observations.n_rows, model.columns.cutpoints.shape[1] + 1)
-    wider = model._replace(
-        rows=_longer(model.rows, model.row_prior, most, model.is_point),
-        columns=_longer(model.columns, model.column_prior, observations.n_levels, model.is_point),
-        row_prior=_with_features(model.row_prior, observations.n_columns),
-        column_prior=_with_features(model.column_prior, observations.n_rows),
-    )
+    wider = longer_model(model, observations)
 
     def fill_in(own: GaussianModel, ratings: Observations, table: csr_array | None) -> Any:
         n_known = ratings.n_rows
@@ -60,6 +54,17 @@ def fold_in_gaussian(
         lambda columns: fill_in(swapped(wider), known.transpose(), tables.columns)(columns),
     )
     return wider
+
+
+def longer_model(model: GaussianModel, observations: Observations) -> GaussianModel:
+    """With new rows and columns, as many as there are, of which only the prior is known."""
+    most = np.full(observations.n_rows, model.columns.cutpoints.shape[1] + 1)
+    return model._replace(
+        rows=_longer(model.rows, model.row_prior, most, model.is_point),
+        columns=_longer(model.columns, model.column_prior, observations.n_levels, model.is_point),
+        row_prior=_with_features(model.row_prior, observations.n_columns),
+        column_prior=_with_features(model.column_prior, observations.n_rows),
+    )
 
 
 def placed_gaussian(

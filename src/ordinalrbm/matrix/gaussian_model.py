@@ -48,6 +48,14 @@ class Others(NamedTuple):
         return raters_of(self.ratings, rows, self.factors, self.average)
 
 
+class Touched(NamedTuple):
+    """All ratings after an update, and which rows and columns have new ones."""
+
+    ratings: Observations
+    rows: np.ndarray
+    columns: np.ndarray
+
+
 class FactorPrior(NamedTuple):
     """Precisions with which biases and factors, and cutpoints, of rows or columns were learnt."""
 

@@ -1,0 +1,89 @@
+"""New ratings of rows and columns that are known: those that are touched are placed anew.
+
+All others stay. Rows are inferred given the columns, columns given the rows, and rows once more,
+each beginning where they are: what the learner does, for a few.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.matrix.cold_start import cutpoints_by_levels
+from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.fold_in import longer_model
+from ordinalrbm.matrix.gaussian import swapped
+from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
+from ordinalrbm.matrix.infer_rows import infer_rows
+from ordinalrbm.matrix.prior_means import Tables
+
+# Those who were there before begin near where they will be: one sweep in each round. New ones go on
+# until no coordinate changes by more than this share of what is left to know.
+_SETTLED, _NEW_SWEEPS = 0.05, 12
+# Rounds, and more of them where new ratings are more than a tenth of those before.
+_ROUNDS, _MORE_ROUNDS, _MANY = 2, 5, 0.1
+
+
+def updated_gaussian(
+    model: GaussianModel, known: Observations, touched: Touched, tables: Tables
+) -> GaussianModel:
+    """The model after new ratings; ``known`` are the ratings before, tables the features of all."""
+    wider = _copied(longer_model(model, touched.ratings))
+    by_columns = touched.ratings.transpose()
+    others = Others.of(model.rows.mean, known, _first(tables.rows, model.n_rows))
+    facing = Others.of(
+        model.columns.mean, known.transpose(), _first(tables.columns, model.n_columns)
+    )
+    more = touched.ratings.n_entries - known.n_entries
+    for turn in range(_MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS):
+        n_new = _NEW_SWEEPS if turn == 0 else 1
+        rows = (touched.ratings, touched.rows, model.n_rows, tables.rows, others)
+        columns = (by_columns, touched.columns, model.n_columns, tables.columns, facing)
+        _place(wider, *rows, n_new)
+        _place(swapped(wider), *columns, n_new)
+    return wider
+
+
+def _first(table: csr_array | None, n: int) -> csr_array | None:
+    return None if table is None else table[:n]
+
+
+def _copied(model: GaussianModel) -> GaussianModel:
+    """With arrays of its own: whoever reads the old one meanwhile sees nothing of the update."""
+    rows, columns = (
+        FactorPosterior(*(part.copy() for part in side)) for side in (model.rows, model.columns)
+    )
+    return model._replace(rows=rows, columns=columns)
+
+
+def _place(
+    model: GaussianModel, ratings: Observations, which: np.ndarray, n_before: int,
+    table: csr_array | None, others: Others, n_new: int,
+) -> None:  # fmt: skip
+    """Infer some rows anew, in place; those from ``n_before`` on are new."""
+    for some, n_sweeps in ((which[which >= n_before], n_new), (which[which < n_before], 1)):
+        if not some.size:
+            continue
+        rows, own = ratings.take_rows(some), model.row_prior
+        now = FactorPosterior(*(part[some] for part in model.rows))
+        usual = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
+        lines = None if table is None else table[some]
+        is_familiar = model.is_point or some[0] < n_before
+        expected = own.expected(rows, lines, None if is_familiar else others)
+        prior = Prior(own.precision, usual[now.n_levels], own.cutpoints_precision, expected)
+        found = infer_rows(
+            rows, model.columns, prior, now.n_levels, _SETTLED, CPU, values=model.values,
+            is_point=model.is_point, start=now, most_sweeps=n_sweeps,
+        )  # fmt: skip
+        for part, new in zip(model.rows, found, strict=True):
+            part[some] = new
+
+
+def updated_demand(demand: Any, touched: Touched) -> Any:
+    """Demand after new ratings."""
+    wider = demand.with_new(touched.ratings)
+    return wider.settled(touched.ratings, touched.rows, touched.columns)
