@@ -33,6 +33,7 @@ from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.sampled_learner import SampledSettings
 from ordinalrbm.matrix.update import updated_gaussian
+from ordinalrbm.matrix.vectors import Curves, Vectors, lines_of, usual_deviation, vectors_of
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -84,6 +85,28 @@ class _FactorModel(RatingModel):
             placed_gaussian(model, ratings, lines, others)
             for model, others in zip(self.models_, self._others(), strict=True)
         ]
+
+    def _vectors(self) -> Vectors | None:
+        """Kept for the next time."""
+        kept = self.__dict__.get("_kept_vectors")
+        if kept is None or kept[0] is not self.models_:
+            rows = lines_of(self.user_biases_, self.user_factors_)
+            made = vectors_of(rows, self.item_biases_, self.item_factors_, self._curves())
+            kept = self.__dict__["_kept_vectors"] = (self.models_, made)
+        return kept[1]
+
+    def _curves(self) -> Curves:
+        model = self.model_
+        deviation = model.spread * usual_deviation(model.rows, model.columns)
+        return Curves.of(
+            model.column_cutpoints, model.n_levels, model.row_cutpoints.mean(axis=0),
+            self._worth("rating"), deviation,
+        )  # fmt: skip
+
+    def _lines_of(self, rows: Any) -> np.ndarray | None:
+        mean = rows.models[-1].rows.mean[rows.row]
+        factors = np.pad(mean[:, 1:], ((0, 0), (0, self.n_factors - (mean.shape[1] - 1))))
+        return lines_of(mean[:, 0], factors)
 
     def _others(self) -> list[Others]:
         """What newcomers are compared with, for each model; kept for the next time."""
@@ -321,6 +344,15 @@ class OrdinalMF(_FactorModel):
             self._keep_draws(self.draws_.with_newcomers(known, ratings, tables))
         else:
             super()._fold_in(ratings, tables)
+
+    def _curves(self) -> Curves:
+        if not hasattr(self, "draws_"):
+            return super()._curves()
+        return self.draws_.curves(self._worth("rating"))
+
+    def _lines_of(self, rows: Any) -> np.ndarray | None:
+        # Axes of what is placed in draws differ from one to the next.
+        return None if hasattr(self, "draws_") else super()._lines_of(rows)
 
     def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
         if hasattr(self, "draws_"):

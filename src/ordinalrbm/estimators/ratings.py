@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, extend, renewed
+from ordinalrbm.data.ratings import Ratings, encode, extend, renewed
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
@@ -28,7 +28,7 @@ from ordinalrbm.estimators.validation import (
     check_parameters,
     check_whole,
 )
-from ordinalrbm.evaluate.points import Rule, point
+from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY, Rule, point
 from ordinalrbm.matrix import demand
 from ordinalrbm.matrix.backends import backend_for, single_backend
 from ordinalrbm.matrix.cold_start import cold_start_on, from_answers, restore_order, with_cold_start
@@ -50,7 +50,7 @@ from ordinalrbm.training.identity import identity_of_ratings
 _SEEN = ("row_start", "column", "level")
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest.
-_KEPT = ("_on_device", "_worths", "_kept_others")
+_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors")
 
 
 class RatingModel(Serving, BaseEstimator):
@@ -379,6 +379,36 @@ class RatingModel(Serving, BaseEstimator):
         check_is_fitted(self, "models_")
         check_choice("rule", rule, get_args(Rule))
         return self._point(self.ratings_.cells(users, items), rule)
+
+    def score(self, ratings: Any, y: Any = None) -> float:
+        """Mean log probability of ratings, so that settings can be searched for.
+
+        Parameters
+        ----------
+        ratings : as in :meth:`fit`
+            Ratings that were not learnt from.
+        y : ignored
+
+        Returns
+        -------
+        float
+            The greater, the better.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.score(([3, 4], [1, 2], [2, 1])) < 0
+        True
+        """
+        check_is_fitted(self, "models_")
+        cells = encode(self.ratings_, ratings)
+        found = np.take_along_axis(
+            self._distribution(cells), cells.level[:, None].astype(np.intp), axis=1
+        )
+        return float(np.log(np.maximum(found, SMALLEST_PROBABILITY)).mean())
 
     def _point(self, cells: Cells, rule: Rule) -> np.ndarray:
         distribution = self._distribution(cells)

@@ -20,10 +20,12 @@ from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.vectors import Vectors
 from ordinalrbm.runtime.threads import threads
 
 Score = Literal["expected", "liked", "rating", "demand"]
 _FEW = 4
+_TINY = 1e-12
 _SCORES = ("expected", "liked", "rating", "demand")
 
 
@@ -44,6 +46,7 @@ class _Wanted(NamedTuple):
     score: str
     worth: np.ndarray  # (items, L): what each level counts
     closed: np.ndarray | None  # (items,) mask of those that nobody gets
+    is_one_scale: bool
 
 
 class Serving:
@@ -149,7 +152,8 @@ class Serving:
             closed = np.zeros(len(self.ratings_.items), dtype=bool) if closed is None else closed
             left_out = self.ratings_.lookup(exclude, "item")
             closed[left_out[left_out >= 0]] = True
-        return _Wanted(n, score, self._kept_worth(score, liked), closed)
+        is_one_scale = len(self.ratings_.distinct()[0]) == 1
+        return _Wanted(n, score, self._kept_worth(score, liked), closed, is_one_scale)
 
     def _kept_worth(self, score: str, liked: Any) -> np.ndarray:
         """What levels count; the usual one is kept for the next time."""
@@ -236,7 +240,114 @@ class Serving:
             parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
         return recommending.together(parts)
 
+    def vectors(self) -> Vectors:
+        """Vectors of users and items, for an index that finds nearest neighbours.
+
+        Items by falling inner product with a user's vector are items by falling ``score="rating"``
+        of :meth:`recommend`. Only models with Gaussian factors have them (:class:`OrdinalMF`,
+        :class:`GaussianMF`).
+
+        Returns
+        -------
+        Vectors
+            ``users`` and ``items``, float32 arrays with a line each in the order of ``users_`` and
+            ``items_``; ``expected(products)`` tells the expected ratings that inner products stand
+            for.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> vectors = model.vectors()
+        >>> best = model.items_.take(np.argsort(-vectors.items @ vectors.users[3]))
+        >>> found = model.recommend(3, n=6, score="rating", exclude_seen=False)["item"]
+        >>> found.tolist() == best.tolist()
+        True
+        """
+        check_is_fitted(self, "models_")
+        vectors = self._vectors()
+        if vectors is None:
+            raise DataError(
+                f"{type(self).__name__} orders items by more than one inner product and has no "
+                "vectors; use OrdinalMF."
+            )
+        return vectors
+
+    def similar_items(
+        self, item: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+    ) -> pd.DataFrame:
+        """The n items that are most like an item.
+
+        Parameters
+        ----------
+        item : id
+            A known one.
+        n : int, default=10
+        by : {"demand", "taste"}, default="demand"
+            Whether the same users choose them, or the same users like them (models with Gaussian
+            factors).
+
+        Returns
+        -------
+        DataFrame
+            Columns item and similarity, the cosine of both items' factors; the item itself is not
+            among them.
+
+        Examples
+        --------
+        >>> import numpy as np, ordinalrbm as orbm
+        >>> users, items = np.divmod(np.arange(60), 6)
+        >>> ratings = (users, items, 1 + (users + items) % 3)
+        >>> model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings)
+        >>> len(model.similar_items(3, n=2))
+        2
+        """
+        return self._similar("item", item, n, by)
+
+    def similar_users(
+        self, user: Any, n: int = 10, *, by: Literal["demand", "taste"] = "demand"
+    ) -> pd.DataFrame:
+        """The n users that are most like a user; see :meth:`similar_items`."""
+        return self._similar("user", user, n, by)
+
+    def _similar(self, what: str, label: Any, n: int, by: str) -> pd.DataFrame:
+        check_is_fitted(self, "models_")
+        check_whole("n", n, 1)
+        check_choice("by", by, ("demand", "taste"))
+        ids = self.ratings_.users if what == "user" else self.ratings_.items
+        position = int(self.ratings_.lookup([label], what)[0])
+        if position < 0:
+            raise DataError(f"The {what} {label!r} is not known; give one of {what}s_.")
+        table = self._factors_of(what, by)
+        length = np.sqrt((table * table).sum(axis=1)) + _TINY
+        cosine = (table @ table[position]) / (length * length[position])
+        cosine[position] = -np.inf
+        best = np.argsort(-cosine, kind="stable")[: min(n, len(ids) - 1)]
+        return pd.DataFrame({what: ids.take(best), "similarity": cosine[best]})
+
+    def _factors_of(self, what: str, by: str) -> np.ndarray:
+        if by == "demand" and self.demand_.n_factors:
+            return self.demand_.rows if what == "user" else self.demand_.columns
+        table = getattr(self, f"{what}_factors_", None)
+        if table is None:
+            raise DataError(
+                f"{type(self).__name__} has no factors of {what}s to compare; use by='demand'."
+            )
+        return table
+
     def _best_of(self, rows: _Rows, wanted: _Wanted) -> recommending.Best:
+        vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
+        lines = None
+        if vectors is not None:
+            lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
+        if vectors is not None and lines is not None:
+            with threads(1 if rows.row.size <= _FEW else self.n_jobs):
+                best = recommending.best_products(
+                    lines, vectors.items, rows.row, rows.seen, wanted.closed, wanted.n
+                )
+            return best._replace(score=vectors.expected(best.score))
         on_gpu = rows.are_own and self._is_on_gpu()
         if wanted.score in ("liked", "rating"):
             if on_gpu:
@@ -302,6 +413,13 @@ class Serving:
 
     def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         """The models with other rows: those with these ratings and features."""
+        raise NotImplementedError
+
+    def _vectors(self) -> Vectors | None:
+        return None
+
+    def _lines_of(self, rows: _Rows) -> np.ndarray | None:
+        """Vectors of rows that were placed for this call, if they have any."""
         raise NotImplementedError
 
     def _distribution(self, cells: Cells) -> np.ndarray:

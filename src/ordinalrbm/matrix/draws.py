@@ -21,6 +21,7 @@ from ordinalrbm.matrix.gaussian import posterior_of
 from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others, Touched
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
+from ordinalrbm.matrix.vectors import Curves
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.storage.reader import Stored, wrong
 
@@ -290,6 +291,19 @@ class Draws(NamedTuple):
         q, of_q = self.columns.moments(k, column)
         of_factors = of_p[1:] * (q[1:] ** 2 + of_q[1:]) + p[1:] ** 2 * of_q[1:]
         return float(np.sqrt(1.0 + of_p[0] + of_q[0] + of_factors.sum()))
+
+    def curves(self, worth: np.ndarray) -> Curves:
+        """How expected ratings rise with the mean utility, by the average of thresholds."""
+        bounds = np.mean(
+            [
+                self.columns.width[k][:, None] * self._bounds(k)[self.scale][:, 1:-1]
+                for k in range(self.n_draws)
+            ],
+            axis=0,
+        )
+        doubt = self.columns.factors[:, :, 0].astype(np.float64).var(axis=0)
+        gains = np.where(np.isfinite(bounds), np.diff(worth, axis=1)[:, : bounds.shape[1]], 0.0)
+        return Curves(bounds, gains, worth[:, 0], np.sqrt(1.0 + doubt))
 
     # ---- newcomers ----------------------------------------------------------------------------
 

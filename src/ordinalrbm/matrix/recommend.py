@@ -147,6 +147,23 @@ def most_wanted(
     return item, demand
 
 
+def best_products(
+    rows: np.ndarray, columns: np.ndarray, row: np.ndarray, seen: Observations | None,
+    closed: np.ndarray | None, n: int,
+) -> Best:  # fmt: skip
+    """The n columns of each row with the greatest inner product; ``row`` are places in ``seen``."""
+    n = min(n, len(columns))
+    item = np.empty((len(rows), n), dtype=np.int32)
+    score = np.empty((len(rows), n), dtype=np.float32)
+    size = max(1, _BATCH_BYTES // (4 * max(len(columns), 1)))
+    for start in range(0, len(rows), size):
+        some = slice(start, start + size)
+        scores = rows[some] @ columns.T
+        _close(scores, row[some], seen, closed)
+        _select(scores, item[some], score[some])
+    return _listed([(item, score)], n)
+
+
 def _close(
     scores: np.ndarray, rows: np.ndarray, seen: Observations | None, closed: np.ndarray | None
 ) -> None:
