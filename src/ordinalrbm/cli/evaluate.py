@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -198,7 +197,7 @@ def _ratings(
     _check_enough(ratings, material.source.name, min_ratings)
     known = read_ratings(ratings)
     if liked is not None:
-        _lowest_liked(liked, known)  # rather now than when all is learnt
+        inputs.lowest_liked_of(liked, known)  # rather now than when all is learnt
     train, validation, test = split(
         ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
     )
@@ -231,7 +230,7 @@ def _test_ratings(
 ) -> None:  # fmt: skip
     from ordinalrbm.evaluate import score_model
 
-    lowest = None if liked is None else _lowest_liked(liked, model.ratings_)
+    lowest = None if liked is None else inputs.lowest_liked_of(liked, model.ratings_)
     scores = score_model(model, test, validation, k=top, liked=lowest)
     found: dict[str, Any] = {"hidden": scores.n_tested, "learnt_before": scores.n_learnt}
     found |= scores.ratings
@@ -275,21 +274,6 @@ def _counts(lists: RankingScores) -> dict[str, Any]:
 def _labels(known: Ratings) -> tuple[Any, ...]:
     assert not isinstance(known.scales, tuple), "a file has one scale for all items"
     return known.scales.labels
-
-
-def _lowest_liked(text: str, known: Ratings) -> Any:
-    """What --liked stands for on the scale; refuses what is not there."""
-    from ordinalrbm.evaluate.ranking import lowest_liked
-
-    liked: Any = text
-    if all(scale.is_numeric for scale in known.distinct()[0]):
-        with suppress(ValueError):
-            liked = float(text)
-    try:
-        lowest_liked(known, liked)
-    except DataError as error:
-        raise DataError(f"--{error}") from error
-    return liked
 
 
 def _comparison(

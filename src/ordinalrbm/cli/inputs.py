@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from ordinalrbm.data.ratings import Ratings
     from ordinalrbm.files.parquet_parts import ParquetRatings
     from ordinalrbm.files.ratings import Layout
     from ordinalrbm.files.schema import Schema
@@ -306,3 +307,18 @@ def user_ids(model: Any, texts: list[str]) -> list[Any]:
                 f"The user {text!r} is no number, but all users of the model are; give numbers."
             )
     return [int(text) for text in texts]
+
+
+def lowest_liked_of(text: str, known: Ratings) -> Any:
+    """What --liked stands for on the scale; refuses what is not there."""
+    from ordinalrbm.evaluate.ranking import lowest_liked
+
+    liked: Any = text
+    if all(scale.is_numeric for scale in known.distinct()[0]):
+        with suppress(ValueError):
+            liked = float(text)
+    try:
+        lowest_liked(known, liked)
+    except DataError as error:
+        raise DataError(f"--{error}") from error
+    return liked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,12 @@ Examples:
   ordinalrbm recommend films.orbm --users 9001 --ratings new.csv"""
 
 _MOST_SHOWN = 50
+
+
+class Score(StrEnum):
+    """What items are ranked by."""
+
+    EXPECTED, LIKED, RATING, DEMAND = "expected", "liked", "rating", "demand"
 
 
 @app.command(epilog=_EXAMPLES)
@@ -47,6 +54,14 @@ def recommend(
         ),
     ] = None,
     columns: LongRatingColumns,
+    score: Annotated[
+        Score,
+        typer.Option(help="Rank by demand and liking together, or one: liking, rating, demand."),
+    ] = Score.EXPECTED,
+    liked: Annotated[
+        str | None,
+        typer.Option(metavar="LABEL", help="From which rating on something is liked."),
+    ] = None,
     seen: Annotated[
         bool, typer.Option("--seen", help="Also items that the user has rated.")
     ] = False,
@@ -57,8 +72,8 @@ def recommend(
 ) -> None:
     """Recommend items to users.
 
-    The best are those that the user would rate highest, and has not rated yet. Whoever is not
-    known gets what the average user would like; with --ratings, a new user gets a taste.
+    The best are those that the user is likely to choose and to like, and has not rated yet.
+    Whoever is not known gets what is popular and liked; with --ratings, a new user gets a taste.
     """
     inputs.check_files(model, ratings, out=out)
     from ordinalrbm.files.writing import check_table_format, write_table
@@ -72,7 +87,10 @@ def recommend(
         fitted = _with_newcomers(fitted, ratings, columns, output)
     else:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --ratings")
-    best = fitted.recommend(_asked(users, fitted, output), n=n, exclude_seen=not seen)
+    lowest = None if liked is None else inputs.lowest_liked_of(liked, fitted.ratings_)
+    best = fitted.recommend(
+        _asked(users, fitted, output), n=n, score=score.value, liked=lowest, exclude_seen=not seen
+    )
     if out is not None:
         write_table(out, best)
         output.result(
@@ -80,7 +98,7 @@ def recommend(
             text=f"{len(best):,} recommendations are in {out}.",
         )
         return
-    table = plain_table("user", "item", "rank", "expected", numbers_from=2)
+    table = plain_table("user", "item", "rank", "score", numbers_from=2)
     for line in best.head(_MOST_SHOWN).itertuples(index=False):
         table.add_row(str(line.user), str(line.item), str(line.rank), f"{line.score:.2f}")
     rest = len(best) - min(len(best), _MOST_SHOWN)

@@ -1,0 +1,230 @@
+"""The calls of a service: candidates, new ratings, vectors, neighbours, several threads."""
+
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, PredefinedSplit
+from small_matrices import MODELS, learnt, simulated
+
+import ordinalrbm as orbm
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.matrix import demand
+
+SCORES = ["expected", "liked", "rating", "demand"]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return learnt(request.param)
+
+
+# ---- demand --------------------------------------------------------------------------------------
+
+
+def choices(seed=0):
+    """Two kinds of users, who choose among two kinds of items."""
+    rng = np.random.default_rng(seed)
+    likely = np.where(np.arange(60)[:, None] % 2 == np.arange(24) % 2, 0.7, 0.1)
+    row, column = np.nonzero(rng.random(likely.shape) < likely)
+    return Observations.from_triples(row, column, np.zeros(row.size, int), 60, 24, 2), likely
+
+
+def test_demand_is_the_minimum_of_its_loss():
+    """By dense algebra: given the columns, each row is a ridge regression over all cells."""
+    answers, _ = choices()
+    ridge = demand.ridge_of(answers)
+    from ordinalrbm.matrix.gaussian import on_cpu
+
+    found = demand.learn(on_cpu(answers), demand.start(answers, 5, 0), ridge)
+    chosen = answers.to_dense() >= 0
+    q = found.columns.astype(np.float64)
+    for d in range(0, 60, 7):
+        weight = chosen[d] + demand._UNANSWERED
+        system = (q.T * weight) @ q + ridge * np.eye(5)
+        truth = np.linalg.solve(system, q.T @ chosen[d])
+        # The last half-sweep was that of the columns.
+        np.testing.assert_allclose(found.rows[d], truth, atol=0.03)
+    model = demand.Demand.of(found.rows, found.columns, ridge)
+    placed = model.placed(answers.take_rows([3, 8]))
+    np.testing.assert_allclose(placed, found.rows[[3, 8]], atol=0.03)
+
+
+def test_demand_tells_who_chooses_what():
+    answers, likely = choices()
+    from ordinalrbm.matrix.gaussian import on_cpu
+
+    found = demand.learn(on_cpu(answers), demand.start(answers, 5, 0), demand.ridge_of(answers))
+    product = found.rows @ found.columns.T
+    assert product[likely > 0.5].mean() > 1.5 * product[likely < 0.5].mean()
+
+
+def test_without_demand():
+    model = orbm.OrdinalMF(3, n_epochs=3, demand_factors=0, random_state=0).fit(simulated())
+    assert model.demand_.n_factors == 0
+    pd.testing.assert_frame_equal(model.recommend("u3"), model.recommend("u3", score="liked"))
+    with pytest.raises(orbm.DataError, match="nothing about demand"):
+        model.recommend("u3", score="demand")
+
+
+# ---- recommend -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_candidates_and_what_is_excluded(model, score):
+    items = model.items_.labels
+    every = model.recommend("u3", n=50, score=score)
+    some = model.recommend("u3", n=50, items=[*items[:20], "unheard of"], score=score)
+    expected = every[every["item"].isin(items[:20])]
+    assert some["item"].tolist() == expected["item"].tolist()
+    assert some["rank"].tolist() == list(range(1, len(some) + 1))
+    left = model.recommend(["u3", "nobody"], n=50, exclude=items[:30], score=score)
+    assert not left["item"].isin(items[:30]).any()
+    assert set(left["user"]) == {"u3", "nobody"}
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_new_ratings_come_with_the_call(model, score):
+    """Somebody unknown, and somebody known, as if folded in; the model does not change."""
+    new = (["x", "x", "x"], ["i1", "i2", "i9"], [5, 1, 4])
+    before = [part.copy() for part in model.models_[0].to_arrays().values()]
+    found = model.recommend(ratings=new, n=5, score=score)
+    if score != "rating":  # whose numbers are of another curve for placed draws
+        wider = model.fold_in(new).recommend("x", n=5, score=score)
+        assert found["item"].tolist()[:2] == wider["item"].tolist()[:2]
+    assert not found["item"].isin(["i1", "i2", "i9"]).any()
+    both = model.recommend(["u5", "x", "nobody"], ratings=new, n=5, score=score)
+    assert both["user"].tolist() == np.repeat(["u5", "x", "nobody"], 5).tolist()
+    again = both[both["user"] == "x"].reset_index(drop=True)
+    assert again["item"].tolist() == found["item"].tolist()
+    known = model.recommend("u5", n=5, score=score)
+    assert both[both["user"] == "u5"]["item"].tolist() == known["item"].tolist()
+    for part, was in zip(model.models_[0].to_arrays().values(), before, strict=True):
+        np.testing.assert_array_equal(part, was)
+    assert "x" not in model.users_
+
+
+def test_a_known_user_with_new_ratings(model):
+    seen = model.ratings_.observations.row(model.users_.lookup(["u5"])[0])[0]
+    other = next(item for item in model.items_.labels if item not in model.items_.take(seen))
+    found = model.recommend(ratings=(["u5"], [other], [5]), n=50)
+    assert len(found) == 50 - seen.size - 1
+    assert other not in found["item"].tolist()
+
+
+def test_what_is_wrong_is_said():
+    model = learnt("ordinal")
+    with pytest.raises(orbm.DataError, match="Nobody is asked for"):
+        model.recommend()
+    with pytest.raises(orbm.DataError, match="liked=9 is not on the scale"):
+        model.recommend("u1", liked=9)
+    with pytest.raises(orbm.DataError, match="'score'"):
+        model.recommend("u1", score="mean")
+    with pytest.raises(orbm.DataError, match=r"not on the scale|is not"):
+        model.recommend(ratings=(["x"], ["i1"], [77]))
+
+
+def test_generators_and_membership():
+    model = learnt("ordinal")
+    found = model.recommend((f"u{k}" for k in (3, 4)), n=2)
+    assert found["user"].tolist() == ["u3", "u3", "u4", "u4"]
+    assert "u3" in model.users_
+    assert "nobody" not in model.users_
+    assert 3 not in model.users_
+
+
+def test_polars_in_polars_out():
+    polars = pytest.importorskip("polars")
+    model = learnt("ordinal")
+    plain = model.recommend(["u3", "u4"], n=2)
+    found = model.recommend(polars.Series(["u3", "u4"]), n=2)
+    assert isinstance(found, polars.DataFrame)
+    assert found["item"].to_list() == plain["item"].tolist()
+
+
+def test_several_threads_at_once():
+    model, wrong = learnt("ordinal"), []
+    truth = {user: model.recommend(user, n=5) for user in model.users_.labels[:20]}
+
+    def work():
+        for user, expected in truth.items():
+            if not model.recommend(user, n=5).equals(expected):
+                wrong.append(user)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- vectors and neighbours ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ordinal", "ordinal point", "gaussian", "sampled"])
+def test_inner_products_order_as_the_rating_does(name):
+    model = learnt(name)
+    vectors = model.vectors()
+    products = vectors.users @ vectors.items.T
+    seen = model.ratings_.observations.cells()
+    products[seen.row, seen.column] = -np.inf
+    best = model.recommend("all", n=10, score="rating")
+    for d, user in enumerate(model.users_.labels):
+        own = best[best["user"] == user]
+        order = np.argsort(-products[d], kind="stable")[: len(own)]
+        assert own["item"].tolist() == model.items_.take(order).tolist()
+        np.testing.assert_allclose(own["score"], vectors.expected(products[d, order]), atol=1e-4)
+    assert best["score"].between(1.0, 5.0).all()
+
+
+@pytest.mark.parametrize("name", ["ordinal", "gaussian", "sampled"])
+def test_the_order_is_nearly_that_of_predict(name):
+    model = learnt(name)
+    vectors, items = model.vectors(), model.items_.labels
+    for user in model.users_.labels[:20]:
+        d = model.users_.lookup([user])[0]
+        found = pd.Series(vectors.items @ vectors.users[d]).corr(
+            pd.Series(model.predict(user, items)), method="spearman"
+        )
+        assert found > 0.9
+
+
+@pytest.mark.parametrize("name", ["matrix", "multinomial", "ensemble"])
+def test_who_has_no_vectors_says_so(name):
+    with pytest.raises(orbm.DataError, match="has no vectors"):
+        learnt(name).vectors()
+
+
+def test_neighbours(model):
+    found = model.similar_items("i7", n=5)
+    table = model.demand_.columns
+    own = model.items_.lookup(["i7"])[0]
+    cosine = table @ table[own] / np.linalg.norm(table, axis=1) / np.linalg.norm(table[own])
+    cosine[own] = -np.inf
+    assert found["item"].tolist() == model.items_.take(np.argsort(-cosine)[:5]).tolist()
+    assert len(model.similar_users("u3", n=500)) == len(model.users_) - 1
+    with pytest.raises(orbm.DataError, match="'nobody' is not known"):
+        model.similar_users("nobody")
+
+
+# ---- score ---------------------------------------------------------------------------------------
+
+
+def test_score_is_the_mean_log_probability(model):
+    test = simulated(seed=5).head(50)
+    chance = model.predict_proba(test["user"], test["item"])
+    truth = np.log(chance[np.arange(50), test["rating"].to_numpy() - 1]).mean()
+    assert model.score(test) == pytest.approx(truth)
+
+
+def test_a_grid_search():
+    table = simulated()
+    fold = np.where(np.arange(len(table)) % 5 == 0, 0, -1)
+    search = GridSearchCV(
+        orbm.OrdinalMF(n_epochs=3, random_state=0), {"n_factors": [1, 4]}, cv=PredefinedSplit(fold)
+    )
+    search.fit(table)
+    assert search.best_params_["n_factors"] in (1, 4)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
