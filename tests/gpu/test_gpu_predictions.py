@@ -77,7 +77,7 @@ def assert_same_items(found, truth, tolerance=1e-6):
         assert np.sum(np.abs(near) < tolerance) > 1
 
 
-@pytest.mark.parametrize("options", [{}, {"exclude_seen": False, "score": "top"}, {"n": 1000}])
+@pytest.mark.parametrize("options", [{}, {"exclude_seen": False, "score": "liked"}, {"n": 1000}])
 def test_recommendations(both, options):
     for users in ("all", ["u3", "nobody", "u7", "u3"]):
         truth, there = (model.recommend(users, **{"n": 4, **options}) for model in both)

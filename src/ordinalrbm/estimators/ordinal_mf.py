@@ -31,6 +31,7 @@ from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
 from ordinalrbm.matrix.predict import expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.recommend import as_shares
 from ordinalrbm.matrix.sampled_learner import SampledSettings
 from ordinalrbm.matrix.update import updated_gaussian
 from ordinalrbm.matrix.vectors import Curves, Vectors, lines_of, usual_deviation, vectors_of
@@ -91,16 +92,18 @@ class _FactorModel(RatingModel):
         kept = self.__dict__.get("_kept_vectors")
         if kept is None or kept[0] is not self.models_:
             rows = lines_of(self.user_biases_, self.user_factors_)
-            made = vectors_of(rows, self.item_biases_, self.item_factors_, self._curves())
+            shares, low, high = as_shares(self._worth("rating"))
+            made = vectors_of(rows, self.item_biases_, self.item_factors_, self._curves(shares))
+            made = made._replace(lowest=low, highest=high)
             kept = self.__dict__["_kept_vectors"] = (self.models_, made)
         return kept[1]
 
-    def _curves(self) -> Curves:
+    def _curves(self, worth: np.ndarray) -> Curves:
         model = self.model_
         deviation = model.spread * usual_deviation(model.rows, model.columns)
         return Curves.of(
             model.column_cutpoints, model.n_levels, model.row_cutpoints.mean(axis=0),
-            self._worth("rating"), deviation,
+            worth, deviation,
         )  # fmt: skip
 
     def _lines_of(self, rows: Any) -> np.ndarray | None:
@@ -345,10 +348,8 @@ class OrdinalMF(_FactorModel):
         else:
             super()._fold_in(ratings, tables)
 
-    def _curves(self) -> Curves:
-        if not hasattr(self, "draws_"):
-            return super()._curves()
-        return self.draws_.curves(self._worth("rating"))
+    def _curves(self, worth: np.ndarray) -> Curves:
+        return self.draws_.curves(worth) if hasattr(self, "draws_") else super()._curves(worth)
 
     def _lines_of(self, rows: Any) -> np.ndarray | None:
         # Axes of what is placed in draws differ from one to the next.

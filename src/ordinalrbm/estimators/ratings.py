@@ -607,7 +607,8 @@ class RatingModel(Serving, BaseEstimator):
         arrays |= {f"seen.{part}": getattr(seen, part) for part in _SEEN}
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
         arrays |= side_features.to_arrays(self._features)
-        arrays |= {f"demand.{part}": array for part, array in self.demand_.to_arrays().items()}
+        of_demand = self.demand_.to_arrays(seen)
+        arrays |= {f"demand.{part}": array for part, array in of_demand.items()}
         header |= {"model": self._kind, "n_models": len(self.models_), **self._header()}
         header |= side_features.to_header(self._features)
         model_file.save(path, arrays, header)
@@ -624,7 +625,7 @@ class RatingModel(Serving, BaseEstimator):
             raise DataError("the shares of its models do not add up to one")
         seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
         estimator._set_ratings(Ratings.of(catalogue, seen))
-        estimator.demand_ = Demand.from_stored(stored.under("demand."), n_users, n_levels.size)
+        estimator.demand_ = Demand.from_stored(stored.under("demand."), seen)
         return estimator
 
     # ---- inside ---------------------------------------------------------------------------------

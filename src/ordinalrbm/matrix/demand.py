@@ -73,15 +73,24 @@ class Demand(NamedTuple):
         return self.rows.shape[1]
 
     @classmethod
-    def from_stored(cls, stored: Stored, n_rows: int, n_columns: int) -> Demand:
-        rows = stored.parameter("rows", np.float16, (n_rows, None))
-        columns = stored.parameter("columns", np.float16, (n_columns, rows.shape[1]))
+    def from_stored(cls, stored: Stored, answers: Observations) -> Demand:
+        """Of a file, beside all answers: who has none is at zero, and not in the file."""
+        counts, width, found = (answers.row_counts, answers.column_counts), None, []
+        for name, own in zip(("rows", "columns"), counts, strict=True):
+            part = stored.parameter(name, np.float16, (int((own > 0).sum()), width))
+            found.append(np.zeros((own.size, part.shape[1]), dtype=np.float32))
+            found[-1][own > 0] = part
+            width = part.shape[1]
         ridge = stored.checked_array("ridge", np.float64, (1,), 1e-9)
+        rows, columns = found
         return cls.of(rows, columns, float(ridge[0]))
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        both = {name: getattr(self, name).astype(np.float16) for name in ("rows", "columns")}
-        return both | {"ridge": np.array([self.ridge])}
+    def to_arrays(self, answers: Observations) -> dict[str, np.ndarray]:
+        return {
+            "rows": self.rows[answers.row_counts > 0].astype(np.float16),
+            "columns": self.columns[answers.column_counts > 0].astype(np.float16),
+            "ridge": np.array([self.ridge]),
+        }
 
     def placed(self, answers: Observations) -> np.ndarray:
         """(rows, K) where rows with these answers are, given the columns."""

@@ -86,7 +86,7 @@ def best_items(
 def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Best:
     """The n best columns of each row, by whoever finds them."""
     n = min(n, worth.shape[0])
-    shares, low, high = _as_shares(worth)
+    shares, low, high = as_shares(worth)
     best = _listed(list(batches(rows, n, shares)), n)
     return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
@@ -221,7 +221,7 @@ def _batches(
         yield item, score
 
 
-def _as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
+def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
     """The worth of levels from 0 to 1, and what these stand for.
 
     Scores are float32, which has no room for large numbers nor for small differences of them.

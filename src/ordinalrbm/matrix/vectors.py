@@ -74,12 +74,15 @@ class Vectors(NamedTuple):
 
     users: np.ndarray  # (users, W) float32
     items: np.ndarray  # (items, W) float32
-    # The expected rating (second line) that an inner product (first line) stands for.
+    # The share of the scale (second line) that an inner product (first line) stands for.
     curve: np.ndarray
+    lowest: float = 0.0  # rating
+    highest: float = 1.0
 
     def expected(self, products: np.ndarray) -> np.ndarray:
         """Expected ratings, by the curve that all items share."""
-        return np.interp(products, *self.curve)
+        share = np.interp(products, *self.curve)
+        return self.lowest * (1.0 - share) + self.highest * share
 
 
 def lines_of(biases: np.ndarray, factors: np.ndarray) -> np.ndarray:

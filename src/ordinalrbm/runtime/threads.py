@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numba
@@ -33,15 +33,12 @@ def seed_from(random_state: Any, known: int | None = None) -> int:
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
     """Run with ``n_jobs`` threads, at most those that Numba was started with."""
-    if n_jobs == 1:
-        with alone():
-            yield
-        return
     before = numba.get_num_threads()
     if n_jobs is not None and n_jobs != -1:
         numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
     try:
-        yield
+        with alone() if n_jobs == 1 else nullcontext():
+            yield
     finally:
         numba.set_num_threads(before)
 
