@@ -285,11 +285,19 @@ class Observations:
             )
         return cls(row_start, column, level, n_levels)
 
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """For a model file, columns as short as they may be."""
+        is_short = self.n_columns <= np.iinfo(np.uint16).max + 1
+        column = self.column.astype(np.uint16) if is_short else self.column
+        return {"row_start": self.row_start, "column": column, "level": self.level}
+
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> Observations:
         """From the arrays of a model file, with everything checked that kernels rely on."""
         row_start = stored.checked_array("row_start", np.int64, (n_rows + 1,), low=0)
-        column = stored.checked_array("column", np.int32, (None,), 0, len(n_levels) - 1)
+        kinds = (np.int32, np.uint16)
+        column = stored.checked_array("column", kinds, (None,), 0, len(n_levels) - 1)
+        column = column.astype(np.int32, copy=False)
         level = stored.checked_array("level", (np.int8, np.int16), column.shape)
         if row_start[0] or row_start[-1] != len(column) or (np.diff(row_start) < 0).any():
             raise DataError("the rows of its answers do not follow each other")

@@ -47,7 +47,6 @@ from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of_ratings
 
-_SEEN = ("row_start", "column", "level")
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest.
 _KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors")
@@ -584,7 +583,7 @@ class RatingModel(Serving, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`.
 
-        The ratings that were learnt from are in it (5 bytes each), because recommendations leave
+        The ratings that were learnt from are in it (3 to 5 bytes each), because recommendations leave
         them out.
 
         Examples
@@ -604,7 +603,7 @@ class RatingModel(Serving, BaseEstimator):
         check_parameters(self)
         arrays, header = kept_ratings(self, self.ratings_)
         seen = self.ratings_.observations
-        arrays |= {f"seen.{part}": getattr(seen, part) for part in _SEEN}
+        arrays |= {f"seen.{part}": array for part, array in seen.to_arrays().items()}
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
         arrays |= side_features.to_arrays(self._features)
         of_demand = self.demand_.to_arrays(seen)

@@ -118,7 +118,6 @@ class Demand(NamedTuple):
         with threadpool_limits(limits=1, user_api="blas"):
             for which, this, other, view in (
                 (rows, own, facing, answers), (columns, facing, own, answers.transpose()),
-                (rows, own, facing, answers),
             ):  # fmt: skip
                 some = View(view.take_rows(which), half_sweep)
                 this[which] = _solved(some, this[which], other, half_sweep, self.ridge)
