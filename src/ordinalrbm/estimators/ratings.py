@@ -583,8 +583,8 @@ class RatingModel(Serving, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`.
 
-        The ratings that were learnt from are in it (3 to 5 bytes each), because recommendations leave
-        them out.
+        The ratings that were learnt from are in it (3 to 5 bytes each), because recommendations
+        leave them out.
 
         Examples
         --------
