@@ -10,12 +10,6 @@ not depend on how good they are. Calls of both libraries take turns.
 from __future__ import annotations
 
 import argparse
-import os
-
-# One core, before any library starts its threads.
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
-    os.environ.setdefault(name, "2" if name == "NUMBA_NUM_THREADS" else "1")
-
 import threading
 import time
 import tracemalloc
@@ -27,6 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.sparse import csr_matrix
 from sources import ratings
+from threadpoolctl import threadpool_limits
 
 import ordinalrbm as orbm
 
@@ -58,9 +53,7 @@ def compare(name: str, table: pd.DataFrame) -> None:
 
     model = orbm.OrdinalMF(50, n_epochs=3, random_state=0, n_jobs=1).fit(table)
     users, items = model.users_.labels, model.items_.labels
-    row, column = (
-        ids.lookup(table[kind]) for ids, kind in ((model.users_, "user"), (model.items_, "item"))
-    )
+    row, column = model.users_.lookup(table["user"]), model.items_.lookup(table["item"])
     rated = csr_matrix((np.ones(len(table), np.float32), (row, column)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -117,9 +110,8 @@ def throughput(model: Any, some: np.ndarray) -> None:
             thread.join()
         rates.append(5 * CALLS / (time.perf_counter() - begun))
         assert not wrong, f"{len(wrong)} wrong answers"
-    print(
-        f"  one thread {rates[0]:.0f} calls/s, eight {rates[1]:.0f}: {rates[1] / rates[0]:.2f} times"
-    )
+    one, eight = rates
+    print(f"  one thread {one:.0f} calls/s, eight {eight:.0f}: {eight / one:.2f} times")
 
 
 def main() -> None:
@@ -127,8 +119,9 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=300_000)
     parser.add_argument("--items", type=int, default=50_000)
     options = parser.parse_args()
-    compare("MovieLens 1M", ratings("ml-1m"))
-    compare("made up", made_up(options.users, options.items))
+    with threadpool_limits(1):
+        compare("MovieLens 1M", ratings("ml-1m"))
+        compare("made up", made_up(options.users, options.items))
 
 
 if __name__ == "__main__":

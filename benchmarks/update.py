@@ -65,9 +65,10 @@ def main() -> None:
             begun = time.perf_counter()
             model.update(late.iloc[batch])
             took.append(time.perf_counter() - begun)
+        each = float(np.median(took))
         print(
-            f"  {n_batches:2} batches         {rmse(model, test):.4f}  {np.median(took):6.2f} s each, "
-            f"{np.median(took) / full:.1%} of a full fit",
+            f"  {n_batches:2} batches         {rmse(model, test):.4f}  {each:6.2f} s each, "
+            f"{each / full:.1%} of a full fit",
             flush=True,
         )
 

@@ -127,6 +127,10 @@ def change_array(name, change):
     return changed
 
 
+def wide(array):
+    return array.astype(np.int32)
+
+
 def put(array, place, value):
     array = array.copy()
     array[place] = value
@@ -138,9 +142,10 @@ DANGEROUS = {
     "a column beyond the last": (
         "ordinal_mf", change_array("seen.column", lambda a: put(a, -1, 6)), "seen.column"),
     "a column below zero": (
-        "matrix_crbm", change_array("seen.column", lambda a: put(a.astype(np.int32), 0, -1)), "seen.column"),
+        "matrix_crbm", change_array("seen.column", lambda a: put(wide(a), 0, -1)), "seen.column"),
     "a column far out": (
-        "ensemble", change_array("seen.column", lambda a: put(a.astype(np.int32), 3, 2**31 - 1)), "seen.column"),
+        "ensemble", change_array("seen.column", lambda a: put(wide(a), 3, 2**31 - 1)),
+        "seen.column"),
     "a level beyond its scale": (
         "ensemble", change_array("seen.level", lambda a: put(a, 0, 4)), "not on its scale"),
     "a level below zero": (

@@ -254,12 +254,11 @@ def _own_ratings(known: Ratings, user: Any) -> list[tuple[str, str]]:
 
 def _recommended(model: Any, user: Any, best: pd.DataFrame) -> Table:
     scales = [model.ratings_.scale_of(i) for i in model.ratings_.lookup(best["item"], "item")]
-    shares = model.predict_proba([user] * len(best), best["item"].to_numpy())
+    users, items = [user] * len(best), best["item"].to_numpy()
+    shares, means = model.predict_proba(users, items), model.predict(users, items)
     # The most likely rating, and how likely at least that one is.
     rows = []
-    for item, expected, share, scale in zip(
-        best["item"], best["score"], shares, scales, strict=True
-    ):
+    for item, expected, share, scale in zip(items, means, shares, scales, strict=True):
         top = int(share[: scale.n_levels].argmax())
         rows.append(
             (str(item), float(expected), label_name(scale.labels[top]), float(share[top:].sum()))
