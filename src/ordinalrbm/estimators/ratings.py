@@ -478,7 +478,8 @@ class RatingModel(Serving, BaseEstimator):
 
         Returns
         -------
-        self, changed; other threads that predict meanwhile have the model of before or after
+        self, changed. Where other threads are predicting meanwhile, update a copy
+        (``copy.copy(model)``, which shares all arrays) and put it in the place of the model.
 
         Examples
         --------
