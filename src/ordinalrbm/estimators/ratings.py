@@ -487,7 +487,7 @@ class RatingModel(Serving, BaseEstimator):
         >>> users, items = np.divmod(np.arange(60), 6)
         >>> ratings = (users, items, np.where(items < 3, 1, 5))
         >>> model = orbm.OrdinalMF(2, n_epochs=5, random_state=0).fit(ratings)
-        >>> model = model.update(([77, 77, 1], [0, 5, 2], [1, 5, 2]))
+        >>> model = model.update(([77, 77, 1], [0, 5, 2], [1, 5, 5]))
         >>> model.predict(77, [1, 4], rule="mode").tolist()
         [1, 5]
         """

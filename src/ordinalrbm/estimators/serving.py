@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -21,6 +22,7 @@ from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.vectors import Vectors
+from ordinalrbm.runtime.jit import alone
 from ordinalrbm.runtime.threads import threads
 
 Score = Literal["expected", "liked", "rating", "demand"]
@@ -337,13 +339,17 @@ class Serving:
             )
         return table
 
+    def _threads(self, n_users: int) -> AbstractContextManager[None]:
+        """To hand out the work of a few users would cost more than to do it."""
+        return alone() if n_users <= _FEW else threads(self.n_jobs)
+
     def _best_of(self, rows: _Rows, wanted: _Wanted) -> recommending.Best:
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
         lines = None
         if vectors is not None:
             lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
         if vectors is not None and lines is not None:
-            with threads(1 if rows.row.size <= _FEW else self.n_jobs):
+            with self._threads(rows.row.size):
                 best = recommending.best_products(
                     lines, vectors.items, rows.row, rows.seen, wanted.closed, wanted.n
                 )
@@ -353,7 +359,7 @@ class Serving:
             if on_gpu:
                 there = self._on_gpu()
                 return there.best_items(rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed)
-            with threads(1 if rows.row.size <= _FEW else self.n_jobs):
+            with self._threads(rows.row.size):
                 return recommending.best_items(
                     rows.models, rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed
                 )
@@ -367,8 +373,7 @@ class Serving:
                 there.most_wanted, self.demand_, rows.row, rows.seen, wanted.closed
             )
         n_items = len(self.ratings_.items)
-        # To hand out the work of a few would cost more than to do it.
-        with threads(1 if rows.row.size <= _FEW else self.n_jobs):
+        with self._threads(rows.row.size):
             return recommending.best_wanted(
                 most_wanted, partial(self._chance, rows, wanted), rows.row.size, n_items, wanted.n
             )
@@ -405,7 +410,7 @@ class Serving:
         """Models of which the rows are those with these ratings, and the demand of these."""
         table = self._features.tables.rows
         lines = None if table is None else lines_or_none(table, who)
-        with threads(1 if ratings.n_rows <= _FEW else self.n_jobs):
+        with self._threads(ratings.n_rows):
             models = self._placed_models(ratings, lines)
         return models, self.demand_.placed(ratings)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numba
 from sklearn.utils import check_random_state
 
-from ordinalrbm.runtime.jit import alone, say_aside
+from ordinalrbm.runtime.jit import say_aside
 
 # Asking Numba how many there are would start them, and threads do not survive a fork.
 _MAX_THREADS: int = vars(numba.config)["NUMBA_NUM_THREADS"]
@@ -37,8 +37,7 @@ def threads(n_jobs: int | None) -> Iterator[None]:
     if n_jobs is not None and n_jobs != -1:
         numba.set_num_threads(max(1, min(n_jobs, _MAX_THREADS)))
     try:
-        with alone() if n_jobs == 1 else nullcontext():
-            yield
+        yield
     finally:
         numba.set_num_threads(before)
 
