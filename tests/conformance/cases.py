@@ -45,13 +45,25 @@ def many():
     return Observations.from_dense(dense, np.full(24, 5))
 
 
+def long_scale():
+    """So many levels that neighbouring gaps move together."""
+    rng = np.random.default_rng(6)
+    n_levels = np.array([80, 80, 50, 80, 7, 80])
+    dense = rng.integers(0, n_levels, (12, 6))
+    dense[rng.random(dense.shape) < 0.2] = -1
+    return Observations.from_dense(dense, n_levels)
+
+
 # Ratings and numbers of factors.
 CASES = {
     **{f"ragged, {n} factors": (ragged, n) for n in (1, 50, 100, 200)},
     "one long row, 50 factors": (one_long_row, 50),
+    "long scale, 3 factors": (long_scale, 3),
 }
 # Triton's interpreter takes seconds for what takes a GPU microseconds.
-FOR_INTERPRETER = ("ragged, 1 factors", "ragged, 200 factors", "one long row, 50 factors")
+FOR_INTERPRETER = (
+    "ragged, 1 factors", "ragged, 200 factors", "one long row, 50 factors", "long scale, 3 factors",
+)  # fmt: skip
 
 
 def state(observations, n_factors):
@@ -66,7 +78,8 @@ def state(observations, n_factors):
 
 def _posterior(rng, n_factors, width, n_levels, *, first):
     n = n_levels.size
-    cutpoints = rng.normal(-0.4, 0.3, (n, width))
+    # A long scale does not reach farther out than one of seven levels.
+    cutpoints = rng.normal(-0.4 - 0.5 * np.log(max(width, 6) / 6), 0.3, (n, width))
     cutpoints[:, 0] = first
     gaps = np.exp(cutpoints)
     gaps[:, 0] = first

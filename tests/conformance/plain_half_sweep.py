@@ -18,6 +18,7 @@ from ordinalrbm.engine.half_sweep import (  # noqa: F401
     shift,
 )
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+from ordinalrbm.engine.thresholds import MOST_MOVING
 
 
 class Row:
@@ -95,13 +96,18 @@ def move_gaps(row, this, prior, d):
     wide = scale[:, None] * row.gaps[:, 1:]
     below = np.where(m < row.level[:, None], wide, 0.0)
     above = np.where((m <= row.level[:, None]) & ~row.last[:, None], wide, 0.0)
-    precision = prior.cutpoints_precision[1:]
-    slope = at_high @ above - at_low @ below
-    slope += precision * (prior.cutpoints[d] - this.cutpoints[d])[1:]
+    # (gaps, groups): which gaps move together; the prior counts as that of their mean.
+    n_gaps = m.size
+    group = np.arange(n_gaps) * min(n_gaps, MOST_MOVING) // n_gaps
+    together = (group[:, None] == np.arange(group[-1] + 1)).astype(float)
+    below, above = below @ together, above @ together
+    precision = prior.cutpoints_precision[1:] @ together / together.sum(axis=0)
+    pull = prior.cutpoints_precision * (prior.cutpoints[d] - this.cutpoints[d])
+    slope = at_high @ above - at_low @ below + pull[1:] @ together / together.sum(axis=0)
     both = below.T @ ((at_low * at_high)[:, None] * above)
     system = below.T @ (curved_low[:, None] * below) + above.T @ (curved_high[:, None] * above)
     system += np.diag(precision) - both - both.T
     move = np.clip(np.linalg.solve(system, slope), -LARGEST_MOVE, LARGEST_MOVE)
-    this.cutpoints[d, 1:] += move
+    this.cutpoints[d, 1:] += together @ move
     this.gaps[d, 1:] = np.exp(this.cutpoints[d, 1:])
-    return np.diag(np.linalg.inv(system))
+    return together @ np.diag(np.linalg.inv(system))

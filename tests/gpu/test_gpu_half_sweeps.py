@@ -53,6 +53,7 @@ CASES = {
     "columns": (lambda: cases.ragged().transpose(), 2, {}),
     "points": (cases.ragged, 2, {"spread": False}),
     "several pieces": (cases.one_long_row, 20, {}),
+    "long scale": (cases.long_scale, 2, {}),
 }
 
 

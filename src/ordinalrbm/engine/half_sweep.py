@@ -55,6 +55,7 @@ class _Work(NamedTuple):
     tile: np.ndarray
     gaps: np.ndarray
     system: np.ndarray
+    first: np.ndarray  # gap of each group of gaps that move together
 
 
 def half_sweep(
@@ -80,11 +81,12 @@ def half_sweep(
 
 
 def _work(this: FactorPosterior) -> _Work:
-    threads, n_cutpoints = numba.get_num_threads(), this.cutpoints.shape[1]
+    threads, first = numba.get_num_threads(), thresholds.moving_gaps(this.cutpoints.shape[1])
     lines = [np.empty((threads, this.mean.shape[1]), dtype=np.float32) for _ in range(7)]
     tile = np.empty((threads, 6, _TILE), dtype=np.float32)
-    gaps = np.empty((threads, 3, n_cutpoints))
-    return _Work._make([*lines, tile, gaps, np.empty((threads, n_cutpoints, n_cutpoints))])
+    n_groups = first.size - 1  # and one that does not move, in front
+    gaps, system = np.empty((threads, 3, n_groups)), np.empty((threads, n_groups, n_groups))
+    return _Work._make([*lines, tile, gaps, system, first])
 
 
 # Numba's parallel loops remove stores into members of a tuple as dead code; a call is left alone.
@@ -334,14 +336,19 @@ def _move_gaps(column, level, this, other, prior, work, cutpoints_variance, thre
     What is not known about a cell's mean widens the utility here, as it does in predictions.
     """
     cutpoints, centre, precision = this.cutpoints[d], prior.cutpoints[d], prior.cutpoints_precision
-    slope, system = work.gaps[thread, 0], work.system[thread]
-    for m in range(1, cutpoints.size):
-        slope[m] = precision[m] * (centre[m] - cutpoints[m])
-        for c in range(1, m):
-            system[m, c] = 0.0
-        system[m, m] = precision[m]
+    slope, system, first = work.gaps[thread, 0], work.system[thread], work.first
+    for g in range(1, slope.size):
+        slope[g] = 0.0
+        for c in range(1, g + 1):
+            system[g, c] = 0.0
+        # Gaps that move together are one, as far from its centre as they are on average.
+        share = 1.0 / (first[g + 1] - first[g])
+        for m in range(first[g], first[g + 1]):
+            slope[g] += share * precision[m] * (centre[m] - cutpoints[m])
+            system[g, g] += share * precision[m]
     _add_to_gaps(column, level, this, other, work, thread, d)
-    _newton(system, slope, cutpoints, this.gaps[d], cutpoints_variance[d])
+    diagonal = work.gaps[thread, 1]
+    _newton(system, slope, diagonal, first, cutpoints, this.gaps[d], cutpoints_variance[d])
 
 
 @inlined
@@ -368,13 +375,16 @@ def _add_to_gaps(column, level, this, other, work, thread, d):
 
 
 @inlined
-def _newton(system, slope, cutpoints, gaps, variance):
-    """Newton's step of one row; system and slope are used up."""
+def _newton(system, slope, diagonal, first, cutpoints, gaps, variance):
+    """Newton's step of one row; system, slope and diagonal are used up."""
     _factorise(system)
-    _invert(system, slope, variance)
-    for m in range(1, cutpoints.size):
-        cutpoints[m] += min(max(slope[m], -LARGEST_MOVE), LARGEST_MOVE)
-        gaps[m] = np.exp(cutpoints[m])
+    _invert(system, slope, diagonal)
+    for g in range(1, diagonal.size):
+        move = min(max(slope[g], -LARGEST_MOVE), LARGEST_MOVE)
+        for m in range(first[g], first[g + 1]):
+            cutpoints[m] += move
+            gaps[m] = np.exp(cutpoints[m])
+            variance[m] = diagonal[g]
 
 
 @inlined
@@ -384,19 +394,23 @@ def _add_answer(level, gaps, other_gaps, scale, low, high, at_low, at_high, work
     The mass between the two bounds is log-concave in them, so that the system stays positive.
     """
     slope, below, above = work.gaps[thread, 0], work.gaps[thread, 1], work.gaps[thread, 2]
-    system, last = work.system[thread], high == np.inf
+    system, first, last = work.system[thread], work.first, high == np.inf
     curved_low = at_low * (at_low - low) if level > 0 else 0.0
     curved_high = 0.0 if last else at_high * (at_high + high)
     # A bound moves with every gap below it.
-    for m in range(1, min(level + 1, gaps.size)):
-        width = gaps[m] * other_gaps[m] * scale
-        below[m] = width if m < level else 0.0
-        above[m] = 0.0 if last else width
-        slope[m] += at_high * above[m] - at_low * below[m]
-        for c in range(1, m + 1):
-            system[m, c] += (
-                curved_low * below[m] * below[c] + curved_high * above[m] * above[c]
-                - at_low * at_high * (below[m] * above[c] + above[m] * below[c])
+    for g in range(1, slope.size):
+        if first[g] > level:
+            break
+        below[g] = above[g] = 0.0
+        for m in range(first[g], min(first[g + 1], level + 1)):
+            width = gaps[m] * other_gaps[m] * scale
+            below[g] += width if m < level else 0.0
+            above[g] += 0.0 if last else width
+        slope[g] += at_high * above[g] - at_low * below[g]
+        for c in range(1, g + 1):
+            system[g, c] += (
+                curved_low * below[g] * below[c] + curved_high * above[g] * above[c]
+                - at_low * at_high * (below[g] * above[c] + above[g] * below[c])
             )  # fmt: skip
 
 
@@ -524,12 +538,11 @@ def gap_sums(
     answers: Observations, this: FactorPosterior, other: FactorPosterior, rows: slice
 ) -> np.ndarray:
     """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
-    n_cutpoints = this.cutpoints.shape[1]
-    system = np.zeros((rows.stop - rows.start, n_cutpoints, n_cutpoints))
+    work = _work(this)
+    system = np.zeros((rows.stop - rows.start, *work.system.shape[1:]))
     _sum_gaps(
-        answers.row_start, answers.column, answers.level, this, other, rows.start, _work(this),
-        system,
-    )  # fmt: skip
+        answers.row_start, answers.column, answers.level, this, other, rows.start, work, system
+    )
     return system
 
 
@@ -557,17 +570,25 @@ def _sum_gaps_of_row(column, level, this, other, work, found, d):
 def move_gaps(this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
     """One Newton step on the log gaps of some rows; returns their variances."""
     precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
-    system[:, 1:, 0] += precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
-    np.einsum("kmm->km", system)[:, 1:] += precision[1:]
-    variance = np.zeros_like(cutpoints)
-    _move_rows(system, cutpoints, this.gaps[rows], variance)
+    first = thresholds.moving_gaps(cutpoints.shape[1])
+    pull = precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
+    system[:, 1:, 0] += means_of_groups(pull, first)
+    np.einsum("kmm->km", system)[:, 1:] += means_of_groups(precision[1:], first)
+    variance, diagonal = np.zeros_like(cutpoints), np.zeros(system.shape[:2])
+    _move_rows(system, diagonal, first, cutpoints, this.gaps[rows], variance)
     return variance
 
 
+def means_of_groups(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Means over gaps that move together, along the last axis."""
+    return np.add.reduceat(values, first[1:-1] - 1, axis=-1) / np.diff(first[1:])
+
+
 @compiled(parallel=True)
-def _move_rows(system, cutpoints, gaps, variance):
+def _move_rows(system, diagonal, first, cutpoints, gaps, variance):
     for d in prange(cutpoints.shape[0]):
-        _newton(system[d], system[d, :, 0], cutpoints[d], gaps[d], variance[d])
+        slope = system[d, :, 0]
+        _newton(system[d], slope, diagonal[d], first, cutpoints[d], gaps[d], variance[d])
 
 
 # ---- sums over rows or columns, and what is made of them --------------------------------------

@@ -9,8 +9,8 @@ first three are sums over answers, without what the prior says:
 - ``gather(answers, this, other)``: slope and diagonal of the system, (rows, 2, 1 + R), and the
   features' variances, which are its ridge, (rows, 1 + R);
 - ``apply(answers, other, ridge, direction)``: the system times a direction;
-- ``gap_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log gaps,
-  with the slopes in place of the first column;
+- ``gap_sums(answers, this, other, rows)``: for some rows, the (M, M) systems of the log gaps
+  that move, with the slopes in place of the first column;
 - ``move_gaps(this, prior, system, rows)``: Newton's step for them; variances of the cutpoints;
 - ``library``: numpy or torch, of which ``where``, ``isinf`` and the like are used, and
   ``array(values, like)`` to hand over a small array.
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.runtime.process_group import ALONE
 
@@ -67,7 +68,8 @@ def half_sweep(
     variance = 0.0 * this.cutpoints
     if prior.cutpoints_precision.size < 2 or np.isinf(prior.cutpoints_precision[1]):
         return variance
-    for rows in _row_blocks(*this.cutpoints.shape):
+    n_rows, n_cutpoints = this.cutpoints.shape
+    for rows in _row_blocks(n_rows, thresholds.moving_gaps(n_cutpoints).size):
         systems = among.reduce_scatter(stages.gap_sums(answers, this, other, rows))
         share = among.share(rows.stop - rows.start)
         mine = slice(rows.start + share.start, rows.start + share.stop)
@@ -76,9 +78,9 @@ def half_sweep(
     return variance
 
 
-def _row_blocks(n_rows: int, n_cutpoints: int) -> list[slice]:
+def _row_blocks(n_rows: int, n_gaps: int) -> list[slice]:
     """Rows whose systems of gaps fit into little memory together."""
-    size = max(1, _BLOCK_BYTES // (8 * n_cutpoints**2))
+    size = max(1, _BLOCK_BYTES // (8 * n_gaps**2))
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 

@@ -27,6 +27,27 @@ _UNKNOWN_BOUNDS = (-np.inf, np.inf)
 LARGEST_CUTPOINT = 40.0
 
 
+# Gaps of a row that move by themselves. On a longer scale, neighbours move together: a row's
+# answers could not tell their gaps apart, and the cost would grow with the cube of the levels.
+MOST_MOVING = 32
+
+
+def moving_gaps(n_cutpoints: int) -> np.ndarray:
+    """Return where the groups of gaps that move together begin, by their number from 1, and end.
+
+    Examples
+    --------
+    >>> moving_gaps(5).tolist()
+    [0, 1, 2, 3, 4, 5]
+    >>> moving_gaps(201)[[1, 2, 32, 33]].tolist()
+    [1, 8, 195, 201]
+    """
+    n_gaps = max(n_cutpoints - 1, 0)
+    n_groups = min(n_gaps, MOST_MOVING)
+    starts = 1 + np.ceil(np.arange(n_groups + 1) * n_gaps / max(n_groups, 1)).astype(np.int64)
+    return np.concatenate([[0], starts])
+
+
 def unknown_level(table: np.ndarray) -> int:
     """Return the level that stands for an unknown answer: its interval is the whole line."""
     return table.shape[1] - 2

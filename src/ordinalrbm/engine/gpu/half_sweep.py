@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from scipy.sparse import csr_array
 
-from ordinalrbm.engine import staged
+from ordinalrbm.engine import staged, thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
@@ -28,7 +28,6 @@ from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 
 library = torch
-_LARGEST_MOVE = tl.constexpr(staged.LARGEST_MOVE)
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
 # and numbers of each, for sums along features.
 _TILE, _FOR_DOUBTS = 2048, (64, 32)
@@ -246,7 +245,8 @@ def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, ro
     pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
     at = _products(answers, seen, this.mean)
     doubt = torch.empty_like(at)
-    partial = torch.zeros((pieces.n, n_cutpoints**2), dtype=torch.float64, device=at.device)
+    n_groups = thresholds.moving_gaps(n_cutpoints).size - 1
+    partial = torch.zeros((pieces.n, n_groups**2), dtype=torch.float64, device=at.device)
     if pieces.n:
         _set_doubts[(pieces.n,)](
             *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
@@ -254,24 +254,39 @@ def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, ro
         )  # fmt: skip
         _sum_gaps[(pieces.n,)](
             *pieces[:3], *_levels_of(answers, this, seen), seen.bias, seen.bias_variance, at,
-            doubt, partial, n_cutpoints,
+            doubt, partial, n_cutpoints, n_groups,
         )  # fmt: skip
-    return summed(partial, pieces).view(-1, n_cutpoints, n_cutpoints)
+    return summed(partial, pieces).view(-1, n_groups, n_groups)
 
 
 def move_gaps(
     this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
 ) -> torch.Tensor:
-    n_cutpoints = system.shape[1]
-    precision = array(prior.cutpoints_precision, system)
     cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
-    system[:, 1:, 0] += precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
-    system.diagonal(dim1=1, dim2=2)[:, 1:] += precision[1:]
-    variance = torch.zeros_like(cutpoints)
+    first = thresholds.moving_gaps(cutpoints.shape[1])
+    members = array(np.repeat(np.arange(first.size - 2), np.diff(first[1:])), system)
+    precision = array(prior.cutpoints_precision, system)[1:]
+    pull = precision * (prior.cutpoints[rows] - cutpoints)[:, 1:]
+    system[:, 1:, 0] += _means_of_groups(pull, members)
+    system.diagonal(dim1=1, dim2=2)[:, 1:] += _means_of_groups(precision[None], members)[0]
+    variance_of_groups = torch.zeros(system.shape[:2], dtype=system.dtype, device=system.device)
     grid = (triton.cdiv(len(cutpoints), _ROWS.value),)
-    _newton[grid](system, cutpoints, variance, len(cutpoints), n_cutpoints)
+    _newton[grid](system, variance_of_groups, len(cutpoints), system.shape[1])
+    moves = system[:, 1:, 0].clamp(-staged.LARGEST_MOVE, staged.LARGEST_MOVE)
+    cutpoints[:, 1:] += moves[:, members]
     gaps[:, 1:] = torch.exp(cutpoints[:, 1:])
+    variance = torch.zeros_like(cutpoints)
+    variance[:, 1:] = variance_of_groups[:, 1:][:, members]
     return variance
+
+
+def _means_of_groups(values: torch.Tensor, members: torch.Tensor) -> torch.Tensor:
+    """Means over gaps that move together; ``members`` has the group of each."""
+    n_groups = int(members[-1]) + 1 if members.numel() else 0
+    if n_groups == values.shape[1]:
+        return values
+    total = values.new_zeros(len(values), n_groups).index_add_(1, members, values)
+    return total / torch.bincount(members, minlength=n_groups)
 
 
 @triton.jit
@@ -302,7 +317,7 @@ def _set_doubts(
 @triton.jit
 def _sum_gaps(
     row_of, first_of, stop_of, column, level, gaps, other_gaps, n_levels, other_n_levels, bias,
-    bias_variance, at, doubt, partial, n_cutpoints,
+    bias_variance, at, doubt, partial, n_cutpoints, n_groups,
 ):  # fmt: skip
     """A piece's slope and curvature by the log gaps; see the CPU engine."""
     row, e, here, i, answer, mean, low, high = _at_answers(
@@ -320,62 +335,72 @@ def _sum_gaps(
     curved_low = tl.where(answer > 0, at_low * (at_low - low), 0.0)
     curved_high = tl.where(is_last, 0.0, at_high * (at_high + high))
     own, others = gaps + row * n_cutpoints, other_gaps + i * n_cutpoints
-    out = partial + tl.program_id(0).to(tl.int64) * n_cutpoints * n_cutpoints
-    for m in range(1, n_cutpoints):
-        # A bound moves with every gap below it.
-        wide = scale * tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
-        below = tl.where(here & (m < answer), wide, 0.0)
-        above = tl.where(here & (m <= answer) & (is_last == 0), wide, 0.0)
-        tl.store(out + m * n_cutpoints, tl.sum(at_high * above - at_low * below))
-        for c in range(1, m + 1):
-            wide = scale * tl.load(own + c) * tl.load(others + c, mask=here, other=0.0)
-            other_below = tl.where(c < answer, wide, 0.0)
-            other_above = tl.where((c <= answer) & (is_last == 0), wide, 0.0)
+    out = partial + tl.program_id(0).to(tl.int64) * n_groups * n_groups
+    for g in range(1, n_groups):
+        below, above = _widths(own, others, here, answer, scale, is_last, g, n_cutpoints, n_groups)
+        tl.store(out + g * n_groups, tl.sum(at_high * above - at_low * below))
+        for c in range(1, g + 1):
+            other_below, other_above = _widths(
+                own, others, here, answer, scale, is_last, c, n_cutpoints, n_groups
+            )
             curved = curved_low * below * other_below + curved_high * above * other_above
             curved -= at_low * at_high * (below * other_above + above * other_below)
-            tl.store(out + m * n_cutpoints + c, tl.sum(curved))
+            tl.store(out + g * n_groups + c, tl.sum(curved))
 
 
 @triton.jit
-def _newton(system, cutpoints, variance, n_rows, n_cutpoints):
+def _widths(own, others, here, answer, scale, is_last, g, n_cutpoints, n_groups):
+    """By how much both bounds of a level move with gaps that move together.
+
+    A bound moves with every gap below it. Where groups begin:
+    :func:`ordinalrbm.engine.thresholds.moving_gaps`.
+    """
+    first = 1 + ((g - 1) * (n_cutpoints - 1) + n_groups - 2) // (n_groups - 1)
+    stop = 1 + (g * (n_cutpoints - 1) + n_groups - 2) // (n_groups - 1)
+    below, above = tl.zeros_like(scale), tl.zeros_like(scale)
+    for m in range(first, stop):
+        wide = scale * tl.load(own + m) * tl.load(others + m, mask=here, other=0.0)
+        below += tl.where(here & (m < answer), wide, 0.0)
+        above += tl.where(here & (m <= answer) & (is_last == 0), wide, 0.0)
+    return below, above
+
+
+@triton.jit
+def _newton(system, variance, n_rows, n_groups):
     """Solve each row's small system by Cholesky's method, a row per thread; it is used up.
 
-    As the CPU engine does it, with the slopes in column 0 and row 0 as working memory.
+    As the CPU engine does it, with row 0 as working memory; slopes in column 0 become moves.
     """
     row = (tl.program_id(0) * _ROWS + tl.arange(0, _ROWS)).to(tl.int64)
     here = row < n_rows
-    at = system + row * n_cutpoints * n_cutpoints
-    for a in range(1, n_cutpoints):
-        of_a = at + a * n_cutpoints
+    at = system + row * n_groups * n_groups
+    for a in range(1, n_groups):
+        of_a = at + a * n_groups
         for c in range(1, a + 1):
-            of_c = at + c * n_cutpoints
+            of_c = at + c * n_groups
             rest = _number(of_a + c, here)
             for k in range(1, c):
                 rest -= _number(of_a + k, here) * _number(of_c + k, here)
             rest = tl.sqrt(rest) if a == c else rest / _number(of_c + c, here)
             tl.store(of_a + c, rest, mask=here)
-    for a in range(1, n_cutpoints):
-        of_a = at + a * n_cutpoints
+    for a in range(1, n_groups):
+        of_a = at + a * n_groups
         slope = _number(of_a, here)
         for c in range(1, a):
-            slope -= _number(of_a + c, here) * _number(at + c * n_cutpoints, here)
+            slope -= _number(of_a + c, here) * _number(at + c * n_groups, here)
         tl.store(of_a, slope / _number(of_a + a, here), mask=here)
-    for back in range(1, n_cutpoints):
-        a = n_cutpoints - back
-        of_a = at + a * n_cutpoints
+    for back in range(1, n_groups):
+        a = n_groups - back
+        of_a = at + a * n_groups
         slope = _number(of_a, here)
-        for c in range(a + 1, n_cutpoints):
-            of_c = at + c * n_cutpoints
+        for c in range(a + 1, n_groups):
+            of_c = at + c * n_groups
             slope -= _number(of_c + a, here) * _number(of_c, here)
-        slope = slope / _number(of_a + a, here)
-        tl.store(of_a, slope, mask=here)
-        moved = _number(cutpoints + row * n_cutpoints + a, here)
-        moved += tl.minimum(tl.maximum(slope, -_LARGEST_MOVE), _LARGEST_MOVE)
-        tl.store(cutpoints + row * n_cutpoints + a, moved, mask=here)
-    for b in range(1, n_cutpoints):
+        tl.store(of_a, slope / _number(of_a + a, here), mask=here)
+    for b in range(1, n_groups):
         total = tl.zeros((_ROWS,), dtype=tl.float64)
-        for a in range(b, n_cutpoints):
-            of_a = at + a * n_cutpoints
+        for a in range(b, n_groups):
+            of_a = at + a * n_groups
             rest = tl.zeros((_ROWS,), dtype=tl.float64)
             if a == b:
                 rest += 1.0
@@ -384,7 +409,7 @@ def _newton(system, cutpoints, variance, n_rows, n_cutpoints):
             rest = rest / _number(of_a + a, here)
             tl.store(at + a, rest, mask=here)
             total += rest * rest
-        tl.store(variance + row * n_cutpoints + b, total, mask=here)
+        tl.store(variance + row * n_groups + b, total, mask=here)
 
 
 @triton.jit
