@@ -157,9 +157,10 @@ def bpr(
     return implicit_lists(model, task, liked_only)
 
 
-def ours(task: Task, seed: int, **options: Any) -> np.ndarray:
+def ours(task: Task, seed: int, *, timed: bool = False, **options: Any) -> np.ndarray:
     """With its defaults, as lists of all users; who has nothing left gets the first item."""
-    model = orbm.OrdinalMF(50, random_state=seed).fit(task.train[["user", "item", "rating"]])
+    columns = ["user", "item", "rating", *(["timestamp"] if timed else [])]
+    model = orbm.OrdinalMF(50, random_state=seed).fit(task.train[columns])
     best = model.recommend("all", n=K, **options)
     lists = np.zeros((task.n_users, K), dtype=np.intp)
     lists[best["user"], best["rank"] - 1] = best["item"]
@@ -253,6 +254,8 @@ def main() -> None:
                 "ours, demand": partial(ours, score="demand"),
                 "ours, liked": partial(ours, score="liked"),
             }
+            if "timestamp" in frame:
+                methods["ours, with times"] = partial(ours, timed=True)
             # Chosen inside the training ratings of the first seed.
             inner = task_of(tasks[0].train, kind, 99, LIKED[name])
             for peer, about in {} if options.ours_only else PEERS.items():

@@ -228,3 +228,78 @@ def test_a_grid_search():
     search.fit(table)
     assert search.best_params_["n_factors"] in (1, 4)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+# ---- what users chose lately ---------------------------------------------------------------------
+
+
+def two_periods(seed=0):
+    """Two kinds of items; a third of the users chose one kind at first, and then the other."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for user in range(90):
+        for period in (0, 1):
+            kind = {0: period, 1: 0, 2: 1}[user % 3]
+            items = 30 * kind + rng.choice(15 if kind == period else 30, 12, replace=False)
+            items = items + 15 * (user % 3 > 0) * (period == 1) * (items % 30 < 15)
+            times = 100 * period + rng.permutation(12)
+            parts.append(pd.DataFrame({"user": user, "item": items, "timestamp": times}))
+    frame = pd.concat(parts, ignore_index=True).drop_duplicates(["user", "item"])
+    return frame.assign(rating=rng.integers(1, 6, len(frame)))
+
+
+def counting_recent(model, times=1.0):
+    """Demand of all users, each as one regression with weights, in float64."""
+    seen, age, demand = model.ratings_.observations, model.ratings_.age, model.demand_
+    columns, rows = demand.columns.astype(float), []
+    for d in range(seen.n_rows):
+        own = age[seen.row_start[d] : seen.row_start[d + 1]]
+        chosen = columns[seen.row(d)[0]]
+        weight = 1.0 + times * (own < 5) + times * (own < 20)
+        system = 0.2 * columns.T @ columns + demand.ridge * np.eye(columns.shape[1])
+        rows.append(np.linalg.solve(system + chosen.T * weight @ chosen, weight @ chosen))
+    return np.array(rows)
+
+
+def fitted_in_time(frame):
+    return orbm.OrdinalMF(2, n_epochs=2, demand_factors=4, random_state=0).fit(frame)
+
+
+def test_users_are_placed_by_what_they_chose_lately():
+    model = fitted_in_time(two_periods())
+    np.testing.assert_allclose(model.demand_.rows, counting_recent(model), atol=2e-3)
+
+
+def test_recent_choices_are_recommended():
+    frame = two_periods()
+    shares = []
+    for given in (frame, frame.drop(columns="timestamp")):
+        best = fitted_in_time(given).recommend("all", n=5, score="demand")
+        shares.append((best.loc[best["user"] % 3 == 0, "item"] >= 30).mean())
+    assert shares[0] > shares[1] + 0.1
+
+
+def test_recency_survives_files_and_updates(tmp_path):
+    frame = two_periods()
+    late = frame["timestamp"] > 105
+    model = fitted_in_time(frame[~late])
+    model.save(tmp_path / "model.orbm")
+    again = orbm.load(tmp_path / "model.orbm").update(frame[late])
+    model.update(frame[late])
+    np.testing.assert_array_equal(again.demand_.rows, model.demand_.rows)
+    np.testing.assert_array_equal(again.ratings_.age, model.ratings_.age)
+    errors = [np.abs(model.demand_.rows - counting_recent(model, n)).mean() for n in (0.0, 1.0)]
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_new_ratings_of_a_call_are_the_latest():
+    """As if they had been there, with times after all others."""
+    frame = two_periods()
+    new = frame[frame["user"] == 6].assign(user=777)
+    model = fitted_in_time(frame)
+    unlike = new.assign(timestamp=-new["timestamp"])
+    found = [model.recommend(ratings=given, score="demand") for given in (new, unlike)]
+    assert (found[0]["item"] >= 30).mean() > (found[1]["item"] >= 30).mean()
+    pd.testing.assert_frame_equal(
+        found[0], model.fold_in(new).recommend(777, score="demand"), rtol=1e-3
+    )

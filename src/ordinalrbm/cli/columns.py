@@ -64,11 +64,11 @@ class RatingColumns:
         ),
     ] = Duplicates.ERROR
 
-    def to_learn(self, scale: str | None, reads_times: bool) -> Layout:
+    def to_learn(self, scale: str | None, needs_times: bool) -> Layout:
         """How to read ratings to learn from; times also where the latest rating is wanted."""
         options = self._options() | {"scale": "--scale", "survey": "--survey"}
         known = None if scale is None else written_scale(scale)
-        return self._layout(options, known, reads_times=reads_times)
+        return self._layout(options, known, needs_times=needs_times)
 
     def known_to(self, model: Any) -> Layout:
         """How to read ratings on the scales of a model."""
@@ -78,7 +78,7 @@ class RatingColumns:
         return self._layout(self._options(), scale, has_own_scales=scale is None)
 
     def _layout(
-        self, options: dict[str, str], scale: Any, *, reads_times: bool = False,
+        self, options: dict[str, str], scale: Any, *, needs_times: bool = False,
         has_own_scales: bool = False,
     ) -> Layout:  # fmt: skip
         from ordinalrbm.files.ratings import Layout
@@ -91,7 +91,7 @@ class RatingColumns:
             {name: column for name, column in columns.items() if column is not None},
             scale,
             self.duplicates.value,
-            reads_times or self.duplicates is Duplicates.LAST,
+            needs_times or self.duplicates is Duplicates.LAST,
             options,
             has_own_scales,
         )

@@ -144,7 +144,7 @@ def evaluate(
             _test_ratings(fitted, test, top, liked, output)
         return
     in_time = protocol is not Protocol.RANDOM
-    material = inputs.read_to_learn(ctx, target, settings, columns, data=data, reads_times=in_time)
+    material = inputs.read_to_learn(ctx, target, settings, columns, data=data, needs_times=in_time)
     settings = replace(settings, device=device, progress=output.shows_progress)
     if material.survey is not None:
         refuse(ctx, _LISTS, f"'{target}' is taken for a survey")

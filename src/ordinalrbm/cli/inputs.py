@@ -183,12 +183,12 @@ def _tell_survey(survey: Survey, output: Output) -> None:
 
 def read_to_learn(
     ctx: typer.Context, path: Path, settings: Settings, columns: RatingColumns, *,
-    data: Path | None = None, in_parts: bool = False, reads_times: bool = False,
+    data: Path | None = None, in_parts: bool = False, needs_times: bool = False,
 ) -> Material:  # fmt: skip
     """Read a file to learn from, and refuse options that are for data of another kind."""
     if data is not None:
         raise DataError(f"--data goes with a model, but '{path}' is none; leave it out.")
-    layout = columns.to_learn(settings.scale, reads_times)
+    layout = columns.to_learn(settings.scale, needs_times)
     has_features = settings.users is not None or settings.items is not None
     material = read_material(
         path, settings.schema, in_parts=in_parts and not has_features, layout=layout,

@@ -53,6 +53,7 @@ class RatingsElsewhere(Ratings):
     def __init__(self, whole: Ratings) -> None:
         for name in ("users", "items", "scales", "default_scale"):
             object.__setattr__(self, name, getattr(whole, name))
+        object.__setattr__(self, "age", None)
 
     @property
     def observations(self) -> Observations:

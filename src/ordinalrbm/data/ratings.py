@@ -33,6 +33,7 @@ from ordinalrbm.data.columns import (
 )
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, level_type
+from ordinalrbm.data.recency import ages, older
 from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
@@ -70,11 +71,15 @@ class Ratings(Catalogue):
     """
 
     observations: Observations
+    # How many ratings its user has given since each, in their order; None without times.
+    age: np.ndarray | None = None
 
     @classmethod
-    def of(cls, known: Catalogue, observations: Observations) -> Ratings:
+    def of(
+        cls, known: Catalogue, observations: Observations, age: np.ndarray | None = None
+    ) -> Ratings:
         """Ratings on the users, items and scales of a catalogue."""
-        return cls(known.users, known.items, known.scales, known.default_scale, observations)
+        return cls(known.users, known.items, known.scales, known.default_scale, observations, age)
 
     @property
     def n_ratings(self) -> int:
@@ -100,7 +105,8 @@ def read_ratings(
     Parameters
     ----------
     data : pandas or polars DataFrame, tuple of three arrays, or scipy.sparse matrix or array
-        One row per rating with user, item and rating; other columns are left alone. Of a sparse
+        One row per rating with user, item and rating, and perhaps timestamp (numbers, dates or
+        dates in text), which tells what is recent; other columns are left alone. Of a sparse
         matrix the stored entries are the ratings, rows are users and columns are items, and their
         positions are the ids; **a stored zero is a rating only where 0 is on the given scale.**
     scale : labels from lowest to highest, optional
@@ -147,6 +153,9 @@ def read_ratings(
     del values
     if cells.level.max() < 0:
         raise no_rating()
+    age = None if table.time is None else ages(user, table.time)
+    if age is not None:
+        age = age[np.lexsort((item, user))]  # as observations are sorted
     cells = _without_gaps(cells)
     try:
         observations = Observations.from_triples(
@@ -155,7 +164,7 @@ def read_ratings(
     except DataError:
         _refuse_repeated_cells(table, cells.row, cells.column)
         raise
-    return Ratings.of(catalogue, observations)
+    return Ratings.of(catalogue, observations, age)
 
 
 def encode(known: Catalogue, data: Any, *, columns: Sequence[str] | None = None) -> Cells:
@@ -182,14 +191,15 @@ def encode_triples(known: Catalogue, table: Triples) -> Cells:
     return cells
 
 
-def numbered_on(known: Catalogue, data: Any) -> tuple[Cells, Ids]:
-    """Cells of ratings, new users after the known ones, new items at −1; and the new users."""
+def numbered_on(known: Catalogue, data: Any) -> tuple[Cells, Ids, np.ndarray]:
+    """Cells of ratings, new users after the known ones, new items at −1; new users; ages."""
     few = _few_on(known, data)
     if few is not None:
-        return few
-    cells, new_users, _ = _numbered_on(known, as_triples(data, COLUMNS))
+        return *few, np.zeros(few[0].row.size, dtype=np.uint8)
+    table = as_triples(data)
+    cells, new_users, _ = _numbered_on(known, table)
     column = np.where(cells.column < len(known.items), cells.column, -1)
-    return cells._replace(column=column), new_users
+    return cells._replace(column=column), new_users, _ages_of_new(cells, table)
 
 
 _FEW = 64  # ratings that a service may bring at once
@@ -221,7 +231,7 @@ def _few_on(known: Catalogue, data: Any) -> tuple[Cells, Ids] | None:
 
 def _plain_lists(data: Any) -> list[Any]:
     """Columns of a small table of pandas with the usual names."""
-    if not isinstance(data, pd.DataFrame) or len(data) > _FEW:
+    if not isinstance(data, pd.DataFrame) or len(data) > _FEW or len(data.columns) > len(COLUMNS):
         return []
     return [data[name].tolist() for name in COLUMNS if name in data]
 
@@ -253,6 +263,7 @@ class Triples:
     rating: Any
     shape: tuple[int, int] | None = None  # of the sparse matrix they come from, if they do
     first_row: int = 0  # how many rows there are before, where others have these
+    time: Any = None  # of each, in any form, where there is a column of times
 
     def __len__(self) -> int:
         return len(self.rating)
@@ -297,9 +308,14 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
         )
     columns = found_columns(list(data.columns)) if columns is None else columns
     _check_columns(columns, list(data.columns))
+    times = [name for name in candidates(data.columns, "timestamp") if name not in columns]
+    time = data[times[0]] if len(times) == 1 else None
     if is_polars:
-        return Triples(*(read_polars(data[name]) for name in columns))
-    return Triples(*(as_column(data[name], f"Column {name!r}") for name in columns))
+        user, item, rating = (read_polars(data[name]) for name in columns)
+        time = None if time is None else time.to_numpy()
+    else:
+        user, item, rating = (as_column(data[name], f"Column {name!r}") for name in columns)
+    return Triples(user, item, rating, time=time)
 
 
 def found_columns(names: list[Any]) -> list[str]:
@@ -643,7 +659,8 @@ def extend(known: Ratings, data: Any) -> Ratings:
     2    v    15       1
     3    a    10       2
     """
-    new, new_users, new_items = _numbered_on(known, as_triples(data))
+    table = as_triples(data)
+    new, new_users, new_items = _numbered_on(known, table)
     _check_new(known, new, new_items)
     scales, common = known.scales, known.default_scale
     if not isinstance(scales, Scale) and common is not None:
@@ -651,7 +668,13 @@ def extend(known: Ratings, data: Any) -> Ratings:
     users, items = _joined(known.users, new_users), _joined(known.items, new_items)
     wider = Catalogue(users, items, scales, common)
     new_part = Observations.from_triples(*new, wider.n_users, wider.n_items, wider.level_counts())
-    return Ratings.of(wider, _merged(known.observations, new_part))
+    both, age = _merged(known.observations, new_part), None
+    if known.age is not None:
+        cells = both.cells()
+        is_new = (cells.row >= known.n_users) | (cells.column >= known.n_items)
+        by_cell = np.lexsort((new.column, new.row))
+        age = _ages_of_both(known.age, _ages_of_new(new, table)[by_cell], is_new, cells.row)
+    return Ratings.of(wider, both, age)
 
 
 def renewed(known: Ratings, data: Any) -> tuple[Ratings, np.ndarray, np.ndarray]:
@@ -664,7 +687,8 @@ def renewed(known: Ratings, data: Any) -> tuple[Ratings, np.ndarray, np.ndarray]
     >>> both.to_frame()["rating"].tolist(), rows.tolist(), columns.tolist()
     ([1, 1, 2], [1, 2], [1])
     """
-    new, new_users, new_items = _numbered_on(known, as_triples(data, COLUMNS))
+    table = as_triples(data)
+    new, new_users, new_items = _numbered_on(known, table)
     if not new.level.size:
         raise DataError("There is no rating to learn from; give at least one.")
     if len(new_items):
@@ -675,14 +699,36 @@ def renewed(known: Ratings, data: Any) -> tuple[Ratings, np.ndarray, np.ndarray]
     users, items = _joined(known.users, new_users), _joined(known.items, new_items)
     wider = Catalogue(users, items, scales, common)
     n_items, old = np.int64(wider.n_items), known.observations.cells()
-    is_new = np.isin(old.row * n_items + old.column, new.row * n_items + new.column)
+    stays = ~np.isin(old.row * n_items + old.column, new.row * n_items + new.column)
     row, column, level = (
-        np.concatenate([part[~is_new], more]) for part, more in zip(old, new, strict=True)
+        np.concatenate([part[stays], more]) for part, more in zip(old, new, strict=True)
     )
     observations = Observations.from_triples(
         row, column, level, wider.n_users, wider.n_items, wider.level_counts()
     )
-    return Ratings.of(wider, observations), np.unique(new.row), np.unique(new.column)
+    age = None
+    if known.age is not None:
+        is_new = np.arange(row.size) >= np.count_nonzero(stays)
+        age = _ages_of_both(known.age[stays], _ages_of_new(new, table), is_new, row)
+        age = age[np.lexsort((column, row))]
+    return Ratings.of(wider, observations, age), np.unique(new.row), np.unique(new.column)
+
+
+def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
+    """Among new ratings alone; without times they are all of the same age."""
+    found = None if table.time is None else ages(new.row, table.time)
+    return np.zeros(new.row.size, dtype=np.uint8) if found is None else found
+
+
+def _ages_of_both(
+    old: np.ndarray, new: np.ndarray, is_new: np.ndarray, row: np.ndarray
+) -> np.ndarray:
+    """Ages of old and new ratings where they are; old ones are older by as many as are new."""
+    found = np.empty(is_new.size, dtype=np.uint8)
+    found[is_new] = new
+    n_new = np.bincount(row[is_new], minlength=int(row.max(initial=0)) + 1)
+    found[~is_new] = older(old, n_new[row[~is_new]])
+    return found
 
 
 def with_ids(
@@ -719,7 +765,8 @@ def with_ids(
     users, items = _joined(known.users, new_users), _joined(known.items, new_items)
     wider, old = Catalogue(users, items, scales, common), known.observations
     start = np.concatenate([old.row_start, np.full(len(new_users), old.n_entries)])
-    return Ratings.of(wider, Observations(start, old.column, old.level, wider.level_counts()))
+    seen = Observations(start, old.column, old.level, wider.level_counts())
+    return Ratings.of(wider, seen, known.age)
 
 
 def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:

@@ -227,7 +227,7 @@ class RatingEnsemble(RatingModel):
         wider._features = wider.estimators_[0]._features
         wider._collect()
         ratings = wider.estimators_[0].ratings_
-        wider.demand_ = self.demand_.with_new(ratings.observations)
+        wider.demand_ = self.demand_.with_new(ratings.observations, ratings.age)
         wider._set_ratings(ratings)
         return wider
 

@@ -200,9 +200,11 @@ class RatingModel(Serving, BaseEstimator):
         Parameters
         ----------
         ratings : DataFrame (pandas or polars), tuple of three arrays, or scipy.sparse matrix
-            A frame has the columns user, item and rating; arrays come in this order; of a sparse
-            matrix rows are users, columns items, and the stored entries ratings. Ids are integers
-            or text. Inside a process group of several processes also a :class:`RatingsPart`.
+            A frame has the columns user, item and rating, or others whose names say as much, such
+            as customer_id, movieId and stars; from a column timestamp, if there is one, it is
+            learnt what users chose lately. Arrays come as user, item, rating; of a sparse matrix
+            rows are users, columns items, and the stored entries ratings. Ids are integers or
+            text. Inside a process group of several processes also a :class:`RatingsPart`.
         validation : of the same kinds, optional
             Ratings to watch learning by. Users and items that are not in ``ratings`` are predicted
             like any unknown one. Without it, a few of the ratings are held out.
@@ -257,8 +259,12 @@ class RatingModel(Serving, BaseEstimator):
                 data = data.with_tables(self._features.tables)
                 fitted = self._learn(data, seed, checkpoints)
                 wanted = self._learn_demand(data, seed)
-            self._keep(at_first(known, among), data, fitted)
-            self.demand_ = wanted
+            known = at_first(known, among)
+            self._keep(known, data, fitted)
+            with threads(self.n_jobs):
+                self.demand_ = (
+                    wanted if known.age is None else wanted.by_recent(known.observations, known.age)
+                )
         return self
 
     def _learn_demand(self, data: TrainingData, seed: int) -> Demand:
@@ -458,7 +464,7 @@ class RatingModel(Serving, BaseEstimator):
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
             wider._fold_in(ratings.observations, wider._features.tables)
-            wider.demand_ = self.demand_.with_new(ratings.observations)
+            wider.demand_ = self.demand_.with_new(ratings.observations, ratings.age)
         wider._set_ratings(ratings)
         return wider
 
@@ -497,7 +503,7 @@ class RatingModel(Serving, BaseEstimator):
         whole, features = extended(self._features, whole, (None, None))
         touched = Touched(whole.observations, rows, columns)
         with threads(self.n_jobs):
-            wanted = updated_demand(self.demand_, touched)
+            wanted = updated_demand(self.demand_, touched, whole.age)
             self._update(known.observations, touched, features.tables)
         self._features, self.demand_ = features, wanted
         self._set_ratings(whole)
@@ -605,6 +611,8 @@ class RatingModel(Serving, BaseEstimator):
         arrays, header = kept_ratings(self, self.ratings_)
         seen = self.ratings_.observations
         arrays |= {f"seen.{part}": array for part, array in seen.to_arrays().items()}
+        if self.ratings_.age is not None:
+            arrays["age"] = self.ratings_.age
         arrays |= {"n_levels": seen.n_levels, **self._model_arrays()}
         arrays |= side_features.to_arrays(self._features)
         of_demand = self.demand_.to_arrays(seen)
@@ -624,7 +632,10 @@ class RatingModel(Serving, BaseEstimator):
         if abs(sum(model.share for model in estimator.models_) - 1.0) > _ROUNDING:
             raise DataError("the shares of its models do not add up to one")
         seen = Observations.from_stored(stored.under("seen."), n_users, n_levels)
-        estimator._set_ratings(Ratings.of(catalogue, seen))
+        age = None
+        if "age" in stored:
+            age = stored.checked_array("age", np.uint8, (seen.n_entries,))
+        estimator._set_ratings(Ratings.of(catalogue, seen, age))
         estimator.demand_ = Demand.from_stored(stored.under("demand."), seen)
         return estimator
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, numbered_on
+from ordinalrbm.data.recency import older
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
@@ -39,6 +40,13 @@ class _Rows(NamedTuple):
     row: np.ndarray  # of each, in the models
     seen: Observations | None  # what rows of the models leave out
     are_own: bool  # whether the models are those of the estimator, which may be on a device
+
+
+class _NewRatings(NamedTuple):
+    """All ratings of users who bring new ones, and how recent they are, if that is known."""
+
+    observations: Observations
+    age: np.ndarray | None
 
 
 class _Wanted(NamedTuple):
@@ -189,7 +197,7 @@ class Serving:
 
     def _asked(
         self, users: Any, ratings: Any
-    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, Observations] | None]:
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray, _NewRatings] | None]:
         """Labels of users, their positions (−1: unknown), and those with new ratings.
 
         Of these: the place of every user among them, −1 for others; who they are; all of their
@@ -227,9 +235,8 @@ class Serving:
             is_new = place >= 0
             if is_new.any():
                 models, demand = self._placed(who, ratings)
-                rows = _Rows(
-                    models, demand, place[is_new], ratings if exclude_seen else None, False
-                )
+                seen = ratings.observations if exclude_seen else None
+                rows = _Rows(models, demand, place[is_new], seen, False)
                 parts.append((is_new, self._best_of(rows, wanted)))
         unknown = self._unknown_users(position) & ~is_new
         known = ~unknown & ~is_new
@@ -406,13 +413,13 @@ class Serving:
             scores[wanted.closed] = -np.inf
         return scores
 
-    def _placed(self, who: np.ndarray, ratings: Observations) -> tuple[list[Any], np.ndarray]:
+    def _placed(self, who: np.ndarray, ratings: _NewRatings) -> tuple[list[Any], np.ndarray]:
         """Models of which the rows are those with these ratings, and the demand of these."""
         table = self._features.tables.rows
         lines = None if table is None else lines_or_none(table, who)
-        with self._threads(ratings.n_rows):
-            models = self._placed_models(ratings, lines)
-        return models, self.demand_.placed(ratings)
+        with self._threads(ratings.observations.n_rows):
+            models = self._placed_models(ratings.observations, lines)
+        return models, self.demand_.placed(*ratings)
 
     # ---- what models have --------------------------------------------------------------------
 
@@ -444,12 +451,12 @@ def _labels(given: Any) -> np.ndarray:
     return np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
 
 
-def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, Observations, np.ndarray]:
+def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np.ndarray]:
     """Who has new ratings (new users after those known), all of their ratings, their labels.
 
     A new rating of an item takes the place of an old one. Items that are not known are left out.
     """
-    cells, new_users = numbered_on(known, data)
+    cells, new_users, age = numbered_on(known, data)
     who, place = np.unique(cells.row, return_inverse=True)
     old = np.flatnonzero(who < len(known.users))
     told = known.observations.take_rows(who[old])
@@ -465,7 +472,13 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, Observations, n
         known.observations.n_levels,
     )  # fmt: skip
     labels = np.concatenate([known.users.labels, new_users.labels])[who]
-    return who, observations, labels
+    if known.age is None:
+        return who, _NewRatings(observations, None), labels
+    of_old = np.repeat(np.bincount(place, minlength=who.size)[old], told.row_counts)
+    entries = [slice(*known.observations.row_start[d : d + 2]) for d in who[old]]
+    before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
+    every = np.concatenate([age, older(before, of_old)])
+    return who, _NewRatings(observations, every[first]), labels
 
 
 def _as_given(found: pd.DataFrame, *given: Any) -> Any:

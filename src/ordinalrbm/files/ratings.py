@@ -37,8 +37,8 @@ class Layout:
         Whether items have scales of their own, so that ratings are not checked here.
     duplicates : {"error", "last", "mean"}
         Which rating counts where a user has rated an item several times.
-    reads_times : bool
-        Whether times are wanted; if not, they may be anything.
+    needs_times : bool
+        Whether times are needed; if not, they are left out where they make no sense.
     options : dict, optional
         What a user of the command line calls the arguments of `read_rating_file`.
     """
@@ -46,7 +46,7 @@ class Layout:
     columns: Mapping[str, str] = field(default_factory=dict)
     scale: Scale | None = None
     duplicates: Duplicates = "error"
-    reads_times: bool = True
+    needs_times: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
     has_own_scales: bool = False
 
@@ -224,7 +224,8 @@ def _argument(name: str) -> str:
 
 
 def _time_column(source: Source, layout: Layout) -> str | None:
-    if TIME in layout.columns or (layout.reads_times and candidates(source.frame.columns, TIME)):
+    found = candidates(source.frame.columns, TIME)
+    if TIME in layout.columns or len(found) == 1 or (layout.needs_times and found):
         return column_of(source, TIME, layout)
     return None
 
@@ -313,7 +314,12 @@ def _as_numbers(source: Source, values: pd.Series, layout: Layout) -> pd.Series:
 def _with_times(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:
     """With dates in text as dates; numbers and dates are left as they are."""
     where = f"{source.where}, column {column_of(source, TIME, layout)!r}, row"
-    return ratings.assign(timestamp=as_times(ratings[TIME], where, "leave the column out"))
+    try:
+        return ratings.assign(timestamp=as_times(ratings[TIME], where, "leave the column out"))
+    except DataError:
+        if layout.needs_times or TIME in layout.columns:
+            raise
+        return ratings.drop(columns=TIME)
 
 
 def _without_repeats(source: Source, ratings: pd.DataFrame, layout: Layout) -> pd.DataFrame:

@@ -33,6 +33,10 @@ from ordinalrbm.storage.reader import Stored
 _UNANSWERED = 0.2
 _RIDGE, _POWER = 0.32, 0.75
 _SWEEPS, _STEPS = 10, 3
+# Where times are known, a row is placed by its last answers more than by those before: each counts
+# once more for every one of these numbers of last answers that it is among.
+_RECENT = (5, 20)
+_RECENT_STEPS = 6
 # At first factors are this large beside 1/√K.
 _FIRST = 0.1
 
@@ -92,17 +96,28 @@ class Demand(NamedTuple):
             "ridge": np.array([self.ridge]),
         }
 
-    def placed(self, answers: Observations) -> np.ndarray:
+    def placed(self, answers: Observations, age: np.ndarray | None = None) -> np.ndarray:
         """(rows, K) where rows with these answers are, given the columns."""
-        return _placed(answers, self.columns, self.gram, self.ridge)
+        return _placed(answers, self.columns, self.gram, self.ridge, age)
 
-    def with_new(self, answers: Observations) -> Demand:
+    def by_recent(self, answers: Observations, age: np.ndarray) -> Demand:
+        """With all rows placed by recent answers more than by old ones."""
+        if not self.n_factors:
+            return self
+        views = _recent_views(answers, age)
+        with threadpool_limits(limits=1, user_api="blas"):
+            rows = _solved(views, self.rows, self.columns, half_sweep, self.ridge, _RECENT_STEPS)
+        return Demand.of(rows, self.columns, self.ridge)
+
+    def with_new(self, answers: Observations, age: np.ndarray | None = None) -> Demand:
         """With more rows and columns, placed by their answers; the first of these are known."""
         if not self.n_factors:
             return Demand.none(answers.n_rows, answers.n_columns)
         n_rows, n_columns = len(self.rows), len(self.columns)
         new = answers.take_rows(np.arange(n_rows, answers.n_rows))
-        rows = np.vstack([self.rows, self.placed(new.select(new.column < n_columns))])
+        is_known = new.column < n_columns
+        age = None if age is None else age[answers.row_start[n_rows] :][is_known]
+        rows = np.vstack([self.rows, self.placed(new.select(is_known), age)])
         columns = self.columns
         if answers.n_columns > n_columns:
             of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
@@ -110,17 +125,23 @@ class Demand(NamedTuple):
             columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge)])
         return Demand.of(rows, columns, self.ridge)
 
-    def settled(self, answers: Observations, rows: np.ndarray, columns: np.ndarray) -> Demand:
+    def settled(
+        self, answers: Observations, age: np.ndarray | None, rows: np.ndarray, columns: np.ndarray
+    ) -> Demand:
         """With some rows and columns nearer to where their answers put them."""
         if not self.n_factors:
             return self
         own, facing = self.rows.copy(), self.columns.copy()
+        some, of_columns = answers.take_rows(rows), answers.transpose().take_rows(columns)
+        if age is not None:
+            is_touched = np.isin(np.arange(answers.n_rows), rows)
+            age = age[np.repeat(is_touched, answers.row_counts)]
         with threadpool_limits(limits=1, user_api="blas"):
-            for which, this, other, view in (
-                (rows, own, facing, answers), (columns, facing, own, answers.transpose()),
-            ):  # fmt: skip
-                some = View(view.take_rows(which), half_sweep)
-                this[which] = _solved(some, this[which], other, half_sweep, self.ridge)
+            for which, this, other, views in (
+                (rows, own, facing, _recent_views(some, age)),
+                (columns, facing, own, _recent_views(of_columns, None)),
+            ):
+                this[which] = _solved(views, this[which], other, half_sweep, self.ridge)
         return Demand.of(own, facing, self.ridge)
 
 
@@ -157,39 +178,56 @@ def learn(data: Data, first: Factors, ridge: float) -> Factors:
     # Sums of matrix products must not depend on how many threads there are.
     with threadpool_limits(limits=1, user_api="blas"):
         for _ in range(_SWEEPS):
-            rows = _solved(data.rows, found.rows, found.columns, data.columns.engine, ridge)
-            columns = _solved(data.columns, found.columns, rows, data.rows.engine, ridge)
+            rows = _solved([data.rows], found.rows, found.columns, data.columns.engine, ridge)
+            columns = _solved([data.columns], found.columns, rows, data.rows.engine, ridge)
             found = Factors(rows, columns)
     return found
 
 
+def _recent_views(answers: Observations, age: np.ndarray | None) -> list[View]:
+    """The answers, and again those that are recent."""
+    recent = () if age is None else (answers.select(age < n) for n in _RECENT)
+    return [View(some, half_sweep) for some in (answers, *recent)]
+
+
 def _placed(
-    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float
-) -> np.ndarray:
+    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float,
+    age: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
     """(rows, K) of rows with these answers, solved to the end."""
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
     system = _UNANSWERED * gram + ridge * np.eye(len(gram))
+    times = np.ones(answers.n_entries)
+    if age is not None:
+        times += sum((age < n).astype(float) for n in _RECENT)
     for d in np.flatnonzero(answers.row_counts).tolist():
         chosen = columns[answers.row(d)[0]].astype(np.float64)
-        total = system + chosen.T @ chosen
-        found[d] = np.linalg.solve(total, chosen.sum(axis=0))
+        counted = chosen * times[answers.row_start[d] : answers.row_start[d + 1], None]
+        found[d] = np.linalg.solve(system + counted.T @ chosen, counted.sum(axis=0))
     return found
 
 
-def _solved(view: View, this: Any, other: Any, other_engine: Any, ridge: float) -> Any:
-    """Rows nearer to their regression on the columns."""
-    engine, gram = view.engine, _UNANSWERED * other_engine.gram(other)
+def _solved(
+    views: list[View], this: Any, other: Any, other_engine: Any, ridge: float, n_steps: int = _STEPS
+) -> Any:
+    """Rows nearer to their regression on the columns; an answer counts once in every view."""
+    gram = _UNANSWERED * other_engine.gram(other)
 
     def times(own: Any) -> Any:
-        return own @ gram + ridge * own + engine.rated_products(view.answers, other, own)
+        total = own @ gram + ridge * own
+        for view in views:
+            total = total + view.engine.rated_products(view.answers, other, own)
+        return total
 
-    residual = engine.rated_sums(view.answers, other) - times(this)
+    residual = -times(this)
+    for view in views:
+        residual = residual + view.engine.rated_sums(view.answers, other)
     direction, size = residual, _squares(residual)
-    for step in range(_STEPS):
+    for step in range(n_steps):
         image = times(direction)
         along = size / ((direction * image).sum(1)[:, None] + _TINY)
         this = this + along * direction
-        if step == _STEPS - 1:
+        if step == n_steps - 1:
             return this
         residual = residual - along * image
         before, size = size, _squares(residual)

@@ -83,7 +83,7 @@ def _place(
             part[some] = new
 
 
-def updated_demand(demand: Any, touched: Touched) -> Any:
-    """Demand after new ratings."""
-    wider = demand.with_new(touched.ratings)
-    return wider.settled(touched.ratings, touched.rows, touched.columns)
+def updated_demand(demand: Any, touched: Touched, age: np.ndarray | None) -> Any:
+    """Demand after new ratings; ``age`` tells how recent all of them are, if that is known."""
+    wider = demand.with_new(touched.ratings, age)
+    return wider.settled(touched.ratings, age, touched.rows, touched.columns)

@@ -1,0 +1,88 @@
+"""How recent ratings are, against plain counting."""
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+
+from ordinalrbm.data.ratings import extend, read_ratings, renewed
+from ordinalrbm.data.recency import OLDEST, ages
+
+
+def made_up(n_users=12, n_items=40, seed=0):
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((n_users, n_items)) < 0.6)
+    order = rng.permutation(user.size)
+    return pd.DataFrame(
+        {
+            "user": user[order],
+            "item": item[order],
+            "rating": rng.integers(1, 6, user.size),
+            "timestamp": rng.integers(0, 30, user.size),  # many at the same time
+        }
+    )
+
+
+def counted(frame):
+    """By user and item: how many ratings of the user are later."""
+    later = [
+        int(((frame["user"] == row.user) & (frame["timestamp"] > row.timestamp)).sum())
+        for row in frame.itertuples()
+    ]
+    return frame.assign(age=later).sort_values(["user", "item"])["age"].tolist()
+
+
+def test_ages_are_the_numbers_of_later_ratings():
+    frame = made_up()
+    assert read_ratings(frame).age.tolist() == counted(frame)
+
+
+def test_what_is_old_is_as_old_as_a_byte_can_tell():
+    found = ages(np.zeros(400, dtype=int), np.arange(400))
+    assert found.tolist() == [min(399 - k, OLDEST) for k in range(400)]
+
+
+@pytest.mark.parametrize("form", ["dates", "text", "zones", "polars"])
+def test_times_in_any_form(form):
+    frame = made_up()
+    dates = pd.to_datetime(frame["timestamp"], unit="D")
+    given = {
+        "dates": frame.assign(timestamp=dates),
+        "text": frame.assign(timestamp=dates.dt.strftime("%Y-%m-%d")),
+        "zones": frame.assign(timestamp=dates.dt.tz_localize("Europe/Paris")),
+        "polars": polars.from_pandas(frame.assign(timestamp=dates)),
+    }[form]
+    assert read_ratings(given).age.tolist() == counted(frame)
+
+
+@pytest.mark.parametrize("times", [["yesterday"], [None], [[1]]])
+def test_times_that_make_no_sense_are_left_alone(times):
+    frame = made_up()
+    frame["timestamp"] = times * len(frame)
+    assert read_ratings(frame).age is None
+
+
+def test_without_times_nothing_is_recent():
+    frame = made_up()
+    assert read_ratings(frame.drop(columns="timestamp")).age is None
+    assert read_ratings(frame.assign(date=1)).age.tolist() == counted(frame)
+    two = frame.rename(columns={"timestamp": "createdAt"}).assign(date=1)
+    assert read_ratings(two).age is None
+
+
+def test_new_ratings_make_the_others_older():
+    frame = made_up()
+    early, late = frame["timestamp"] < 20, frame["timestamp"] >= 20
+    both, _, _ = renewed(read_ratings(frame[early]), frame[late])
+    # Ids in another order where late ones are new: compared cell by cell.
+    found = both.to_frame().assign(age=both.age).sort_values(["user", "item"])
+    assert found["age"].tolist() == counted(frame)
+
+
+def test_new_users_and_items_are_as_recent_as_they_say():
+    frame = made_up()
+    known = frame[(frame["user"] < 9) & (frame["item"] < 30)]
+    rest = frame.drop(known.index).assign(timestamp=lambda part: part["timestamp"] + 100)
+    both = extend(read_ratings(known), rest)
+    found = both.to_frame().assign(age=both.age).sort_values(["user", "item"])
+    assert found["age"].tolist() == counted(pd.concat([known, rest]))
