@@ -6,12 +6,23 @@ import pandas as pd
 import pytest
 from program import found, succeed, succeed_here
 
+import ordinalrbm as orbm
+
 
 def test_info(files):
     about = found("info", "films.orbm", cwd=files)
     assert about["model"] == "OrdinalMF" and about["learnt_from"] == "ratings"
     assert (about["users"], about["items"]) == (45, 36)
     assert about["scale"] == "1 < 2 < 3 < 4 < 5"
+
+
+def test_info_tells_the_release_and_the_notes(files):
+    model = orbm.load(files / "films.orbm")
+    model.about_ |= {"owner": "the films team"}
+    model.save(files / "noted.orbm")
+    about = found("info", "noted.orbm", cwd=files)
+    assert about["written_by"] == f"ordinalrbm {orbm.__version__}"
+    assert about["note, owner"] == "the films team"
 
 
 def test_same_seed_same_bytes(files):

@@ -12,6 +12,8 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.output import Output, listing, plain_table
 
 _MOST_SHOWN = 40
+# What ``ordinalrbm fit`` notes, and this command shows in another place.
+_OWN_NOTES = ("data", "rows", "ratings", "schema", "weighted")
 
 
 @app.command(epilog="\b\nExample:\n  ordinalrbm info survey.orbm")
@@ -40,6 +42,9 @@ def info(
     _, estimator = model_file.estimator_of(model, seen.header)
     with model_file.refused_if_useless(model):
         found = {"file": str(model), "bytes": model.stat().st_size, "model": estimator}
+        release = seen.header.get("release")
+        if isinstance(release, str):
+            found["written_by"] = f"ordinalrbm {release:.40}"
         _tell_of_model(seen, found, output)
 
 
@@ -49,6 +54,7 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     stored = Stored(seen.arrays, seen.header)
     about = stored.notes()
     found |= _learning(stored, about)
+    found |= {f"note, {name}": note for name, note in about.items() if _is_note(name, note)}
     detail, tables = {}, []
     if found["model"] == "CumulativeRBM":
         labels = _labels(stored)
@@ -67,6 +73,11 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
         _listing(found, parameters),
         *tables,
     )
+
+
+def _is_note(name: str, note: Any) -> bool:
+    """Whether it was noted by whoever made the model, rather than by the command that did."""
+    return name not in _OWN_NOTES and isinstance(note, str | int | float)
 
 
 def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:

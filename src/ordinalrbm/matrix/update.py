@@ -1,7 +1,8 @@
 """New ratings of rows and columns that are known: those that are touched are placed anew.
 
 All others stay. Rows are inferred given the columns, columns given the rows, and rows once more,
-each beginning where they are: what the learner does, for a few.
+each beginning where they are: what the learner does, for a few. Where nearly all are touched, it
+is the learner that goes on: then priors and weights of features are learnt on as well.
 """
 
 from __future__ import annotations
@@ -10,22 +11,34 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fold_in import longer_model
-from ordinalrbm.matrix.gaussian import swapped
+from ordinalrbm.matrix.gaussian import (
+    GaussianState,
+    epoch,
+    on_cpu,
+    swapped,
+    with_features_of,
+)
 from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
 from ordinalrbm.matrix.infer_rows import infer_rows
-from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.prior_means import Tables, Weights
 
 # Those who were there before begin near where they will be: one sweep in each round. New ones go on
 # until no coordinate changes by more than this share of what is left to know.
 _SETTLED, _NEW_SWEEPS = 0.05, 12
 # Rounds, and more of them where new ratings are more than a tenth of those before.
 _ROUNDS, _MORE_ROUNDS, _MANY = 2, 5, 0.1
+# Above this share of ratings in touched rows and in touched columns, the learner goes on: one epoch
+# for every part of so many that new ratings are of those before.
+_NEARLY_ALL, _PER_EPOCH, _MOST_EPOCHS = 0.5, 1 / 28, 10
+# A number of an epoch that is past the first ones, in which priors are weak.
+_LATER = 100
 
 
 def updated_gaussian(
@@ -39,13 +52,60 @@ def updated_gaussian(
         model.columns.mean, known.transpose(), _first(tables.columns, model.n_columns)
     )
     more = touched.ratings.n_entries - known.n_entries
-    for turn in range(_MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS):
+    goes_on = _nearly_all_touched(touched) and not model.values.size
+    which = [touched.rows, touched.columns]
+    if goes_on:  # then only new ones need a place of their own
+        which = [which[0][which[0] >= model.n_rows], which[1][which[1] >= model.n_columns]]
+    n_rounds = _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS
+    for turn in range(1 if goes_on else n_rounds):
         n_new = _NEW_SWEEPS if turn == 0 else 1
-        rows = (touched.ratings, touched.rows, model.n_rows, tables.rows, others)
-        columns = (by_columns, touched.columns, model.n_columns, tables.columns, facing)
+        rows = (touched.ratings, which[0], model.n_rows, tables.rows, others)
+        columns = (by_columns, which[1], model.n_columns, tables.columns, facing)
         _place(wider, *rows, n_new)
         _place(swapped(wider), *columns, n_new)
-    return wider
+    if not goes_on:
+        return wider
+    n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
+    return _learnt_on(wider, touched.ratings, tables, n_epochs)
+
+
+def _nearly_all_touched(touched: Touched) -> bool:
+    """Whether most ratings are of rows and of columns that have new ones."""
+    ratings = touched.ratings
+    of_rows = ratings.row_counts[touched.rows].sum()
+    of_columns = ratings.column_counts[touched.columns].sum()
+    return min(of_rows, of_columns) > _NEARLY_ALL * ratings.n_entries
+
+
+def _learnt_on(
+    model: GaussianModel, ratings: Observations, tables: Tables, n_epochs: int
+) -> GaussianModel:
+    """The model after some more epochs on all ratings; its arrays are changed."""
+    data = on_cpu(ratings)
+    weights = [
+        Weights(*(part.copy() for part in own.weights))
+        for own in (model.row_prior, model.column_prior)
+    ]
+    row_prior, column_prior = (
+        Prior(
+            own.precision, cutpoints_by_levels(side.cutpoints, side.n_levels)[side.n_levels],
+            own.cutpoints_precision, own.expected(view.answers, table),
+        )
+        for own, side, view, table in (
+            (model.row_prior, model.rows, data.rows, tables.rows),
+            (model.column_prior, model.columns, data.columns, tables.columns),
+        )
+    )  # fmt: skip
+    state = GaussianState(
+        model.rows, model.columns, row_prior, column_prior, row_weights=weights[0],
+        column_weights=weights[1],
+    )  # fmt: skip
+    if any(each.centre.size for each in weights):
+        data = with_features_of(data, state, tables)
+    with threadpool_limits(limits=1, user_api="blas"):
+        for number in range(_LATER, _LATER + n_epochs):
+            state = epoch(data, state, number, model.is_point)
+    return GaussianModel.of_state(state)._replace(spread=model.spread, share=model.share)
 
 
 def _first(table: csr_array | None, n: int) -> csr_array | None:

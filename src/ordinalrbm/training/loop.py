@@ -5,6 +5,7 @@ Learning that diverges goes back to the end of the epoch before, and on with sma
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -16,6 +17,8 @@ from ordinalrbm.training.checkpoint import CheckpointWriter
 from ordinalrbm.training.divergence import DivergenceError, NothingLearntError, tell_of_divergence
 from ordinalrbm.training.schedule import Schedule
 from ordinalrbm.training.state import State
+
+_log = logging.getLogger(__name__)
 
 
 class Learner(Protocol):
@@ -65,7 +68,11 @@ def learn(
         for state in _good_epochs(learner):
             writer.after(learner, state)
             bar.update()
-            bar.set_postfix_str(f"{watched} {learner.history[-1].validation:.4f}")
+            value = learner.history[-1].validation
+            bar.set_postfix_str(f"{watched} {value:.4f}")
+            _log.info(
+                "epoch %d of at most %d, %s %.4f", len(learner.history), n_epochs, watched, value
+            )
     except BaseException as reason:
         writer.flush()
         if not isinstance(reason, KeyboardInterrupt) or not learner.has_model:
