@@ -11,14 +11,17 @@ answer for the same work (``nonzero``, ``argsort``).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
+from numba import prange
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.runtime.jit import alone, compiled
 from ordinalrbm.storage.reader import Stored
 
 
@@ -154,6 +157,30 @@ class Observations:
         row_start = _starts(_count_kept(self.row_start, mask))
         return Observations(row_start, self.column[mask], self.level[mask], self.n_levels)
 
+    def insert(self, cells: Cells) -> Observations:
+        """With those of these cells that are not there yet; of a cell that comes twice, the first.
+
+        Examples
+        --------
+        >>> some = Observations.from_dense([[0, -1], [1, 0]], 2)
+        >>> more = Cells(np.array([0, 0]), np.array([1, 0]), np.array([1, 1]))
+        >>> some.insert(more).to_dense().tolist()
+        [[0, 1], [1, 0]]
+        """
+        key = cells.row * np.int64(self.n_columns) + cells.column
+        _, first = np.unique(key, return_index=True)  # in the order of cells
+        row, column, level = (part[first] for part in cells)
+        place = np.empty(row.size, dtype=np.int64)
+        _places(self.row_start, self.column, row, column, place)
+        new = place >= 0
+        added = np.bincount(row[new], minlength=self.n_rows)
+        return Observations(
+            self.row_start + _starts(added),
+            np.insert(self.column, place[new], column[new].astype(np.int32)),
+            np.insert(self.level, place[new], level[new].astype(self.level.dtype)),
+            self.n_levels,
+        )
+
     def to_dense(self) -> np.ndarray:
         """An int16 array of n_rows x n_columns, -1 where unanswered; for tests and references."""
         dense = np.full((self.n_rows, self.n_columns), -1, dtype=np.int16)
@@ -270,9 +297,7 @@ class Observations:
             )
         levels = levels.astype(level_type(n_levels), copy=False)
         # Sorting by counting, by columns first and then stably by rows, in two linear passes.
-        column_start = _starts(_counts(columns, n_columns))
-        row, level = np.empty_like(rows), np.empty_like(levels)
-        _fill_by_column(rows, columns, levels, column_start[:-1].copy(), row, level)
+        column_start, row, level = _by_column(rows, columns, levels, n_columns)
         row_start, column, level = _rearranged(
             np.arange(n_columns), column_start, row, level, np.arange(n_rows), n_rows
         )
@@ -436,12 +461,62 @@ def _rearranged(
 
     Its column_start, row and level; rows ascend within a column.
     """
-    column_start = _starts(_count_rearranged(rows, row_start, column, position, n_columns))
-    new_row = np.empty(column_start[-1], dtype=np.int32)
-    new_level = np.empty(column_start[-1], dtype=level.dtype)
-    cursor = column_start[:-1].copy()
-    _fill_rearranged(rows, row_start, column, level, position, cursor, new_row, new_level)
+    n_until = (row_start[rows + 1] - row_start[rows]).cumsum()
+    counts, ends = _chunks(int(n_until[-1]) if n_until.size else 0, n_columns)
+    bounds = np.concatenate([[0], np.searchsorted(n_until, ends[:-1]), [n_until.size]])
+    with _side_by_side(len(column)):
+        _count_rearranged(bounds, rows, row_start, column, position, counts)
+        column_start = _cursors(counts)
+        new_row = np.empty(column_start[-1], dtype=np.int32)
+        new_level = np.empty(column_start[-1], dtype=level.dtype)
+        _fill_rearranged(
+            bounds, rows, row_start, column, level, position, counts, new_row, new_level
+        )
     return column_start, new_row, new_level
+
+
+def _by_column(
+    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, n_columns: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Triples sorted by column, else as they were: column_start, row and level."""
+    counts, ends = _chunks(len(rows), n_columns)
+    bounds = np.concatenate([[0], ends])
+    row, level = np.empty_like(rows), np.empty_like(levels)
+    with _side_by_side(len(rows)):
+        _count_keys(bounds, columns, counts)
+        column_start = _cursors(counts)
+        _fill_by_column(bounds, rows, columns, levels, counts, row, level)
+    return column_start, row, level
+
+
+# Sorting by counting is shared by threads: each has a stretch of what is sorted, counts it by
+# itself, and then knows where its part of every key begins. The order does not depend on them.
+
+_MANY = 2**20  # for less, starting threads costs more than they save
+
+
+def _side_by_side(n_entries: int) -> Any:
+    return alone() if n_entries < _MANY else nullcontext()
+
+
+def _chunks(n_entries: int, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counts of keys in each chunk, none yet, no more of them than entries; where chunks end."""
+    n_chunks = 1
+    if n_entries >= _MANY:
+        n_chunks = int(np.clip(n_entries // max(n_keys, 1), 1, numba.get_num_threads()))
+    ends = n_entries * np.arange(1, n_chunks + 1) // n_chunks
+    return np.zeros((n_chunks, n_keys), dtype=np.int64), ends
+
+
+def _cursors(counts: np.ndarray) -> np.ndarray:
+    """Starts of all keys; counts of the chunks become where each begins to write."""
+    starts = _starts(counts.sum(axis=0))
+    before = np.zeros(counts.shape[1], dtype=np.int64)
+    for k in range(len(counts)):
+        own = counts[k].copy()
+        counts[k] = starts[:-1] + before
+        before += own
+    return starts
 
 
 @compiled()
@@ -486,30 +561,34 @@ def _fill_column_view(
             cursor[column[e]] = slot + 1
 
 
-@compiled()
+@compiled(parallel=True)
 def _count_rearranged(
-    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, position: np.ndarray, n: int
-) -> np.ndarray:
-    counts = np.zeros(n, dtype=np.int64)
-    for d in rows:
-        for e in range(row_start[d], row_start[d + 1]):
-            if position[column[e]] >= 0:
-                counts[position[column[e]]] += 1
-    return counts
-
-
-@compiled()
-def _fill_rearranged(
-    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
-    position: np.ndarray, cursor: np.ndarray, new_row: np.ndarray, new_level: np.ndarray,
+    bounds: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
+    position: np.ndarray, counts: np.ndarray,
 ) -> None:  # fmt: skip
-    for new, d in enumerate(rows):
-        for e in range(row_start[d], row_start[d + 1]):
-            i = position[column[e]]
-            if i >= 0:
-                new_row[cursor[i]] = new
-                new_level[cursor[i]] = level[e]
-                cursor[i] += 1
+    for chunk in prange(bounds.size - 1):
+        for k in range(bounds[chunk], bounds[chunk + 1]):
+            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
+                i = position[column[e]]
+                if i >= 0:
+                    counts[chunk, i] += 1
+
+
+@compiled(parallel=True)
+def _fill_rearranged(
+    bounds: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
+    level: np.ndarray, position: np.ndarray, cursor: np.ndarray, new_row: np.ndarray,
+    new_level: np.ndarray,
+) -> None:  # fmt: skip
+    for chunk in prange(bounds.size - 1):
+        for k in range(bounds[chunk], bounds[chunk + 1]):
+            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
+                i = position[column[e]]
+                if i >= 0:
+                    slot = cursor[chunk, i]
+                    new_row[slot] = k
+                    new_level[slot] = level[e]
+                    cursor[chunk, i] = slot + 1
 
 
 @compiled()
@@ -533,16 +612,45 @@ def _count_kept(row_start: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return kept
 
 
-@compiled()
-def _fill_by_column(
-    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, cursor: np.ndarray, row: np.ndarray,
-    level: np.ndarray,
+@compiled(parallel=True)
+def _count_keys(
+    bounds: np.ndarray, keys: np.ndarray, counts: np.ndarray,
 ) -> None:  # fmt: skip
-    for e in range(len(rows)):
-        slot = cursor[columns[e]]
-        row[slot] = rows[e]
-        level[slot] = levels[e]
-        cursor[columns[e]] = slot + 1
+    for chunk in prange(bounds.size - 1):
+        for e in range(bounds[chunk], bounds[chunk + 1]):
+            counts[chunk, keys[e]] += 1
+
+
+@compiled(parallel=True)
+def _fill_by_column(
+    bounds: np.ndarray, rows: np.ndarray, columns: np.ndarray, levels: np.ndarray,
+    cursor: np.ndarray, row: np.ndarray, level: np.ndarray,
+) -> None:  # fmt: skip
+    for chunk in prange(bounds.size - 1):
+        for e in range(bounds[chunk], bounds[chunk + 1]):
+            slot = cursor[chunk, columns[e]]
+            row[slot] = rows[e]
+            level[slot] = levels[e]
+            cursor[chunk, columns[e]] = slot + 1
+
+
+@compiled()
+def _places(
+    row_start: np.ndarray, column: np.ndarray, rows: np.ndarray, columns: np.ndarray,
+    place: np.ndarray,
+) -> None:  # fmt: skip
+    """Where cells would be among those that are there, in their order; −1 for those that are."""
+    for k in range(rows.size):
+        low, high = row_start[rows[k]], row_start[rows[k] + 1]
+        stop = high
+        while low < high:
+            middle = (low + high) // 2
+            if column[middle] < columns[k]:
+                low = middle + 1
+            else:
+                high = middle
+        is_there = low < stop and column[low] == columns[k]
+        place[k] = -1 if is_there else low
 
 
 @compiled()

@@ -45,6 +45,7 @@ from ordinalrbm.data.scales import (
 )
 from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
+from ordinalrbm.runtime.stages import stage
 
 COLUMNS = ("user", "item", "rating")
 
@@ -142,15 +143,17 @@ def read_ratings(
     table = as_triples(data, columns)
     if not len(table):
         raise no_rating()
-    user, users = table.number_users()
-    item, items = table.number_items()
-    values = read_values(table)
-    common, own = given_scales(scale, item_scales, items)
-    if common is None and len(own) < len(items):
-        common = infer_scale(values, values_seen(values, item, own), not table.is_sparse)
-    catalogue = catalogue_of(users, items, common, own)
-    cells = Cells(user, item, levels_of(table, values, item, catalogue))
-    del values
+    with stage("ids to positions"):
+        user, users = table.number_users()
+        item, items = table.number_items()
+    with stage("ratings to levels"):
+        values = read_values(table)
+        common, own = given_scales(scale, item_scales, items)
+        if common is None and len(own) < len(items):
+            common = infer_scale(values, values_seen(values, item, own), not table.is_sparse)
+        catalogue = catalogue_of(users, items, common, own)
+        cells = Cells(user, item, levels_of(table, values, item, catalogue))
+        del values
     if cells.level.max() < 0:
         raise no_rating()
     age = None if table.time is None else ages(user, table.time)
@@ -158,9 +161,10 @@ def read_ratings(
         age = age[np.lexsort((item, user))]  # as observations are sorted
     cells = _without_gaps(cells)
     try:
-        observations = Observations.from_triples(
-            *cells, len(users), len(items), catalogue.level_counts()
-        )
+        with stage("by user and item"):
+            observations = Observations.from_triples(
+                *cells, len(users), len(items), catalogue.level_counts()
+            )
     except DataError:
         _refuse_repeated_cells(table, cells.row, cells.column)
         raise

@@ -41,6 +41,7 @@ from ordinalrbm.matrix.prepare import TrainingData, prepare
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
+from ordinalrbm.runtime.stages import stage
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -255,12 +256,15 @@ class RatingModel(Serving, BaseEstimator):
             with among.together():
                 memory.check_ratings(known.observations, *self._fit_sizes())
             with threads(self.n_jobs), working_on_named(self.device):
-                data = prepare(known, given, self._held_out(), seed, among)
-                data = data.with_tables(self._features.tables)
+                with stage("held out and in random order"):
+                    data = prepare(known, given, self._held_out(), seed, among)
+                    data = data.with_tables(self._features.tables)
                 fitted = self._learn(data, seed, checkpoints)
-                wanted = self._learn_demand(data, seed)
-            known = at_first(known, among)
-            self._keep(known, data, fitted)
+                with stage("demand"):
+                    wanted = self._learn_demand(data, seed)
+            with stage("in the order of the ids"):
+                known = at_first(known, among)
+                self._keep(known, data, fitted)
             with threads(self.n_jobs):
                 self.demand_ = (
                     wanted if known.age is None else wanted.by_recent(known.observations, known.age)

@@ -28,6 +28,7 @@ from ordinalrbm.matrix.gaussian import (
 )
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
+from ordinalrbm.runtime.stages import stage
 from ordinalrbm.storage.reader import LARGEST_PARAMETER, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
@@ -92,15 +93,18 @@ def fit(
     checkpoints: Checkpoints = NO_CHECKPOINTS, tables: Tables = NO_TABLES,
 ) -> Fitted:  # fmt: skip
     """Learn a model; Ctrl-C ends learning and gives the best epoch so far."""
-    learner = _Learner(observations, validation, settings, tables)
+    with stage("to where it is learnt"):
+        learner = _Learner(observations, validation, settings, tables)
     # Small matrix products stand between the kernels. Threads of the BLAS would go on spinning
     # for a while after each, in the way of the kernels' own.
     with threadpool_limits(limits=1, user_api="blas"):
-        interrupted = learn(
-            learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
-            watched="validation",
-        )  # fmt: skip
-        models, was_all = learner.models(is_over=not interrupted)
+        with stage("epochs"):
+            interrupted = learn(
+                learner, checkpoints.of("gaussian"), settings.n_epochs, verbose=settings.verbose,
+                watched="validation",
+            )  # fmt: skip
+        with stage("calibration, and what was held out"):
+            models, was_all = learner.models(is_over=not interrupted)
     interrupted = interrupted or not was_all
     return Fitted(evenly_shared(models), learner.stopping.best_epoch, learner.history, interrupted)
 

@@ -215,20 +215,8 @@ def with_cells(observations: Observations, cells: Cells) -> Observations:
     >>> with_cells(some, more).to_dense().tolist()
     [[0, 1], [1, 0]]
     """
-    row, column, level = observations.cells()
-    key = row * np.int64(observations.n_columns) + column
-    new = cells.row * np.int64(observations.n_columns) + cells.column
-    known = (cells.row >= 0) & (cells.column >= 0) & ~np.isin(new, key)
-    _, first = np.unique(new[known], return_index=True)  # of what is there twice, one
-    added = Cells(*(part[known][first] for part in cells))
-    return Observations.from_triples(
-        np.append(row, added.row).astype(np.int32),
-        np.append(column, added.column).astype(np.int32),
-        np.append(level, added.level).astype(level.dtype),
-        observations.n_rows,
-        observations.n_columns,
-        observations.n_levels,
-    )
+    known = (cells.row >= 0) & (cells.column >= 0)
+    return observations.insert(Cells(*(part[known] for part in cells)))
 
 
 def _stretch(rng: np.random.Generator, start: int, n: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from ordinalrbm.matrix.gaussian import (
     GaussianState,
     epoch,
     on_cpu,
+    settled_rows,
     swapped,
     with_features_of,
 )
@@ -36,7 +37,7 @@ _SETTLED, _NEW_SWEEPS = 0.05, 12
 _ROUNDS, _MORE_ROUNDS, _MANY = 2, 5, 0.1
 # Above this share of ratings in touched rows and in touched columns, the learner goes on: one epoch
 # for every part of so many that new ratings are of those before.
-_NEARLY_ALL, _PER_EPOCH, _MOST_EPOCHS = 0.5, 1 / 28, 10
+_NEARLY_ALL, _PER_EPOCH, _MOST_EPOCHS = 0.5, 0.06, 5
 # A number of an epoch that is past the first ones, in which priors are weak.
 _LATER = 100
 
@@ -105,6 +106,7 @@ def _learnt_on(
     with threadpool_limits(limits=1, user_api="blas"):
         for number in range(_LATER, _LATER + n_epochs):
             state = epoch(data, state, number, model.is_point)
+        state = settled_rows(data, state, model.is_point)
     return GaussianModel.of_state(state)._replace(spread=model.spread, share=model.share)
 
 

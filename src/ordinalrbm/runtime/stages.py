@@ -1,0 +1,42 @@
+"""What a long call spends its time on, stage by stage: logged, and kept for whoever asks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_log = logging.getLogger("ordinalrbm.stages")
+_kept: ContextVar[dict[str, float] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Take the time of what is done inside, if anybody wants to know; stages do not contain stages.
+
+    Examples
+    --------
+    >>> with timings() as seconds, stage("sorting"):
+    ...     _ = sorted(range(1000))
+    >>> list(seconds)
+    ['sorting']
+    """
+    begun = time.perf_counter()
+    yield
+    seconds, kept = time.perf_counter() - begun, _kept.get()
+    _log.info("%s: %.2f s", name, seconds)
+    if kept is not None:
+        kept[name] = kept.get(name, 0.0) + seconds
+
+
+@contextmanager
+def timings() -> Iterator[dict[str, float]]:
+    """Seconds of each stage that is passed inside, in their order."""
+    found: dict[str, float] = {}
+    before = _kept.set(found)
+    try:
+        yield found
+    finally:
+        _kept.reset(before)
