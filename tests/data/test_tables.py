@@ -448,3 +448,15 @@ def test_encoding_is_lean():
     finally:
         tracemalloc.stop()
     assert peak / obs.n_entries < 16
+
+
+@pytest.mark.parametrize("values", [[{"a": 1}], [[1, 2]]], ids=["struct", "list"])
+def test_nested_columns_of_polars_are_refused(values):
+    frame = pl.DataFrame({"a": values * 3})
+    with pytest.raises(DataTypeError, match=r"Column 'a' holds .* take it apart"):
+        read_table(frame)
+
+
+def test_integers_of_128_bits():
+    frame = pl.DataFrame({"a": pl.Series([1, 3, 1]).cast(pl.Int128)})
+    assert read_table(frame).observations.level.tolist() == [0, 1, 0]

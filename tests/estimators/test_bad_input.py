@@ -232,6 +232,11 @@ def test_weights_that_are_all_zero(answers):
     assert_says(text, "sample_weight", "every row", "at least one row")
 
 
+def test_huge_weights_are_weights_like_any_other(answers):
+    one, huge = (small().fit(answers, sample_weight=np.full(len(answers), w)) for w in (1.0, 1e308))
+    np.testing.assert_array_equal(one.model_.weights, huge.model_.weights)
+
+
 def test_weights_that_are_text(answers):
     text = refusal(small().fit, answers, sample_weight=["heavy"] * len(answers))
     assert_says(text, "sample_weight", "'heavy'")

@@ -343,6 +343,13 @@ def read_polars(series: Any) -> Any:
         return pd.Categorical.from_codes(codes.astype(np.int64), categories, ordered=True)
     if kind == "Categorical":
         return pd.Categorical(series.to_list())
+    if series.dtype.is_nested() or kind == "Object":
+        raise DataTypeError(
+            f"Column {series.name!r} holds {series.dtype}, of which a cell is no single number or "
+            "text; take it apart first, for example with unnest() or explode()."
+        )
+    if kind in ("Int128", "UInt128"):  # which NumPy has no type for
+        return np.array(series.to_list(), dtype=object)
     return series.to_numpy()
 
 

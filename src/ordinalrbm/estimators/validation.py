@@ -141,8 +141,9 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
             f"sample_weight of row {row} is {weight[row]}; weights must be finite and not "
             "negative: leave the row out or give it weight 0."
         )
-    if weight.sum() == 0:
+    if not weight.any():
         raise DataError("sample_weight is zero for every row; give at least one row some weight.")
+    weight = weight / weight.max()  # so that no sum of large ones overflows
     return (weight / weight[weight > 0].mean()).astype(np.float32)
 
 
