@@ -13,9 +13,10 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
-from ordinalrbm.cli.output import Output
+from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.stages import stage, timings
 
 _EXAMPLES = """\b
 Examples:
@@ -73,6 +74,9 @@ def fit(
             help="Go on from the checkpoint if there is one; the result is as if never stopped.",
         ),
     ] = False,
+    show_timings: Annotated[
+        bool, typer.Option("--timings", help="Say how long each stage took, from file to model.")
+    ] = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
@@ -93,7 +97,9 @@ def fit(
     output = Output(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
-    material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
+    stages = ctx.with_resource(timings())
+    with stage("reading the file"):
+        material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     inputs.tell_material(material, output)
@@ -121,14 +127,25 @@ def fit(
         fitted = learn(material, settings)
     if rank:  # all have the whole model, and one writes it
         return
-    _save(fitted, place, checkpoint)
+    with stage("writing the model"):
+        _save(fitted, place, checkpoint)
     seconds = time.perf_counter() - begun
     output.say(f"Learnt in {seconds:.1f} s.")
     numbers = summary(fitted.history_, fitted.n_iter_, fitted.best_epoch_)
+    if show_timings:
+        numbers["stages"] = {name: round(took, 3) for name, took in stages.items()}
+        output.show(_timings_table(stages))
     output.result(
         {"model": str(place), "seconds": round(seconds, 3), **numbers},
         text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
     )
+
+
+def _timings_table(stages: dict[str, float]) -> Any:
+    table = plain_table("stage", "seconds", numbers_from=1)
+    for name, took in stages.items():
+        table.add_row(name, f"{took:.2f}")
+    return table
 
 
 def _place(out: Path | None, write_schema: Path | None) -> Path:
