@@ -1,11 +1,11 @@
 """Standard errors of rotated loadings, from how much each row's likelihood depends on them.
 
-Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and thresholds.
-The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v] (Fisher's identity),
-and by a threshold the density of the utility there; both come from mean-field and linear response.
-The sum of their squares over the rows is the information, and its inverse the covariance of what
-was estimated. Turning all factors changes no likelihood, so these directions are left out. The
-errors of rotated loadings are seen by rotating random draws around the estimate.
+Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and
+thresholds. The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v] (Fisher's
+identity), and by a threshold the density of the utility there; both come from mean-field and linear
+response. The sum of their squares over the rows is the information, and its inverse the covariance
+of what was estimated. Turning all factors changes no likelihood, so these directions are left out.
+The errors of rotated loadings are seen by rotating random draws around the estimate.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.side import Side
 from ordinalrbm.vector.loadings import Population, Solution, rotated_like
 from ordinalrbm.vector.model import VectorModel
-from ordinalrbm.vector.posterior import Component, mean_field
+from ordinalrbm.vector.posterior import IMPROBABLE, Component, mean_field
 from ordinalrbm.vector.predict import factor_covariances
 from ordinalrbm.vector.rotation import Rotation
 
 # With fewer rows than this per parameter the information is not known well enough to be inverted.
 _ROWS_PER_PARAMETER = 2
 _NUMBERS_AT_ONCE = 2**23
-_N_DRAWS = 200
+_N_DRAWS = 100
 _NEGLIGIBLE = 1e-9  # information, relative to the largest; the model's parameters have unit scale
-_IMPROBABLE = 0.01  # a row's response styles that are not looked at
 
 
 class LoadingErrors(NamedTuple):
@@ -120,7 +119,7 @@ def _scores(
     n_parameters = _places(model)[1]
     total = np.zeros((this.n_rows, n_parameters))
     for component in mean_field(model, this).components:
-        likely = component.weight > _IMPROBABLE
+        likely = component.weight > IMPROBABLE
         if likely.any():
             by_style = _scores_of_style(model, this, people, weights, first_threshold, component)
             total += by_style * np.where(likely, component.weight, 0.0)[:, None]

@@ -2,9 +2,9 @@
 
 Given its factors, a utility is u = α + W h + e with noise e of variance one. Among people whose
 factors have mean m and covariance C, write h = m + C^½ f with uncorrelated factors f of variance
-one; the loadings of u on them are Λ = W C^½, the variance of u_i is 1 + |Λ_i|², and the standardised
-loading, the correlation of utility and factor, is Λ_ik / √(1 + |Λ_i|²). Fewer factors than the
-model has are the principal axes of these loadings that explain most. What is rotated is that.
+one. The loadings of u on them are Λ = W C^½, the variance of u_i is 1 + |Λ_i|², and the
+standardised loading, the correlation of utility and factor, is Λ_ik / √(1 + |Λ_i|²). Fewer factors
+than the model has are the principal axes of these loadings that explain most. They are rotated then.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def population_of(
         observations = observations.take_rows(np.arange(n_rows))
     this = side(model, observations, unanswered)
     states = draws(model, this, _DRAWS_PER_ROW, seed, thin=_STEPS_BETWEEN)
-    return _moments((state.factors for state in states), None if weight is None else weight[:n_rows])
+    weight = None if weight is None else weight[:n_rows]
+    return _moments((state.factors for state in states), weight)
 
 
 def free_population(model: VectorModel, seed: int = 0) -> Population:
@@ -108,14 +109,15 @@ def free_population(model: VectorModel, seed: int = 0) -> Population:
 
 
 def _moments(all_draws: Iterator[np.ndarray], weight: np.ndarray | None) -> Population:
-    total, first, second = 0.0, 0.0, 0.0
+    means, seconds = [], []
     for drawn in all_draws:
         factors = drawn.astype(np.float64)
-        weighted = factors if weight is None else factors * weight[:, None]
-        total += len(factors) if weight is None else weight.sum()
-        first, second = first + weighted.sum(axis=0), second + weighted.T @ factors
-    mean = np.asarray(first / total)
-    return Population(mean, second / total - np.outer(mean, mean))
+        share = np.full(len(factors), 1.0) if weight is None else weight.astype(np.float64)
+        share /= share.sum()
+        means.append(share @ factors)
+        seconds.append((share[:, None] * factors).T @ factors)
+    mean = np.mean(means, axis=0)
+    return Population(mean, np.mean(seconds, axis=0) - np.outer(mean, mean))
 
 
 # ---- loadings ---------------------------------------------------------------------------------
@@ -188,9 +190,7 @@ def omega(solution: Solution, items: np.ndarray, key: np.ndarray) -> float:
     return explained / (explained + own) if len(items) else np.nan
 
 
-def cronbach_alpha(
-    answers: np.ndarray, key: np.ndarray, weight: np.ndarray | None = None
-) -> float:
+def cronbach_alpha(answers: np.ndarray, key: np.ndarray, weight: np.ndarray | None = None) -> float:
     """Cronbach's alpha of a sum of answers (n, k), NaN where missing, from pairwise covariances.
 
     Examples

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from scipy.linalg import polar
 
 Rotation = Literal["varimax", "quartimax", "oblimin", "promax", "none"]
 ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
 OBLIQUE = ("oblimin", "promax")  # after these, factors may be correlated
 
-_TOLERANCE = 1e-9
+# Of the gradient; from a given start, which is near, less will do.
+_TOLERANCE, _NEAR_ENOUGH = 1e-9, 1e-6
 _MOST_STEPS = 2000
 _MOST_HALVINGS = 30
 _POWER = 4  # to which loadings are raised in the target of promax, as is usual
@@ -117,7 +117,7 @@ def _best_turn(
 ) -> np.ndarray:  # fmt: skip
     """The turn with the smallest criterion, from the given start alone or from several."""
     if start is not None:
-        return _descend(loadings, start, criterion, is_oblique)[1]
+        return _descend(loadings, start, criterion, is_oblique, _NEAR_ENOUGH)[1]
     rng, n_factors = np.random.default_rng(seed), loadings.shape[1]
     starts = [np.eye(n_factors)]
     starts += [np.linalg.qr(rng.normal(size=starts[0].shape))[0] for _ in range(n_starts - 1)]
@@ -128,14 +128,15 @@ def _best_turn(
 
 
 def _descend(
-    loadings: np.ndarray, turn: np.ndarray, criterion: _Criterion, is_oblique: bool
-) -> tuple[float, np.ndarray]:
+    loadings: np.ndarray, turn: np.ndarray, criterion: _Criterion, is_oblique: bool,
+    tolerance: float = _TOLERANCE,
+) -> tuple[float, np.ndarray]:  # fmt: skip
     """Steepest descent along allowed turns, with steps that double and halve."""
     step = 1.0
     value, slope = _projected(loadings, turn, criterion, is_oblique)
     for _ in range(_MOST_STEPS):
         steepness = float((slope**2).sum())
-        if steepness < _TOLERANCE**2:
+        if steepness < tolerance**2:
             break
         step *= 2.0
         for _ in range(_MOST_HALVINGS):
@@ -157,7 +158,7 @@ def _projected(
     pattern = _pattern(loadings, turn)
     value, by_pattern = criterion(pattern)
     if is_oblique:
-        gradient = -np.linalg.solve(turn.T, by_pattern.T @ pattern).T
+        gradient = -np.linalg.solve(turn.T, by_pattern.T @ pattern)
         return value, gradient - turn * (turn * gradient).sum(axis=0)
     gradient = loadings.T @ by_pattern
     inward = turn.T @ gradient
@@ -166,7 +167,10 @@ def _projected(
 
 def _allowed(turn: np.ndarray, is_oblique: bool) -> np.ndarray:
     """The nearest orthogonal matrix, or columns of length one."""
-    return turn / np.linalg.norm(turn, axis=0) if is_oblique else polar(turn)[0]
+    if is_oblique:
+        return turn / np.linalg.norm(turn, axis=0)
+    left, _, right = np.linalg.svd(turn)
+    return left @ right
 
 
 # ---- promax -----------------------------------------------------------------------------------
