@@ -95,6 +95,11 @@ class FactorReading:
             f"{'−' if own[item] < 0 else ''}{self.questions.get(item) or item}" for item in named
         )
 
+    @property
+    def names(self) -> dict[str, str]:
+        """What each factor is about; see :meth:`name`."""
+        return {factor: self.name(factor) for factor in self.factors}
+
     def table(self) -> pd.DataFrame:
         """All of it as one table, by factor and size: question, loadings, errors, communality."""
         order = [i for own in reading.own_items(self._solution) for i in own]

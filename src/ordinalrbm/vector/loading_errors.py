@@ -1,8 +1,8 @@
 """Standard errors of rotated loadings, from how much each row's likelihood depends on them.
 
 Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and
-thresholds. The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v] (Fisher's
-identity), and by a threshold the density of the utility there; both come from mean-field and linear
+thresholds. The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v], by
+Fisher's identity, and by a threshold the density there; both come from mean-field and linear
 response. The sum of their squares over the rows is the information, and its inverse the covariance
 of what was estimated. Turning all factors changes no likelihood, so these directions are left out.
 The errors of rotated loadings are seen by rotating random draws around the estimate.

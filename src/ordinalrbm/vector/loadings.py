@@ -4,7 +4,7 @@ Given its factors, a utility is u = α + W h + e with noise e of variance one. A
 factors have mean m and covariance C, write h = m + C^½ f with uncorrelated factors f of variance
 one. The loadings of u on them are Λ = W C^½, the variance of u_i is 1 + |Λ_i|², and the
 standardised loading, the correlation of utility and factor, is Λ_ik / √(1 + |Λ_i|²). Fewer factors
-than the model has are the principal axes of these loadings that explain most. They are rotated then.
+than the model has are the principal axes of these loadings that explain most. These are rotated.
 """
 
 from __future__ import annotations
