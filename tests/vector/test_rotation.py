@@ -50,12 +50,12 @@ def test_nothing_nearby_is_simpler_and_the_criterion_is_flat(rotation):
     best = criterion(kaiser(found.pattern, original))
     rng = np.random.default_rng(1)
     for _ in range(30):
-        for size in (1e-4, 1e-2):
+        for size in (1e-5, 1e-2):
             turn = moved(found.turn, rng, size, rotation in OBLIQUE)
             pattern = original @ np.linalg.inv(turn).T
             change = criterion(kaiser(pattern, original)) - best
             # Of second order in the step: the first derivative is zero.
-            assert -1e-12 < change < 1000 * size**2
+            assert -1e-12 < change < 5000 * size**2
 
 
 @pytest.mark.parametrize("rotation", ROTATIONS)
@@ -122,7 +122,5 @@ def test_a_question_without_loadings_and_a_single_factor_are_no_problem():
     original, _ = loadings(seed=10)
     original[3] = 0.0
     assert (rotate(original, "oblimin").pattern[3] == 0).all()
-    np.testing.assert_allclose(
-        rotate(original[:, :1]).pattern,
-        np.abs(original[:, :1]) * np.sign(original[:, :1] * (original[:, :1] ** 3).sum()),
-    )
+    one = original[:, :1]
+    np.testing.assert_allclose(rotate(one).pattern, one * np.sign((one**3).sum()))

@@ -187,8 +187,8 @@ def _tell(
     n_own = int((reading.reliability["items"] >= _FEWEST_ITEMS).sum())
     if 0 < n_own < len(reading.factors):
         words.append(
-            f"Only {n_own} of them have at least {_FEWEST_ITEMS} questions of their own; the others "
-            f"make predictions a little sharper. To read them, --factors {n_own} may be enough."
+            f"Only {n_own} of them have at least {_FEWEST_ITEMS} questions of their own; the "
+            f"others sharpen predictions a little. For reading, --factors {n_own} may be enough."
         )
     if reading.standard_errors is None:
         words.append("Standard errors are left out: there are too few respondents for them.")

@@ -1,4 +1,4 @@
-"""What factors are: loadings of the questions, and how answers and information go along a factor."""
+"""What factors are: loadings of the questions, and what happens along a factor."""
 
 from __future__ import annotations
 
