@@ -9,6 +9,7 @@ from program import found, names_in, run_here, succeed_here
 from small_files import LEVELS, QUESTIONS, survey_frame
 
 import ordinalrbm as orbm
+from ordinalrbm.files.survey import read_survey
 
 TWO = ["scores", "survey.orbm", "survey.sav", "--factors", 2]
 
@@ -57,7 +58,7 @@ def test_scores_with_labels_are_read_back(files, ending):
     assert labels["factor_2_se"] == "Factor 2, standard error"
     assert labels["factor_2_pv2"] == "Factor 2, plausible value 2"
     model = orbm.load(files / "survey.orbm")
-    survey = orbm.files.read_survey(files / "survey.sav")
+    survey = read_survey(files / "survey.sav")
     scores, errors = model.scores(survey.encoded, n_factors=2, return_std=True)
     draws = model.scores(survey.encoded, n_factors=2, n_draws=2, random_state=3)
     pd.testing.assert_series_equal(table["factor_2"], scores["Factor 2"], check_names=False)

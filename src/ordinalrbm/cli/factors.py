@@ -39,10 +39,10 @@ _RULE = (
 def factors(
     ctx: typer.Context,
     data: options.DataFile,
-    lowest: Annotated[
+    from_: Annotated[
         int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")
     ] = 1,
-    highest: Annotated[
+    to: Annotated[
         int | None,
         typer.Option(
             "--to", min=1, metavar="K", help=f"The largest number to try; by default {_MOST}."
@@ -82,7 +82,7 @@ def factors(
     inputs.check_files(data, schema, out=out)
     output = Output(as_json=json, quiet=quiet)
     if number is not None:
-        refuse(ctx, ("lowest", "highest"), "--factors compares no numbers")
+        refuse(ctx, ("from_", "to"), "--factors compares no numbers")
     if out is not None:
         from ordinalrbm.files.writing import check_table_format
 
@@ -94,7 +94,7 @@ def factors(
     )  # fmt: skip
     compared = None
     if number is None:
-        numbers = _numbers(survey, lowest, highest)
+        numbers = _numbers(survey, from_, to)
         compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
         number = numbers[0] if compared is None else compared.chosen
     _check_number(survey, number, "--factors")
