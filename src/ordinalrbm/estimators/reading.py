@@ -357,15 +357,18 @@ class ReadableFactors:
             )
 
     def _population(self) -> Population:
-        """How factors are distributed; in files of before, as the model would have it."""
+        """How factors are distributed; of files that do not say it, as the model would have it."""
         check_is_fitted(self, "model_")
-        if getattr(self, "population_", None) is None:
+        if hasattr(self, "population_"):
+            return self.population_
+        if not hasattr(self, "_made_up_population"):
             with threads(self.n_jobs):
-                self.population_ = reading.free_population(self.model_)
-        return self.population_
+                self._made_up_population = reading.free_population(self.model_)
+        return self._made_up_population
 
     def _kept_population(self) -> dict[str, np.ndarray]:
-        return dict(zip(_POPULATION, self._population(), strict=True))
+        kept = getattr(self, "population_", None)
+        return {} if kept is None else dict(zip(_POPULATION, kept, strict=True))
 
     def _restore_population(self, stored: Stored) -> None:
         if _POPULATION[0] in stored:

@@ -24,7 +24,7 @@ from ordinalrbm.vector.posterior import draws
 from ordinalrbm.vector.rotation import Rotated, Rotation, rotate
 
 # Rows that say how factors are distributed among people; more hardly say it better.
-_ENOUGH_ROWS = 10_000
+_ENOUGH_ROWS = 4_000
 _DRAWS_PER_ROW, _STEPS_BETWEEN = 5, 5
 # When no people are at hand: rows that the model makes up.
 _FREE_ROWS, _FREE_DRAWS, _FREE_STEPS_BETWEEN = 2_000, 10, 20
