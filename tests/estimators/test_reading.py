@@ -7,6 +7,7 @@ from small_surveys import frame, small
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
+from ordinalrbm.storage.reader import Stored
 
 ITEMS = 6
 STRENGTH = np.array([0.8, 0.75, 0.7, 0.65, 0.6, -0.7])
@@ -94,6 +95,22 @@ def test_files_keep_how_factors_are_distributed(fitted, tmp_path):
     again = orbm.load(tmp_path / "a.orbm")
     pd.testing.assert_frame_equal(again.loadings("oblimin"), model.loadings("oblimin"))
     pd.testing.assert_frame_equal(again.scores(table.head()), model.scores(table.head()))
+
+
+@pytest.mark.parametrize(
+    ("mean", "covariance", "said"),
+    [
+        ([0.0, 0.0], [[1.0, 0.5], [0.2, 1.0]], "cannot be"),
+        ([0.0, 0.0], [[-1.0, 0.0], [0.0, 1.0]], "cannot be"),
+        ([0.0, 251.0], [[1.0, 0.0], [0.0, 1.0]], "not between 0 and 250"),
+        ([0.0], [[1.0, 0.0], [0.0, 1.0]], "has shape"),
+        ([0.0, 0.0], [[1.0, np.nan], [np.nan, 1.0]], "not between"),
+    ],
+)
+def test_distributions_in_files_are_checked(fitted, mean, covariance, said):
+    kept = {"population.mean": np.array(mean), "population.covariance": np.array(covariance)}
+    with pytest.raises(DataError, match=said):
+        fitted[0]._restore_population(Stored(kept, {}))
 
 
 def test_a_model_without_people_makes_them_up(fitted):
