@@ -34,6 +34,16 @@ class Rule(StrEnum):
     MEAN = "mean"
 
 
+class Rotation(StrEnum):
+    """How factors are turned so that they can be read."""
+
+    VARIMAX = "varimax"
+    QUARTIMAX = "quartimax"
+    OBLIMIN = "oblimin"
+    PROMAX = "promax"
+    NONE = "none"
+
+
 class Protocol(StrEnum):
     """Which ratings are hidden."""
 
@@ -67,6 +77,13 @@ DeviceOption = Annotated[
 ]
 WeightedOption = Annotated[
     bool, typer.Option("--weighted", help="Survey: let its weights count in learning.")
+]
+RotationOption = Annotated[
+    Rotation,
+    typer.Option(
+        "--rotation",
+        help="How factors are rotated; with oblimin and promax they may be correlated.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[
@@ -204,5 +221,5 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
         source: Any = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise DataError(
-                f"--{name.replace('_', '-')} changes nothing here: {why}; leave it out."
+                f"--{name.rstrip('_').replace('_', '-')} changes nothing here: {why}; leave it out."
             )
