@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data import tables
 from ordinalrbm.data.scales import Label, Scale, label_name
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.reading import column_names
 from ordinalrbm.evaluate.points import point
 from ordinalrbm.vector import predict
 from ordinalrbm.vector.model import VectorModel
@@ -375,14 +376,6 @@ def _label_words(label: Label) -> str:
 
 
 # Scales
-
-
-def column_names(estimator: Any) -> list[str]:
-    """What the columns of a fitted model are called; by position when they have no names."""
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return [f"column {i}" for i in range(estimator.n_features_in_)]
-    return [str(name) for name in names]
 
 
 def _is_ascending(scale: Scale) -> bool:

@@ -154,7 +154,7 @@ def test_parameters_are_not_touched_by_fit():
 
 
 def test_feature_names_out(fitted):
-    expected = ["cumulativerbm0", "cumulativerbm1", "cumulativerbm2"]
+    expected = ["factor_0", "factor_1", "factor_2"]
     np.testing.assert_array_equal(fitted.get_feature_names_out(), expected)
 
 
@@ -162,7 +162,7 @@ def test_pandas_output_has_the_index_and_the_names():
     X = frame().set_index(pd.RangeIndex(1000, 1150))
     out = small().set_output(transform="pandas").fit_transform(X)
     assert isinstance(out, pd.DataFrame)
-    assert list(out.columns) == ["cumulativerbm0", "cumulativerbm1", "cumulativerbm2"]
+    assert list(out.columns) == ["factor_0", "factor_1", "factor_2"]
     pd.testing.assert_index_equal(out.index, X.index)
     np.testing.assert_array_equal(out.to_numpy(), small().fit(X).transform(X))
 
@@ -171,7 +171,7 @@ def test_polars_output():
     polars = pytest.importorskip("polars")
     out = small().set_output(transform="polars").fit_transform(polars.from_pandas(frame()))
     assert isinstance(out, polars.DataFrame)
-    assert out.columns == ["cumulativerbm0", "cumulativerbm1", "cumulativerbm2"]
+    assert out.columns == ["factor_0", "factor_1", "factor_2"]
 
 
 def test_factors_are_features_in_a_pipeline():

@@ -6,6 +6,8 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
 from ordinalrbm.cli.fit import fit
 from ordinalrbm.cli.predict import impute, predict
+from ordinalrbm.cli.factors import factors
+from ordinalrbm.cli.scores import scores
 from ordinalrbm.cli.recommend import recommend
 from ordinalrbm.cli.evaluate import evaluate
 from ordinalrbm.cli.report import report
@@ -13,5 +15,6 @@ from ordinalrbm.cli.info import info
 from ordinalrbm.cli.doctor import doctor
 
 __all__ = [
-    "app", "demo", "doctor", "evaluate", "fit", "impute", "info", "predict", "recommend", "report",
+    "app", "demo", "doctor", "evaluate", "factors", "fit", "impute", "info", "predict", "recommend",
+    "report", "scores",
 ]  # fmt: skip

@@ -66,17 +66,13 @@ def learn(material: Material, settings: Settings) -> Any:
 
 
 def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
-    """The model that we recommend for surveys."""
-    n_rows, n_questions = survey.encoded.shape
-    others = settings.common
-    if n_rows > _MANY_ROWS:
-        others.setdefault("n_epochs", _FEW_EPOCHS)
-    model = CumulativeRBM.recommended(settings.factors or min(MOST_FACTORS, n_questions), **others)
-    model.fit(survey.encoded, sample_weight=_weights(survey, settings), **settings.checkpoints)
+    """The model that we recommend for surveys, fitted."""
+    model = survey_estimator(survey, settings)
+    model.fit(survey.encoded, sample_weight=weights_of(survey, settings), **settings.checkpoints)
     _forget_the_run(model)
     model.about_ = {
         "data": survey.name,
-        "rows": n_rows,
+        "rows": survey.encoded.shape[0],
         "weighted": settings.weighted,
         "schema": to_json(survey.schema),
         "left_out": [[left.what, left.why, left.count] for left in survey.left_out],
@@ -85,7 +81,18 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
     return model
 
 
-def _weights(survey: Survey, settings: Settings) -> pd.Series | None:
+def survey_estimator(survey: Survey, settings: Settings) -> CumulativeRBM:
+    """The model that we recommend for surveys, not yet fitted."""
+    n_rows, n_questions = survey.encoded.shape
+    others = settings.common
+    if n_rows > _MANY_ROWS:
+        others.setdefault("n_epochs", _FEW_EPOCHS)
+    n_factors = settings.factors or min(MOST_FACTORS, n_questions)
+    return CumulativeRBM.recommended(n_factors, **others)
+
+
+def weights_of(survey: Survey, settings: Settings) -> pd.Series | None:
+    """The weights that learning is to use, if it is to use any."""
     if not settings.weighted:
         return None
     if survey.weight is None:

@@ -34,6 +34,16 @@ class Rule(StrEnum):
     MEAN = "mean"
 
 
+class Rotation(StrEnum):
+    """How factors are turned so that they can be read."""
+
+    VARIMAX = "varimax"
+    QUARTIMAX = "quartimax"
+    OBLIMIN = "oblimin"
+    PROMAX = "promax"
+    NONE = "none"
+
+
 class Protocol(StrEnum):
     """Which ratings are hidden."""
 
@@ -67,6 +77,13 @@ DeviceOption = Annotated[
 ]
 WeightedOption = Annotated[
     bool, typer.Option("--weighted", help="Survey: let its weights count in learning.")
+]
+RotationOption = Annotated[
+    Rotation,
+    typer.Option(
+        "--rotation",
+        help="How factors are rotated; with oblimin and promax they may be correlated.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[

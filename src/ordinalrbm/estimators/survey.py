@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
@@ -25,6 +25,7 @@ from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.diagnostics import to_arviz
 from ordinalrbm.estimators.kept import kept_learning, plain_parameters, restored
+from ordinalrbm.estimators.reading import ReadableFactors
 from ordinalrbm.estimators.validation import (
     check_choice,
     check_parameters,
@@ -51,7 +52,7 @@ _SCORE_FOLDS = 10
 _NUMBERS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**14
 
 
-class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
     Every answer comes from a hidden real utility that falls between two thresholds of the
@@ -129,6 +130,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     ----------
     model_ : VectorModel
         The parameters.
+    population_ : Population
+        Mean and covariance of the factors among the rows that were learnt from, in units.
     scales_ : list of Scale
         Levels of each column.
     history_ : DataFrame
@@ -300,6 +303,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
         self.n_iter_, self.history_ = len(fitted.history), pd.DataFrame(fitted.history)
         self.about_: dict[str, Any] = {}
+        self._learn_population(answers.observations, weight, seed)
         if fitted.interrupted:
             tell_of_interruption(self.n_iter_, self.best_epoch_)
         return self
@@ -321,9 +325,28 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     # What the model says about rows
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Posterior probability of each factor for each row, (n, K)."""
+    def transform(self, X: Any, *, return_std: bool = False) -> Any:
+        """Posterior probability of each factor for each row, (n, K).
+
+        These are the model's own factors; see :meth:`scores` for rotated ones.
+
+        Parameters
+        ----------
+        X : table
+        return_std : bool, default=False
+            Whether to return posterior standard deviations of the factors as well, of the share
+            of a factor's units that are on.
+
+        Returns
+        -------
+        probability : (n, K) array, or (probability, std)
+        """
         observations = self._read(X)
+        if return_std:
+            with threads(self.n_jobs):
+                mean, std = self._factor_moments(self._side(observations))
+            units = np.float32(self.model_.units)
+            return mean.astype(np.float32) / units, std.astype(np.float32) / units
         with threads(self.n_jobs):
             expected = self._factors(self._side(observations))
         return expected / np.float32(self.model_.units)
@@ -560,6 +583,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_parameters(self)
         arrays, learning = kept_learning(self)
         arrays |= {name: getattr(self.model_, name) for name in ARRAYS}
+        arrays |= self._kept_population()
         names = getattr(self, "feature_names_in_", None)
         header = {
             "model": "vector",
@@ -582,6 +606,7 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         estimator.model_ = VectorModel.from_stored(
             stored, [scale.n_levels for scale in estimator.scales_]
         )
+        estimator._restore_population(stored)
         names = _read_names(stored, estimator.n_features_in_)
         if names is not None:
             estimator.feature_names_in_ = np.array(names, dtype=object)
@@ -592,10 +617,6 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return estimator
 
     # scikit-learn
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.model_.n_factors
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ Nothing here knows a model, so that every method is judged by the same code.
 """
 
 from ordinalrbm.evaluate.baselines import DampedBiases, popular
+from ordinalrbm.evaluate.factor_numbers import FactorNumbers, compare_factor_numbers
 from ordinalrbm.evaluate.hidden import hide_answers
 from ordinalrbm.evaluate.metrics import point_scores, reliability, score
 from ordinalrbm.evaluate.model_scores import ModelScores, score_model
@@ -12,8 +13,10 @@ from ordinalrbm.evaluate.splits import split
 
 __all__ = [
     "DampedBiases",
+    "FactorNumbers",
     "ModelScores",
     "RankingScores",
+    "compare_factor_numbers",
     "hide_answers",
     "point_scores",
     "popular",

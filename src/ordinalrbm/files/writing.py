@@ -171,6 +171,33 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
         pass
 
 
+def write_labelled(path: StrPath, frame: pd.DataFrame, labels: dict[str, str]) -> None:
+    """Write a table of numbers and text, in SPSS and Stata with a label for each column.
+
+    Other formats, which know no labels, have the columns alone.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "scores.sav"
+    ...     write_labelled(file, pd.DataFrame({"factor_1": [0.5]}), {"factor_1": "Trust"})
+    ...     print(pyreadstat.read_sav(file)[1].column_names_to_labels)
+    {'factor_1': 'Trust'}
+    """
+    target = Path(path)
+    kind = format_of(target)
+    source = Source(None, "frame", target.stem, frame, questions=labels)
+    if kind in ("sav", "zsav"):
+        write = _spss_writer(target, frame, source, Schema(()))
+    elif kind == "dta":
+        write = _stata_writer(frame, source, Schema(()), {})
+    else:
+        write = _table_writer(target, frame)
+    with _written(target, write):
+        pass
+
+
 def _table_writer(target: Path, frame: pd.DataFrame) -> Callable[[Path], None]:
     kind = check_table_format(target)
     if kind == "parquet":

@@ -20,7 +20,7 @@ MAX_ITERATIONS = 200
 # Mean-field starts the chains close to where they live, so that they need little time to settle.
 DEFAULT_BURN_IN = 20
 # Response styles less probable than this are not looked at.
-_IMPROBABLE = 1e-3
+IMPROBABLE = 1e-3
 
 
 class State(NamedTuple):
@@ -110,7 +110,7 @@ def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior
 
 def _possible(chances: np.ndarray) -> np.ndarray:
     """(rows, G) styles worth a look: not improbable at the common one's factors, or next to one."""
-    possible = chances > _IMPROBABLE
+    possible = chances > IMPROBABLE
     wider = possible.copy()
     wider[:, 1:] |= possible[:, :-1]
     wider[:, :-1] |= possible[:, 1:]

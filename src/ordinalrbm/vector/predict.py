@@ -9,7 +9,7 @@ has variance 1 + w_jᵀ Cov w_j instead of 1. Its mean, and with it the median l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -128,22 +128,36 @@ def utility_spread(
 
     Only for the ``wanted`` rows (a mask), if given; it is one for the others.
     """
-    n_rows, n_columns, n_factors = this.n_rows, model.bias.size, model.n_factors
-    pairs = np.einsum("ik,il->ikl", model.weights, model.weights, dtype=np.float64)
-    pairs = pairs.reshape(n_columns, -1)
-    spread = np.ones((n_rows, n_columns))
-    wanted = np.ones(n_rows, dtype=bool) if wanted is None else wanted
+    pairs = _weight_pairs(model)
+    spread = np.ones((this.n_rows, model.bias.size))
+    for rows, covariance in factor_covariances(model, this, factors, wanted):
+        flat = covariance.reshape(-1, model.n_factors**2)
+        spread[rows] = np.sqrt(1.0 + np.maximum(flat @ pairs.T, 0.0))
+    return spread
+
+
+def factor_covariances(
+    model: VectorModel, this: Side, factors: np.ndarray, wanted: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield rows and Cov(h | v) of each, (rows, K, K), by linear response around expected factors.
+
+    Of the ``wanted`` rows (a mask), or of all; some at a time.
+    """
+    pairs, n_factors = _weight_pairs(model), model.n_factors
     size = max(1, _CHUNK // n_factors**2)
-    for start in range(0, n_rows, size):
-        stop = min(start + size, n_rows)
-        some = wanted[start:stop]
+    for start in range(0, this.n_rows, size):
+        stop = min(start + size, this.n_rows)
+        some = np.arange(stop - start) if wanted is None else np.flatnonzero(wanted[start:stop])
         share = factors[start:stop][some].astype(np.float64) / model.units
         variance = np.maximum(model.units * share * (1.0 - share), _SMALLEST_VARIANCE)
         coupling = _level_variance(model, this, factors, start, stop)[some] @ pairs
-        coupling = coupling.reshape(-1, n_factors, n_factors)
-        covariance = _response(variance, coupling).reshape(-1, n_factors**2)
-        spread[start:stop][some] = np.sqrt(1.0 + np.maximum(covariance @ pairs.T, 0.0))
-    return spread
+        yield start + some, _response(variance, coupling.reshape(-1, n_factors, n_factors))
+
+
+def _weight_pairs(model: VectorModel) -> np.ndarray:
+    """(N, K²) products of each question's weights."""
+    pairs = np.einsum("ik,il->ikl", model.weights, model.weights, dtype=np.float64)
+    return pairs.reshape(model.bias.size, -1)
 
 
 def _response(variance: np.ndarray, coupling: np.ndarray) -> np.ndarray:

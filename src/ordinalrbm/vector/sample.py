@@ -21,14 +21,23 @@ STEPS_BETWEEN = 10
 
 def rows(model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STEPS) -> np.ndarray:
     """Return (n_rows, N) levels drawn from the model, each row from a chain of its own."""
-    over = side(model, complete_rows(model, n_rows))
     rng = np.random.default_rng(seed)
-    factors = coins(n_rows, model, rng)
-    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, gibbs_steps))
+    factors = free_factors(model, n_rows, seed, gibbs_steps, rng)
     style = rng.choice(model.stretches.size, size=n_rows, p=model.style_weights)
     state = State(factors, model.stretches[style].astype(np.float32))
     levels = _answers(model, state, all_cells(n_rows, model.n_levels.size), seed, 0)
     return levels.reshape(n_rows, -1)
+
+
+def free_factors(
+    model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STEPS,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:  # fmt: skip
+    """Return (n_rows, K) factors drawn from the model over all columns, from fair coins on."""
+    factors = coins(n_rows, model, np.random.default_rng(seed) if rng is None else rng)
+    over = side(model, complete_rows(model, n_rows))
+    gibbs.free_sweep(over, factors, Batch(0, n_rows, seed, 0, gibbs_steps))
+    return factors
 
 
 def gaps(

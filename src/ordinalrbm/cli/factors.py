@@ -1,0 +1,232 @@
+"""``ordinalrbm factors``: how many factors a survey has, and what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ordinalrbm.cli import inputs, options
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import Rotation, Settings, refuse
+from ordinalrbm.cli.output import Output, plain_table
+from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ordinalrbm.estimators.reading import FactorReading
+    from ordinalrbm.evaluate import FactorNumbers
+    from ordinalrbm.files.survey import Survey
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm factors survey.sav --from 1 --to 3
+  ordinalrbm factors survey.sav --factors 2 --rotation oblimin
+  ordinalrbm factors survey.sav --factors 2 --out loadings.csv"""
+
+_MOST = 8
+_TEXT_SHOWN = 30  # letters of a question beside its loadings
+_RULE = (
+    "Taken is the smallest number within one standard error of the best (of the difference on the "
+    "same hidden answers)."
+)
+
+
+@app.command(epilog=_EXAMPLES)
+def factors(
+    ctx: typer.Context,
+    data: options.DataFile,
+    lowest: Annotated[
+        int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")
+    ] = 1,
+    highest: Annotated[
+        int | None,
+        typer.Option(
+            "--to", min=1, metavar="K", help=f"The largest number to try; by default {_MOST}."
+        ),
+    ] = None,
+    number: Annotated[
+        int | None,
+        typer.Option("--factors", "-k", min=1, metavar="K", help="Take so many, compare nothing."),
+    ] = None,
+    rotation: options.RotationOption = Rotation.VARIMAX,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Loadings and standard errors as a .csv, .tsv or .parquet file.",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Passes over the data, at most.")
+    ] = None,
+    seed: options.SeedOption = 0,
+    threads: options.ThreadsOption = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A TOML file that says what the columns are."),
+    ] = None,
+    weighted: options.WeightedOption = False,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Say how many factors a survey has, and what loads on them.
+
+    A tenth of the answers is hidden, and models with every number of factors from --from to --to
+    predict it from the others. Then the number that is taken is fitted to all answers, and its
+    rotated loadings are shown: which questions go together, how strongly, and how reliably.
+    """
+    inputs.check_files(data, schema, out=out)
+    output = Output(as_json=json, quiet=quiet)
+    if number is not None:
+        refuse(ctx, ("lowest", "highest"), "--factors compares no numbers")
+    if out is not None:
+        from ordinalrbm.files.writing import check_table_format
+
+        check_table_format(out)
+    survey = _survey(data, schema)
+    settings = Settings(
+        epochs=epochs, seed=seed, threads=threads, weighted=weighted,
+        progress=output.shows_progress,
+    )  # fmt: skip
+    compared = None
+    if number is None:
+        numbers = _numbers(survey, lowest, highest)
+        compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
+        number = numbers[0] if compared is None else compared.chosen
+    _check_number(survey, number, "--factors")
+    _tell(_read(survey, settings, number, rotation, output), compared, out, output)
+
+
+def _survey(data: Path, schema: Path | None) -> Survey:
+    survey = inputs.read_material(data, schema).survey
+    if survey is None:
+        raise DataError(
+            f"File '{data}' holds ratings, and factors are read of a survey; give a survey."
+        )
+    return survey
+
+
+def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
+    n_questions = survey.encoded.shape[1]
+    if highest is None:
+        highest = max(lowest, min(_MOST, n_questions))
+    _check_number(survey, highest, "--to")
+    if lowest > highest:
+        raise DataError(f"--from {lowest} is above --to {highest}; give the smaller number first.")
+    return list(range(lowest, highest + 1))
+
+
+def _check_number(survey: Survey, number: int, option: str) -> None:
+    n_questions = survey.encoded.shape[1]
+    if number > n_questions:
+        raise DataError(
+            f"{option} {number} is more than the {n_questions} questions of {survey.name!r}; give "
+            f"at most {n_questions}."
+        )
+
+
+def _compare(
+    survey: Survey, settings: Settings, numbers: list[int], output: Output
+) -> FactorNumbers:
+    from ordinalrbm.cli.learning import survey_estimator, weights_of
+    from ordinalrbm.evaluate import compare_factor_numbers
+
+    return compare_factor_numbers(
+        survey_estimator(survey, settings), survey.encoded, numbers,
+        random_state=settings.seed, sample_weight=weights_of(survey, settings),
+        tell=lambda k: output.step(f"learning {k} of {numbers[-1]} factors"),
+    )  # fmt: skip
+
+
+def _read(
+    survey: Survey, settings: Settings, number: int, rotation: Rotation, output: Output
+) -> FactorReading:
+    from dataclasses import replace
+
+    from ordinalrbm.cli.learning import learn_survey, weights_of
+
+    output.step(f"learning {number} factors from all answers")
+    model = learn_survey(survey, replace(settings, factors=number))
+    return model.set_params(n_jobs=settings.threads).read_factors(
+        survey.encoded, rotation=rotation.value, sample_weight=weights_of(survey, settings)
+    )
+
+
+# ---- telling ----------------------------------------------------------------------------------
+
+
+def _tell(
+    reading: FactorReading, compared: FactorNumbers | None, out: Path | None, output: Output
+) -> None:
+    found: dict[str, Any] = {"factors": len(reading.factors), "rotation": reading.rotation}
+    tables, words = [], []
+    if compared is not None:
+        found |= {
+            "hidden": compared.n_hidden,
+            "best": compared.best,
+            "numbers": compared.table.reset_index().to_dict("records"),
+            "rule": _RULE,
+        }
+        tables.append(_number_table(compared))
+        words.append(f"Best by likelihood: {compared.best}; taken: {compared.chosen}. {_RULE}")
+    found |= {
+        "names": reading.names,
+        "loadings": reading.table().to_dict("index"),
+        "correlations": reading.correlations.to_dict(),
+        "reliability": reading.reliability.to_dict("index"),
+    }
+    tables += [_loading_table(reading), _factor_table(reading)]
+    if reading.rotation in ("oblimin", "promax") and len(reading.factors) > 1:
+        tables.append(_correlation_table(reading))
+    if reading.standard_errors is None:
+        words.append("Standard errors are left out: there are too few respondents for them.")
+    if out is not None:
+        from ordinalrbm.files.writing import write_table
+
+        write_table(out, reading.table().rename_axis("name").reset_index())
+        words.append(f"Loadings and standard errors are in {out}.")
+        found["out"] = str(out)
+    output.result(found, *tables, text="\n".join(words))
+
+
+def _number_table(compared: FactorNumbers) -> Table:
+    table = plain_table(
+        "factors", "log-likelihood", "error", "difference", "error ", numbers_from=0
+    )
+    for number, line in compared.table.iterrows():
+        mark = " *" if number == compared.chosen else ""
+        table.add_row(f"{number}{mark}", *(f"{line[name]:.4f}" for name in compared.table.columns))
+    return table
+
+
+def _loading_table(reading: FactorReading) -> Table:
+    short = [factor.replace("Factor ", "F") for factor in reading.factors]
+    columns = ["", "question"] if reading.questions else [""]
+    table = plain_table(*columns, *short, "shared", numbers_from=len(columns))
+    for item, line in reading.table().iterrows():
+        text = str(line.get("question", ""))
+        text = text if len(text) <= _TEXT_SHOWN else text[: _TEXT_SHOWN - 1] + "…"
+        shown = [str(item), text] if reading.questions else [str(item)]
+        numbers = [f"{line[name]:.2f}" for name in (*reading.factors, "communality")]
+        table.add_row(*shown, *numbers)
+    return table
+
+
+def _factor_table(reading: FactorReading) -> Table:
+    columns = ["items", "explained", "omega", "alpha"]
+    table = plain_table("factor", "strongest", *columns, numbers_from=2)
+    for factor, line in reading.reliability.iterrows():
+        numbers = [f"{line['items']:.0f}", *(f"{line[name]:.2f}" for name in columns[1:])]
+        table.add_row(str(factor), reading.names[str(factor)], *numbers)
+    return table
+
+
+def _correlation_table(reading: FactorReading) -> Table:
+    short = [factor.replace("Factor ", "F") for factor in reading.factors]
+    table = plain_table("correlation", *short)
+    for factor, line in reading.correlations.iterrows():
+        table.add_row(str(factor), *(f"{value:.2f}" for value in line))
+    return table

@@ -1,0 +1,120 @@
+"""``ordinalrbm scores``: where each respondent stands on the factors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ordinalrbm.cli import inputs, options
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.options import Rotation
+from ordinalrbm.cli.output import Output, counted
+from ordinalrbm.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ordinalrbm.files.survey import Survey
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm scores survey.orbm survey.sav --out scores.sav --factors 2
+  ordinalrbm scores survey.orbm survey.sav --out scores.dta -k 2 --draws 5"""
+
+
+@app.command(epilog=_EXAMPLES)
+def scores(
+    model: options.ModelFile,
+    data: options.DataFile,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="A .sav, .zsav, .dta, .csv, .tsv or .parquet file."
+        ),
+    ],
+    number: Annotated[
+        int | None,
+        typer.Option(
+            "--factors", "-k", min=1, metavar="K",
+            help="Fewer factors than the model has: those that explain most.",
+        ),
+    ] = None,
+    rotation: options.RotationOption = Rotation.VARIMAX,
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="M", help="So many plausible values of each factor as well."),
+    ] = None,
+    seed: options.SeedOption = 0,
+    threads: options.ThreadsOption = None,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:  # fmt: skip
+    """Write each respondent's scores on the rotated factors.
+
+    A factor has mean 0 and standard deviation 1 among the people that the model was learnt from.
+    Beside the score is its standard error. Plausible values are random draws, for analyses of
+    the factors: do each analysis with every draw, and pool the results.
+    """
+    inputs.check_files(model, data, out=out)
+    from ordinalrbm.files.source import format_of
+    from ordinalrbm.files.writing import write_labelled
+
+    output = Output(as_json=json, quiet=quiet)
+    format_of(out)
+    fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
+    most = min(fitted.model_.weights.shape)
+    if number is not None and number > most:
+        raise DataError(f"--factors {number} is more than '{model}' has; give at most {most}.")
+    _, survey = inputs.survey_for(fitted, model, data)
+    chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
+    table, labels = _scored(fitted, survey, chosen, draws, seed)
+    write_labelled(out, table, labels)
+    reading = fitted.read_factors(**chosen)
+    told = [
+        f"Scores of {counted(len(table), 'respondent')} on "
+        f"{counted(len(reading.factors), 'factor')} are in {out}."
+    ]
+    told += [f"{factor}: {name}" for factor, name in reading.names.items()]
+    found = {"out": str(out), "rows": len(table), "columns": labels, "names": reading.names}
+    output.result(found, text="\n".join(told))
+
+
+def _scored(
+    model: Any, survey: Survey, chosen: dict[str, Any], draws: int | None, seed: int
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """A line per respondent, and what the columns are called."""
+    import pandas as pd
+
+    names = model.read_factors(**chosen).names
+    means, errors = model.scores(survey.encoded, return_std=True, **chosen)
+    drawn = []
+    if draws is not None:
+        drawn = model.scores(survey.encoded, n_draws=draws, random_state=seed, **chosen)
+    columns: dict[str, Any] = {}
+    labels: dict[str, str] = {}
+
+    def add(name: str, label: str, values: pd.Series) -> None:
+        columns[name], labels[name] = values.to_numpy(), label
+
+    for place, (factor, about) in enumerate(names.items(), start=1):
+        add(f"factor_{place}", f"{factor}: {about}", means[factor])
+        add(f"factor_{place}_se", f"{factor}, standard error", errors[factor])
+        for draw, values in enumerate(drawn, start=1):
+            label = f"{factor}, plausible value {draw}"
+            add(f"factor_{place}_pv{draw}", label, values[factor])
+    who, label, ids = _ids(survey, columns)
+    table = pd.DataFrame({who: ids, **columns})
+    return table, {who: label, **labels}
+
+
+def _ids(survey: Survey, taken: dict[str, Any]) -> tuple[str, str, Any]:
+    """What the respondents are called, and by which column; else the number of their row from 1."""
+    import numpy as np
+
+    if survey.ids is None:
+        return "row", "Row of the file, from 1", np.arange(1, survey.encoded.shape[0] + 1)
+    name = str(survey.ids.name)
+    question = survey.schema.column(name).question
+    return ("id" if name in taken else name), question or name, survey.ids.to_numpy()

@@ -1,0 +1,455 @@
+"""Factors of a fitted model that can be read: loadings, scores, reliability, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine.side import Side
+from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
+from ordinalrbm.runtime.threads import seed_from, threads
+from ordinalrbm.storage.reader import Stored
+from ordinalrbm.vector import loadings as reading
+from ordinalrbm.vector import posterior
+from ordinalrbm.vector.loading_errors import LoadingErrors, loading_errors
+from ordinalrbm.vector.loadings import Population, Solution
+from ordinalrbm.vector.model import VectorModel
+from ordinalrbm.vector.predict import factor_covariances
+from ordinalrbm.vector.rotation import ROTATIONS, Rotation
+from ordinalrbm.vector.sample import STEPS_BETWEEN
+
+# A curve shows people from the lowest to the highest in a thousand.
+_LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
+# Their names in model files.
+_POPULATION = ("population.mean", "population.covariance")
+
+
+@dataclass(frozen=True, eq=False)
+class FactorReading:
+    """Rotated factors of a fitted model and what is known of them.
+
+    Attributes
+    ----------
+    loadings : DataFrame, questions by factors
+        Standardised weights of the factors in each question's utility. Where factors are not
+        correlated these are correlations of utility and factor.
+    correlations : DataFrame, factors by factors
+        Of the factors; ones and zeros unless the rotation is oblique.
+    communalities : Series, by question
+        Share of the utility's variance that the factors explain.
+    reliability : DataFrame, by factor
+        ``items``: how many questions load on it more than on any other; of their sum (with signs as
+        the loadings have), ``omega``: McDonald's total omega of the utilities, and ``alpha``:
+        Cronbach's of the answers, where these were given. ``explained``: the factor's share of
+        the variance of all utilities.
+    standard_errors, correlation_errors : DataFrame or None
+        Of the loadings and the correlations; None where no answers were given, or too few.
+    questions : dict
+        Texts of the questions, where they are known.
+    rotation : str
+    """
+
+    loadings: pd.DataFrame
+    correlations: pd.DataFrame
+    communalities: pd.Series
+    reliability: pd.DataFrame
+    standard_errors: pd.DataFrame | None
+    correlation_errors: pd.DataFrame | None
+    questions: Mapping[str, str]
+    rotation: str
+    _model: VectorModel = field(repr=False)
+    _solution: Solution = field(repr=False)
+    _levels: tuple[tuple[str, ...], ...] = field(repr=False)
+
+    @property
+    def factors(self) -> list[str]:
+        """What the factors are called: "Factor 1" is the one that explains most."""
+        return list(self.loadings.columns)
+
+    def items(self, factor: str) -> list[str]:
+        """Questions that load on a factor more than on any other, the strongest first."""
+        own = reading.own_items(self._solution)[self._factor(factor)]
+        return [str(self.loadings.index[i]) for i in own]
+
+    def name(self, factor: str, n_items: int = 2) -> str:
+        """What a factor is about: the texts of its strongest questions, a minus before low ones.
+
+        Examples
+        --------
+        >>> import numpy as np, pandas as pd, ordinalrbm as orbm
+        >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "coffee": [3, 2, 1] * 40})
+        >>> model = orbm.CumulativeRBM.recommended(1, n_epochs=2, random_state=0).fit(X)
+        >>> sorted(model.read_factors().name("Factor 1").replace("−", "").split("; "))
+        ['coffee', 'tea']
+        """
+        own = self.loadings[factor]
+        named = self.items(factor)[:n_items] or [str(own.abs().idxmax())]
+        return "; ".join(
+            f"{'−' if own[item] < 0 else ''}{self.questions.get(item) or item}" for item in named
+        )
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What each factor is about; see :meth:`name`."""
+        return {factor: self.name(factor) for factor in self.factors}
+
+    def table(self) -> pd.DataFrame:
+        """All of it as one table, by factor and size: question, loadings, errors, communality."""
+        order = [i for own in reading.own_items(self._solution) for i in own]
+        order += [i for i in range(len(self.loadings)) if i not in set(order)]
+        columns: dict[str, Any] = {}
+        if self.questions:
+            columns["question"] = [self.questions.get(str(i), "") for i in self.loadings.index]
+        for factor in self.factors:
+            columns[factor] = self.loadings[factor]
+            if self.standard_errors is not None:
+                columns[f"{factor} (error)"] = self.standard_errors[factor]
+        columns["communality"] = self.communalities
+        return pd.DataFrame(columns, index=self.loadings.index).iloc[order]
+
+    def curves(self, item: str, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
+        """Item response curves: how likely each level is along a factor, and the information.
+
+        Other factors are at their means. Indexed by the factor in standard deviations; a column
+        for each level, and ``information``, Fisher's of this answer about the factor.
+        """
+        if item not in self.loadings.index:
+            raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
+        check_whole("n_points", n_points, 2)
+        place, at = self.loadings.index.get_loc(item), np.linspace(_LOWEST, _HIGHEST, n_points)
+        probability, information = reading.response_curves(
+            self._model, self._solution, place, self._factor(factor), at
+        )
+        index = pd.Index(at, name=factor)
+        found = pd.DataFrame(probability, index=index, columns=list(self._levels[place]))
+        return found.assign(information=information)
+
+    def information(self, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
+        """Fisher information of each of a factor's questions along it, and their sum ``total``.
+
+        1/√total is the standard error with which all of these answers would tell the factor, if
+        the other factors were known.
+        """
+        found = pd.DataFrame(
+            {
+                item: self.curves(item, factor, n_points)["information"]
+                for item in self.items(factor)
+            },
+            index=pd.Index(np.linspace(_LOWEST, _HIGHEST, n_points), name=factor),
+        )
+        return found.assign(total=found.sum(axis=1))
+
+    def _factor(self, factor: str) -> int:
+        if factor not in self.factors:
+            known = ", ".join(map(repr, self.factors))
+            raise DataError(f"There is no factor {factor!r}; give one of {known}.")
+        return self.factors.index(factor)
+
+    def _listed(self) -> str:
+        return ", ".join(map(repr, list(self.loadings.index)[:10]))
+
+
+class ReadableFactors:
+    """The part of :class:`CumulativeRBM` that reads its factors."""
+
+    if TYPE_CHECKING:
+        model_: VectorModel
+        scales_: list[Any]
+        about_: dict[str, Any]
+        n_jobs: int | None
+        inference: str
+        unanswered: Any
+        n_draws: int
+        n_features_in_: int
+
+        def _read(self, X: Any) -> Observations: ...
+        def _side(self, observations: Observations) -> Side: ...
+        def _inference_seed(self) -> int: ...
+        def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]: ...
+
+    def read_factors(
+        self,
+        X: Any = None,
+        *,
+        rotation: Rotation = "varimax",
+        n_factors: int | None = None,
+        gamma: float = 0.0,
+        sample_weight: Any = None,
+        questions: Mapping[str, str] | None = None,
+    ) -> FactorReading:
+        """Rotated loadings of the factors, their correlations, communalities and reliability.
+
+        Parameters
+        ----------
+        X : table, optional
+            The answers that the model was fitted on: with them come standard errors and
+            Cronbach's alpha. The loadings are the same without.
+        rotation : {"varimax", "quartimax", "oblimin", "promax", "none"}, default="varimax"
+            Factors stay uncorrelated with the first two; "none" gives principal axes.
+        n_factors : int, optional
+            Fewer factors than the model has: the principal axes that explain most, rotated.
+        gamma : float, default=0.0
+            Of oblimin, at most 0.8: the larger, the more correlated factors become.
+        sample_weight : array-like, optional
+            Weights of the rows of X, for the standard errors and alpha.
+        questions : dict, optional
+            Texts by name of the column; a model of the command line knows them.
+
+        Returns
+        -------
+        FactorReading
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = orbm.datasets.load_food_world_cup()
+        >>> model = orbm.CumulativeRBM.recommended(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.read_factors(rotation="oblimin").correlations.shape
+        (3, 3)
+        """
+        people = self._population()
+        solution = self._solution(people, rotation, n_factors, gamma)
+        factors = [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
+        names = pd.Index(column_names(self))
+        answers, weight, errors = None, None, None
+        if X is not None:
+            answers = self._read(X)
+            weight = check_weights(sample_weight, answers.n_rows)
+            with threads(self.n_jobs):
+                errors = loading_errors(
+                    self.model_, self._side(answers), people, solution, rotation, gamma=gamma,
+                    weight=weight,
+                )  # fmt: skip
+        return FactorReading(
+            loadings=pd.DataFrame(solution.loadings, names, factors),
+            correlations=pd.DataFrame(solution.correlation, factors, factors),
+            communalities=pd.Series(solution.communality, names, name="communality"),
+            reliability=_reliability(solution, factors, answers, weight),
+            standard_errors=_framed(errors, "loadings", names, factors),
+            correlation_errors=_framed(errors, "correlation", factors, factors),
+            questions=self._questions() if questions is None else dict(questions),
+            rotation=rotation,
+            _model=self.model_,
+            _solution=solution,
+            _levels=tuple(tuple(map(str, scale.labels)) for scale in self.scales_),
+        )
+
+    def loadings(self, rotation: Rotation = "varimax", **options: Any) -> pd.DataFrame:
+        """Standardised loadings of each question on each rotated factor.
+
+        Short for ``read_factors(rotation=..., ...).loadings``; see :meth:`read_factors`.
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = orbm.datasets.load_food_world_cup()
+        >>> model = orbm.CumulativeRBM.recommended(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> model.loadings().columns.tolist()
+        ['Factor 1', 'Factor 2', 'Factor 3']
+        """
+        return self.read_factors(rotation=rotation, **options).loadings
+
+    def scores(
+        self,
+        X: Any,
+        *,
+        rotation: Rotation = "varimax",
+        n_factors: int | None = None,
+        gamma: float = 0.0,
+        return_std: bool = False,
+        n_draws: int | None = None,
+        random_state: Any = None,
+    ) -> Any:
+        """Scores of each row on the rotated factors, in standard deviations.
+
+        A factor has mean 0 and variance 1 among the people that the model was fitted on. The score
+        is its mean given the row's answers and the standard error its standard deviation: a
+        person's factor is in score ± 1.645 standard errors nine times out of ten. Scores vary
+        less than factors do, the less the fewer answers there are; for variances, correlations
+        and regressions take draws, which vary as factors do (plausible values).
+
+        Parameters
+        ----------
+        X : table
+        rotation, n_factors, gamma
+            See :meth:`read_factors`, whose factors these are.
+        return_std : bool, default=False
+            Whether to return the standard errors as well.
+        n_draws : int, optional
+            Return a list of so many tables of plausible values instead.
+        random_state : int, RandomState or None
+            Seed of the draws.
+
+        Returns
+        -------
+        DataFrame, rows by factors; or a pair of these; or a list of these
+
+        Examples
+        --------
+        >>> import ordinalrbm as orbm
+        >>> ratings = orbm.datasets.load_food_world_cup()
+        >>> model = orbm.CumulativeRBM.recommended(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> scores, errors = model.scores(ratings, return_std=True)
+        >>> bool((errors > 0).all(axis=None))
+        True
+        """
+        if n_draws is not None:
+            check_whole("n_draws", n_draws, 1)
+            if return_std:
+                raise DataError(
+                    "Draws have no standard errors; leave out n_draws, or return_std=True."
+                )
+        observations = self._read(X)
+        solution = self._solution(self._population(), rotation, n_factors, gamma)
+        index = X.index if isinstance(X, pd.DataFrame) else pd.RangeIndex(observations.n_rows)
+
+        def framed(values: np.ndarray) -> pd.DataFrame:
+            names = [f"Factor {k + 1}" for k in range(values.shape[1])]
+            return pd.DataFrame(values, index=index, columns=names)
+
+        this = self._side(observations)
+        with threads(self.n_jobs):
+            if n_draws is not None:
+                seed = seed_from(random_state)
+                states = posterior.draws(self.model_, this, n_draws, seed, thin=STEPS_BETWEEN)
+                return [framed(_projected(solution, state.factors)) for state in states]
+            mean, std = self._factor_moments(this, solution.projection)
+        scores = framed(_projected(solution, mean))
+        return (scores, framed(std)) if return_std else scores
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of what ``transform`` returns: factor_0, factor_1, ..., as ``words`` counts them.
+
+        Parameters
+        ----------
+        input_features : ignored
+        """
+        check_is_fitted(self, "model_")
+        return np.array([f"factor_{k}" for k in range(self.model_.n_factors)], dtype=object)
+
+    # Inside
+
+    def _solution(
+        self, people: Population, rotation: Rotation, n_factors: int | None, gamma: float
+    ) -> Solution:
+        check_choice("rotation", rotation, ROTATIONS)
+        most = min(self.model_.weights.shape)
+        if n_factors is not None:
+            check_whole("n_factors", n_factors, 1, most)
+        if not np.isfinite(gamma) or gamma > 0.8:
+            raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
+        return reading.solve(self.model_, people, rotation, n_factors, gamma)
+
+    def _learn_population(
+        self, observations: Observations, weight: np.ndarray | None, seed: int
+    ) -> None:
+        """Keep how the factors are distributed among those who were learnt from."""
+        with threads(self.n_jobs):
+            self.population_ = reading.population_of(
+                self.model_, observations, weight, self.unanswered, seed
+            )
+
+    def _population(self) -> Population:
+        """How factors are distributed; in files of before, as the model would have it."""
+        check_is_fitted(self, "model_")
+        if getattr(self, "population_", None) is None:
+            with threads(self.n_jobs):
+                self.population_ = reading.free_population(self.model_)
+        return self.population_
+
+    def _kept_population(self) -> dict[str, np.ndarray]:
+        return dict(zip(_POPULATION, self._population(), strict=True))
+
+    def _restore_population(self, stored: Stored) -> None:
+        if _POPULATION[0] in stored:
+            n, most = self.model_.n_factors, float(self.model_.units)
+            mean = stored.parameter(_POPULATION[0], np.float64, (n,), 0.0, most)
+            covariance = stored.parameter(_POPULATION[1], np.float64, (n, n), -(most**2), most**2)
+            if not np.allclose(covariance, covariance.T) or (np.diag(covariance) < 0).any():
+                raise DataError("its factors have covariances that cannot be")
+            self.population_ = Population(mean, covariance)
+
+    def _factor_moments(
+        self, this: Side, projection: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Expected factors (n, K), and standard deviations of these or of projections of them."""
+        projection = np.eye(self.model_.n_factors) if projection is None else projection
+        if self.inference == "mcmc":
+            return self._sampled_moments(this, projection)
+        mean = np.empty((this.n_rows, self.model_.n_factors))
+        variance = np.zeros((this.n_rows, len(projection)))
+        for rows, part, found in self._mean_fields(this):
+            mean[rows] = found.factors
+            for state, weight, _ in found.components:
+                styled = part._replace(stretch=state.stretch)
+                apart = (state.factors - mean[rows]) @ projection.T
+                variance[rows] += weight[:, None] * apart**2
+                for some, covariance in factor_covariances(
+                    self.model_, styled, state.factors, weight > posterior.IMPROBABLE
+                ):
+                    own = ((projection @ covariance) * projection).sum(axis=2)
+                    variance[rows.start + some] += weight[some, None] * own
+        return mean, np.sqrt(variance)
+
+    def _sampled_moments(self, this: Side, projection: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first, second = np.zeros((this.n_rows, self.model_.n_factors)), 0.0
+        projected = np.zeros((this.n_rows, len(projection)))
+        for state in posterior.draws(self.model_, this, self.n_draws, self._inference_seed()):
+            factors = state.factors.astype(np.float64)
+            first += factors
+            projected += factors @ projection.T
+            second = second + (factors @ projection.T) ** 2
+        variance = second / self.n_draws - (projected / self.n_draws) ** 2
+        return first / self.n_draws, np.sqrt(np.maximum(variance, 0.0))
+
+    def _questions(self) -> dict[str, str]:
+        """Texts of the questions, if the file that was learnt from had them."""
+        schema = getattr(self, "about_", {}).get("schema")
+        columns = schema.get("columns", []) if isinstance(schema, dict) else []
+        known = [one for one in columns if isinstance(one, dict) and one.get("question")]
+        return {str(one.get("name")): str(one["question"]) for one in known}
+
+
+def column_names(estimator: Any) -> list[str]:
+    """What the columns of a fitted model are called; by position when they have no names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return [f"column {i}" for i in range(estimator.n_features_in_)]
+    return [str(name) for name in names]
+
+
+def _projected(solution: Solution, factors: np.ndarray) -> np.ndarray:
+    return (factors.astype(np.float64) - solution.mean) @ solution.projection.T
+
+
+def _framed(errors: LoadingErrors | None, part: str, rows: Any, columns: Any) -> Any:
+    return None if errors is None else pd.DataFrame(getattr(errors, part), rows, columns)
+
+
+def _reliability(
+    solution: Solution, factors: list[str], answers: Observations | None,
+    weight: np.ndarray | None,
+) -> pd.DataFrame:  # fmt: skip
+    every = reading.own_items(solution)
+    keys = [np.sign(solution.loadings[own, k]) for k, own in enumerate(every)]
+    explained = (solution.structure * solution.loadings).mean(axis=0)
+    found: dict[str, Any] = {
+        "items": [len(own) for own in every],
+        "explained": explained,
+        "omega": [reading.omega(solution, own, key) for own, key in zip(every, keys, strict=True)],
+    }
+    if answers is not None:
+        levels = answers.to_dense().astype(np.float64)
+        levels[levels < 0] = np.nan
+        found["alpha"] = [
+            reading.cronbach_alpha(levels[:, own], key, weight)
+            for own, key in zip(every, keys, strict=True)
+        ]
+    return pd.DataFrame(found, index=factors)

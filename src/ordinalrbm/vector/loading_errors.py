@@ -1,0 +1,211 @@
+"""Standard errors of rotated loadings, from how much each row's likelihood depends on them.
+
+Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and
+thresholds. The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v], by
+Fisher's identity, and by a threshold the density there; both come from mean-field and linear
+response. The sum of their squares over the rows is the information, and its inverse the covariance
+of what was estimated. Turning all factors changes no likelihood, so these directions are left out.
+The errors of rotated loadings are seen by rotating random draws around the estimate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine.side import Side
+from ordinalrbm.vector.loadings import Population, Solution, rotated_like
+from ordinalrbm.vector.model import VectorModel
+from ordinalrbm.vector.posterior import IMPROBABLE, Component, mean_field
+from ordinalrbm.vector.predict import factor_covariances
+from ordinalrbm.vector.rotation import Rotation
+
+# With fewer rows than this per parameter the information is not known well enough to be inverted.
+_ROWS_PER_PARAMETER = 2
+_NUMBERS_AT_ONCE = 2**23
+_N_DRAWS = 100
+_NEGLIGIBLE = 1e-9  # information, relative to the largest; the model's parameters have unit scale
+
+
+class LoadingErrors(NamedTuple):
+    """Standard errors of the loadings (N, n) and of the factors' correlations (n, n)."""
+
+    loadings: np.ndarray
+    correlation: np.ndarray
+
+
+class _Cells(NamedTuple):
+    """Answers of some rows, and what the utility behind each does around the expected factors."""
+
+    row: np.ndarray
+    column: np.ndarray
+    level: np.ndarray
+    shift: np.ndarray  # E[u − μ | level]
+    variance: np.ndarray  # Var[u | level]
+    at_low: np.ndarray  # density at the thresholds below and above
+    at_high: np.ndarray
+
+
+def loading_errors(
+    model: VectorModel, this: Side, people: Population, solution: Solution, rotation: Rotation, *,
+    gamma: float = 0.0, weight: np.ndarray | None = None, seed: int = 0,
+) -> LoadingErrors | None:  # fmt: skip
+    """Standard errors given the rows that were learnt from; None if these are too few.
+
+    Rows may have weights, as a survey has them: then the errors are those of a sandwich.
+    """
+    weights = model.weights.astype(np.float64) @ people.root
+    covariance = _covariance(model, this, people, weights, weight)
+    if covariance is None:
+        return None
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    noise = np.random.default_rng(seed).normal(size=(_N_DRAWS, len(values))) @ root.T
+    drawn = [
+        rotated_like(weights + one.reshape(weights.shape), solution, rotation, gamma)
+        for one in noise
+    ]
+    return LoadingErrors(
+        np.std([one.pattern for one in drawn], axis=0),
+        np.std([one.correlation for one in drawn], axis=0),
+    )
+
+
+def _covariance(
+    model: VectorModel, this: Side, people: Population, weights: np.ndarray,
+    row_weight: np.ndarray | None,
+) -> np.ndarray | None:  # fmt: skip
+    """Covariance of the estimated loadings before rotation, (N K, N K)."""
+    first_threshold, n_parameters = _places(model)
+    answered = np.diff(this.row_start) > 0
+    row_weight = answered.astype(np.float64) if row_weight is None else row_weight * answered
+    n_rows = row_weight.sum() ** 2 / max((row_weight**2).sum(), 1e-300)  # Kish's effective number
+    if n_rows < _ROWS_PER_PARAMETER * n_parameters:
+        return None
+    bread, meat = np.zeros((2, n_parameters, n_parameters))
+    size = max(1, _NUMBERS_AT_ONCE // n_parameters)
+    for start in range(0, this.n_rows, size):
+        stop = min(start + size, this.n_rows)
+        scores = _scores(model, _part(this, start, stop), people, weights, first_threshold)
+        weighted = scores * row_weight[start:stop, None]
+        bread, meat = bread + weighted.T @ scores, meat + weighted.T @ weighted
+    inverse = _inverse(bread, weights)
+    # The inverse of an information from few rows is too large on average.
+    correction = (n_rows - n_parameters - 1) / n_rows
+    n_loadings = weights.size
+    return correction * (inverse @ meat @ inverse)[:n_loadings, :n_loadings]
+
+
+def _places(model: VectorModel) -> tuple[np.ndarray, int]:
+    """Where each question's thresholds begin among the parameters, and how many there are."""
+    n_thresholds = np.maximum(model.n_levels.astype(np.intp) - 1, 0)
+    ends = model.weights.size + np.cumsum(n_thresholds)
+    return ends - n_thresholds, int(ends[-1])
+
+
+def _part(this: Side, start: int, stop: int) -> Side:
+    return this._replace(
+        row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
+    )
+
+
+def _scores(
+    model: VectorModel, this: Side, people: Population, weights: np.ndarray,
+    first_threshold: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """(rows, parameters) derivatives of each row's log-likelihood by loadings and thresholds."""
+    n_parameters = _places(model)[1]
+    total = np.zeros((this.n_rows, n_parameters))
+    for component in mean_field(model, this).components:
+        likely = component.weight > IMPROBABLE
+        if likely.any():
+            by_style = _scores_of_style(model, this, people, weights, first_threshold, component)
+            total += by_style * np.where(likely, component.weight, 0.0)[:, None]
+    return total
+
+
+def _scores_of_style(
+    model: VectorModel, this: Side, people: Population, weights: np.ndarray,
+    first_threshold: np.ndarray, component: Component,
+) -> np.ndarray:  # fmt: skip
+    (factors, stretch), _, _ = component
+    styled = this._replace(stretch=stretch)
+    n_rows, (n_columns, n_factors) = this.n_rows, weights.shape
+    cells = _cells(model, styled, factors)
+    # Of f = C^-½ (h − m): its mean, and its covariance times each question's loadings.
+    standardise = people.inverse_root
+    mean = (factors.astype(np.float64) - people.mean) @ standardise
+    spread = np.zeros((n_rows, n_columns, n_factors))
+    for rows, covariance in factor_covariances(model, styled, factors):
+        spread[rows] = weights @ standardise @ covariance @ standardise
+    by_loading = np.zeros((n_rows, n_columns, n_factors))
+    by_loading[cells.row, cells.column] = (
+        cells.shift[:, None] * mean[cells.row]
+        + (cells.variance - 1.0)[:, None] * spread[cells.row, cells.column]
+    )
+    by_threshold = _by_threshold(model, styled, cells, first_threshold - weights.size)
+    return np.concatenate([by_loading.reshape(n_rows, -1), by_threshold], axis=1)
+
+
+def _by_threshold(
+    model: VectorModel, this: Side, cells: _Cells, first_threshold: np.ndarray
+) -> np.ndarray:
+    n_thresholds = np.maximum(model.n_levels.astype(np.intp) - 1, 0)
+    found = np.zeros((this.n_rows, int(n_thresholds.sum())))
+    stretch = this.stretch[cells.row] if this.stretch.size else np.ones(cells.row.size)
+    has_upper = cells.level < n_thresholds[cells.column]  # false of unknown answers
+    has_lower = (cells.level > 0) & (cells.level <= n_thresholds[cells.column])
+    place = first_threshold[cells.column] + cells.level
+    found[cells.row[has_upper], place[has_upper]] = (stretch * cells.at_high)[has_upper]
+    found[cells.row[has_lower], place[has_lower] - 1] = -(stretch * cells.at_low)[has_lower]
+    return found
+
+
+def _cells(model: VectorModel, this: Side, factors: np.ndarray) -> _Cells:
+    first, last = this.row_start[0], this.row_start[-1]
+    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
+    column, level = this.column[first:last], this.level[first:last].astype(np.intp)
+    mean = model.bias + factors.astype(np.float64) @ model.weights.T
+    stretch = this.stretch[row] if this.stretch.size else 1.0
+    low = stretch * this.thresholds[column, level] - mean[row, column]
+    high = stretch * this.thresholds[column, level + 1] - mean[row, column]
+    return _Cells(
+        row, column, level,
+        normal_reference.truncated_mean(low, high),
+        normal_reference.truncated_variance(low, high),
+        *normal_reference.edge_densities(low, high),
+    )  # fmt: skip
+
+
+def _inverse(information: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The inverse among what can be known: not how all factors are turned, nor levels unused."""
+    n_parameters = len(information)
+    known = np.diag(information) > _NEGLIGIBLE * np.diag(information).max()
+    basis = np.eye(n_parameters)[:, known]
+    turns = np.zeros((n_parameters, 0))
+    n_factors = weights.shape[1]
+    if n_factors > 1:
+        turns = np.stack([_turned(weights, a, b, n_parameters) for a, b in _pairs(n_factors)], 1)
+    n_turns = turns.shape[1]
+    orthogonal, _ = np.linalg.qr(basis.T @ turns, mode="complete")
+    basis = basis @ orthogonal[:, n_turns:]
+    inner = basis.T @ information @ basis
+    scale = np.sqrt(np.diag(inner))
+    values, vectors = np.linalg.eigh(inner / np.outer(scale, scale))
+    half = basis @ (vectors / scale[:, None]) / np.sqrt(np.maximum(values, _NEGLIGIBLE))
+    return half @ half.T
+
+
+def _pairs(count: int) -> list[tuple[int, int]]:
+    return [(a, b) for a in range(count) for b in range(a)]
+
+
+def _turned(weights: np.ndarray, a: int, b: int, n_parameters: int) -> np.ndarray:
+    """How loadings begin to change when two factors are turned into each other."""
+    change = np.zeros_like(weights)
+    change[:, a], change[:, b] = weights[:, b], -weights[:, a]
+    direction = np.zeros(n_parameters)
+    direction[: weights.size] = change.ravel()
+    return direction

@@ -1,0 +1,244 @@
+"""What the factors are, read as in a factor analysis: loadings, rotation, reliability, curves.
+
+Given its factors, a utility is u = α + W h + e with noise e of variance one. Among people whose
+factors have mean m and covariance C, write h = m + C^½ f with uncorrelated factors f of variance
+one. The loadings of u on them are Λ = W C^½, the variance of u_i is 1 + |Λ_i|², and the
+standardised loading, the correlation of utility and factor, is Λ_ik / √(1 + |Λ_i|²). Fewer factors
+than the model has are the principal axes of these loadings that explain most. These are rotated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import gibbs
+from ordinalrbm.engine.side import Batch
+from ordinalrbm.vector import sample
+from ordinalrbm.vector.model import Unanswered, VectorModel, complete_rows, side
+from ordinalrbm.vector.posterior import draws
+from ordinalrbm.vector.rotation import Rotated, Rotation, rotate
+
+# Rows that say how factors are distributed among people; more hardly say it better.
+_ENOUGH_ROWS = 10_000
+_DRAWS_PER_ROW, _STEPS_BETWEEN = 5, 5
+# When no people are at hand: rows that the model makes up.
+_FREE_ROWS, _FREE_DRAWS, _FREE_STEPS_BETWEEN = 2_000, 10, 20
+_SMALLEST_EIGENVALUE = 1e-9
+_SMALLEST_PROBABILITY = 1e-12
+
+
+class Population(NamedTuple):
+    """Mean (K,) and covariance (K, K) of the factors among people, in units that are on."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+
+    @property
+    def root(self) -> np.ndarray:
+        """C^½, symmetric."""
+        return self._power(0.5)
+
+    @property
+    def inverse_root(self) -> np.ndarray:
+        """C^-½."""
+        return self._power(-0.5)
+
+    def _power(self, power: float) -> np.ndarray:
+        values, vectors = np.linalg.eigh(self.covariance)
+        return (vectors * np.maximum(values, _SMALLEST_EIGENVALUE) ** power) @ vectors.T
+
+
+class Solution(NamedTuple):
+    """Factors that can be read.
+
+    ``loadings`` (N, n) are standardised weights of the factors (their pattern), ``correlation``
+    (n, n) is that of the factors, ``spread`` (N,) the standard deviation of each utility, and
+    ``projection`` (n, K) makes factors with mean zero and variance one out of h − ``mean``.
+    """
+
+    loadings: np.ndarray
+    correlation: np.ndarray
+    spread: np.ndarray
+    mean: np.ndarray
+    projection: np.ndarray
+
+    @property
+    def structure(self) -> np.ndarray:
+        """(N, n) correlation of each utility with each factor."""
+        return self.loadings @ self.correlation
+
+    @property
+    def communality(self) -> np.ndarray:
+        """(N,) share of a utility's variance that the factors explain."""
+        return (self.structure * self.loadings).sum(axis=1)
+
+
+# ---- people -----------------------------------------------------------------------------------
+
+
+def population_of(
+    model: VectorModel, observations: Observations, weight: np.ndarray | None,
+    unanswered: Unanswered, seed: int,
+) -> Population:  # fmt: skip
+    """How factors are distributed among the first rows, which should be in random order."""
+    n_rows = min(observations.n_rows, _ENOUGH_ROWS)
+    if n_rows < observations.n_rows:
+        observations = observations.take_rows(np.arange(n_rows))
+    this = side(model, observations, unanswered)
+    states = draws(model, this, _DRAWS_PER_ROW, seed, thin=_STEPS_BETWEEN)
+    weight = None if weight is None else weight[:n_rows]
+    return _moments((state.factors for state in states), weight)
+
+
+def free_population(model: VectorModel, seed: int = 0) -> Population:
+    """How factors are distributed among people whom the model makes up."""
+    factors = sample.free_factors(model, _FREE_ROWS, seed)
+    over = side(model, complete_rows(model, _FREE_ROWS))
+
+    def going_on() -> Iterator[np.ndarray]:
+        for sweep in range(1, _FREE_DRAWS + 1):
+            yield factors
+            gibbs.free_sweep(over, factors, Batch(0, _FREE_ROWS, seed, sweep, _FREE_STEPS_BETWEEN))
+
+    return _moments(going_on(), None)
+
+
+def _moments(all_draws: Iterator[np.ndarray], weight: np.ndarray | None) -> Population:
+    means, seconds = [], []
+    for drawn in all_draws:
+        factors = drawn.astype(np.float64)
+        share = np.full(len(factors), 1.0) if weight is None else weight.astype(np.float64)
+        share /= share.sum()
+        means.append(share @ factors)
+        seconds.append((share[:, None] * factors).T @ factors)
+    mean = np.mean(means, axis=0)
+    return Population(mean, np.mean(seconds, axis=0) - np.outer(mean, mean))
+
+
+# ---- loadings ---------------------------------------------------------------------------------
+
+
+def solve(
+    model: VectorModel, people: Population, rotation: Rotation, n_factors: int | None = None,
+    gamma: float = 0.0,
+) -> Solution:  # fmt: skip
+    """Rotated loadings of the model's factors, or of the ``n_factors`` axes that explain most."""
+    weights = model.weights.astype(np.float64) @ people.root
+    unrotated, axes = principal_axes(weights, n_factors)
+    pattern, correlation, turn = rotate(unrotated, rotation, gamma=gamma)
+    projection = turn.T @ axes.T @ people.inverse_root
+    return Solution(pattern, correlation, utility_spread(weights), people.mean, projection)
+
+
+def utility_spread(weights: np.ndarray) -> np.ndarray:
+    """(N,) standard deviation of utilities with these loadings and noise of variance one."""
+    return np.sqrt(1.0 + (weights**2).sum(axis=1))
+
+
+def principal_axes(weights: np.ndarray, n_factors: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Standardised loadings (N, n) on the axes that explain most, and these axes (K, n)."""
+    standardised = weights / utility_spread(weights)[:, None]
+    left, size, right = np.linalg.svd(standardised, full_matrices=False)
+    return (left * size)[:, :n_factors], right[:n_factors].T
+
+
+def rotated_like(
+    weights: np.ndarray, target: Solution, rotation: Rotation, gamma: float
+) -> Rotated:
+    """Loadings of other weights, rotated from where they are nearest to those of the target."""
+    unrotated, _ = principal_axes(weights, target.loadings.shape[1])
+    nearest = np.linalg.lstsq(unrotated, target.loadings, rcond=None)[0]
+    turn = np.linalg.inv(nearest).T
+    return rotate(unrotated, rotation, gamma=gamma, start=_turn_near(turn, target.correlation))
+
+
+def _turn_near(turn: np.ndarray, correlation: np.ndarray) -> np.ndarray:
+    """A turn as the target's: orthogonal when factors there are not correlated."""
+    if np.allclose(correlation, np.eye(len(correlation))):
+        left, _, right = np.linalg.svd(turn)
+        return left @ right
+    return turn / np.linalg.norm(turn, axis=0)
+
+
+# ---- reliability ------------------------------------------------------------------------------
+
+
+def own_items(solution: Solution) -> list[np.ndarray]:
+    """Of each factor the questions that load on it more than on any other, the strongest first."""
+    size = np.abs(solution.loadings)
+    strongest = np.where(size.max(axis=1) > 0, size.argmax(axis=1), -1)
+    return [
+        own[np.argsort(-size[own, k], kind="stable")]
+        for k in range(size.shape[1])
+        for own in [np.flatnonzero(strongest == k)]
+    ]
+
+
+def omega(solution: Solution, items: np.ndarray, key: np.ndarray) -> float:
+    """McDonald's total omega of a sum of utilities: the share of its variance that factors explain.
+
+    ``key`` is the sign with which each question counts.
+    """
+    common = key @ solution.loadings[items]
+    explained = float(common @ solution.correlation @ common)
+    own = float((1.0 - solution.communality[items]).sum())
+    return explained / (explained + own) if len(items) else np.nan
+
+
+def cronbach_alpha(answers: np.ndarray, key: np.ndarray, weight: np.ndarray | None = None) -> float:
+    """Cronbach's alpha of a sum of answers (n, k), NaN where missing, from pairwise covariances.
+
+    Examples
+    --------
+    >>> answers = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0], [4.0, 4.0]])
+    >>> round(cronbach_alpha(answers, np.ones(2)), 3)
+    0.889
+    """
+    n_items = answers.shape[1]
+    if n_items < 2:
+        return np.nan
+    covariance = _pairwise_covariance(answers * key, weight)
+    total = covariance.sum()
+    return float(n_items / (n_items - 1) * (1.0 - np.trace(covariance) / total))
+
+
+def _pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """Covariances, each of the rows that have both answers."""
+    known = ~np.isnan(answers)
+    filled = np.where(known, answers, 0.0)
+    weight = np.ones(len(answers)) if weight is None else weight
+    count = known.T @ (known * weight[:, None])
+    first = filled.T @ (known * weight[:, None])  # [i, j]: sum of i where j is known
+    second = filled.T @ (filled * weight[:, None])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return second / count - (first / count) * (first / count).T
+
+
+# ---- curves -----------------------------------------------------------------------------------
+
+
+def response_curves(
+    model: VectorModel, solution: Solution, question: int, factor: int, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """P(level) (points, L) of a question along a factor, and its Fisher information (points,).
+
+    Other factors stay at their means; response styles are averaged over.
+    """
+    slope = solution.loadings[question, factor] * solution.spread[question]
+    centre = model.bias[question] + model.weights[question].astype(np.float64) @ solution.mean
+    n_levels = int(model.n_levels[question])
+    bounds = model.thresholds[question, : n_levels + 1]
+    utility = centre + slope * np.asarray(at, dtype=np.float64)
+    below, density = np.zeros((2, utility.size, n_levels + 1))
+    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
+        distance = stretch * bounds - utility[:, None]
+        below += share * ndtr(distance)
+        density += share * np.exp(-0.5 * distance**2) / np.sqrt(2.0 * np.pi)
+    probability = np.diff(below, axis=1)
+    change = -slope * np.diff(density, axis=1)
+    return probability, (change**2 / np.maximum(probability, _SMALLEST_PROBABILITY)).sum(axis=1)

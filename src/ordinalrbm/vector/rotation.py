@@ -1,0 +1,187 @@
+"""Rotation of loadings, so that each question belongs to few factors.
+
+Loadings A of uncorrelated factors f explain the same as P = A T⁻ᵀ of the factors g = Tᵀ f, whose
+correlations are Φ = TᵀT; columns of T have length one, and are orthogonal where factors are to stay
+uncorrelated. T is where a criterion of simple structure is smallest, found by gradient projection
+(Jennrich 2001, 2002; Bernaards and Jennrich 2005) from several starts, of which the best counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+Rotation = Literal["varimax", "quartimax", "oblimin", "promax", "none"]
+ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
+OBLIQUE = ("oblimin", "promax")  # after these, factors may be correlated
+
+# Of the gradient; from a given start, which is near, less will do.
+_TOLERANCE, _NEAR_ENOUGH = 1e-9, 1e-6
+_MOST_STEPS = 2000
+_MOST_HALVINGS = 30
+_POWER = 4  # to which loadings are raised in the target of promax, as is usual
+
+# From loadings to a criterion and its gradient.
+_Criterion = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+class Rotated(NamedTuple):
+    """Rotated loadings.
+
+    ``pattern`` (N, n) are the weights of the rotated factors, ``correlation`` (n, n) is theirs, and
+    ``turn`` (n, n) is T: rotated factors are Tᵀ times those before.
+    """
+
+    pattern: np.ndarray
+    correlation: np.ndarray
+    turn: np.ndarray
+
+
+def rotate(
+    loadings: np.ndarray, rotation: Rotation = "varimax", *, gamma: float = 0.0,
+    n_starts: int = 10, seed: int = 0, start: np.ndarray | None = None,
+) -> Rotated:  # fmt: skip
+    """Rotate loadings of uncorrelated factors, with Kaiser's normalisation.
+
+    Factors come in the order of the variance that they explain, and with signs that make the
+    strongest loadings positive; but with ``start``, a turn to begin from, they stay as they are.
+    ``gamma`` of oblimin is 0 for direct quartimin; above, factors become more correlated.
+
+    Examples
+    --------
+    >>> simple = np.array([[0.8, 0.0], [0.7, 0.0], [0.0, 0.6], [0.0, 0.5]])
+    >>> turned = simple @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+    >>> bool(np.allclose(rotate(turned).pattern, simple))
+    True
+    """
+    n_factors = loadings.shape[1]
+    length = np.linalg.norm(loadings, axis=1)
+    weights = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0)[:, None]
+    normalised = weights * loadings
+    if rotation == "none" or n_factors < 2:
+        turn = np.eye(n_factors) if start is None else start
+    elif rotation == "promax":
+        turn = _promax(normalised, _best_turn(normalised, _varimax, False, n_starts, seed, start))
+    else:
+        criterion = {"varimax": _varimax, "quartimax": _quartimax}.get(rotation, _oblimin(gamma))
+        is_oblique = rotation in OBLIQUE
+        turn = _best_turn(normalised, criterion, is_oblique, n_starts, seed, start)
+    if start is None:
+        turn = _in_order(loadings, turn)
+    return Rotated(_pattern(loadings, turn), turn.T @ turn, turn)
+
+
+def _pattern(loadings: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    return np.linalg.solve(turn, loadings.T).T
+
+
+def _in_order(loadings: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """The same turn with the strongest factor first, and every factor's strongest loadings > 0."""
+    pattern = _pattern(loadings, turn)
+    explained = ((pattern @ turn.T @ turn) * pattern).sum(axis=0)
+    sign = np.where((pattern**3).sum(axis=0) < 0, -1.0, 1.0)
+    return (turn * sign)[:, np.argsort(-explained, kind="stable")]
+
+
+# ---- criteria ---------------------------------------------------------------------------------
+
+
+def _varimax(pattern: np.ndarray) -> tuple[float, np.ndarray]:
+    squares = pattern**2
+    centred = squares - squares.mean(axis=0)
+    return -0.25 * float((centred**2).sum()), -pattern * centred
+
+
+def _quartimax(pattern: np.ndarray) -> tuple[float, np.ndarray]:
+    return -0.25 * float((pattern**4).sum()), -(pattern**3)
+
+
+def _oblimin(gamma: float) -> _Criterion:
+    def criterion(pattern: np.ndarray) -> tuple[float, np.ndarray]:
+        squares = pattern**2
+        others = squares.sum(axis=1, keepdims=True) - squares
+        others = others - gamma * others.mean(axis=0)
+        return 0.25 * float((squares * others).sum()), pattern * others
+
+    return criterion
+
+
+# ---- gradient projection ----------------------------------------------------------------------
+
+
+def _best_turn(
+    loadings: np.ndarray, criterion: _Criterion, is_oblique: bool, n_starts: int, seed: int,
+    start: np.ndarray | None,
+) -> np.ndarray:  # fmt: skip
+    """The turn with the smallest criterion, from the given start alone or from several."""
+    if start is not None:
+        return _descend(loadings, start, criterion, is_oblique, _NEAR_ENOUGH)[1]
+    rng, n_factors = np.random.default_rng(seed), loadings.shape[1]
+    starts = [np.eye(n_factors)]
+    starts += [np.linalg.qr(rng.normal(size=starts[0].shape))[0] for _ in range(n_starts - 1)]
+    if is_oblique:  # uncorrelated simple structure is near the correlated one
+        starts = [_descend(loadings, one, _varimax, False)[1] for one in starts[:2]] + starts
+    found = [_descend(loadings, one, criterion, is_oblique) for one in starts]
+    return min(found, key=lambda one: one[0])[1]
+
+
+def _descend(
+    loadings: np.ndarray, turn: np.ndarray, criterion: _Criterion, is_oblique: bool,
+    tolerance: float = _TOLERANCE,
+) -> tuple[float, np.ndarray]:  # fmt: skip
+    """Steepest descent along allowed turns, with steps that double and halve."""
+    step = 1.0
+    value, slope = _projected(loadings, turn, criterion, is_oblique)
+    for _ in range(_MOST_STEPS):
+        steepness = float((slope**2).sum())
+        if steepness < tolerance**2:
+            break
+        step *= 2.0
+        for _ in range(_MOST_HALVINGS):
+            moved = _allowed(turn - step * slope, is_oblique)
+            new, new_slope = _projected(loadings, moved, criterion, is_oblique)
+            if new < value - 0.5 * steepness * step:
+                break
+            step *= 0.5
+        else:
+            break  # nothing smaller is to be found: rounding
+        turn, value, slope = moved, new, new_slope
+    return value, turn
+
+
+def _projected(
+    loadings: np.ndarray, turn: np.ndarray, criterion: _Criterion, is_oblique: bool
+) -> tuple[float, np.ndarray]:
+    """The criterion, and its gradient without what would leave the allowed turns."""
+    pattern = _pattern(loadings, turn)
+    value, by_pattern = criterion(pattern)
+    if is_oblique:
+        gradient = -np.linalg.solve(turn.T, by_pattern.T @ pattern)
+        return value, gradient - turn * (turn * gradient).sum(axis=0)
+    gradient = loadings.T @ by_pattern
+    inward = turn.T @ gradient
+    return value, gradient - turn @ (inward + inward.T) / 2.0
+
+
+def _allowed(turn: np.ndarray, is_oblique: bool) -> np.ndarray:
+    """The nearest orthogonal matrix, or columns of length one."""
+    if is_oblique:
+        return turn / np.linalg.norm(turn, axis=0)
+    left, _, right = np.linalg.svd(turn)
+    return left @ right
+
+
+# ---- promax -----------------------------------------------------------------------------------
+
+
+def _promax(loadings: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """From varimax to correlated factors: towards its own loadings, small ones made smaller."""
+    pattern = _pattern(loadings, turn)
+    target = pattern * np.abs(pattern) ** (_POWER - 1)
+    towards = np.linalg.lstsq(pattern, target, rcond=None)[0]
+    # Factors get variance one: P U is the pattern, and U⁻¹ (times a scale) turns the factors.
+    factors = np.linalg.inv(towards)
+    scale = np.sqrt(np.diag(factors @ factors.T))
+    return turn @ (factors.T / scale)
