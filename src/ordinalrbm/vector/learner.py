@@ -85,23 +85,17 @@ class _VectorLearner:
     """Everything that changes while learning; rows must already be in random order."""
 
     def __init__(
-        self, observations: Observations, row_weight: np.ndarray | None, settings: Settings
+        self,
+        observations: Observations,
+        row_weight: np.ndarray | None,
+        settings: Settings,
+        start: VectorModel | None = None,
     ) -> None:
         self.settings = settings
         learnt, self.monitor = set_aside(
             observations, settings.validation_fraction, settings.seed, row_weight
         )
-        self.model = with_styles(
-            initial_model(
-                by_weight(learnt, row_weight),
-                settings.n_factors,
-                settings.units,
-                settings.seed,
-                by_correlations=settings.init == "polychoric",
-                at_marginals=settings.thresholds == "marginal",
-            ),
-            settings.response_styles,
-        )
+        self.model = _first_model(learnt, row_weight, settings) if start is None else start.copy()
         if settings.thresholds == "even" and self.monitor is not None:
             _, first = self.monitor.measure(self.model, settings.unanswered)
             lower = lower_of(self.monitor.usual, first)
@@ -199,13 +193,16 @@ def fit(
     row_weight: np.ndarray | None,
     settings: Settings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    start: VectorModel | None = None,
 ) -> Fitted:
     """Learn a model and return it; rows must already be in random order.
+
+    It starts from another model if one is given, else where the settings say.
 
     Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
     none, and the interruption goes through.
     """
-    learner = _VectorLearner(observations, row_weight, settings)
+    learner = _VectorLearner(observations, row_weight, settings, start)
     interrupted = learn(
         learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose,
         watched="held-out",
@@ -220,6 +217,22 @@ def fit(
     ):
         best, best_epoch = last, len(learner.history)
     return Fitted(best, best_epoch, learner.history, interrupted)
+
+
+def _first_model(
+    observations: Observations, row_weight: np.ndarray | None, settings: Settings
+) -> VectorModel:
+    return with_styles(
+        initial_model(
+            by_weight(observations, row_weight),
+            settings.n_factors,
+            settings.units,
+            settings.seed,
+            by_correlations=settings.init == "polychoric",
+            at_marginals=settings.thresholds == "marginal",
+        ),
+        settings.response_styles,
+    )
 
 
 def _epoch(
