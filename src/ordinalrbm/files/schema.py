@@ -19,7 +19,7 @@ from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError
 
 Code = int | float | str
-Role = Literal["ordinal", "background", "weight", "id", "ignored"]
+Role = Literal["ordinal", "nominal", "numeric", "background", "weight", "id", "ignored"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 
@@ -55,6 +55,8 @@ class Column:
     missing: tuple[Code, ...] = ()
     missing_names: tuple[str, ...] = ()
     reason: str = ""
+    missing_sorts: tuple[str, ...] = ()
+    confidence: float = 1.0
 
 
 @dataclass(frozen=True)
