@@ -12,6 +12,7 @@ from ordinalrbm.files.look import Habits, Look
 from ordinalrbm.files.no_answer import no_answer, says_middle
 from ordinalrbm.files.orders import (
     Fit,
+    are_alike,
     are_opposites,
     best_fit,
     is_graded,
@@ -22,6 +23,7 @@ from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code
 from ordinalrbm.files.vocabulary import (
     NOMINAL_WORDS,
+    asked_for_band,
     asked_for_kinds,
     asked_in_order,
     label_words,
@@ -57,28 +59,28 @@ def set_apart(look: Look, habits: Habits) -> Reading:
     The label's words, the code's number, what the other labels are, and in how many other columns
     the label stands last decide together.
     """
-    texts = look.texts
-    codes = numeric_order(texts) or list(texts)
-    fit = _scale_of(codes, texts)
     apart: dict[Code, Verdict] = {}
-    for code in codes:
-        verdict = weigh(_clues_of_missing(code, codes, look, habits, fit))
-        if verdict.is_so:
-            apart[code] = verdict
-    if len(codes) - len(apart) < 2:
-        apart = {}
-    reading = Reading(_without(look, apart), tuple(code for code in codes if code not in apart))
+    rest = look
+    while True:  # what is left may show more clearly what does not belong
+        more = _no_answers(rest, habits)
+        if not more or len(rest.texts) - len(more) < 2:
+            break
+        apart |= more
+        rest = _without(rest, more)
+    reading = Reading(rest, tuple(numeric_order(rest.texts) or rest.texts))
     if apart:
-        names = ", ".join(f"{texts[code]!r}" for code in apart)
-        least = min(verdict.confidence for verdict in apart.values())
-        reading = replace(
-            reading, confidence=least, notes=(f"{names} taken for no answer: {_why(apart)}",)
-        )
+        names = ", ".join(f"{look.texts[code]!r}" for code in apart)
+        least = min(apart.values(), key=lambda verdict: verdict.confidence)
+        note = f"{names} taken for no answer: {least.because}"
+        reading = replace(reading, confidence=least.confidence, notes=(note,))
     return _with_middle(reading)
 
 
-def _why(apart: dict[Code, Verdict]) -> str:
-    return min(apart.values(), key=lambda verdict: verdict.confidence).because
+def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
+    codes = numeric_order(look.texts) or list(look.texts)
+    fit = _scale_of(codes, look.texts)
+    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in codes}
+    return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
 def _without(look: Look, apart: Iterable[Code]) -> Look:
@@ -114,16 +116,17 @@ def _clues_of_missing(
     found = no_answer(label)
     clues = [Clue(1.5, "its words")] if found else []
     others = [look.texts[other] for other in codes if other != code]
-    if n_categories_named([label]):
-        clues.append(Clue(-4, "it names a category"))
     if says_middle(label):
-        return [*clues, Clue(-9, "it says neither")]  # a middle, or looked at later
-    if fit is not None and label in fit.places:
-        clues.append(Clue(-4, "it is on the scale of the others"))
-    elif fit is not None and len(fit.places) >= 2:
-        clues.append(Clue(2 if len(fit.places) > 2 else 1.5, "it is not on the others' scale"))
-    elif _is_number_scale(code, codes, look):
-        clues.append(Clue(2, "the others are a scale of numbers"))
+        return [Clue(-9, "it says neither")]  # a middle, or looked at later
+    on_scale = _points_of_scale(code, codes, look, fit)
+    if on_scale > 0:
+        clues.append(Clue(on_scale, "it is not on the scale of the others"))
+        if n_categories_named([label]):
+            clues.append(Clue(1.5, "it names no degree"))  # "other" beside levels is none
+    else:
+        clues.append(Clue(on_scale, "it is one of the others"))
+        if n_categories_named([label]):
+            clues.append(Clue(-4, "it names a category"))
     if is_graded(label) and not found:
         clues.append(Clue(-2, "it tells a degree"))
     clues += _clues_of_code(code, codes, look, habits)
@@ -131,6 +134,23 @@ def _clues_of_missing(
     if n_scales >= 2 and code == codes[-1] and share_graded(others) >= 0.5:
         clues.append(Clue(min(n_scales - 1, 2), f"it is the last of {n_scales} different scales"))
     return clues
+
+
+def _points_of_scale(
+    code: Code, codes: Sequence[Code], look: Look, fit: Fit | None
+) -> float:  # fmt: skip
+    """Whether the other codes are a scale to which this one does not belong (above 0)."""
+    if fit is not None:
+        if look.texts[code] in fit.places:
+            return -4
+        return 2 if len(fit.places) > 2 else 1.5
+    if _is_number_scale(code, codes, look):
+        return 2
+    others = [look.texts[other] for other in codes if other != code]
+    if code in (codes[0], codes[-1]) and len(others) >= 2:
+        if is_mirrored(others) and not is_mirrored([look.texts[other] for other in codes]):
+            return 2 if len(others) > 2 else 1.5
+    return 0 if share_graded(others) >= 0.6 else -1.5
 
 
 def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
@@ -142,7 +162,8 @@ def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
 
 
 def _is_its_number(code: Code, label: str | None) -> bool:
-    return label is None or as_number(label.strip()) == as_number(code)
+    number = as_number(code)
+    return number is not None and (label is None or as_number(label.strip()) == number)
 
 
 def _clues_of_code(
@@ -224,8 +245,12 @@ def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clu
         clues.append(Clue(4, "ranges of numbers in ascending order"))
     elif _is_numbered(look, levels):
         clues.append(Clue(4, f"codes {levels[0]} to {levels[-1]}, with words for some"))
+    elif is_mirrored(texts):
+        clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
     else:
         clues.append(_of_degree(texts, fit))
+        if are_alike(texts):
+            clues.append(Clue(2, "its labels differ in few words"))
     n_categories = n_categories_named(texts)
     if n_categories:
         share = n_categories / len(texts)
@@ -265,10 +290,12 @@ def _of_question(look: Look) -> list[Clue]:
     if word is not None:
         return [Clue(-3, f"it is named after {word}")]
     clues = []
-    if asked_in_order(look.question):
-        clues.append(Clue(0.8, "it is asked for a degree"))
     if asked_for_kinds(look.question):
         clues.append(Clue(-1, "it is asked for a kind of thing"))
+    elif asked_for_band(look.question) and len(look.texts) > 2:
+        clues.append(Clue(3, "it asks for a level"))
+    if asked_in_order(look.question):
+        clues.append(Clue(0.8, "it is asked for a degree"))
     return clues
 
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from ordinalrbm.files.vocabulary import PHRASES, Phrases, alternatives, label_words, words_of
@@ -16,6 +17,7 @@ _NEGATIONS = words_of(
     "not no non did does do dont doesnt didnt never pas ne nicht kein keine nao nem ni sin sem"
 )
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
+_LONG = 6  # words of a label
 
 
 # ---- the scales of the vocabulary -------------------------------------------------------------
@@ -177,6 +179,8 @@ def _core(words: str, shared: set[str]) -> str:
 def share_graded(texts: Sequence[str]) -> float:
     """How many of the labels hold a word of degree; weak ones ("no", "some") count half.
 
+    In long labels they count less: there, a "more" or a "good" may be about anything.
+
     Examples
     --------
     >>> share_graded(["Very often", "Quite rarely"]), share_graded(["Tap", "Well water", "River"])
@@ -188,7 +192,7 @@ def share_graded(texts: Sequence[str]) -> float:
 
 def _grade(words: str) -> float:
     if _STRONG.in_(words):
-        return 1.0
+        return 1.0 if len(words.split()) <= _LONG else 0.3
     return 0.5 if _WEAK.in_(words) or re.search(r"\d", words) else 0.0
 
 
@@ -237,23 +241,44 @@ def _same_stems(one: list[str], other: list[str]) -> bool:
     return len(one) == len(other) > 0 and all(a[:4] == b[:4] for a, b in pairs)
 
 
-def is_mirrored(texts: Sequence[str]) -> bool:
-    """Whether labels run from one end through a middle to another: "very bad" to "very good".
+def are_alike(texts: Sequence[str]) -> bool:
+    """Whether neighbours say nearly the same, in long labels: most of their words are shared.
 
-    Then the first label has words in common with the last one that the inner ones lack, or a
-    known scale has them on both sides of its middle.
+    Examples
+    --------
+    >>> are_alike(["Income covers the needs well", "Income does not cover the needs well"])
+    True
+    >>> are_alike(["Strong defence forces", "More beautiful cities and countryside"])
+    False
+    """
+    words = [set(label_words(text).split()) - _SMALL_WORDS for text in texts]
+    pairs = list(pairwise(words))
+    if not pairs or any(len(one) < 3 for one in words):
+        return False
+    shared = [len(one & other) / min(len(one), len(other)) for one, other in pairs]
+    return sum(shared) / len(shared) >= 0.5
+
+
+def is_mirrored(texts: Sequence[str]) -> bool:
+    """Whether labels run from one end to another: "very bad" to "very good".
+
+    Then labels that stand equally far from the ends share words that the others lack.
 
     Examples
     --------
     >>> is_mirrored(["Very bad", "Bad", "Good", "Very good"]), is_mirrored(["Never", "Often"])
     (True, False)
+    >>> is_mirrored(["Strong A", "Near A", "Neither", "Near B", "Strong B"])
+    True
     """
-    words = [set(label_words(text).split()) for text in texts]
-    if len(words) % 2 or not words:
-        return False
-    if len(words) == 2:
+    if len(texts) == 2:
         fit = best_fit(tuple(texts))
         return are_opposites(*texts) or (fit is not None and not fit.outside and fit.is_bipolar)
-    outer = words[0] & words[-1]
-    inner = set.intersection(*words[1:-1])
-    return bool(outer - inner) and not (words[0] == words[-1])
+    if len(texts) < 4:
+        return False
+    labels = [label_words(text) for text in texts]
+    degrees = [set(_STRONG.in_(words)) for words in labels]
+    of_ends = (degrees[0] & degrees[-1]) - set.union(*degrees[1:-1])
+    words = [set(label.split()) - _SMALL_WORDS for label in labels]
+    inner = words[1] & words[-2]
+    return bool(of_ends) and words[0] != words[-1] and (bool(inner) or len(texts) <= 5)

@@ -25,7 +25,6 @@ from ordinalrbm.files.labelled import (
     set_apart,
 )
 from ordinalrbm.files.look import Habits, Look, look_at
-from ordinalrbm.files.no_answer import sort_of
 from ordinalrbm.files.orders import share_graded
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
@@ -93,7 +92,7 @@ def _propose_column(look: Look, habits: Habits) -> Column:
         return column
     look, merged = _merge_spellings(look)  # not of ids, where each letter counts
     column = _constant(look) or _ordered_category(look) or _worded(look, habits)
-    column = column or _named(look) or _numbers(look, habits) or _text(look)
+    column = column or _text_ranges(look) or _named(look) or _numbers(look, habits) or _text(look)
     if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
         return replace(column, reason=column.reason + _taken_as(merged))
     return column
@@ -133,20 +132,17 @@ def _column(
     reason: str,
     confidence: float,
     levels: Sequence[Code] = (),
-    names: dict[Code, str] | None = None,
 ) -> Column:
-    missing_names = tuple(look.missing.values())
     return Column(
         look.name,
         role,
         look.question,
         tuple(levels),
-        unique_names(levels, look.labels if names is None else names),
+        unique_names(levels, look.labels),
         tuple(look.missing),
-        missing_names,
+        tuple(look.missing.values()),
         reason,
-        tuple(sort_of(name) for name in missing_names),
-        confidence,
+        confidence=confidence,
     )
 
 
@@ -302,7 +298,16 @@ def _worded(look: Look, habits: Habits) -> Column | None:
     ordered, moved = in_order(look, levels)
     if moved:
         reason, confidence = f"{reason}; {moved}", min(confidence, 0.7)
-    return _column(look, "ordinal", reason, confidence, ordered)
+    return _levels(look, reason, confidence, ordered)
+
+
+def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> Column:
+    """A column with levels: a question, or the background of people where they are bands of age."""
+    word = named_after(look.name, MEASURED_WORDS) or named_after(look.question, MEASURED_WORDS)
+    if word is None:
+        return _column(look, "ordinal", reason, confidence, ordered)
+    reason = f"{reason}; it is named after {word}"
+    return _column(look, "background", reason, min(confidence, 0.85), ordered)
 
 
 def _is_measured(look: Look, seen: list[Code]) -> bool:
@@ -384,7 +389,7 @@ def _text_answers(look: Look, habits: Habits) -> Column | None:
         reason = f"known answers, {ordered[0]} to {ordered[-1]}"
         reason = "; ".join([reason, *reading.notes])
         confidence = min(verdict.confidence, reading.confidence)
-        return _column(found, "ordinal", reason, confidence, ordered)
+        return _levels(found, reason, confidence, ordered)
     if n_categories_named(look.texts.values()):
         return _column(look, "nominal", "its answers are categories", 0.9, _seen(look))
     return None
@@ -401,7 +406,7 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
         return _column(look, "background", _measurement(seen), 0.6)
     if asked_for_number(look.question) and len(seen) > 2:
         return _column(look, "numeric", "it is asked for a number", 0.85)
-    core, odd = _core(seen)
+    core, odd = _core(seen, habits)
     if not all(_is_whole(code) for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
     look, _, note, confidence = _odd_codes(look, seen, odd, habits)
@@ -444,14 +449,14 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     return numeric_order(codes) or [], numeric_order(odd) or []
 
 
-def _core(seen: list[Code]) -> tuple[list[Code], list[Code]]:
+def _core(seen: list[Code], habits: Habits) -> tuple[list[Code], list[Code]]:
     """Codes of the scale itself, and codes such as 99 or -1 that stand apart from it."""
     numbers = [_number(code) for code in seen]
     above = [n for n in numbers if n >= 0]
     low = [n for n in numbers if n < 0] if len(above) >= 2 and min(numbers) != -max(numbers) else []
     high: list[float] = []
     for k in range(len(numbers) - 1, 1, -1):
-        if numbers[k] not in TYPICAL_MISSING:
+        if numbers[k] not in TYPICAL_MISSING and seen[k] not in habits.missing_codes:
             break
         if numbers[k] - numbers[k - 1] >= 2:
             high = numbers[k:]
@@ -486,16 +491,20 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
+def _text_ranges(look: Look) -> Column | None:
+    texts = list(look.counts)
+    if not 3 <= len(texts) <= _MOST_RANGES or numeric_order(texts) is not None:
+        return None
+    spelt = {look.label(code): code for code in texts}
+    ordered, why_not = ranges_in_order(spelt)
+    if ordered is not None and len(ordered) == len(texts):
+        levels = [spelt[text] for text in ordered]
+        return _levels(look, "ranges of numbers in ascending order", 0.95, levels)
+    return _column(look, "nominal", why_not, 0.6, _seen(look)) if why_not else None
+
+
 def _text(look: Look) -> Column:
     texts = list(look.counts)
-    if 3 <= len(texts) <= _MOST_RANGES:
-        spelt = {look.label(code): code for code in texts}
-        ordered, why_not = ranges_in_order(spelt)
-        if ordered is not None and len(ordered) == len(texts):
-            levels = [spelt[text] for text in ordered]
-            return _column(look, "ordinal", "ranges of numbers in ascending order", 0.95, levels)
-        if why_not:
-            return _column(look, "nominal", why_not, 0.6, _seen(look))
     words = [code for code in texts if as_number(code) is None]
     if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1 and not look.labels:
         reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"

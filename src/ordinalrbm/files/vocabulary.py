@@ -91,8 +91,8 @@ MEASURED_WORDS = words_of(_NAMES["measured"])
 _BESIDE = words_of(_NAMES["beside"])
 _WEIGHT_WORDS = words_of(_NAMES["weight"])
 _ID_LABEL, _DATED, _COUNTED = (Phrases(_NAMES[key]) for key in ("id_label", "dated", "counted"))
-_ASKED_ORDERED, _ASKED_UNORDERED = (
-    Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered")
+_ASKED_ORDERED, _ASKED_UNORDERED, _ASKED_BANDED = (
+    Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered", "banded")
 )
 _NOMINAL_ANSWERS = frozenset(alternatives(PHRASES["answers"]["nominal"]))
 _NOMINAL_STARTS = words_of(PHRASES["answers"]["nominal_starts"])
@@ -130,6 +130,17 @@ def asked_in_order(question: str) -> bool:
     (True, False)
     """
     return bool(_ASKED_ORDERED.in_(plain_words(question)))
+
+
+def asked_for_band(question: str) -> bool:
+    """Whether a question asks for a level of education, income or age, whatever it is called.
+
+    Examples
+    --------
+    >>> asked_for_band("Diplôme le plus élevé"), asked_for_band("How old are you?")
+    (True, False)
+    """
+    return bool(_ASKED_BANDED.in_(plain_words(question)))
 
 
 def asked_for_kinds(question: str) -> bool:
