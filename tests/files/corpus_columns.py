@@ -125,6 +125,8 @@ def _values(truth: Truth) -> Any:
         return [f"{rng.integers(8, 19):02d}:{rng.integers(0, 60):02d}" for _ in range(N_ROWS)]
     if kind == "day":
         return [20190300 + int(day) for day in rng.integers(1, 32, N_ROWS)]
+    if kind == "pick":
+        return rng.choice(numbers, N_ROWS)
     if kind == "text":
         return [f"{rng.integers(1e6)} said so" for _ in range(N_ROWS)]
     if kind == "float":

@@ -4,6 +4,7 @@
 # isort: off
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
+from ordinalrbm.cli.schema import schema
 from ordinalrbm.cli.fit import fit
 from ordinalrbm.cli.predict import impute, predict
 from ordinalrbm.cli.recommend import recommend
@@ -14,4 +15,5 @@ from ordinalrbm.cli.doctor import doctor
 
 __all__ = [
     "app", "demo", "doctor", "evaluate", "fit", "impute", "info", "predict", "recommend", "report",
+    "schema",
 ]  # fmt: skip

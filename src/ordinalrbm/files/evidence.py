@@ -37,5 +37,5 @@ def weigh(clues: Sequence[Clue]) -> Verdict:
     total = sum(clue.points for clue in clues)
     with_it = [clue for clue in clues if clue.because and clue.points * total > 0]
     strongest = sorted(with_it, key=lambda clue: -abs(clue.points))[:_MOST_TOLD]
-    because = ", ".join(clue.because for clue in strongest)
+    because = "; ".join(clue.because for clue in strongest)
     return Verdict(total > 0, round(1 / (1 + math.exp(-abs(total))), 2), because)

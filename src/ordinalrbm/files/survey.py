@@ -97,14 +97,14 @@ class Survey:
     def reasons(self) -> pd.DataFrame:
         """Why answers lack, question by question: "not asked", "not applicable", "don't know",
         "refused", "no answer" or "empty"; missing where there is an answer."""
-        names = self.encoded.names
         if self.no_answers is None:
             known = ~self.answers.isna().to_numpy()
             codes = np.where(known, -1, REASONS.index(_EMPTY))
         else:
             codes = self.no_answers
         columns = {
-            name: pd.Categorical.from_codes(codes[:, j], REASONS) for j, name in enumerate(names)
+            name: pd.Categorical.from_codes(codes[:, j], REASONS)
+            for j, name in enumerate(self.answers.columns)
         }
         return pd.DataFrame(columns, index=self.background.index)
 
