@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _MOST_TOLD = 3
+_MOST_SURE = 0.99
 
 
 class Clue(NamedTuple):
@@ -38,4 +39,5 @@ def weigh(clues: Sequence[Clue]) -> Verdict:
     with_it = [clue for clue in clues if clue.because and clue.points * total > 0]
     strongest = sorted(with_it, key=lambda clue: -abs(clue.points))[:_MOST_TOLD]
     because = "; ".join(clue.because for clue in strongest)
-    return Verdict(total > 0, round(1 / (1 + math.exp(-abs(total))), 2), because)
+    confidence = min(1 / (1 + math.exp(-abs(total))), _MOST_SURE)
+    return Verdict(total > 0, round(confidence, 2), because)

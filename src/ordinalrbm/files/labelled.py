@@ -14,10 +14,12 @@ from ordinalrbm.files.orders import (
     Fit,
     are_alike,
     are_opposites,
+    are_yes_and_no,
     best_fit,
     is_graded,
     is_mirrored,
     share_graded,
+    shares_words,
 )
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code
@@ -29,6 +31,7 @@ from ordinalrbm.files.vocabulary import (
     label_words,
     n_categories_named,
     named_after,
+    without_code,
 )
 
 # What surveys like to use for "don't know" and the like.
@@ -114,8 +117,8 @@ def _clues_of_missing(
 ) -> list[Clue]:
     label = look.texts[code]
     found = no_answer(label)
-    clues = [Clue(1.5, "its words")] if found else []
     others = [look.texts[other] for other in codes if other != code]
+    clues = [Clue(0.5 if shares_words(label, others) else 2, "its words")] if found else []
     if says_middle(label):
         return [Clue(-9, "it says neither")]  # a middle, or looked at later
     on_scale = _points_of_scale(code, codes, look, fit)
@@ -129,7 +132,7 @@ def _clues_of_missing(
             clues.append(Clue(-4, "it names a category"))
     if is_graded(label) and not found:
         clues.append(Clue(-2, "it tells a degree"))
-    clues += _clues_of_code(code, codes, look, habits)
+    clues += _clues_of_code(code, codes, look, habits, is_worded=found is not None)
     n_scales = habits.endings.get(label_words(label), 0)
     if n_scales >= 2 and code == codes[-1] and share_graded(others) >= 0.5:
         clues.append(Clue(min(n_scales - 1, 2), f"it is the last of {n_scales} different scales"))
@@ -150,7 +153,7 @@ def _points_of_scale(
     if code in (codes[0], codes[-1]) and len(others) >= 2:
         if is_mirrored(others) and not is_mirrored([look.texts[other] for other in codes]):
             return 2 if len(others) > 2 else 1.5
-    return 0 if share_graded(others) >= 0.6 else -1.5
+    return 0 if share_graded(others) >= 0.6 else -2.5
 
 
 def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
@@ -163,26 +166,29 @@ def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
 
 def _is_its_number(code: Code, label: str | None) -> bool:
     number = as_number(code)
-    return number is not None and (label is None or as_number(label.strip()) == number)
+    if number is None or label is None:
+        return number is not None
+    return as_number(without_code(label).strip()) == number or as_number(label.strip()) == number
 
 
 def _clues_of_code(
-    code: Code, codes: Sequence[Code], look: Look, habits: Habits
-) -> list[Clue]:  # fmt: skip
+    code: Code, codes: Sequence[Code], look: Look, habits: Habits, is_worded: bool
+) -> list[Clue]:
     number = as_number(code)
     numbers = sorted(n for n in map(as_number, {*codes, *look.counts}) if n is not None)
     if number is None or len(numbers) < 2:
         return []
     if number < 0:
-        is_odd = sum(n >= 0 for n in numbers) >= 2 and -number not in numbers
-        return [Clue(2, "its code is negative")] if is_odd else []
+        is_odd = sum(n >= 0 for n in numbers) >= 2 and numbers[0] != -numbers[-1]
+        return [Clue(3, "its code is negative")] if is_odd else []
     below = [n for n in numbers if n < number and n not in TYPICAL_MISSING] or [
         n for n in numbers if n < number
     ]
     if below and number in TYPICAL_MISSING and number - below[-1] >= 2 and number > len(numbers):
         usual = code in habits.missing_codes
         return [Clue(2.2 if usual else 1.2, f"its code {code} stands apart")]
-    return [Clue(-2.5, "its code is next to the others")]
+    is_last = is_worded and code == codes[-1]
+    return [Clue(-1.2 if is_last else -2.5, "its code is next to the others")]
 
 
 # ---- the middle -------------------------------------------------------------------------------
@@ -245,12 +251,16 @@ def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clu
         clues.append(Clue(4, "ranges of numbers in ascending order"))
     elif _is_numbered(look, levels):
         clues.append(Clue(4, f"codes {levels[0]} to {levels[-1]}, with words for some"))
+    elif len(texts) > 2 and are_yes_and_no(texts):
+        clues.append(Clue(3, "kinds of no and yes"))
     elif is_mirrored(texts):
         clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
     else:
         clues.append(_of_degree(texts, fit))
         if are_alike(texts):
             clues.append(Clue(2, "its labels differ in few words"))
+        if len(texts) % 2 and len(texts) > 2 and says_middle(texts[len(texts) // 2]):
+            clues.append(Clue(3.5, f"{texts[len(texts) // 2]!r} stands in the middle"))
     n_categories = n_categories_named(texts)
     if n_categories:
         share = n_categories / len(texts)
@@ -268,7 +278,7 @@ def _of_degree(texts: list[str], fit: Fit | None) -> Clue:
         return Clue(1.8, "most labels tell a degree")
     if share >= 0.4:
         return Clue(0.2, "some labels tell a degree")
-    return Clue(-2.2 if share >= 0.2 else -3, "nothing in the labels is ordered")
+    return Clue(-1.6 if share >= 0.2 else -2.2, "nothing in the labels is ordered")
 
 
 def _ranges_ascend(texts: list[str]) -> bool:

@@ -130,6 +130,7 @@ class Habits:
 
     missing_codes: frozenset[Code]  # no answer in several columns
     endings: dict[str, int]  # in how many different scales a label stands last
+    ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
 
     @classmethod
     def of(cls, looks: Iterable[Look]) -> Habits:
@@ -142,7 +143,16 @@ class Habits:
             if last is not None:
                 words = {code: label_words(label) for code, label in look.labels.items()}
                 scales[words[last]].add(frozenset(words.values()))
-        return cls(usual, {label: len(several) for label, several in scales.items()})
+        ranges = Counter(filter(None, map(_range, looks)))
+        return cls(usual, {label: len(several) for label, several in scales.items()}, dict(ranges))
+
+
+def _range(look: Look) -> tuple[int, int] | None:
+    """The lowest and the highest of whole numbers without labels; 1 counts where all are above."""
+    codes = [code for code in look.counts if isinstance(code, int)]
+    if look.labels or len(codes) < 2 or len(codes) < len(look.counts):
+        return None
+    return min(*codes, 1), max(codes)
 
 
 def _last(labels: dict[Code, str]) -> Code | None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Literal, NamedTuple, cast, get_args
 
-from ordinalrbm.files.vocabulary import PHRASES, Phrases, alternatives, label_words, words_of
+from ordinalrbm.files.vocabulary import (
+    PHRASES,
+    Phrases,
+    alternatives,
+    label_words,
+    without_code,
+    words_of,
+)
 
 Sort = Literal["not asked", "not applicable", "don't know", "refused", "no answer"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
@@ -24,6 +32,7 @@ class NoAnswer(NamedTuple):
 class _Words(NamedTuple):
     sort: Sort
     alone: frozenset[str]
+    starts: frozenset[str]
     within: Phrases
     nearly_alone: Phrases
     weak: Phrases
@@ -34,7 +43,8 @@ def _words_of_sort(sort: Sort) -> _Words:
     within, nearly_alone, weak = (
         Phrases(said.get(key, "")) for key in ("within", "nearly_alone", "weak")
     )
-    return _Words(sort, frozenset(alternatives(said["alone"])), within, nearly_alone, weak)
+    alone, starts = frozenset(alternatives(said["alone"])), words_of(said.get("starts", ""))
+    return _Words(sort, alone, starts, within, nearly_alone, weak)
 
 
 _BY_SORT = tuple(_words_of_sort(cast(Sort, sort)) for sort in SORTS)
@@ -60,8 +70,11 @@ def no_answer(label: str) -> NoAnswer | None:
     words = label_words(label)
     if not words:
         return None
+    bare = label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(label)))
+    letters = words.replace(" ", "") if all(len(word) == 1 for word in words.split()) else words
     for known in _BY_SORT:
-        if words in known.alone or _few_words_around(words, known.within):
+        is_alone = known.alone & {words, bare, letters} or words.split()[0] in known.starts
+        if is_alone or _few_words_around(words, known.within):
             return NoAnswer(known.sort, True)
     sorts, rest = _said_nearly_alone(words)
     if sorts and _is_aside(rest):
@@ -117,4 +130,5 @@ def says_middle(label: str) -> bool:
     (True, True, False)
     """
     words = label_words(label)
-    return words in _MIDDLE_ALONE or _few_words_around(words, _MIDDLE_WITHIN)
+    is_neither = re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words)
+    return words in _MIDDLE_ALONE or bool(is_neither) or _few_words_around(words, _MIDDLE_WITHIN)

@@ -9,10 +9,19 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ordinalrbm.files.vocabulary import PHRASES, Phrases, alternatives, label_words, words_of
+from ordinalrbm.files.vocabulary import (
+    PHRASES,
+    Phrases,
+    alternatives,
+    label_words,
+    without_code,
+    words_of,
+)
 
 _STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
-_SMALL_WORDS = words_of("of with to de du des d da do avec con com mit von in the a an le la en")
+_SMALL_WORDS = words_of(
+    "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem der den it them they"
+)
 _NEGATIONS = words_of(
     "not no non did does do dont doesnt didnt never pas ne nicht kein keine nao nem ni sin sem"
 )
@@ -154,7 +163,9 @@ def _quality(fit: Fit) -> tuple[int, int]:
 
 def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
     """Ways to read each label: all of it, what is not in brackets, what others do not share."""
-    bare = {text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", text)) for text in texts}
+    bare = {
+        text: label_words(re.sub(r"\([^)]*\)|\[[^]]*\]", " ", without_code(text))) for text in texts
+    }
     times = Counter(word for words in bare.values() for word in set(words.split()))
     most = max(2, round(0.6 * len(texts)))
     shared = {word for word, n in times.items() if n >= most and not _STRONG.in_(word)}
@@ -170,6 +181,8 @@ def _core(words: str, shared: set[str]) -> str:
     kept = [word for word in words.split() if word not in shared]
     while kept and kept[-1] in _SMALL_WORDS:
         kept.pop()
+    while kept and kept[0] in _SMALL_WORDS:
+        kept.pop(0)
     return " ".join(kept)
 
 
@@ -214,12 +227,36 @@ def are_opposites(one: str, other: str) -> bool:
     first, second = label_words(one).split(), label_words(other).split()
     if not first or not second:
         return False
+    if " ".join(first) in _NOT_CHOSEN or " ".join(second) in _NOT_CHOSEN:
+        return True  # of several answers, each is a column of its own
     starts = {first[0], second[0]}
     if len(starts) == 2 and starts & _YES and starts & _NO:
         return True
     return _negates(first, second) or _negates(second, first)
 
 
+def are_yes_and_no(texts: Sequence[str]) -> bool:
+    """Whether all labels begin with yes or no, each of them together.
+
+    Examples
+    --------
+    >>> are_yes_and_no(["No, never", "Yes, once", "Yes, often"]), are_yes_and_no(["No", "Maybe"])
+    (True, False)
+    """
+    starts = [label_words(text).split(" ", 1)[0] for text in texts]
+    are_yes = [start in _YES for start in starts]
+    if not all(yes or start in _NO for yes, start in zip(are_yes, starts, strict=True)):
+        return False
+    return sum(a != b for a, b in pairwise(are_yes)) == 1
+
+
+_NOT_CHOSEN = frozenset(
+    alternatives(
+        "not mentioned|not selected|not chosen|not quoted|not marked|not ticked|unchecked|"
+        "nicht genannt|nicht gewählt|nicht ausgewählt|non cité|non mentionné|non choisi|"
+        "no mencionado|no menciona|no seleccionado|não mencionado|não mencionou|não citado"
+    )
+)
 _YES = words_of("yes oui si sim ja")
 _NO = words_of("no non nao nein")
 
@@ -257,6 +294,19 @@ def are_alike(texts: Sequence[str]) -> bool:
         return False
     shared = [len(one & other) / min(len(one), len(other)) for one, other in pairs]
     return sum(shared) / len(shared) >= 0.5
+
+
+def shares_words(text: str, others: Sequence[str]) -> bool:
+    """Whether a label speaks of the same as most others, in words that are not those of degree.
+
+    Examples
+    --------
+    >>> shares_words("Never heard of it", ["Heard a little", "Heard a lot"])
+    True
+    """
+    words = set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS
+    holding = [bool(words & set(label_words(other).split())) for other in others]
+    return sum(holding) > len(holding) / 2
 
 
 def is_mirrored(texts: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ from ordinalrbm.files.labelled import (
     set_apart,
 )
 from ordinalrbm.files.look import Habits, Look, look_at
-from ordinalrbm.files.orders import share_graded
+from ordinalrbm.files.orders import best_fit, share_graded
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
@@ -38,6 +38,7 @@ from ordinalrbm.files.vocabulary import (
     looks_like_weight,
     n_categories_named,
     named_after,
+    says_sampling_weight,
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
@@ -50,6 +51,7 @@ _DATE_TEXT = re.compile(
     r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?"
 )
 _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_BATTERY = 3  # columns with the same range of numbers
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
@@ -177,9 +179,14 @@ def _unusable(look: Look) -> Column | None:
         return _column(look, "ignored", "holds only codes that are no answer", 0.98)
     if not look.counts:
         return _column(look, "ignored", "is empty", 0.98)
-    if looks_like_date(look.name, look.question) and not look.labels and not look.order:
+    if looks_like_date(look.name, look.question) and not look.order and not _is_scale(look):
         return _column(look, "ignored", "its label says that it is a date or a time", 0.9)
     return None
+
+
+def _is_scale(look: Look) -> bool:
+    fit = best_fit(tuple(look.labels.values()))
+    return fit is not None and not fit.outside
 
 
 def _holds_dates(look: Look) -> bool:
@@ -197,7 +204,10 @@ def _weight(look: Look) -> Column | None:
         return None
     known = [_number(code) for code in look.counts]
     are_whole = all(number.is_integer() for number in known)
-    if are_whole and not looks_like_weight(look.name, ""):
+    is_named = looks_like_weight(look.name, "") or says_sampling_weight(look.question)
+    if are_whole and (not is_named or (len(known) <= MOST_LEVELS and look.question)):
+        is_named = looks_like_weight(look.name, "")
+    if are_whole and not is_named:
         return None  # a question about the weight of something
     if look.is_text:
         reason = "its name says weight, but its numbers are text"
@@ -252,6 +262,8 @@ def _named(look: Look) -> Column | None:
         (NOMINAL_WORDS, "nominal"),
         (MEASURED_WORDS, "numeric"),
     )
+    if len(look.counts) > MOST_LEVELS:
+        kinds = kinds[::-1]  # many numbers under "interviewer's age" are ages
     for known, role in kinds:
         word = named_after(look.name, known) or named_after(look.question, known)
         if word is not None:
@@ -410,11 +422,12 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
     if not all(_is_whole(code) for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
     look, _, note, confidence = _odd_codes(look, seen, odd, habits)
-    return _bare_numbers(look, core, [code for code in odd if code in look.counts], note, confidence)
+    odd = [code for code in odd if code in look.counts]
+    return _bare_numbers(look, core, odd, note, confidence, habits)
 
 
 def _bare_numbers(
-    look: Look, core: list[Code], odd: list[Code], note: str, confidence: float
+    look: Look, core: list[Code], odd: list[Code], note: str, confidence: float, habits: Habits
 ) -> Column:
     low, high = int(_number(core[0])), int(_number(core[-1]))
     declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
@@ -428,7 +441,7 @@ def _bare_numbers(
     low = min(low, 1) if counted else low  # of 1 to 5, nobody may have chosen 1
     levels = numeric_order({*_grid(low, high, like=core), *core, *odd}) or []
     reason = "; ".join(filter(None, [f"whole numbers from {low} to {high}", note]))
-    sure = 0.85 if counted or symmetric else 0.65
+    sure = 0.65 if not (counted or symmetric) else _sure_of_range(low, high, habits)
     return _column(look, "ordinal", reason, min(confidence, sure), levels)
 
 
@@ -447,6 +460,13 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     odd = [code for code in outside if not low - near <= _number(code) <= high + near]
     odd += [code for code in outside if code not in odd and low >= 0 > _number(code)]
     return numeric_order(codes) or [], numeric_order(odd) or []
+
+
+def _sure_of_range(low: int, high: int, habits: Habits) -> float:
+    """How sure it is that bare numbers are levels: many columns alike are a battery of questions."""
+    if habits.ranges.get((low, high), 0) >= _BATTERY:
+        return 0.9
+    return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
 
 
 def _core(seen: list[Code], habits: Habits) -> tuple[list[Code], list[Code]]:

@@ -27,16 +27,34 @@ def plain_words(text: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", letters.encode("ascii", "ignore").decode()))
 
 
+# The code that some files repeat in front of a label: "[-1] refused", "(1) never", "1. often".
+_CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+)\s*(?=\S)")
+
+
+@cache
+def without_code(label: str) -> str:
+    """A label without the code in front of it.
+
+    Examples
+    --------
+    >>> without_code("[-1] keine Angabe"), without_code("1. Never"), without_code("1.5 hours")
+    ('keine Angabe', 'Never', '1.5 hours')
+    """
+    if re.match(r"\s*-?\d+[.:]\d", label):  # a number or a time of day
+        return label
+    return _CODE_IN_FRONT.sub("", label)
+
+
 @cache
 def label_words(label: str) -> str:
     """The plain words of a label, without the code that some files repeat in front of it.
 
     Examples
     --------
-    >>> label_words("1 - Never!"), label_words("97")
-    ('never', '97')
+    >>> label_words("1 - Never!"), label_words("[-2] refused"), label_words("97")
+    ('never', 'refused', '97')
     """
-    return re.sub(r"^\d+ (?=[a-z])", "", plain_words(label))
+    return re.sub(r"^\d+ (?=[a-z])", "", plain_words(without_code(label)))
 
 
 def name_words(name: str) -> set[str]:
@@ -53,11 +71,21 @@ def name_words(name: str) -> set[str]:
 
 def alternatives(phrases: str) -> tuple[str, ...]:
     """The phrases between bars, as plain words."""
-    return tuple(filter(None, (plain_words(phrase) for phrase in phrases.split("|"))))
+    both = (way for phrase in phrases.split("|") for way in (phrase, _without_umlauts(phrase)))
+    return tuple(dict.fromkeys(filter(None, map(plain_words, both))))
 
 
 def words_of(text: str) -> frozenset[str]:
-    return frozenset(plain_words(text).split())
+    """The plain words of a text, German ones in both spellings."""
+    return frozenset(f"{plain_words(text)} {plain_words(_without_umlauts(text))}".split())
+
+
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+
+
+def _without_umlauts(text: str) -> str:
+    """As many files spell it: "taeglich"."""
+    return text.translate(_UMLAUTS)
 
 
 class Phrases:
@@ -207,7 +235,28 @@ def looks_like_weight(name: str, question: str) -> bool:
     """
     if _BODY.search(f"{name} {question}"):
         return False
-    return bool(_WEIGHT_NAME.search(name)) or bool(words_of(question) & _WEIGHT_WORDS)
+    return bool(_WEIGHT_NAME.search(name)) or _says_weight(question)
+
+
+def _says_weight(question: str) -> bool:
+    words = words_of(question)
+    # German puts words together: Querschnittsgewicht.
+    return bool(words & _WEIGHT_WORDS) or any(re.search("gewicht(e|ung)?$", w) for w in words)
+
+
+def says_sampling_weight(question: str) -> bool:
+    """Whether a label says that a weight is one of a sample, and not of a body.
+
+    Examples
+    --------
+    >>> says_sampling_weight("Sample weight (6 decimals)"), says_sampling_weight("Weight of child")
+    (True, False)
+    """
+    of_samples = words_of(
+        "sample sampling survey design stratification poststratification population expansion "
+        "expansión expansão final weighting hochrechnung pondération ponderación ponderação"
+    )
+    return _says_weight(question) and bool(words_of(question) & of_samples)
 
 
 def looks_like_id(name: str, question: str = "") -> bool:
