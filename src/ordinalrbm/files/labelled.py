@@ -20,6 +20,7 @@ from ordinalrbm.files.orders import (
     is_mirrored,
     share_graded,
     shares_words,
+    without_shared_words,
 )
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code
@@ -284,8 +285,11 @@ def _of_degree(texts: list[str], fit: Fit | None) -> Clue:
 def _ranges_ascend(texts: list[str]) -> bool:
     if not 3 <= len(texts) <= _MOST_RANGES:
         return False
-    ordered, _ = ranges_in_order(texts)
-    return ordered is not None and ordered in (texts, texts[::-1])
+    for spelt in (texts, without_shared_words(texts)):
+        ordered, _ = ranges_in_order(spelt)
+        if ordered is not None and ordered in (spelt, spelt[::-1]):
+            return True
+    return False
 
 
 def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:

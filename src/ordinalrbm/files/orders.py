@@ -85,7 +85,19 @@ def _known_orders() -> Iterator[_Order]:
             yield _Order(_positions(levels), middle if negative else None)
 
 
-_ORDERS = tuple(_known_orders())
+@cache
+def _orders() -> tuple[_Order, ...]:
+    return tuple(_known_orders())
+
+
+@cache
+def _orders_with() -> dict[str, list[int]]:
+    """Which orders know a phrase."""
+    found: dict[str, list[int]] = {}
+    for number, order in enumerate(_orders()):
+        for phrase in order.positions:
+            found.setdefault(phrase, []).append(number)
+    return found
 
 
 # ---- labels on a known scale ------------------------------------------------------------------
@@ -143,7 +155,9 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
     """
     spellings = _spellings(texts)
     best: Fit | None = None
-    for positions, middle in _ORDERS:
+    ways_in = {way for ways in spellings.values() for way in ways}
+    for number in sorted({k for way in ways_in for k in _orders_with().get(way, ())}):
+        positions, middle = _orders()[number]
         places = {
             text: next(positions[way] for way in ways if way in positions)
             for text, ways in spellings.items()
@@ -203,6 +217,7 @@ def share_graded(texts: Sequence[str]) -> float:
     return sum(grades) / len(grades) if grades else 0.0
 
 
+@cache
 def _grade(words: str) -> float:
     if _STRONG.in_(words):
         return 1.0 if len(words.split()) <= _LONG else 0.3
@@ -294,6 +309,23 @@ def are_alike(texts: Sequence[str]) -> bool:
         return False
     shared = [len(one & other) / min(len(one), len(other)) for one, other in pairs]
     return sum(shared) / len(shared) >= 0.5
+
+
+def without_shared_words(texts: Sequence[str]) -> list[str]:
+    """Labels without what all but one of them speak of, as it is spelt.
+
+    Examples
+    --------
+    >>> without_shared_words(["0-10 books", "11-100 books", "more than 100 books"])
+    ['0-10', '11-100', 'more than 100']
+    """
+    words = [set(re.findall(r"[^\W\d]+", text.casefold())) for text in texts]
+    times = Counter(word for one in words for word in one)
+    shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
+    if not shared:
+        return list(texts)
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(shared)))})\b", re.IGNORECASE)
+    return [" ".join(pattern.sub(" ", text).split()) for text in texts]
 
 
 def shares_words(text: str, others: Sequence[str]) -> bool:

@@ -99,15 +99,29 @@ class Phrases:
     """
 
     def __init__(self, phrases: str) -> None:
-        longest_first = sorted(set(alternatives(phrases)), key=len, reverse=True)
-        pattern = "|".join(map(re.escape, longest_first)) or r"(?!)"  # nothing finds nothing
-        self._pattern = re.compile(rf"(?<!\S)(?:{pattern})(?!\S)")
+        self._phrases = frozenset(alternatives(phrases))
+        self._longest = max((len(phrase.split()) for phrase in self._phrases), default=0)
 
     def in_(self, words: str) -> list[str]:
-        return self._pattern.findall(words)
+        return self._split(words)[0]
 
     def removed_from(self, words: str) -> str:
-        return " ".join(self._pattern.sub(" ", words).split())
+        return " ".join(self._split(words)[1])
+
+    def _split(self, words: str) -> tuple[list[str], list[str]]:
+        """The phrases in a text, the longest first where several begin alike, and other words."""
+        found, rest, tokens, start = [], [], words.split(), 0
+        while start < len(tokens):
+            for n in range(min(self._longest, len(tokens) - start), 0, -1):
+                phrase = " ".join(tokens[start : start + n])
+                if phrase in self._phrases:
+                    found.append(phrase)
+                    start += n
+                    break
+            else:
+                rest.append(tokens[start])
+                start += 1
+        return found, rest
 
 
 PHRASES: dict[str, Any] = tomllib.loads(
@@ -211,7 +225,10 @@ def _names_category(phrase: str) -> bool:
     return phrase in _NOMINAL_ANSWERS or phrase.split(" ", 1)[0] in _NOMINAL_STARTS
 
 
-_WEIGHT_NAME = re.compile(r"weight|wgt|wght|gewicht|poids|pondera|(^|_)wt|wt($|_|\d)", re.I)
+_WEIGHT_NAME = re.compile(
+    r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)",
+    re.I,
+)
 _BODY = re.compile(r"(\b|_)(body|kg|kilo\w*|pounds?|lbs?|birth|grams?)(\b|_)|körper", re.I)
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|serial|caseid|respid|respondent|respondentid|participant|"
