@@ -18,7 +18,7 @@ from ordinalrbm.files.delimited import EMPTY_NUMBERS
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import is_ratings, ratings_of
-from ordinalrbm.files.schema import to_toml
+from ordinalrbm.files.schema_file import to_toml
 from ordinalrbm.files.survey import Survey, apply, read_survey
 from ordinalrbm.files.writing import write_answers
 

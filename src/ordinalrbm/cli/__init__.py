@@ -4,6 +4,7 @@
 # isort: off
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
+from ordinalrbm.cli.schema import schema
 from ordinalrbm.cli.fit import fit
 from ordinalrbm.cli.predict import impute, predict
 from ordinalrbm.cli.factors import factors
@@ -16,5 +17,5 @@ from ordinalrbm.cli.doctor import doctor
 
 __all__ = [
     "app", "demo", "doctor", "evaluate", "factors", "fit", "impute", "info", "predict", "recommend",
-    "report", "scores",
+    "report", "schema", "scores",
 ]  # fmt: skip
