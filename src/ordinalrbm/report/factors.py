@@ -1,0 +1,123 @@
+"""Rotated factors with names that say what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.estimators.reading import FactorReading
+from ordinalrbm.plots.style import ink_on, shades
+from ordinalrbm.report.labels import Label, in_short
+
+# A question is worth naming when it loads at least this much as strongly as the strongest.
+_WORTH_NAMING = 0.5
+_NAMED, _LISTED, _BARS = (
+    2,
+    5,
+    6,
+)  # questions of each end in the name, of each end in a list, in bars
+_AROUND_THE_MEAN = 7  # points from 3 standard deviations below the mean to 3 above, one apart
+_LOW, _HIGH = 2, 4  # one standard deviation below and above
+
+
+class Strong(NamedTuple):
+    """A question that tells of a factor."""
+
+    name: str  # of the column
+    label: Label
+    loading: float
+
+
+class NamedFactor(NamedTuple):
+    """A rotated factor."""
+
+    name: str  # "Factor 1"
+    label: Label  # what people who are high on it answer more and less
+    short: str
+    explained: float  # share of the variance of all inclinations
+    more: list[Strong]
+    less: list[Strong]
+    rests: np.ndarray  # (Q,) shares of the questions in its squared loadings
+
+
+def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[NamedFactor]:
+    """The factors of a model, named by the questions that load on them most, at both ends.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> from ordinalrbm.report.labels import labels_of
+    >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
+    >>> model = orbm.CumulativeRBM.recommended(1, n_epochs=2, random_state=0).fit(X)
+    >>> (factor,) = named_factors(model.read_factors(), labels_of(X.columns, {}))
+    >>> factor.label
+    Label(text='more: tea · milk', code='Factor 1')
+    """
+    texts = in_short(labels)
+    return [_named(reading, factor, labels, texts) for factor in reading.factors]
+
+
+def _named(
+    reading: FactorReading, factor: str, labels: Mapping[str, Label], texts: Mapping[str, str]
+) -> NamedFactor:
+    loadings = reading.loadings[factor].to_numpy()
+    size = np.abs(loadings)
+    order = np.argsort(-size, kind="stable")
+    worth = [i for i in order if size[i] > 0 and size[i] >= _WORTH_NAMING * size.max()]
+    names = [str(name) for name in reading.loadings.index]
+    strong = [Strong(names[i], labels[names[i]], float(loadings[i])) for i in worth]
+    ends = [[one for one in strong if sign * one.loading > 0] for sign in (1, -1)]
+    said = [
+        f"{word}: {' · '.join(texts[one.name] for one in end[:_NAMED])}"
+        for word, end in zip(("more", "less"), ends, strict=True)
+        if end
+    ]
+    text = " / ".join(said) or "moves no answer"
+    squares = loadings**2
+    return NamedFactor(
+        factor,
+        Label(text, factor),
+        f"{factor}, {text}",
+        float(reading.reliability.loc[factor, "explained"]),
+        ends[0][:_LISTED],
+        ends[1][:_LISTED],
+        squares / squares.sum() if squares.any() else squares,
+    )
+
+
+class Piece(NamedTuple):
+    """A level in a stacked bar."""
+
+    name: str
+    colour: str
+    ink: str
+    share: float
+
+
+class MovedQuestion(NamedTuple):
+    """How likely each level of a question is for people who are low and high on a factor."""
+
+    label: Label
+    low: list[Piece]
+    high: list[Piece]
+
+
+def moved_questions(reading: FactorReading, factor: NamedFactor) -> list[MovedQuestion]:
+    """The questions that a factor moves most, with their level probabilities at both sides."""
+    strong = sorted([*factor.more, *factor.less], key=lambda one: -abs(one.loading))
+    found = []
+    for one in strong[:_BARS]:
+        curves = reading.curves(one.name, factor.name, _AROUND_THE_MEAN).drop(columns="information")
+        low, high = (_pieces(curves.columns, curves.iloc[k].to_numpy()) for k in (_LOW, _HIGH))
+        found.append(MovedQuestion(one.label, low, high))
+    return found
+
+
+def _pieces(levels: Sequence[str], shares: np.ndarray) -> list[Piece]:
+    colours = shades(len(shares))
+    return [
+        Piece(str(level), colour, ink_on(colour), float(share))
+        for level, colour, share in zip(levels, colours, shares, strict=True)
+    ]
