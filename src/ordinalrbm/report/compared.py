@@ -21,6 +21,7 @@ from ordinalrbm.report.page import Table
 
 MOST_SHOWN = 12
 _PANELS = 6
+_FEW_GROUPS = 8  # stand in the order of the file; more, by their means
 # A group that was not asked questions with this share of a factor's squared loadings says nothing
 # of its own about the factor.
 _RESTS_ON = 0.05
@@ -190,7 +191,7 @@ def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
     ends = np.abs(lines[["difference", "low", "high"]].to_numpy(dtype=float))
     reach = max(float(np.nanmax(ends, initial=_NARROWEST)), _NARROWEST)
     order = list(one.means.grouping.groups)
-    if not one.means.grouping.ordered:
+    if not one.means.grouping.ordered and len(order) > _FEW_GROUPS:
         first = lines[lines["factor"] == chosen[0]].sort_values(
             "difference", ascending=False, kind="stable"
         )

@@ -100,18 +100,20 @@ class MovedQuestion(NamedTuple):
     """How likely each level of a question is for people who are low and high on a factor."""
 
     label: Label
+    loading: float
     low: list[Piece]
     high: list[Piece]
 
 
-def moved_questions(reading: FactorReading, factor: NamedFactor) -> list[MovedQuestion]:
-    """The questions that a factor moves most, with their level probabilities at both sides."""
-    strong = sorted([*factor.more, *factor.less], key=lambda one: -abs(one.loading))
+def moved_questions(
+    reading: FactorReading, factor: NamedFactor, strong: Sequence[Strong]
+) -> list[MovedQuestion]:
+    """Questions that a factor moves, with their level probabilities at both sides of its mean."""
     found = []
-    for one in strong[:_BARS]:
+    for one in strong:
         curves = reading.curves(one.name, factor.name, _AROUND_THE_MEAN).drop(columns="information")
         low, high = (_pieces(curves.columns, curves.iloc[k].to_numpy()) for k in (_LOW, _HIGH))
-        found.append(MovedQuestion(one.label, low, high))
+        found.append(MovedQuestion(one.label, one.loading, low, high))
     return found
 
 

@@ -394,7 +394,11 @@ def _points(
 def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[dict[str, Any]]:
     """The factors that explain most, each with the questions that it moves most."""
     return [
-        {"factor": factor, "moved": moved_questions(reading, factor)}
+        {
+            "factor": factor,
+            "more": moved_questions(reading, factor, factor.more),
+            "less": moved_questions(reading, factor, factor.less),
+        }
         for factor in factors[:_N_FACTORS_TOLD]
         if factor.more or factor.less
     ]
