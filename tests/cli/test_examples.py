@@ -11,7 +11,10 @@ import pytest
 from program import LONG, succeed_here
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = ["demo", "fit", "predict", "impute", "recommend", "evaluate", "report", "info", "doctor"]
+COMMANDS = [
+    "demo", "fit", "predict", "impute", "factors", "scores", "recommend", "evaluate", "report",
+    "info", "doctor",
+]  # fmt: skip
 
 
 def _help(*command: str) -> str:

@@ -28,6 +28,7 @@ Examples:
 
 _MOST = 8
 _TEXT_SHOWN = 30  # letters of a question beside its loadings
+_FEWEST_ITEMS = 2  # by which a factor can be read
 _RULE = (
     "Taken is the smallest number within one standard error of the best (of the difference on the "
     "same hidden answers)."
@@ -38,10 +39,10 @@ _RULE = (
 def factors(
     ctx: typer.Context,
     data: options.DataFile,
-    lowest: Annotated[
+    from_: Annotated[
         int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")
     ] = 1,
-    highest: Annotated[
+    to: Annotated[
         int | None,
         typer.Option(
             "--to", min=1, metavar="K", help=f"The largest number to try; by default {_MOST}."
@@ -81,7 +82,7 @@ def factors(
     inputs.check_files(data, schema, out=out)
     output = Output(as_json=json, quiet=quiet)
     if number is not None:
-        refuse(ctx, ("lowest", "highest"), "--factors compares no numbers")
+        refuse(ctx, ("from_", "to"), "--factors compares no numbers")
     if out is not None:
         from ordinalrbm.files.writing import check_table_format
 
@@ -93,7 +94,7 @@ def factors(
     )  # fmt: skip
     compared = None
     if number is None:
-        numbers = _numbers(survey, lowest, highest)
+        numbers = _numbers(survey, from_, to)
         compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
         number = numbers[0] if compared is None else compared.chosen
     _check_number(survey, number, "--factors")
@@ -172,6 +173,8 @@ def _tell(
         }
         tables.append(_number_table(compared))
         words.append(f"Best by likelihood: {compared.best}; taken: {compared.chosen}. {_RULE}")
+        if compared.best == compared.table.index[-1]:
+            words.append(f"More than {compared.best} may predict better still: raise --to.")
     found |= {
         "names": reading.names,
         "loadings": reading.table().to_dict("index"),
@@ -181,6 +184,12 @@ def _tell(
     tables += [_loading_table(reading), _factor_table(reading)]
     if reading.rotation in ("oblimin", "promax") and len(reading.factors) > 1:
         tables.append(_correlation_table(reading))
+    n_own = int((reading.reliability["items"] >= _FEWEST_ITEMS).sum())
+    if 0 < n_own < len(reading.factors):
+        words.append(
+            f"Only {n_own} of them have at least {_FEWEST_ITEMS} questions of their own; the "
+            f"others sharpen predictions a little. For reading, --factors {n_own} may be enough."
+        )
     if reading.standard_errors is None:
         words.append("Standard errors are left out: there are too few respondents for them.")
     if out is not None:
@@ -219,7 +228,10 @@ def _factor_table(reading: FactorReading) -> Table:
     columns = ["items", "explained", "omega", "alpha"]
     table = plain_table("factor", "strongest", *columns, numbers_from=2)
     for factor, line in reading.reliability.iterrows():
-        numbers = [f"{line['items']:.0f}", *(f"{line[name]:.2f}" for name in columns[1:])]
+        numbers = [f"{line['items']:.0f}"]
+        numbers += [
+            "–" if line[name] != line[name] else f"{line[name]:.2f}" for name in columns[1:]
+        ]
         table.add_row(str(factor), reading.names[str(factor)], *numbers)
     return table
 

@@ -221,5 +221,5 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
         source: Any = ctx.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             raise DataError(
-                f"--{name.replace('_', '-')} changes nothing here: {why}; leave it out."
+                f"--{name.rstrip('_').replace('_', '-')} changes nothing here: {why}; leave it out."
             )

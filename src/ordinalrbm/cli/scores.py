@@ -69,25 +69,23 @@ def scores(
         raise DataError(f"--factors {number} is more than '{model}' has; give at most {most}.")
     _, survey = inputs.survey_for(fitted, model, data)
     chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
-    table, labels = _scored(fitted, survey, chosen, draws, seed)
+    names = fitted.read_factors(**chosen).names
+    table, labels = _scored(fitted, survey, names, chosen, draws, seed)
     write_labelled(out, table, labels)
-    reading = fitted.read_factors(**chosen)
-    told = [
-        f"Scores of {counted(len(table), 'respondent')} on "
-        f"{counted(len(reading.factors), 'factor')} are in {out}."
-    ]
-    told += [f"{factor}: {name}" for factor, name in reading.names.items()]
-    found = {"out": str(out), "rows": len(table), "columns": labels, "names": reading.names}
+    people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
+    told = [f"Scores of {people} on {factors} are in {out}."]
+    told += [f"{factor}: {name}" for factor, name in names.items()]
+    found = {"out": str(out), "rows": len(table), "columns": labels, "names": names}
     output.result(found, text="\n".join(told))
 
 
 def _scored(
-    model: Any, survey: Survey, chosen: dict[str, Any], draws: int | None, seed: int
-) -> tuple[pd.DataFrame, dict[str, str]]:
+    model: Any, survey: Survey, names: dict[str, str], chosen: dict[str, Any], draws: int | None,
+    seed: int,
+) -> tuple[pd.DataFrame, dict[str, str]]:  # fmt: skip
     """A line per respondent, and what the columns are called."""
     import pandas as pd
 
-    names = model.read_factors(**chosen).names
     means, errors = model.scores(survey.encoded, return_std=True, **chosen)
     drawn = []
     if draws is not None:

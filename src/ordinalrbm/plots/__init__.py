@@ -5,6 +5,7 @@ used, so no figure stays open and no display is needed; save with ``figure.savef
 Labels stay text: a dollar sign does not start a formula.
 """
 
+from ordinalrbm.plots.factors import information_curves, item_curves, loading_map
 from ordinalrbm.plots.groups import group_differences
 from ordinalrbm.plots.learning import hidden_answers, learning_curve
 from ordinalrbm.plots.maps import row_map, row_positions, similarity_map
@@ -16,8 +17,11 @@ __all__ = [
     "factor_bars",
     "group_differences",
     "hidden_answers",
+    "information_curves",
+    "item_curves",
     "learning_curve",
     "level_shares",
+    "loading_map",
     "response_curves",
     "row_map",
     "row_positions",

@@ -18,8 +18,8 @@ ROTATIONS: tuple[Rotation, ...] = get_args(Rotation)
 OBLIQUE = ("oblimin", "promax")  # after these, factors may be correlated
 
 # Of the gradient; from a given start, which is near, less will do.
-_TOLERANCE, _NEAR_ENOUGH = 1e-9, 1e-6
-_MOST_STEPS = 2000
+_TOLERANCE, _NEAR_ENOUGH = 1e-8, 1e-5
+_MOST_STEPS = 500
 _MOST_HALVINGS = 30
 _POWER = 4  # to which loadings are raised in the target of promax, as is usual
 
@@ -122,7 +122,7 @@ def _best_turn(
     starts = [np.eye(n_factors)]
     starts += [np.linalg.qr(rng.normal(size=starts[0].shape))[0] for _ in range(n_starts - 1)]
     if is_oblique:  # uncorrelated simple structure is near the correlated one
-        starts = [_descend(loadings, one, _varimax, False)[1] for one in starts[:2]] + starts
+        starts[0] = _best_turn(loadings, _varimax, False, 2, seed, None)
     found = [_descend(loadings, one, criterion, is_oblique) for one in starts]
     return min(found, key=lambda one: one[0])[1]
 

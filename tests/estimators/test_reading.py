@@ -1,0 +1,174 @@
+"""Factors of a fitted survey model: loadings and scores of people whose factors are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from small_surveys import frame, small
+
+import ordinalrbm as orbm
+from ordinalrbm.errors import DataError
+
+ITEMS = 6
+STRENGTH = np.array([0.8, 0.75, 0.7, 0.65, 0.6, -0.7])
+
+
+def made_up(n_rows=1200, seed=0):
+    """Answers to twelve questions about two things, and where people stand."""
+    rng = np.random.default_rng(seed)
+    loadings = np.zeros((2 * ITEMS, 2))
+    loadings[:ITEMS, 0], loadings[ITEMS:, 1] = STRENGTH, 0.9 * STRENGTH
+    factors = rng.normal(size=(n_rows, 2))
+    noise = np.sqrt(1 - (loadings**2).sum(axis=1))
+    utility = factors @ loadings.T + noise * rng.normal(size=(n_rows, 2 * ITEMS))
+    answers = np.digitize(utility, [-1.0, -0.2, 0.5, 1.3]) + 1.0
+    answers[rng.random(answers.shape) < 0.05] = np.nan
+    return pd.DataFrame(answers).add_prefix("q"), loadings, factors
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    table, loadings, factors = made_up()
+    model = orbm.CumulativeRBM.recommended(2, response_styles=1, random_state=0).fit(table)
+    return model, table, loadings, factors
+
+
+def test_loadings_are_those_of_the_people(fitted):
+    model, table, truth, _ = fitted
+    found = model.loadings()
+    assert list(found.columns) == ["Factor 1", "Factor 2"]
+    assert list(found.index) == list(table.columns)
+    np.testing.assert_allclose(found, truth, atol=0.1)
+    assert np.sqrt(((found - truth) ** 2).mean(axis=None)) < 0.04
+    reading = model.read_factors(table)
+    pd.testing.assert_frame_equal(reading.loadings, found)
+    np.testing.assert_allclose(reading.communalities, (found**2).sum(axis=1))
+    apart = (found - truth).abs() / reading.standard_errors
+    assert (apart < 1.645).mean(axis=None) > 0.7 and (apart < 4).all(axis=None)
+    assert reading.reliability["items"].tolist() == [ITEMS, ITEMS]
+    assert (reading.reliability[["omega", "alpha"]] > 0.7).all(axis=None)
+
+
+def test_scores_are_where_people_stand_and_errors_how_far_off(fitted):
+    model, table, _, factors = fitted
+    scores, errors = model.scores(table, return_std=True)
+    pd.testing.assert_frame_equal(scores, model.scores(table))
+    for k in range(2):
+        assert np.corrcoef(scores.iloc[:, k], factors[:, k])[0, 1] > 0.85
+    inside = (np.abs(scores.to_numpy() - factors) < 1.645 * errors.to_numpy()).mean()
+    assert 0.87 < inside < 0.93  # a standard error of 0.006 by chance
+    sampled = model.set_params(inference="mcmc", n_draws=200).scores(table, return_std=True)
+    model.set_params(inference="linear_response", n_draws=100)
+    np.testing.assert_allclose(sampled[0], scores, atol=0.25)
+    np.testing.assert_allclose(sampled[1].mean(), errors.mean(), rtol=0.05)
+
+
+def test_draws_vary_as_the_factors_and_around_the_scores(fitted):
+    model, table, _, _ = fitted
+    draws = model.scores(table, n_draws=20, random_state=1)
+    assert len(draws) == 20
+    every = np.stack(draws)
+    np.testing.assert_allclose(every.mean(axis=(0, 1)), 0.0, atol=0.1)
+    np.testing.assert_allclose(every.std(axis=(0, 1)), 1.0, atol=0.06)
+    scores, errors = model.scores(table, return_std=True)
+    apart = (every.mean(axis=0) - scores) / (errors / np.sqrt(20))
+    assert float(np.sqrt((apart**2).mean(axis=None))) < 1.5
+    again = model.scores(table, n_draws=20, random_state=1)
+    pd.testing.assert_frame_equal(draws[3], again[3])
+
+
+def test_transform_with_errors_and_its_names(fitted):
+    model, table, _, _ = fitted
+    mean, std = model.transform(table, return_std=True)
+    np.testing.assert_array_equal(mean, model.transform(table))
+    assert std.shape == mean.shape and (std > 0).all() and (std < 0.5).all()
+    assert model.get_feature_names_out().tolist() == ["factor_0", "factor_1"]
+    # The same projected: scores are linear in the factors.
+    solution = model.read_factors(rotation="none")._solution
+    expected = (mean * model.model_.units - solution.mean) @ solution.projection.T
+    np.testing.assert_allclose(model.scores(table, rotation="none"), expected, atol=1e-4)
+
+
+def test_files_keep_how_factors_are_distributed(fitted, tmp_path):
+    model, table, _, _ = fitted
+    model.save(tmp_path / "a.orbm")
+    again = orbm.load(tmp_path / "a.orbm")
+    pd.testing.assert_frame_equal(again.loadings("oblimin"), model.loadings("oblimin"))
+    pd.testing.assert_frame_equal(again.scores(table.head()), model.scores(table.head()))
+
+
+def test_a_model_without_people_makes_them_up(fitted):
+    model, _, truth, _ = fitted
+    alone = orbm.CumulativeRBM.recommended(2, random_state=0)
+    for name in ("model_", "scales_", "n_features_in_", "feature_names_in_"):
+        setattr(alone, name, getattr(model, name))
+    np.testing.assert_allclose(alone.loadings(), truth, atol=0.12)
+
+
+def test_weights_make_people_count(fitted):
+    """Rows without weight are as rows that are not there."""
+    model, table, _, _ = fitted
+    half = np.repeat([1.0, 0.0], 600)
+    weighted = model.read_factors(table, sample_weight=half)
+    alone = model.read_factors(table.head(600))
+    np.testing.assert_allclose(weighted.standard_errors, alone.standard_errors, rtol=0.02)
+    np.testing.assert_allclose(weighted.reliability["alpha"], alone.reliability["alpha"])
+
+
+def test_table_names_and_texts(fitted):
+    model, table, _, _ = fitted
+    texts = {"q0": "I trust people", "q5": "People cheat"}
+    reading = model.read_factors(table, questions=texts)
+    assert reading.name("Factor 1", 1) == "I trust people"
+    assert "−People cheat" in reading.name("Factor 1", ITEMS)
+    assert set(reading.items("Factor 2")) == {f"q{i}" for i in range(ITEMS, 2 * ITEMS)}
+    shown = reading.table()
+    assert shown.index[0] == "q0" and shown.loc["q5", "question"] == "People cheat"
+    assert {"Factor 1", "Factor 1 (error)", "communality"} <= set(shown.columns)
+    model.about_ = {"schema": {"columns": [{"name": "q1", "question": "Once"}, "odd"]}}
+    assert model.read_factors().questions == {"q1": "Once"}
+    model.about_ = {}
+
+
+def test_curves_and_information(fitted):
+    model, table, _, _ = fitted
+    reading = model.read_factors()
+    curves = reading.curves("q0", "Factor 1", n_points=5)
+    np.testing.assert_allclose(curves.drop(columns="information").sum(axis=1), 1.0)
+    assert curves.index.name == "Factor 1" and curves.shape == (5, 6)
+    information = reading.information("Factor 1")
+    np.testing.assert_allclose(information.drop(columns="total").sum(axis=1), information["total"])
+    # What answers tell, on average, is what scores are uncertain by: both see the same prior.
+    _, errors = model.scores(table.dropna(), return_std=True)
+    weight = np.exp(-0.5 * information.index.to_numpy() ** 2)
+    expected = np.average(1 / np.sqrt(1 + information["total"]), weights=weight)
+    assert errors["Factor 1"].mean() == pytest.approx(expected, rel=0.08)
+
+
+def test_binary_factors_and_arrays_can_be_read_too():
+    table = frame(300)
+    model = small(n_epochs=8).fit(table.to_numpy())
+    reading = model.read_factors(table.to_numpy(), rotation="oblimin")
+    assert reading.loadings.index[0] == "column 0"
+    assert np.isfinite(reading.loadings).all(axis=None)
+    assert (reading.communalities.between(0, 1)).all()
+    scores, errors = model.scores(table.to_numpy(), return_std=True)
+    assert np.isfinite(scores).all(axis=None) and (errors > 0).all(axis=None)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda m, X: m.loadings("promux"), "'rotation' parameter must be one of 'varimax'"),
+        (lambda m, X: m.loadings(n_factors=3), "'n_factors' parameter must be .* from 1 to 2"),
+        (lambda m, X: m.loadings("oblimin", gamma=2.0), "'gamma' parameter must be at most 0.8"),
+        (lambda m, X: m.scores(X, n_draws=0), "'n_draws' parameter"),
+        (lambda m, X: m.scores(X, n_draws=2, return_std=True), "leave out n_draws"),
+        (lambda m, X: m.read_factors().curves("q77"), "no question 'q77'; give one of 'q0'"),
+        (lambda m, X: m.read_factors().items("Factor 9"), "no factor 'Factor 9'; give one of"),
+        (lambda m, X: m.read_factors(X, sample_weight=[1.0]), "sample_weight has shape"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_sentence(fitted, call, said):
+    model, table, _, _ = fitted
+    with pytest.raises(DataError, match=said):
+        call(model, table)
