@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 
+import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
@@ -64,6 +65,7 @@ def test_impute_spss(files):
     before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
     empty = int(before[list(CODES)].isna().to_numpy().sum())
     counts = {"empty_filled": empty, "codes_filled": 0, "codes_kept": N_GAPS - empty}
+    counts["never_asked"] = []
     assert about == {"out": ["full.sav"], **counts} and 0 < empty < N_GAPS
     after, says = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     assert list(after) == list(before)
@@ -85,8 +87,8 @@ def test_impute_codes_too(files):
     _check_filled(before, after, codes_too=True)
 
 
-def test_draws(files):
-    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1]
+def test_draws_in_separate_files(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1, "--separate"]
     about = found(*arguments, "--out", "d.sav", cwd=files)
     assert about["out"] == ["d-1.sav", "d-2.sav"]
     one, two = (pyreadstat.read_sav(files / name, user_missing=True)[0] for name in about["out"])
@@ -96,6 +98,44 @@ def test_draws(files):
     assert not one[list(CODES)].equals(two[list(CODES)])
     succeed_here(*arguments, "--out", "e.sav", cwd=files)
     assert (files / "d-1.sav").read_bytes() == (files / "e-1.sav").read_bytes()
+
+
+def test_draws_below_each_other(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1]
+    about = found(*arguments, "--out", "stack.sav", cwd=files)
+    assert about["out"] == ["stack.sav"]
+    before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
+    whole, says = pyreadstat.read_sav(files / "stack.sav", user_missing=True)
+    assert list(whole) == ["Imputation_", *before]
+    assert says.variable_value_labels.pop("Imputation_") == {0.0: "Original data"}
+    assert says.variable_value_labels == said.variable_value_labels
+    assert says.missing_ranges == said.missing_ranges
+    assert says.column_names_to_labels["q2"] == QUESTIONS["q2"]
+    assert whole["Imputation_"].tolist() == np.repeat([0, 1, 2], len(before)).tolist()
+    parts = [
+        part.drop(columns="Imputation_").reset_index(drop=True)
+        for _, part in whole.groupby("Imputation_")
+    ]
+    pd.testing.assert_frame_equal(parts[0], before)  # the original, with gaps and codes
+    for part in parts[1:]:
+        _check_filled(before, part)
+    # The same draws as in separate files.
+    succeed_here(*arguments, "--separate", "--out", "alone.sav", cwd=files)
+    for number in (1, 2):
+        alone, _ = pyreadstat.read_sav(files / f"alone-{number}.sav", user_missing=True)
+        pd.testing.assert_frame_equal(parts[number], alone)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_draws_below_each_other_as_a_plain_table(files, ending):
+    name = f"stack.{ending}"
+    arguments = ["--draws", 2, "--parameters", "fixed", "--quiet", "--out", name]
+    succeed_here("impute", "survey.orbm", "survey.sav", *arguments, cwd=files)
+    read = pd.read_csv if ending == "csv" else pd.read_parquet
+    whole = read(files / name)
+    assert whole["Imputation_"].value_counts().to_dict() == dict.fromkeys((0, 1, 2), 300)
+    assert whole.loc[whole["Imputation_"] == 0, "q1"].isna().any()
+    assert not whole.loc[whole["Imputation_"] > 0, "q1"].isna().any()
 
 
 def test_stata(files):
@@ -108,6 +148,29 @@ def test_stata(files):
     _check_filled(before, after)
     assert says.variable_value_labels == said.variable_value_labels
     assert says.column_names_to_labels == said.column_names_to_labels
+    arguments = ["--draws", 2, "--parameters", "fixed", "--quiet", "--out", "stack.dta"]
+    for more in ([], ["--fill-no-answer"]):
+        succeed_here("impute", "stata.orbm", "survey.dta", *arguments, *more, cwd=files)
+        whole, _ = pyreadstat.read_dta(files / "stack.dta", user_missing=True)
+        _check_stacked_stata(before, whole, codes_too=bool(more))
+
+
+def _check_stacked_stata(before: pd.DataFrame, whole: pd.DataFrame, *, codes_too: bool) -> None:
+    """Cells with a letter are never imputed in Stata: those that are filled lose it."""
+    assert list(whole)[:2] == ["_mi_m", "_mi_id"]
+    assert whole["_mi_m"].tolist() == np.repeat([0, 1, 2], len(before)).tolist()
+    assert whole["_mi_id"].tolist() == [*range(1, len(before) + 1)] * 3
+    original, *others = (
+        part.reset_index(drop=True) for _, part in whole.groupby("_mi_m", sort=True)
+    )
+    letters = {name: before[name].map(lambda v: isinstance(v, str)) for name in CODES}
+    assert any(where.any() for where in letters.values())
+    for name, where in letters.items():
+        kept = original[name].map(lambda v: isinstance(v, str))
+        assert kept.equals(where & (not codes_too))
+        for other in others:
+            filled = other.loc[original[name].isna() if codes_too else ~kept, name]
+            assert set(filled) <= CODES[name]
 
 
 def test_predict(files):

@@ -5,7 +5,8 @@
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
 from ordinalrbm.cli.fit import fit
-from ordinalrbm.cli.predict import impute, predict
+from ordinalrbm.cli.predict import predict
+from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.recommend import recommend
 from ordinalrbm.cli.evaluate import evaluate
 from ordinalrbm.cli.report import report

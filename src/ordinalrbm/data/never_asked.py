@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 
 from ordinalrbm.data.tables import Table, as_table
 from ordinalrbm.errors import DataError
@@ -128,8 +129,10 @@ def _in_one_column(
     if not some.any():
         return []
     size = np.bincount(code[some], minlength=len(group))
-    counts = np.zeros((len(group), answered.shape[1]))
-    np.add.at(counts, code[some], answered[some])
+    members = sp.csr_array(
+        (np.ones(some.sum()), (code[some], np.flatnonzero(some))), shape=(len(group), len(code))
+    )
+    counts = members @ answered.astype(np.float64)
     others = (size.sum() - size)[:, None]
     # Half a person more who has answered and half a one who has not: no share is quite one.
     share = (counts.sum(axis=0) - counts + 0.5) / (others + 1.0)

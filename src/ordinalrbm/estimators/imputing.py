@@ -43,15 +43,24 @@ def never_asked_cells(X: Any, groups: Any, *, fill: bool) -> np.ndarray:
     return asking.never_asked_cells(X, groups, found)
 
 
-def weights_to_draw_by(observations: Observations, sample_weight: Any) -> np.ndarray | None:
-    """Row weights for drawing parameters; refuses tables too small to draw rows of."""
+def weights_to_draw_by(
+    observations: Observations, sample_weight: Any, names: Sequence[Any]
+) -> np.ndarray | None:
+    """Row weights for drawing parameters; refuses tables from which they cannot be drawn."""
     weight = check_weights(sample_weight, observations.n_rows)
     counts = observations.row_counts > 0
     n_rows = int((counts if weight is None else counts & (weight > 0)).sum())
+    remedy = "give the table that the model was fitted on, or parameters='fixed'."
     if n_rows < FEWEST_ROWS:
         raise DataError(
             f"X has {n_rows} rows with answers, too few to draw parameters from (at least "
-            f"{FEWEST_ROWS}); give the table that the model was fitted on, or parameters='fixed'."
+            f"{FEWEST_ROWS}); {remedy}"
+        )
+    unanswered = np.flatnonzero(observations.column_counts == 0)
+    if unanswered.size:
+        raise DataError(
+            f"Column {names[unanswered[0]]!r} has no answers in X to draw its parameters from; "
+            f"{remedy}"
         )
     return weight
 

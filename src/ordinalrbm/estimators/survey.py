@@ -461,7 +461,8 @@ class CumulativeRBM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 this = self._side(observations)
                 draws = sampling.gaps(self.model_, this, cells, n_draws, seed)
             else:
-                weight = imputing.weights_to_draw_by(observations, sample_weight)
+                names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+                weight = imputing.weights_to_draw_by(observations, sample_weight, names)
                 settings = self._settings_to_draw_by(seed)
                 draws = multiple.gaps(observations, weight, settings, cells, n_draws)
             complete = [filled(values) for values in draws]

@@ -13,10 +13,12 @@ instead, few steps do not get far enough, and long ones add noise of their own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.vector import sample
@@ -39,7 +41,9 @@ def gaps(
     counts = observations.row_counts > 0
     answered = np.flatnonzero(counts if row_weight is None else counts & (row_weight > 0))
     seeds = np.random.SeedSequence(settings.seed).generate_state(n_draws)
-    for seed in seeds.tolist():
+    for seed in tqdm(
+        seeds.tolist(), "imputing", unit="table", disable=not settings.verbose, file=sys.stderr
+    ):
         own = replace(settings, seed=seed % 2**31, verbose=False)
         model = redrawn(observations, answered, row_weight, own)
         this = side(model, observations, settings.unanswered)
