@@ -10,7 +10,16 @@ import pandas as pd
 import pyreadstat
 import pytest
 from program import found, names_in, succeed, succeed_here
-from small_files import LABELS, LEVELS, MISSING, QUESTIONS, SCRIPT, TITLE, survey_frame
+from small_files import (
+    LABELS,
+    LEVELS,
+    MISSING,
+    QUESTIONS,
+    SCRIPT,
+    TITLE,
+    survey_frame,
+    write_spss,
+)
 
 CODES = {name: set(range(1, n + 1)) for name, n in LEVELS.items()} | {"q5": {0, 1}}
 N_GAPS = sum((~survey_frame()[name].isin(codes)).sum() for name, codes in CODES.items())
@@ -168,9 +177,10 @@ def _check_stacked_stata(before: pd.DataFrame, whole: pd.DataFrame, *, codes_too
     for name, where in letters.items():
         kept = original[name].map(lambda v: isinstance(v, str))
         assert kept.equals(where & (not codes_too))
+        gaps = before[name].isna() | (where & codes_too)
+        assert gaps.any() and original.loc[gaps, name].isna().all()
         for other in others:
-            filled = other.loc[original[name].isna() if codes_too else ~kept, name]
-            assert set(filled) <= CODES[name]
+            assert set(other.loc[gaps, name]) <= CODES[name]
 
 
 def test_predict(files):
@@ -223,3 +233,26 @@ def test_report_of_a_model(files):
     assert done.stdout.startswith("The page is in p.html")
     assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")
     assert not [name for name in names_in(files) if name.startswith(".")]
+
+
+def test_a_country_that_was_never_asked(files, tmp_path):
+    frame = survey_frame()
+    there = frame["country"] == 2
+    frame.loc[there, "q3"] = np.nan
+    write_spss(tmp_path / "some.sav", frame)
+    arguments = ["impute", files / "survey.orbm", "some.sav", "--out", "full.sav"]
+    about = found(*arguments, cwd=tmp_path)
+    (line,) = about["never_asked"]
+    assert (line["column"], line["group"], line["question"]) == ("country", "España", "q3")
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    assert after.loc[there, "q3"].isna().all() and after.loc[~there, "q3"].notna().all()
+    assert after["q5"].notna().all()
+    told = succeed_here(*arguments, cwd=tmp_path).stdout
+    assert "Never asked: 'q3' where country is España" in told and "--fill-never-asked" in told
+    succeed_here(*arguments, "--fill-never-asked", "--quiet", cwd=tmp_path)
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    assert after["q3"].notna().all()
+    drawn = ["--draws", 2, "--parameters", "fixed", "--quiet"]
+    succeed_here(*arguments, *drawn, cwd=tmp_path)
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    assert after["q3"].isna().sum() >= 3 * there.sum()
