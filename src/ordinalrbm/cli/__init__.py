@@ -6,7 +6,8 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
 from ordinalrbm.cli.schema import schema
 from ordinalrbm.cli.fit import fit
-from ordinalrbm.cli.predict import impute, predict
+from ordinalrbm.cli.predict import predict
+from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.factors import factors
 from ordinalrbm.cli.scores import scores
 from ordinalrbm.cli.recommend import recommend

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 
 from ordinalrbm.data.tables import Table, as_table
 from ordinalrbm.errors import DataError
 
-# How often chance alone may pass for "never asked", over all questions and groups of a column.
+# How often chance alone may pass for "never asked", over all questions and groups.
 _BY_CHANCE = 0.01
 # Fewer people say nothing about their group: one who breaks off leaves many questions out.
 _FEWEST = 5
@@ -56,10 +57,12 @@ def never_asked(X: Any, groups: Any) -> pd.DataFrame:
     table = as_table(X)
     answered = _answered(table)
     names = [table.name(j) for j in range(table.n_columns)]
+    columns = _columns(groups, table.n_rows)
+    chance = _BY_CHANCE / max(1, len(columns))
     lines = [
         (column, group, names[j], int(size))
-        for column, values in _columns(groups, table.n_rows).items()
-        for group, size, questions in _in_one_column(answered, values)
+        for column, values in columns.items()
+        for group, size, questions in _in_one_column(answered, values, chance)
         for j in questions
     ]
     return pd.DataFrame(lines, columns=["column", "group", "question", "people"])
@@ -117,20 +120,24 @@ def _columns(groups: Any, n_rows: int) -> dict[Any, pd.Series]:
     return {name: values.reset_index(drop=True) for name, values in columns.items()}
 
 
-def _in_one_column(answered: np.ndarray, values: pd.Series) -> list[tuple[Any, int, np.ndarray]]:
+def _in_one_column(
+    answered: np.ndarray, values: pd.Series, chance: float
+) -> list[tuple[Any, int, np.ndarray]]:
     """Groups with their size and the questions that they were never asked."""
     code, group = pd.factorize(values, sort=False)
     some = answered.any(axis=1) & (code >= 0)  # who has broken off at once was asked nothing
     if not some.any():
         return []
     size = np.bincount(code[some], minlength=len(group))
-    counts = np.zeros((len(group), answered.shape[1]))
-    np.add.at(counts, code[some], answered[some])
+    members = sp.csr_array(
+        (np.ones(some.sum()), (code[some], np.flatnonzero(some))), shape=(len(group), len(code))
+    )
+    counts = members @ answered.astype(np.float64)
     others = (size.sum() - size)[:, None]
     # Half a person more who has answered and half a one who has not: no share is quite one.
     share = (counts.sum(axis=0) - counts + 0.5) / (others + 1.0)
     log_chance = size[:, None] * np.log1p(-share)
-    never = (counts == 0) & (log_chance < np.log(_BY_CHANCE / counts.size))
+    never = (counts == 0) & (log_chance < np.log(chance / counts.size))
     never &= (size >= _FEWEST)[:, None] & (others > 0)
     return [
         (group[g], size[g], np.flatnonzero(never[g])) for g in np.flatnonzero(never.any(axis=1))

@@ -92,10 +92,12 @@ class _VectorLearner:
         start: VectorModel | None = None,
     ) -> None:
         self.settings = settings
-        learnt, self.monitor = set_aside(
-            observations, settings.validation_fraction, settings.seed, row_weight
-        )
-        self.model = _first_model(learnt, row_weight, settings) if start is None else start.copy()
+        learnt, self.monitor = observations, None
+        if start is None:
+            learnt, self.monitor = set_aside(
+                observations, settings.validation_fraction, settings.seed, row_weight
+            )
+        self.model = first_model(learnt, row_weight, settings) if start is None else start.copy()
         if settings.thresholds == "even" and self.monitor is not None:
             _, first = self.monitor.measure(self.model, settings.unanswered)
             lower = lower_of(self.monitor.usual, first)
@@ -197,7 +199,8 @@ def fit(
 ) -> Fitted:
     """Learn a model and return it; rows must already be in random order.
 
-    It starts from another model if one is given, else where the settings say.
+    With a model to start from, it learns from all answers for all epochs and watches none: most of
+    the time of a small survey goes into watching.
 
     Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
     none, and the interruption goes through.
@@ -219,9 +222,10 @@ def fit(
     return Fitted(best, best_epoch, learner.history, interrupted)
 
 
-def _first_model(
+def first_model(
     observations: Observations, row_weight: np.ndarray | None, settings: Settings
 ) -> VectorModel:
+    """Return the model that learning from these rows would start with."""
     return with_styles(
         initial_model(
             by_weight(observations, row_weight),
