@@ -1,4 +1,4 @@
-"""Columns whose answers have words: which of their codes are answers, and whether these are levels."""
+"""Answers that have words: which codes are answers, and whether these are levels."""
 
 from __future__ import annotations
 
@@ -151,9 +151,10 @@ def _points_of_scale(
     if _is_number_scale(code, codes, look):
         return 2
     others = [look.texts[other] for other in codes if other != code]
-    if code in (codes[0], codes[-1]) and len(others) >= 2:
-        if is_mirrored(others) and not is_mirrored([look.texts[other] for other in codes]):
-            return 2 if len(others) > 2 else 1.5
+    is_end = code in (codes[0], codes[-1]) and len(others) >= 2
+    every = [look.texts[other] for other in codes]
+    if is_end and is_mirrored(others) and not is_mirrored(every):
+        return 2 if len(others) > 2 else 1.5
     return 0 if share_graded(others) >= 0.6 else -2.5
 
 

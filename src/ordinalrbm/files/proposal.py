@@ -1,4 +1,4 @@
-"""What each column of a file probably is: a proposal that says why and how sure, for people to correct.
+"""What each column of a file probably is: a proposal that says why, for people to correct.
 
 Several kinds of evidence decide together: words of labels, names and questions, the numbers that
 codes are, what other columns of the file do, and, weakly, the measure that the file declares. What
@@ -331,9 +331,7 @@ def _is_measured(look: Look, seen: list[Code]) -> bool:
     return any(not _is_whole(code) for code in bare) and len(bare) > worded
 
 
-def _with_unlabelled(
-    reading: Reading, seen: list[Code] | None
-) -> tuple[list[Code], list[Code]]:
+def _with_unlabelled(reading: Reading, seen: list[Code] | None) -> tuple[list[Code], list[Code]]:
     """Levels with those that have no label, and codes without a label that stand apart."""
     labelled = list(reading.levels)
     seen = [code for code in seen or [] if code in reading.look.counts]
@@ -463,7 +461,7 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
 
 
 def _sure_of_range(low: int, high: int, habits: Habits) -> float:
-    """How sure it is that bare numbers are levels: many columns alike are a battery of questions."""
+    """How sure bare numbers are levels; several columns alike are a battery of questions."""
     if habits.ranges.get((low, high), 0) >= _BATTERY:
         return 0.9
     return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
