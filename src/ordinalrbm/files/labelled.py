@@ -88,7 +88,7 @@ def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
 
 
 def _without(look: Look, apart: Iterable[Code]) -> Look:
-    apart = set(apart)
+    apart = dict.fromkeys(apart)  # in their order
     return replace(
         look,
         counts={code: n for code, n in look.counts.items() if code not in apart},
@@ -140,9 +140,7 @@ def _clues_of_missing(
     return clues
 
 
-def _points_of_scale(
-    code: Code, codes: Sequence[Code], look: Look, fit: Fit | None
-) -> float:  # fmt: skip
+def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> float:
     """Whether the other codes are a scale to which this one does not belong (above 0)."""
     if fit is not None:
         if look.texts[code] in fit.places:

@@ -42,7 +42,7 @@ from ordinalrbm.files.vocabulary import (
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
-_MOST_DECLARED = 50  # levels of a column that its file calls ordinal
+_MOST_DECLARED = 20  # levels without labels of a column that its file calls ordinal
 _MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
@@ -204,10 +204,8 @@ def _weight(look: Look) -> Column | None:
         return None
     known = [_number(code) for code in look.counts]
     are_whole = all(number.is_integer() for number in known)
-    is_named = looks_like_weight(look.name, "") or says_sampling_weight(look.question)
-    if are_whole and (not is_named or (len(known) <= MOST_LEVELS and look.question)):
-        is_named = looks_like_weight(look.name, "")
-    if are_whole and not is_named:
+    of_sample = says_sampling_weight(look.question) and len(known) > MOST_LEVELS
+    if are_whole and not of_sample and not looks_like_weight(look.name, ""):
         return None  # a question about the weight of something
     if look.is_text:
         reason = "its name says weight, but its numbers are text"
