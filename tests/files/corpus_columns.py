@@ -22,7 +22,7 @@ from ordinalrbm.files.schema import Column
 from ordinalrbm.files.source import Source
 
 CORPUS = Path(__file__).parent / "corpus"
-N_ROWS = 600
+N_ROWS = 300
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ def _codes(text: str) -> list[Any]:
         low, high = text.split("..")
         return list(range(int(low), int(high) + 1))
     # Numbers have blanks between them, texts have bars.
-    return [_code(entry) for entry in (text.split("|") if re.search("[A-Z]", text) else text.split())]
+    return [
+        _code(entry) for entry in (text.split("|") if re.search("[A-Z]", text) else text.split())
+    ]
 
 
 def sources(truths: list[Truth]) -> dict[str, Source]:

@@ -112,7 +112,7 @@ def rater() -> orbm.MatrixCumulativeRBM:
 class Page(HTMLParser):
     """What a page holds: its tags with their attributes, and the text outside of scripts."""
 
-    VOID = ("meta", "link", "img", "br", "input", "hr")
+    VOID = ("meta", "link", "img", "br", "input", "hr", "col")
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

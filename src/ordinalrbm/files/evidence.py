@@ -15,6 +15,8 @@ _MOST_SURE = 0.99
 
 
 class Clue(NamedTuple):
+    """Something that speaks for a thing (points above 0) or against it, in words."""
+
     points: float
     because: str
 

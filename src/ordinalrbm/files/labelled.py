@@ -1,4 +1,4 @@
-"""Columns whose answers have words: which of their codes are answers, and whether these are levels."""
+"""Answers that have words: which codes are answers, and whether these are levels."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
 
 
 def _without(look: Look, apart: Iterable[Code]) -> Look:
-    apart = set(apart)
+    apart = dict.fromkeys(apart)  # in their order
     return replace(
         look,
         counts={code: n for code, n in look.counts.items() if code not in apart},
@@ -140,9 +140,7 @@ def _clues_of_missing(
     return clues
 
 
-def _points_of_scale(
-    code: Code, codes: Sequence[Code], look: Look, fit: Fit | None
-) -> float:  # fmt: skip
+def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> float:
     """Whether the other codes are a scale to which this one does not belong (above 0)."""
     if fit is not None:
         if look.texts[code] in fit.places:
@@ -151,9 +149,10 @@ def _points_of_scale(
     if _is_number_scale(code, codes, look):
         return 2
     others = [look.texts[other] for other in codes if other != code]
-    if code in (codes[0], codes[-1]) and len(others) >= 2:
-        if is_mirrored(others) and not is_mirrored([look.texts[other] for other in codes]):
-            return 2 if len(others) > 2 else 1.5
+    is_end = code in (codes[0], codes[-1]) and len(others) >= 2
+    every = [look.texts[other] for other in codes]
+    if is_end and is_mirrored(others) and not is_mirrored(every):
+        return 2 if len(others) > 2 else 1.5
     return 0 if share_graded(others) >= 0.6 else -2.5
 
 

@@ -1,4 +1,4 @@
-"""What can be seen of a column, and of all columns of a file together, before anything is decided."""
+"""What can be seen of a column, and of all columns of a file, before anything is decided."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, NamedTuple, get_args
 
 from ordinalrbm.files.vocabulary import (
     PHRASES,
@@ -23,7 +23,7 @@ _BESIDE = words_of(PHRASES["no_answer"]["beside"]["words"])
 
 
 class NoAnswer(NamedTuple):
-    """That a label is no answer: of which sort, and whether its words alone are enough to say so."""
+    """That a label is no answer: of which sort, and whether its words alone are enough."""
 
     sort: Sort
     is_sure: bool
@@ -47,7 +47,7 @@ def _words_of_sort(sort: Sort) -> _Words:
     return _Words(sort, alone, starts, within, nearly_alone, weak)
 
 
-_BY_SORT = tuple(_words_of_sort(cast(Sort, sort)) for sort in SORTS)
+_BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
 _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
 
@@ -64,7 +64,7 @@ def no_answer(label: str) -> NoAnswer | None:
     (NoAnswer(sort="don't know", is_sure=True), 'not asked')
     >>> no_answer("Haven't heard enough").is_sure
     False
-    >>> no_answer("Don't know it at all of course") is None
+    >>> no_answer("Don't know it at all") is None
     True
     """
     words = label_words(label)

@@ -20,7 +20,8 @@ from ordinalrbm.files.vocabulary import (
 
 _STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
 _SMALL_WORDS = words_of(
-    "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem der den it them they"
+    "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem "
+    "der den it them they"
 )
 _NEGATIONS = words_of(
     "not no non did does do dont doesnt didnt never pas ne nicht kein keine nao nem ni sin sem"
@@ -360,7 +361,8 @@ def is_mirrored(texts: Sequence[str]) -> bool:
         return False
     labels = [label_words(text) for text in texts]
     degrees = [set(_STRONG.in_(words)) for words in labels]
-    of_ends = (degrees[0] & degrees[-1]) - set.union(*degrees[1:-1])
+    of_inner = {phrase for found in degrees[1:-1] for phrase in found}
+    of_ends = (degrees[0] & degrees[-1]) - of_inner
     words = [set(label.split()) - _SMALL_WORDS for label in labels]
     inner = words[1] & words[-2]
     return bool(of_ends) and words[0] != words[-1] and (bool(inner) or len(texts) <= 5)

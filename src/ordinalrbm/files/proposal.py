@@ -1,4 +1,4 @@
-"""What each column of a file probably is: a proposal that says why and how sure, for people to correct.
+"""What each column of a file probably is: a proposal that says why, for people to correct.
 
 Several kinds of evidence decide together: words of labels, names and questions, the numbers that
 codes are, what other columns of the file do, and, weakly, the measure that the file declares. What
@@ -42,7 +42,7 @@ from ordinalrbm.files.vocabulary import (
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
-_MOST_DECLARED = 50  # levels of a column that its file calls ordinal
+_MOST_DECLARED = 20  # levels without labels of a column that its file calls ordinal
 _MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
@@ -204,10 +204,8 @@ def _weight(look: Look) -> Column | None:
         return None
     known = [_number(code) for code in look.counts]
     are_whole = all(number.is_integer() for number in known)
-    is_named = looks_like_weight(look.name, "") or says_sampling_weight(look.question)
-    if are_whole and (not is_named or (len(known) <= MOST_LEVELS and look.question)):
-        is_named = looks_like_weight(look.name, "")
-    if are_whole and not is_named:
+    of_sample = says_sampling_weight(look.question) and len(known) > MOST_LEVELS
+    if are_whole and not of_sample and not looks_like_weight(look.name, ""):
         return None  # a question about the weight of something
     if look.is_text:
         reason = "its name says weight, but its numbers are text"
@@ -331,9 +329,7 @@ def _is_measured(look: Look, seen: list[Code]) -> bool:
     return any(not _is_whole(code) for code in bare) and len(bare) > worded
 
 
-def _with_unlabelled(
-    reading: Reading, seen: list[Code] | None
-) -> tuple[list[Code], list[Code]]:
+def _with_unlabelled(reading: Reading, seen: list[Code] | None) -> tuple[list[Code], list[Code]]:
     """Levels with those that have no label, and codes without a label that stand apart."""
     labelled = list(reading.levels)
     seen = [code for code in seen or [] if code in reading.look.counts]
@@ -463,7 +459,7 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
 
 
 def _sure_of_range(low: int, high: int, habits: Habits) -> float:
-    """How sure it is that bare numbers are levels: many columns alike are a battery of questions."""
+    """How sure bare numbers are levels; several columns alike are a battery of questions."""
     if habits.ranges.get((low, high), 0) >= _BATTERY:
         return 0.9
     return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7

@@ -21,6 +21,7 @@ from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean
 LISTS = ("levels", "names", "missing", "missing_names", "missing_sorts")
 FIELDS = ("role", "question", *LISTS, "levels+", "missing+")
 _LABEL = "label:"
+_ALIKE = 0.4  # a pattern is only a part of the name that was meant
 _OTHER = {"levels": "missing", "missing": "levels"}
 
 
@@ -82,12 +83,13 @@ def _matched(rule: Rule, schema: Schema, names: set[str], where: str) -> dict[st
         wanted = rule.key.removeprefix(_LABEL).strip(" *")
         raise DataError(
             f"{where}: the rule {rule.key!r} matches the label of no column"
-            f"{did_you_mean(wanted, labels)}; correct it, with * for what may differ, or remove it."
+            f"{did_you_mean(wanted, labels, _ALIKE)}; correct it, with * for what may differ, or "
+            "remove it."
         )
     if any(sign in rule.key for sign in "*?["):
         raise DataError(
             f"{where}: the rule {rule.key!r} matches the name of no column"
-            f"{did_you_mean(rule.key.strip('*?'), names)}; correct it or remove it."
+            f"{did_you_mean(rule.key.strip('*?'), names, _ALIKE)}; correct it or remove it."
         )
     raise DataError(
         f"{where} names the column {rule.key!r}, which the data does not have"
@@ -221,8 +223,8 @@ def _added_to(column: Column, rules: Sequence[Rule], place: str) -> Column:
                 if (_OTHER[name], code) in by:
                     other = by[_OTHER[name], code]
                     raise DataError(
-                        f"{place}: the rule {rule.key!r} adds {code!r} to {name} and {other!r} adds "
-                        f"it to {_OTHER[name]}; remove one."
+                        f"{place}: {rule.key!r} adds {code!r} to {name} and {other!r} adds it to "
+                        f"{_OTHER[name]}; remove one."
                     )
                 by[name, code] = rule.key
     if not by:

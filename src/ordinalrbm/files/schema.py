@@ -128,8 +128,8 @@ def from_json(content: Mapping[str, Any], where: str = "The model file") -> Sche
         ) from error
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str], alike: float = 0.6) -> str:
     """A known word that looks like this one, to put into an error message; or nothing."""
     by_case = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(word.casefold(), by_case, n=1)
+    close = difflib.get_close_matches(word.casefold(), by_case, n=1, cutoff=alike)
     return f" (did you mean {by_case[close[0]]!r}?)" if close else ""

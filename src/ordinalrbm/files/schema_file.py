@@ -222,9 +222,7 @@ def _rule(
     return Rule(kind, key, fields, added)
 
 
-def _check_table(
-    name: str, key: str, table: Any, where: str, known: Iterable[str]
-) -> None:
+def _check_table(name: str, key: str, table: Any, where: str, known: Iterable[str]) -> None:
     if not isinstance(table, dict):
         raise DataError(f"{where} says {table!r} of {name}; write [{key}] and what it is.")
     known = tuple(known)

@@ -31,7 +31,7 @@ def proposal_table(schema: Schema) -> Table:
     table = Table(show_lines=False, pad_edge=False)
     table.add_column("Column", overflow="fold", ratio=22)
     table.add_column("Kind", no_wrap=True, min_width=10)
-    table.add_column("Levels, lowest → highest", overflow="fold", ratio=28)
+    table.add_column("Lowest → highest", overflow="fold", ratio=28)
     table.add_column("No answer", overflow="fold", ratio=18)
     table.add_column("Sure", justify="right", no_wrap=True, min_width=4)
     table.add_column("Why", overflow="fold", ratio=26)
@@ -50,7 +50,8 @@ def proposal_table(schema: Schema) -> Table:
 
 
 def _main_reason(column: Column) -> str:
-    return column.reason.partition("; ")[0]
+    """The strongest reason, without what the other cells say already."""
+    return column.reason.partition("; ")[0].partition(", ")[0]
 
 
 def _taken_for(column: Column) -> tuple[object, ...]:

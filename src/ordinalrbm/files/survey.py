@@ -67,7 +67,8 @@ class Survey:
         its levels.
     background : DataFrame
         Of the same rows, all nominal, numeric and background columns: country, sex, age, ...;
-        labels where the file has labels, else numbers or text. Whole numbers are integers, and blank text is missing.
+        labels where the file has labels, else numbers or text. Whole numbers are integers, and
+        blank text is missing.
     weight : Series or None
         Weights of the respondents. They are carried along, learning does not use them. Missing
         ones and those of 0 or less are told in `left_out`.
@@ -95,8 +96,10 @@ class Survey:
 
     @cached_property
     def reasons(self) -> pd.DataFrame:
-        """Why answers lack, question by question: "not asked", "not applicable", "don't know",
-        "refused", "no answer" or "empty"; missing where there is an answer."""
+        """Why answers lack, question by question; missing where there is an answer.
+
+        One of "not asked", "not applicable", "don't know", "refused", "no answer" and "empty".
+        """
         if self.no_answers is None:
             known = ~self.answers.isna().to_numpy()
             codes = np.where(known, -1, REASONS.index(_EMPTY))
@@ -263,9 +266,7 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
     return Encoded(observations, scales, [column.name for column in questions])
 
 
-def _levels(
-    source: Source, column: Column, out: list[LeftOut]
-) -> tuple[np.ndarray, np.ndarray]:
+def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndarray, np.ndarray]:
     """Levels of a question, counted from 0, -1 where it is unanswered; and why it is."""
     position, codes = factorise_codes(source.frame[column.name])
     # One more entry than codes, so that position -1 finds "unanswered".

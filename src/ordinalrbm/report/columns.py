@@ -19,7 +19,7 @@ class _Line(NamedTuple):
     code: str  # nothing where it is the name
     name: str
     sort: str  # of non-answer, or nothing
-    count: int
+    times: int
     width: float  # of its bar, in percent
 
 
