@@ -47,6 +47,7 @@ class _Tested(NamedTuple):
     adjusted: list[float]
     never: np.ndarray  # (G, Q) whether a group was never asked a question
     without: np.ndarray  # (G, K) which groups are left out of which factor
+    itself: np.ndarray  # (K,) which factors rest on the very question that makes the groups
 
     @property
     def strongest(self) -> list[int]:
@@ -55,6 +56,7 @@ class _Tested(NamedTuple):
 
     @property
     def best(self) -> Comparison | None:
+        """The test of the factor on which they do."""
         return self.means.comparisons[self.strongest[0]]
 
 
@@ -63,6 +65,8 @@ def group_sections(
     first: str | None = None, random_state: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """What the page shows of groups; ``first`` is the variable to show in front."""
+    if not factors:
+        return {"variables": [], "others": [], "no_factor": True}
     found, others = grouping.groupings(people.background)
     tested = _tested(people, found, factors)
     order = most_sure([one.best for one in tested])
@@ -77,6 +81,7 @@ def group_sections(
     adjusted = _adjusted([one.comparisons for one in means])
     questions = [labels[name] for name in people.answers.names or []]
     return {
+        "no_factor": False,
         "overview": _overview(shown, factors, labels),
         "variables": [
             _section(one, own, p, factors, labels, questions)
@@ -92,15 +97,22 @@ def group_sections(
 
 
 def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
-    rests = np.column_stack([factor.rests for factor in factors])
+    n_questions = people.answers.shape[1]
+    rests = np.reshape([factor.rests for factor in factors], (len(factors), n_questions)).T
     never = _never_asked(people, found)
+    names = people.answers.names or []
     without = [one.astype(float) @ rests >= _RESTS_ON for one in never]
+    nowhere = np.zeros(len(factors), dtype=bool)
+    itself = [
+        rests[names.index(own.name)] >= _RESTS_ON if own.name in names else nowhere for own in found
+    ]
     means = [
-        grouping.group_means(people.scores, own, people.weight, absent)
-        for own, absent in zip(found, without, strict=True)
+        grouping.group_means(people.scores, own, people.weight, absent | circular)
+        for own, absent, circular in zip(found, without, itself, strict=True)
     ]
     adjusted = _adjusted([one.comparisons for one in means])
-    return [_Tested(*parts) for parts in zip(means, adjusted, never, without, strict=True)]
+    parts = zip(means, adjusted, never, without, itself, strict=True)
+    return [_Tested(*one) for one in parts]
 
 
 def _never_asked(people: Compared, found: list[Grouping]) -> list[np.ndarray]:
@@ -165,13 +177,14 @@ def _section(
         "tests": _tests(one, factors),
         "panels": _panels(one, factors),
         "left_out": _left_out(one, factors, questions),
+        "itself": [factors[j].label for j in np.flatnonzero(one.itself)],
         "small": [g for g, n in zip(own.groups, own.counts, strict=True) if 0 < n < FEWEST_PEOPLE],
-        "means": _banner(means, adjusted, questions, one.never),
+        "means": _banner(means, adjusted, questions, one.never, labels[own.name]),
     }
 
 
 def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     for k in one.strongest:
         test = one.means.comparisons[k]
         if test is None:
@@ -237,11 +250,14 @@ def _left_out(
 
 
 def _banner(
-    means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray
-) -> dict[str, Any]:
-    """Mean answers: a line per question, a column per group."""
-    rows = []
+    means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray,
+    variable: Label,
+) -> dict[str, Any]:  # fmt: skip
+    """Mean answers: a line per question other than the one that makes the groups."""
+    rows: list[dict[str, Any]] = []
     for j in most_sure(means.comparisons):
+        if questions[j] == variable:
+            continue
         test = means.comparisons[j]
         cells = [
             {
@@ -255,7 +271,7 @@ def _banner(
         ]
         size = (None, None, None) if test is None else (test.omega, test.low, test.high)
         rows.append({"label": questions[j], "cells": cells, "size": size, "p": adjusted[j]})
-    untested = sum(test is None for test in means.comparisons)
+    untested = sum(row["size"][0] is None for row in rows)
     counts = means.grouping.counts
     heads = [(g, int(n)) for g, n in zip(means.grouping.groups, counts, strict=True)]
     return {"groups": heads, "rows": rows, "n_untested": untested}

@@ -11,6 +11,8 @@ from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.plots.style import ink_on, shades
 from ordinalrbm.report.labels import Label, in_short
 
+# A factor is worth telling when some question loads on it at least so much, as is usual.
+WORTH_TELLING = 0.3
 # A question is worth naming when it loads at least this much as strongly as the strongest.
 _WORTH_NAMING = 0.5
 _NAMED, _LISTED, _BARS = (
@@ -33,6 +35,7 @@ class Strong(NamedTuple):
 class NamedFactor(NamedTuple):
     """A rotated factor."""
 
+    place: int  # among the model's rotated factors
     name: str  # "Factor 1"
     label: Label  # what people who are high on it answer more and less
     short: str
@@ -43,7 +46,9 @@ class NamedFactor(NamedTuple):
 
 
 def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[NamedFactor]:
-    """The factors of a model, named by the questions that load on them most, at both ends.
+    """Factors worth telling, named by the questions that load on them most, at both ends.
+
+    At least one, where any question loads on any factor at all.
 
     Examples
     --------
@@ -56,12 +61,18 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     Label(text='more: tea · milk', code='Factor 1')
     """
     texts = in_short(labels)
-    return [_named(reading, factor, labels, texts) for factor in reading.factors]
+    strongest = reading.loadings.abs().max().to_numpy()
+    least = min(WORTH_TELLING, float(strongest.max()))
+    return [
+        _named(reading, int(place), labels, texts)
+        for place in np.flatnonzero((strongest >= least) & (strongest > 0))
+    ]
 
 
 def _named(
-    reading: FactorReading, factor: str, labels: Mapping[str, Label], texts: Mapping[str, str]
+    reading: FactorReading, place: int, labels: Mapping[str, Label], texts: Mapping[str, str]
 ) -> NamedFactor:
+    factor = reading.factors[place]
     loadings = reading.loadings[factor].to_numpy()
     size = np.abs(loadings)
     order = np.argsort(-size, kind="stable")
@@ -74,16 +85,16 @@ def _named(
         for word, end in zip(("more", "less"), ends, strict=True)
         if end
     ]
-    text = " / ".join(said) or "moves no answer"
-    squares = loadings**2
+    text, squares = " / ".join(said), loadings**2
     return NamedFactor(
+        place,
         factor,
         Label(text, factor),
         f"{factor}, {text}",
         float(reading.reliability.loc[factor, "explained"]),
         ends[0][:_LISTED],
         ends[1][:_LISTED],
-        squares / squares.sum() if squares.any() else squares,
+        squares / squares.sum(),
     )
 
 

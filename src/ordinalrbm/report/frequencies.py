@@ -19,7 +19,7 @@ class Level(NamedTuple):
     name: str
     colour: str
     ink: str  # that can be read on the colour
-    count: int
+    people: int
     share: float  # of those who have answered, by their weights
 
 
@@ -44,7 +44,7 @@ def frequencies(
     --------
     >>> from ordinalrbm.data.tables import read_table
     >>> (tea,) = frequencies(read_table([[1], [2], [2], [None]]), [Label("tea")])
-    >>> [(level.name, level.count, round(level.share, 2)) for level in tea.levels], tea.none
+    >>> [(level.name, level.people, round(level.share, 2)) for level in tea.levels], tea.none
     ([('1', 1, 0.33), ('2', 2, 0.67)], [('empty', 1, 0.25)])
     """
     dense = answers.observations.to_dense()

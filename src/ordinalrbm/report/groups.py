@@ -39,7 +39,7 @@ class Moments(NamedTuple):
     variance: np.ndarray
     error: np.ndarray  # standard error of the mean; NaN for a single person
     size: np.ndarray  # Kish's effective number of people
-    count: np.ndarray  # people
+    people: np.ndarray  # how many
 
 
 class GroupMeans(NamedTuple):
@@ -138,7 +138,7 @@ def moments(values: np.ndarray, grouping: Grouping, weight: np.ndarray) -> Momen
     --------
     >>> grouping = grouping_of(pd.Series(["a", "a", "b"], name="g"))
     >>> found = moments(np.array([[1.0], [3.0], [np.nan]]), grouping, np.ones(3))
-    >>> found.mean[0].item(), found.error[0].item(), found.count.ravel().tolist()
+    >>> found.mean[0].item(), found.error[0].item(), found.people.ravel().tolist()
     (2.0, 1.0, [2, 0])
     """
     people = np.flatnonzero((grouping.code >= 0) & (weight > 0))
@@ -179,9 +179,9 @@ def group_means(
     found = moments(values, grouping, weights)
     parts, comparisons = [], []
     for k in range(n_factors):
-        there = (found.count[:, k] > 0) & ~absent[:, k]
+        there = (found.people[:, k] > 0) & ~absent[:, k]
         parts.append(_differences(values[:, k], grouping, weights, there).assign(factor=k))
-        tested = there & (found.count[:, k] >= FEWEST_PEOPLE)
+        tested = there & (found.people[:, k] >= FEWEST_PEOPLE)
         column = Moments(*(part[:, k] for part in found))
         groups = Groups(column.mean, column.variance, column.error, column.size - 1.0, column.size)
         comparisons.append(welch(groups.of(tested)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -43,15 +44,18 @@ def labels_of(names: Iterable[str], texts: Mapping[str, str]) -> dict[str, Label
 
     Examples
     --------
-    >>> labels_of(["q1", "q2"], {"q1": "Do you like tea?"})["q1"]
-    Label(text='Do you like tea?', code='q1')
+    >>> labels_of(["q1", "q2"], {"q1": "Q1. Do you like tea?"})
+    {'q1': Label(text='Do you like tea?', code='q1'), 'q2': Label(text='q2', code='')}
     """
     return {name: _label(name, texts.get(name, "")) for name in names}
 
 
 def _label(name: str, text: str) -> Label:
     said = " ".join(printable(text).split())
-    return Label(name) if said in ("", name) else Label(said, name)
+    # "Q4. How often do you read?" of the column Q4: the code stands beside it anyway.
+    own = re.compile(rf"{re.escape(name)}\s*[.:)–-]\s*(?=\S)", re.IGNORECASE).match(said)
+    said = said[own.end() :] if own else said
+    return Label(printable(name)) if said in ("", name) else Label(said, printable(name))
 
 
 def texts_of(schema: Schema | None) -> dict[str, str]:

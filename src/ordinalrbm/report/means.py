@@ -92,7 +92,7 @@ def question_means(
             own.append(moments(numbers, grouping, weights))
     made = []
     for own, grouping in zip(found, groupings, strict=True):
-        answered = moments(np.where(given, 1.0, np.nan), grouping, weights).count
+        answered = moments(np.where(given, 1.0, np.nan), grouping, weights).people
         made.append(_pooled_means(own, grouping, answered))
     return made
 
@@ -109,7 +109,9 @@ def _fillings(
     complete = given | does_not_apply
     tables = [answers]
     if not complete.all():
-        tables = model.impute(answers, n_draws=N_FILLINGS, random_state=random_state)
+        tables = model.impute(
+            answers, n_draws=N_FILLINGS, parameters="fixed", random_state=random_state
+        )
     for table in tables:
         level = table.observations.to_dense()
         numbers = np.column_stack([own[level[:, j]] for j, own in enumerate(values)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +18,13 @@ from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import LeftOut, Survey
+from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.compared import Compared, group_sections
 from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
 from ordinalrbm.report.frequencies import frequencies
 from ordinalrbm.report.groups import Grouping, grouping_of
-from ordinalrbm.report.labels import Label, labels_of, texts_of
+from ordinalrbm.report.labels import Label, in_short, labels_of, texts_of
 from ordinalrbm.report.page import Table, drawing, render, small_chart
 from ordinalrbm.report.placing import Described, map_section, some_of
 from ordinalrbm.report.points import variable_of
@@ -124,9 +126,8 @@ def survey_page(
         "respondents", random_state,
     )  # fmt: skip
     say("comparing groups")
-    groups = group_sections(
-        model, _compared(survey, people), factors, labels, group, random_state
-    )  # fmt: skip
+    compared = _compared(survey, people, factors)
+    groups = group_sections(model, compared, factors, labels, group, random_state)
     say("drawing")
     some = answers.subset(some_of(rows, _ENOUGH_ROWS, random_state))
     curves = response_curves(model, people.names, np.asarray(model.transform(some)))
@@ -148,6 +149,7 @@ def survey_page(
         hidden=hidden,
         map=the_map,
         factors=factor_sections(reading, factors),
+        n_not_told=len(reading.factors) - min(len(factors), _N_FACTORS_TOLD),
         curves=[small_chart(one, labels[one.name]) for one in curves],
         groups=groups,
         **about_learning(model),
@@ -158,13 +160,14 @@ def survey_page(
     )
 
 
-def _compared(survey: Survey, people: People) -> Compared:
-    """Those who have answered something, for comparisons."""
+def _compared(survey: Survey, people: People, factors: list[NamedFactor]) -> Compared:
+    """Those who have answered something, for comparisons on some factors."""
     there, no_answers = people.answered, survey.no_answers
+    background = comparable(replace(survey, encoded=people.answers)).reset_index(drop=True)
     return Compared(
         people.answers.subset(there),
-        survey.background.reset_index(drop=True)[there],
-        people.scores[there],
+        background[there],
+        people.scores[there][:, [factor.place for factor in factors]],
         None if survey.weight is None else survey.weight.to_numpy(float)[there],
         None if no_answers is None else no_answers[there],
         survey.schema,
@@ -187,14 +190,27 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Encoded
                 f"The levels of '{name}' in the survey are not those of the model; give the survey "
                 "that it has learnt from."
             )
-    check_group(survey.background, group)
+    check_group(survey, group)
     return answers
 
 
-def check_group(background: pd.DataFrame, group: str | None) -> None:
+def comparable(survey: Survey) -> pd.DataFrame:
+    """What people can be compared by: background, and education and income among the answers."""
+    asked = labels_of(survey.encoded.names or [], texts_of(survey.schema))
+    bands = [
+        place
+        for place, label in enumerate(asked.values())
+        if asked_for_band(label.text) or asked_for_band(f"level of {label.text}")
+    ]
+    columns = {(survey.encoded.names or [])[j]: survey.encoded.column(j) for j in bands}
+    return survey.background.assign(**columns)
+
+
+def check_group(survey: Survey, group: str | None) -> None:
     """Refuse a variable that makes no groups, or too many."""
     if group is None:
         return
+    background = comparable(survey)
     if group not in background:
         raise DataError(
             f"There is no background variable '{group}'; choose one of "
@@ -213,9 +229,10 @@ def check_group(background: pd.DataFrame, group: str | None) -> None:
 
 def _scales(people: People, labels: dict[str, Label]) -> list[dict[str, Any]]:
     """Scales, their colours, and the questions that use them."""
-    users: dict[tuple[str, ...], list[Label]] = {}
+    short = in_short({name: labels[name] for name in people.names})
+    users: dict[tuple[str, ...], list[str]] = {}
     for name, scale in zip(people.names, people.answers.scales, strict=True):
-        users.setdefault(tuple(map(str, scale.labels)), []).append(labels[name])
+        users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
     return [
         {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
         for levels, asked in users.items()
@@ -229,8 +246,8 @@ def _left_out(survey: Survey) -> list[tuple[str, Table]]:
     if ignored:
         known = labels_of([column.name for column in ignored], texts_of(survey.schema))
         rows = [(known[column.name], column.reason) for column in ignored]
-        head = ("column", "why it is not used")
-        found.append(("Columns that are not used", Table(head, rows, ("", ""))))
+        unused = Table(("column", "why it is not used"), rows, ("", ""))
+        found.append(("Columns that are not used", unused))
     codes = _codes_without_answer(survey)
     if codes:
         head = ("code", "columns", "which")
@@ -375,8 +392,10 @@ def _points(
         name for name, one in zip(people.names, found[background.shape[1] :], strict=True) if one
     ]
     found += [
-        variable_of(pd.Series(people.scores[rows, k]), shortened(factor.short, 120), "Factors")
-        for k, factor in enumerate(factors)
+        variable_of(
+            pd.Series(people.scores[rows, factor.place]), shortened(factor.short, 120), "Factors"
+        )
+        for factor in factors
     ]
     questions = reading.communalities.sort_values(ascending=False, kind="stable").index
     telling = [n_background + asked.index(name) for name in questions if name in asked]
@@ -400,5 +419,4 @@ def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[
             "less": moved_questions(reading, factor, factor.less),
         }
         for factor in factors[:_N_FACTORS_TOLD]
-        if factor.more or factor.less
     ]
