@@ -206,7 +206,7 @@ def test_tables_can_be_sorted_and_questions_found(opened):
     opened.run("document.querySelectorAll('#hidden th button')[1].click()")
     assert opened.run(numbers) == sorted(down)
     opened.run(
-        "const f = document.querySelector('.finder'); f.value = 'Q3';"
+        "const f = document.querySelector('#questions .finder'); f.value = 'Q3';"
         "f.dispatchEvent(new Event('input'))"
     )
     shown = "return [...document.querySelectorAll('.small')].filter((f) => f.offsetParent).length"
