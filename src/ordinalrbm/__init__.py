@@ -15,12 +15,14 @@ from ordinalrbm.errors import DataError
 if TYPE_CHECKING:
     from ordinalrbm import data, evaluate, files, plots, report, words
     from ordinalrbm.data import datasets
+    from ordinalrbm.data.never_asked import never_asked
     from ordinalrbm.estimators.ensemble import RatingEnsemble
     from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
     from ordinalrbm.estimators.multinomial import MultinomialRBM
     from ordinalrbm.estimators.ordinal_mf import GaussianMF, OrdinalMF
     from ordinalrbm.estimators.ratings_part import RatingsPart
     from ordinalrbm.estimators.survey import CumulativeRBM
+    from ordinalrbm.evaluate.pooling import pool
     from ordinalrbm.storage.model_file import load
 
 __version__ = "0.1.0"
@@ -38,7 +40,9 @@ __all__ = [
     "evaluate",
     "files",
     "load",
+    "never_asked",
     "plots",
+    "pool",
     "report",
     "words",
 ]
@@ -54,6 +58,8 @@ _HOMES = {
     "RatingEnsemble": "estimators.ensemble",
     "RatingsPart": "estimators.ratings_part",
     "load": "storage.model_file",
+    "never_asked": "data.never_asked",
+    "pool": "evaluate.pooling",
 }
 _MODULES = {"datasets": "data.datasets"}
 

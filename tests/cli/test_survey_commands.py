@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 import tomllib
 
+import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
 from program import found, names_in, succeed, succeed_here
-from small_files import LABELS, LEVELS, MISSING, QUESTIONS, SCRIPT, TITLE, survey_frame
+from small_files import (
+    LABELS,
+    LEVELS,
+    MISSING,
+    QUESTIONS,
+    SCRIPT,
+    TITLE,
+    survey_frame,
+    write_spss,
+)
 
 CODES = {name: set(range(1, n + 1)) for name, n in LEVELS.items()} | {"q5": {0, 1}}
 N_GAPS = sum((~survey_frame()[name].isin(codes)).sum() for name, codes in CODES.items())
@@ -17,11 +27,12 @@ N_GAPS = sum((~survey_frame()[name].isin(codes)).sum() for name, codes in CODES.
 
 def test_proposal_then_corrected_schema(files):
     done = succeed_here("fit", "survey.sav", "--write-schema", "mine.toml", cwd=files)
-    assert re.search(r"q1 … q3.*ordinal.*1 Strongly.*8 Weiß nicht", done.stderr)
+    assert re.search(r"q1 … q3.*ordinal.*1 Strongly.*8 Weiß", done.stderr)
     assert "300 respondents, 6 questions" in done.stderr
     assert "mine.toml" in done.stdout
     text = (files / "mine.toml").read_text(encoding="utf-8")
-    assert tomllib.loads(text)["columns"]["q1"]["levels"] == [1, 2, 3, 4, 5]
+    written = tomllib.loads(text)
+    assert written["scales"][written["columns"]["q1"]["scale"]]["levels"] == [1, 2, 3, 4, 5]
     (files / "mine.toml").write_text(
         '[columns.q5]\nrole = "ignored"\n[columns.q1]\nlevels = [5, 4, 3, 2, 1]\n'
         '[columns.region]\nrole = "ordinal"\nlevels = [1, 2, 3]\n'
@@ -64,6 +75,7 @@ def test_impute_spss(files):
     before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
     empty = int(before[list(CODES)].isna().to_numpy().sum())
     counts = {"empty_filled": empty, "codes_filled": 0, "codes_kept": N_GAPS - empty}
+    counts["never_asked"] = []
     assert about == {"out": ["full.sav"], **counts} and 0 < empty < N_GAPS
     after, says = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     assert list(after) == list(before)
@@ -85,8 +97,8 @@ def test_impute_codes_too(files):
     _check_filled(before, after, codes_too=True)
 
 
-def test_draws(files):
-    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1]
+def test_draws_in_separate_files(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1, "--separate"]
     about = found(*arguments, "--out", "d.sav", cwd=files)
     assert about["out"] == ["d-1.sav", "d-2.sav"]
     one, two = (pyreadstat.read_sav(files / name, user_missing=True)[0] for name in about["out"])
@@ -96,6 +108,44 @@ def test_draws(files):
     assert not one[list(CODES)].equals(two[list(CODES)])
     succeed_here(*arguments, "--out", "e.sav", cwd=files)
     assert (files / "d-1.sav").read_bytes() == (files / "e-1.sav").read_bytes()
+
+
+def test_draws_below_each_other(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--draws", 2, "--seed", 1]
+    about = found(*arguments, "--out", "stack.sav", cwd=files)
+    assert about["out"] == ["stack.sav"]
+    before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
+    whole, says = pyreadstat.read_sav(files / "stack.sav", user_missing=True)
+    assert list(whole) == ["Imputation_", *before]
+    assert says.variable_value_labels.pop("Imputation_") == {0.0: "Original data"}
+    assert says.variable_value_labels == said.variable_value_labels
+    assert says.missing_ranges == said.missing_ranges
+    assert says.column_names_to_labels["q2"] == QUESTIONS["q2"]
+    assert whole["Imputation_"].tolist() == np.repeat([0, 1, 2], len(before)).tolist()
+    parts = [
+        part.drop(columns="Imputation_").reset_index(drop=True)
+        for _, part in whole.groupby("Imputation_")
+    ]
+    pd.testing.assert_frame_equal(parts[0], before)  # the original, with gaps and codes
+    for part in parts[1:]:
+        _check_filled(before, part)
+    # The same draws as in separate files.
+    succeed_here(*arguments, "--separate", "--out", "alone.sav", cwd=files)
+    for number in (1, 2):
+        alone, _ = pyreadstat.read_sav(files / f"alone-{number}.sav", user_missing=True)
+        pd.testing.assert_frame_equal(parts[number], alone)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_draws_below_each_other_as_a_plain_table(files, ending):
+    name = f"stack.{ending}"
+    arguments = ["--draws", 2, "--parameters", "fixed", "--quiet", "--out", name]
+    succeed_here("impute", "survey.orbm", "survey.sav", *arguments, cwd=files)
+    read = pd.read_csv if ending == "csv" else pd.read_parquet
+    whole = read(files / name)
+    assert whole["Imputation_"].value_counts().to_dict() == dict.fromkeys((0, 1, 2), 300)
+    assert whole.loc[whole["Imputation_"] == 0, "q1"].isna().any()
+    assert not whole.loc[whole["Imputation_"] > 0, "q1"].isna().any()
 
 
 def test_stata(files):
@@ -108,6 +158,30 @@ def test_stata(files):
     _check_filled(before, after)
     assert says.variable_value_labels == said.variable_value_labels
     assert says.column_names_to_labels == said.column_names_to_labels
+    arguments = ["--draws", 2, "--parameters", "fixed", "--quiet", "--out", "stack.dta"]
+    for more in ([], ["--fill-no-answer"]):
+        succeed_here("impute", "stata.orbm", "survey.dta", *arguments, *more, cwd=files)
+        whole, _ = pyreadstat.read_dta(files / "stack.dta", user_missing=True)
+        _check_stacked_stata(before, whole, codes_too=bool(more))
+
+
+def _check_stacked_stata(before: pd.DataFrame, whole: pd.DataFrame, *, codes_too: bool) -> None:
+    """Cells with a letter are never imputed in Stata: those that are filled lose it."""
+    assert list(whole)[:2] == ["_mi_m", "_mi_id"]
+    assert whole["_mi_m"].tolist() == np.repeat([0, 1, 2], len(before)).tolist()
+    assert whole["_mi_id"].tolist() == [*range(1, len(before) + 1)] * 3
+    original, *others = (
+        part.reset_index(drop=True) for _, part in whole.groupby("_mi_m", sort=True)
+    )
+    letters = {name: before[name].map(lambda v: isinstance(v, str)) for name in CODES}
+    assert any(where.any() for where in letters.values())
+    for name, where in letters.items():
+        kept = original[name].map(lambda v: isinstance(v, str))
+        assert kept.equals(where & (not codes_too))
+        gaps = before[name].isna() | (where & codes_too)
+        assert gaps.any() and original.loc[gaps, name].isna().all()
+        for other in others:
+            assert set(other.loc[gaps, name]) <= CODES[name]
 
 
 def test_predict(files):
@@ -160,3 +234,26 @@ def test_report_of_a_model(files):
     assert done.stdout.startswith("The page is in p.html")
     assert "Work matters" in (files / "p.html").read_text(encoding="utf-8")
     assert not [name for name in names_in(files) if name.startswith(".")]
+
+
+def test_a_country_that_was_never_asked(files, tmp_path):
+    frame = survey_frame()
+    there = frame["country"] == 2
+    frame.loc[there, "q3"] = np.nan
+    write_spss(tmp_path / "some.sav", frame)
+    arguments = ["impute", files / "survey.orbm", "some.sav", "--out", "full.sav"]
+    about = found(*arguments, cwd=tmp_path)
+    (line,) = about["never_asked"]
+    assert (line["column"], line["group"], line["question"]) == ("country", "España", "q3")
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    assert after.loc[there, "q3"].isna().all() and after.loc[~there, "q3"].notna().all()
+    assert after["q5"].notna().all()
+    told = succeed_here(*arguments, cwd=tmp_path).stdout
+    assert "Never asked: 'q3' where country is España" in told and "--fill-never-asked" in told
+    succeed_here(*arguments, "--fill-never-asked", "--quiet", cwd=tmp_path)
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    assert after["q3"].notna().all()
+    drawn = ["--draws", 2, "--parameters", "fixed", "--quiet"]
+    succeed_here(*arguments, *drawn, cwd=tmp_path)
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    assert after["q3"].isna().sum() >= 3 * there.sum()

@@ -79,6 +79,12 @@ CASES: dict[str, tuple[str, str]] = {
     "factors of items": ("fit ratings.csv --out m.orbm --item-factors 3", "--item-factors changes"),
     "unknown kind": ("fit survey.sav --out m.orbm --model cube", "'--model'"),
     "mean is no level": (f"impute survey.orbm survey.sav --out {OUT} --rule mean", "no level"),
+    "separate without draws": (
+        f"impute survey.orbm survey.sav --out {OUT} --separate", "--separate changes nothing"
+    ),
+    "unknown parameters": (
+        f"impute survey.orbm survey.sav --out {OUT} --draws 2 --parameters none", "'--parameters'"
+    ),
     "out folder missing": ("fit survey.sav --out no/m.orbm", "Folder 'no' does not exist"),
     "out is a folder": ("fit survey.sav --out folder", "'folder' is a folder"),
     "out is a pipe": ("fit survey.sav --out pipe", "no ordinary file"),

@@ -466,7 +466,8 @@ def test_frequencies_of_drawn_gaps_are_the_predicted_probabilities():
     n_rows, n_draws = 400, 20
     row = np.array([2.0, np.nan, np.nan, 7.0, np.nan, 1.0])
     X = np.tile(row, (n_rows, 1))
-    draws = np.array(model.impute(X, n_draws=n_draws, random_state=0))
+    draws = model.impute(X, n_draws=n_draws, parameters="fixed", random_state=0)
+    draws = np.array(draws)
     probabilities = model.predict_proba(X)
     for i in np.flatnonzero(np.isnan(row)):
         for level in range(N_LEVELS[i]):

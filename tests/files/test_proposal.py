@@ -38,7 +38,7 @@ def test_file_with_labels(tmp_path: Path, ending: str) -> None:
     assert schema.names("id") == ["caseid"]
     assert schema.names("weight") == ["wt"]
     assert schema.names("ordinal") == ["q1", "q2", "q3"]
-    assert set(schema.names("background")) >= {"land", "sex"}
+    assert set(schema.names("nominal")) >= {"land", "sex", "story"}
     assert schema.column("when").reason == "holds dates"
     q1 = schema.column("q1")
     assert q1.levels == (1, 2, 3, 4, 5) and q1.names == tuple(AGREEMENT.values())
@@ -47,28 +47,38 @@ def test_file_with_labels(tmp_path: Path, ending: str) -> None:
     q2 = schema.column("q2")
     assert q2.levels[-7:] == (1, 2, 3, 4, 5, 6, 7)
     assert q2.names[-7:] == ("gar nicht", "2", "3", "4", "5", "6", "sehr")
-    assert set(q2.missing) == ({-9, -5} if ending == "sav" else {-9})
-    if ending == "dta":  # where nothing says that -5 is no answer
-        assert q2.levels[0] == -5 and "-5 stands apart" in q2.reason
+    assert set(q2.missing) == {-9, -5}
+    if ending == "dta":  # where nothing but the number says that -5 is no answer
+        assert "-5 without a label taken for no answer" in q2.reason and q2.confidence < 0.8
     assert SCRIPT in schema.column("land").names
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not here")
 @pytest.mark.parametrize(
-    ("file", "n_questions", "background"),
+    ("file", "n_questions", "others"),
     [
-        ("food-world-cup/responses.csv", 44, {"Gender", "Age", "Location (Census Region)"}),
-        ("anes96.csv", 7, {"popul", "age", "income", "logpopul"}),
-        ("bfi.parquet", 26, {"gender", "age"}),
-        ("big5-openpsychometrics.parquet", 51, {"country", "age", "gender"}),
-        ("spi.parquet", 143, {"age", "sex"}),
-        ("pisa2009-north-america.parquet", 80, {"country"}),
+        (
+            "food-world-cup/responses.csv",
+            44,
+            {"Gender": "nominal", "Age": "background", "Location (Census Region)": "nominal"},
+        ),
+        ("anes96.csv", 7, dict.fromkeys(("popul", "age", "income", "logpopul"), "numeric")),
+        ("bfi.parquet", 26, {"gender": "nominal", "age": "numeric"}),
+        (
+            "big5-openpsychometrics.parquet",
+            51,
+            {"country": "nominal", "age": "numeric", "gender": "nominal"},
+        ),
+        ("spi.parquet", 143, {"age": "numeric", "sex": "nominal"}),
+        ("pisa2009-north-america.parquet", 80, {"country": "nominal"}),
     ],
 )
-def test_real_files(file: str, n_questions: int, background: set[str]) -> None:
+def test_real_files(file: str, n_questions: int, others: dict[str, str]) -> None:
     schema = propose(read(SHARED / file))
     assert len(schema.names("ordinal")) == n_questions
-    assert set(schema.names("background")) == background
+    roles = {column.name: column.role for column in schema.columns}
+    kept = ("nominal", "numeric", "background")
+    assert {name: role for name, role in roles.items() if role in kept} == others
     assert not any(column.missing for column in schema.columns)
 
 
@@ -106,21 +116,42 @@ def test_labels_that_are_answers(label: str) -> None:
     [
         ([1, 2, 3, 4, 5, 9], (1, 2, 3, 4, 5, 9), "9 stands apart"),
         ([1, 2, 4, 5, 8, 9], (1, 2, 3, 4, 5, 8, 9), "8 and 9 stand apart"),
-        ([1, 2, 3, 4, 98, 99], (1, 2, 3, 4, 98, 99), "98 and 99 stand apart"),
-        ([-9, -1, 1, 2, 3], (-9, -1, 1, 2, 3), "-9 and -1 stand apart"),
-        (["1", "2", "3", "99"], ("1", "2", "3", "99"), "99 stands apart"),
     ],
 )
-def test_codes_that_stand_apart_are_kept_and_named(values: list, levels: tuple, odd: str) -> None:
+def test_digits_of_few_people_are_kept_and_named(values: list, levels: tuple, odd: str) -> None:
     column = proposed(values * 5)
     assert (column.role, column.levels, column.missing) == ("ordinal", levels, ())
-    assert odd in column.reason and "look at" in column.reason
+    assert odd in column.reason and "look at" in column.reason and column.confidence < 0.6
+    many = proposed(values * 50)
+    assert many.levels == (1, 2, 3, 4, 5) and many.missing == levels[5:]
+
+
+@pytest.mark.parametrize(
+    ("values", "levels", "missing"),
+    [
+        ([1, 2, 3, 4, 98, 99], (1, 2, 3, 4), (98, 99)),
+        ([-9, -1, 1, 2, 3], (1, 2, 3), (-9, -1)),
+        (["1", "2", "3", "99"], ("1", "2", "3"), ("99",)),
+    ],
+)
+def test_codes_that_stand_apart_are_no_answers(values: list, levels: tuple, missing: tuple) -> None:
+    column = proposed(values * 5)
+    assert (column.role, column.levels, column.missing) == ("ordinal", levels, missing)
+    assert "without a label taken for no answer" in column.reason and column.confidence < 0.8
 
 
 def test_unlabelled_code_beyond_labels() -> None:
     column = proposed([1, 2, 3, 4, 5, 9] * 3, labels=AGREEMENT)
-    assert column.levels == (1, 2, 3, 4, 5, 9) and column.names[-1] == "9"
-    assert "9 stands apart" in column.reason
+    assert column.levels == (1, 2, 3, 4, 5) and column.missing == (9,)
+    assert "9 without a label taken for no answer" in column.reason
+
+
+def test_code_that_is_no_answer_elsewhere_is_none_here() -> None:
+    names = ("a", "b", "c")
+    frame = pd.DataFrame(dict.fromkeys((*names, "bare"), [1, 2, 3, 6] * 5))
+    labels = {name: {1: "Never", 2: "Rarely", 3: "Often", 6: "Don't know"} for name in names}
+    column = propose(Source(None, "sav", "x", frame, labels)).column("bare")
+    assert column.levels == (1, 2, 3) and column.missing == (6,)
 
 
 def test_unlabelled_code_next_to_a_full_scale() -> None:
@@ -217,7 +248,7 @@ def test_known_words_are_put_in_order(levels: list[str]) -> None:
 )
 def test_units_that_cannot_be_compared_give_no_order(texts: list[str]) -> None:
     column = proposed(texts * 3)
-    assert column.role == "background" and "units cannot be compared" in column.reason
+    assert column.role == "nominal" and "units cannot be compared" in column.reason
 
 
 def test_labels_keep_the_order_of_numbers() -> None:
@@ -263,7 +294,7 @@ def test_spellings_of_one_answer_are_one_level(values: list, levels: tuple, note
 
 def test_spellings_of_categories_are_not_said_to_be_merged() -> None:
     column = proposed(["Ulm", "ulm", "Rom", "Bonn"] * 5)
-    assert (column.role, column.reason) == ("background", "text without a known order")
+    assert (column.role, column.reason) == ("nominal", "text without a known order")
     column = proposed(["Yes", "yes", "Yes"])
     assert column.reason == "has only the one answer Yes; 'yes' counts as 'Yes'"
 
@@ -334,12 +365,15 @@ def test_small_whole_numbers(values: list[int], levels: tuple[int, ...]) -> None
         (["a1", "a2", "h3"] * 5, "v1", {}, "text without a known order"),
         (["1/2", "2", "3 or more"] * 5, "v1", {}, "text without a known order"),
         (["red", "pink", "blue"] * 5, "v1", {}, "text without a known order"),
-        ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "too many"),
+        ([1, 2, 3] * 40, "v1", {"labels": {k: f"item {k}" for k in range(1, 30)}}, "29 categories"),
     ],
 )
-def test_background(values: list, name: str, said: dict[str, Any], reason: str) -> None:
+def test_categories_and_measurements(
+    values: list, name: str, said: dict[str, Any], reason: str
+) -> None:
     column = proposed(values, name, **said)
-    assert column.role == "background" and reason in column.reason
+    role = "numeric" if "measurement" in reason else "nominal"
+    assert column.role == role and reason in column.reason
 
 
 def test_question_about_a_country_is_a_question() -> None:
@@ -347,7 +381,7 @@ def test_question_about_a_country_is_a_question() -> None:
     assert proposed([1, 2, 3, 4] * 3, questions=question).role == "ordinal"
     assert proposed([1, 2, 3, 4] * 3, "job_satisfaction").role == "ordinal"
     asked = "Which country do you live in?"
-    assert proposed([1, 2, 3, 4] * 3, questions=asked).role == "background"
+    assert proposed([1, 2, 3, 4] * 3, questions=asked).role == "nominal"
 
 
 @pytest.mark.parametrize(
@@ -390,7 +424,7 @@ def test_one_weight_and_one_id() -> None:
     numbers = np.linspace(0.5, 2, 30)
     frame = pd.DataFrame({"wgt": numbers, "wgt2": numbers, "body_weight": numbers + 70.5})
     schema = propose(from_frame(frame))
-    assert [column.role for column in schema.columns] == ["weight", "ignored", "background"]
+    assert [column.role for column in schema.columns] == ["weight", "ignored", "numeric"]
     assert schema.column("wgt2").reason == "another weight; 'wgt' is used"
 
 
@@ -399,9 +433,9 @@ def test_one_weight_and_one_id() -> None:
     [
         ([1, 2, 3, 4, 5, 6], "weight", "they are whole"),
         ([0.5, 1.5, 1.0, 2.0], "weight", "its numbers are positive"),
-        ([-1, 1, 2, 3], "background", "not all numbers are positive"),
+        ([-1, 1, 2, 3], "numeric", "not all numbers are positive"),
         ([np.inf, 1, 2, 3], "background", "not all numbers are positive"),
-        (["1", "2", "3"], "background", "its numbers are text"),
+        (["1", "2", "3"], "numeric", "its numbers are text"),
     ],
 )
 def test_weights_are_never_learnt_from(values: list, role: str, reason: str) -> None:

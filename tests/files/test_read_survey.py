@@ -172,3 +172,38 @@ def test_weights_that_count_nothing_are_told() -> None:
     assert left_out(survey)["Column 'w', missing weights"] == (why, 1)
     assert left_out(survey)["Column 'w', weights of 0 or less"] == (why, 2)
     assert not any("weight" in what for what in left_out(applied()))
+
+
+def test_sorts_of_non_answers_are_kept_apart(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"q": [1.0, 2, 97, 8, 9, -1, np.nan, 3], "sex": list("fmfmfmfm")})
+    labels = {1: "Never", 2: "Often", 3: "Always", 97: "Correctly skipped", 8: "Refused",
+              9: "Don't know", -1: "Not applicable"}  # fmt: skip
+    pyreadstat.write_sav(frame, tmp_path / "a.sav", variable_value_labels={"q": labels})
+    survey = read_survey(tmp_path / "a.sav")
+    expected = [None, None, "not asked", "refused", "don't know", "not applicable", "empty", None]
+    assert survey.reasons["q"].astype(object).where(survey.reasons["q"].notna(), None).tolist() == (
+        expected
+    )
+    assert survey.answers["q"].isna().tolist() == [why is not None for why in expected]
+    (tmp_path / "a.toml").write_text('["q"]\nmissing_sorts = ["no answer", "refused", "refused", '
+                                     '"not asked"]')  # fmt: skip
+    corrected = read_survey(tmp_path / "a.sav", tmp_path / "a.toml")
+    by_code = dict(zip(frame["q"], corrected.reasons["q"], strict=True))
+    wanted = dict(zip(corrected.schema.column("q").missing,
+                      ("no answer", "refused", "refused", "not asked"), strict=True))  # fmt: skip
+    assert {code: by_code[code] for code in wanted} == wanted
+
+
+def test_sorts_of_stata_tags(tmp_path: Path) -> None:
+    survey = read_survey(write_stata(tmp_path / "a.dta"))
+    assert survey.reasons["q1"].tolist()[:3] == ["don't know", "refused", "empty"]
+    assert survey.reasons["q1"].isna().tolist() == survey.answers["q1"].notna().tolist()
+
+
+def test_numeric_columns_are_numbers() -> None:
+    column = Column("land", "numeric", missing=("x",), missing_names=("DK",))
+    schema = Schema((SCHEMA.columns[0], column))
+    land = applied(schema, land=["1", "2.5", "x", None]).background["land"]
+    assert land.tolist()[:2] == [1.0, 2.5] and land.isna().tolist() == [False, False, True, True]
+    with pytest.raises(DataError, match=r"column 'land', row 1 .*: 'two' is no number; correct it"):
+        applied(schema, land=["1", "two", "x", None])

@@ -1,22 +1,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.schema import (
-    ROLES,
-    Column,
-    Schema,
-    from_json,
-    from_toml,
-    override,
-    to_json,
-    to_toml,
-)
+from ordinalrbm.files.schema import ROLES, Column, Schema, from_json, to_json
+from ordinalrbm.files.schema_file import from_toml, override, to_toml
 
 CODES = st.one_of(
     st.integers(-(2**53), 2**53),
@@ -45,6 +38,7 @@ def columns(draw: st.DrawFn, name: str) -> Column:
 SCHEMAS = st.lists(st.text(max_size=10), unique=True, min_size=1, max_size=4).flatmap(
     lambda names: st.tuples(*map(columns, names)).map(Schema)
 )
+NAMES = ("Strongly disagree", "Disagree", "Neither", "Agree", "Strongly agree")
 LONG = tuple(letter * 30 for letter in "abcdefgh")
 ODD = Schema(
     (
@@ -55,8 +49,8 @@ ODD = Schema(
 )  # fmt: skip
 
 
-def without_reasons(schema: Schema) -> list[tuple]:
-    return [tuple(vars(column).values())[:-1] for column in schema.columns]
+def without_reasons(schema: Schema) -> list[Column]:
+    return [replace(column, reason="", confidence=1.0) for column in schema.columns]
 
 
 @settings(max_examples=60, deadline=None)
@@ -108,7 +102,6 @@ def test_levels_and_missing_exclude_each_other() -> None:
     ("text", "sentence"),
     [
         ("[columns", "is not TOML"),
-        ("[Q1]", r"has 'Q1' at its top, .* write \[columns\.Q1\]"),
         ("columns = 3", "must have tables under columns"),
         ("columns.Q1 = 3", "says 3 of column 'Q1'"),
         ("[columns.q1]", r"column 'q1', which the data does not have \(did you mean 'Q1'\?\)"),
@@ -132,6 +125,122 @@ def test_bad_schemas(text: str, sentence: str) -> None:
     with pytest.raises(DataError, match=sentence) as caught:
         override(PROPOSAL, text, "File 's.toml'")
     assert str(caught.value).startswith("File 's.toml'") and str(caught.value).endswith(".")
+
+
+BATTERY = Schema(
+    (
+        *(
+            Column(f"Q4{letter}", "ordinal", f"Q4{letter}. How often do you {verb}?", (0, 1, 2, 7),
+                   ("Never", "Rarely", "Often", "Correctly skipped"), (9,), ("Don't know",), "?")
+            for letter, verb in (("A", "read"), ("B", "sing"))
+        ),
+        Column("Q5", "ordinal", "How often do you sleep?", (0, 1), ("Never", "Often")),
+        Column("Q6", "nominal", "Party", (1, 2, 7), ("Reds", "Blues", "Correctly skipped")),
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ['["Q4*"]', '["label:*how often do you [rs]*"]', '["Q[46]*"]'])
+@pytest.mark.parametrize("field", ["missing+", '"missing+"'])
+def test_rules_add_to_many_columns(key: str, field: str) -> None:
+    changed = override(BATTERY, f'{key}\n{field} = ["Correctly skipped"]', "File 's.toml'")
+    for name in ("Q4A", "Q4B"):
+        column = changed.column(name)
+        assert column.levels == (0, 1, 2) and column.missing == (9, 7)
+        assert column.missing_names == ("Don't know", "Correctly skipped")
+        assert column.missing_sorts == ("don't know", "not asked")
+        assert column.reason == "File 's.toml' says so" and column.confidence == 1
+    assert changed.column("Q5") == BATTERY.column("Q5")
+
+
+def test_later_rules_and_exact_names_count_more() -> None:
+    text = """
+[Q4B]
+role = "nominal"
+["Q*"]
+role = "ignored"
+missing = [9, 7]
+["Q4*"]
+role = "background"
+missing = [9]
+"""
+    changed = override(BATTERY, text)
+    roles = [column.role for column in changed.columns]
+    assert roles == ["background", "nominal", "ignored", "ignored"]
+    assert [column.missing for column in changed.columns] == [(9,), (9,), (9, 7), (9, 7)]
+
+
+def test_additions_come_on_top_of_what_exact_names_say() -> None:
+    written = to_toml(BATTERY)
+    assert override(BATTERY, written) == BATTERY
+    changed = override(BATTERY, f'{written}\n["Q4*"]\n"missing+" = [7]\n')
+    assert changed.column("Q4A").missing == (9, 7) and changed.column("Q4A").levels == (0, 1, 2)
+    changed = override(BATTERY, '["Q4*"]\n"levels+" = ["don\'t  KNOW"]')
+    assert changed.column("Q4B").levels == (0, 1, 2, 7, 9) and changed.column("Q4B").missing == ()
+
+
+def test_levels_by_their_labels() -> None:
+    changed = override(BATTERY, '["Q4*"]\nlevels = ["Often", "Rarely", "Never"]')
+    assert changed.column("Q4A").levels == (2, 1, 0)
+    assert changed.column("Q4A").names == ("Often", "Rarely", "Never")
+
+
+def test_named_scales() -> None:
+    text = """
+[scales.often]
+levels = [0, 1, 2]
+names = ["nie", "selten", "oft"]
+missing = [7, 9]
+missing_sorts = ["not asked", "refused"]
+["Q4*"]
+scale = "often"
+"""
+    for name in ("Q4A", "Q4B"):
+        column = override(BATTERY, text).column(name)
+        assert column.names == ("nie", "selten", "oft") and column.missing == (7, 9)
+        assert column.sorts == {7: "not asked", 9: "refused"}
+
+
+def test_what_columns_share_is_written_once() -> None:
+    codes, names = tuple(range(300)), tuple(f"A district with number {k}" for k in range(300))
+    many = [
+        Column(f"v{k}", "ordinal", f"Question {k}", (1, 2, 3, 4, 5), NAMES, (8, 9), ("DK", "Ref"))
+        for k in range(200)
+    ]
+    schema = Schema((*many, Column("district", "nominal", "District", codes, names)))
+    text = to_toml(schema)
+    assert without_reasons(from_toml(text)) == without_reasons(schema)
+    assert len(text.splitlines()) < 200 + 150
+    assert max(map(len, text.splitlines())) <= 100
+
+
+BAD_RULES = {
+    '["Q9*"]\nrole = "id"': r"the rule 'Q9\*' matches the name of no column .*did you mean 'Q",
+    '["label:How oft do*"]\nrole = "id"': r"matches the label of no column .*did you mean 'How",
+    '["Q4*"]\n"missing+" = ["Correctly skiped"]': r"none of the 2 columns .* 'Correctly skiped' "
+    r"\(did you mean 'Correctly skipped'\?\)",
+    '["Q4*"]\n"missing+" = [7]\n["Q*"]\n"levels+" = [7]': "'Q[*]' adds 7 to levels and 'Q4",
+    '["Q4*"]\nmissing = [9]\n"missing+" = [7]': "missing and missing[+] contradict each other",
+    '["Q4*"]\nlevels = [0, 7]\nmissing = [7]': "7 stands under levels and under missing",
+    '["Q4*"]\nlevels = ["Never"]': "column 'Q4A': an ordinal column needs at least two levels",
+    '["Q4*"]\nmising = [7]': r"'mising' is none of .* \(did you mean 'missing'\?\)",
+    '["Q4*"]\nscale = "ofen"\n[scales.often]\nlevels = [0, 1]': "no scale 'ofen' .*mean 'often'",
+    "[scales.often]\nlevel = [0, 1]": "scale 'often': 'level' is none of levels, .*mean 'levels'",
+    '["Q4*"]\nmissing_sorts = ["refusal"]': "'refusal' is no sort of missing answers",
+    '["Q4*"]\nmissing_sorts = ["refused", "refused"]': "there are 2 sorts for 1 codes",
+    '["Q5*"]\nrole = "id"\n[Q5]\nrole = "weight"': "the rule 'Q5[*]' changes nothing, because all",
+    '["Q4*"]\nmissing+ = 3': "missing[+] is 3; write a list",
+    "Q4A = 3": "says 3 of rule 'Q4A'; write",
+    "scales = 3": "must have tables under scales",
+}
+
+
+@pytest.mark.parametrize("text", BAD_RULES)
+def test_bad_rules(text: str) -> None:
+    with pytest.raises(DataError, match=BAD_RULES[text]) as caught:
+        override(BATTERY, text, "File 's.toml'")
+    sentence = str(caught.value)
+    assert sentence.startswith("File 's.toml'") and sentence.endswith(".") and "\n" not in sentence
 
 
 def test_whole_schema_needs_roles() -> None:

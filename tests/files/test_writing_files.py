@@ -13,7 +13,12 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.survey import apply
-from ordinalrbm.files.writing import FilledCells, write_answers, write_table
+from ordinalrbm.files.writing import (
+    FilledCells,
+    imputations_written,
+    write_answers,
+    write_table,
+)
 
 SAID = ("value_labels", "questions", "missing", "measure", "dates", "variable_formats",
         "display_widths", "file_label", "file_notes")  # fmt: skip
@@ -283,3 +288,60 @@ def current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+# Several imputations in one file
+
+
+@pytest.mark.parametrize("of", ["sav", "dta"])
+@pytest.mark.parametrize("ending", ["sav", "zsav", "dta", "csv", "tsv.gz", "parquet"])
+def test_imputations_below_each_other(tmp_path: Path, of: str, ending: str) -> None:
+    source = read((write_stata if of == "dta" else write_spss)(tmp_path / f"survey.{of}"))
+    schema = propose(source)
+    filled = without_gaps(apply(source, schema).answers)
+    target = tmp_path / f"all.{ending}"
+    with imputations_written(target, [filled, filled], source, schema) as cells:
+        assert not target.exists()
+    again, n_rows = read(target), len(source.frame)
+    counters = ["_mi_m", "_mi_id"] if ending == "dta" else ["Imputation_"]
+    assert list(again.frame) == [*counters, *source.frame]
+    assert again.frame[counters[0]].tolist() == np.repeat([0, 1, 2], n_rows).tolist()
+    # Each part is what a file of its own holds.
+    alone = tmp_path / f"alone.{ending}"
+    for part, answers in enumerate([apply(source, schema).answers, filled, filled]):
+        counted = write_answers(alone, answers, source, schema)
+        wanted = read(alone)
+        rows = slice(part * n_rows, (part + 1) * n_rows)
+        found = again.frame.iloc[rows].drop(columns=counters).reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, wanted.frame, check_dtype=False)
+        for name, tags in wanted.tags.items():
+            assert again.tags[name][rows].tolist() == tags.tolist()
+    assert counted == cells
+    assert {k: v for k, v in again.missing.items() if k in wanted.missing} == wanted.missing
+    assert {**again.value_labels, **wanted.value_labels} == again.value_labels
+
+
+def test_a_counter_that_is_there_already(tmp_path: Path) -> None:
+    frame = survey_frame().assign(Imputation_=1.0)
+    source = from_frame(frame)
+    schema = propose(source)
+    answers = apply(source, schema).answers
+    target = tmp_path / "all.csv"
+    with (
+        pytest.raises(DataError, match=r"'Imputation_' already.*a file of its own"),
+        imputations_written(target, [answers], source, schema),
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_imputations_that_fail_leave_nothing(tmp_path: Path) -> None:
+    source = from_frame(survey_frame())
+    schema = propose(source)
+    answers = apply(source, schema).answers
+    with (
+        pytest.raises(RuntimeError),
+        imputations_written(tmp_path / "all.sav", [answers], source, schema),
+    ):
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []

@@ -18,8 +18,8 @@ from ordinalrbm.files.delimited import EMPTY_NUMBERS
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.ratings import is_ratings, ratings_of
-from ordinalrbm.files.schema import to_toml
-from ordinalrbm.files.survey import Survey, apply, read_survey
+from ordinalrbm.files.schema_file import to_toml
+from ordinalrbm.files.survey import OF_PEOPLE, Survey, apply, read_survey
 from ordinalrbm.files.writing import write_answers
 
 FOLDER = Path(tempfile.mkdtemp())
@@ -101,7 +101,7 @@ def assert_nothing_is_lost(survey: Survey, source: Source) -> None:
             left.count for left in survey.left_out if left.what.startswith(f"Column {name!r}, ")
         )
         there = sum(not pd.isna(v) and str(v).strip() != "" for v in frame[name])
-        if role in ("ordinal", "background"):
+        if role in ("ordinal", *OF_PEOPLE):
             table = survey.answers if role == "ordinal" else survey.background
             assert table[name].notna().sum() + told_out == there, (name, role)
         else:

@@ -224,10 +224,22 @@ SCHEMAS: dict[str, Callable[[], Any]] = {
     "some columns, some fields: the rest is as proposed": lambda: schema("[columns.q]"),
     "levels that nobody chose, as numbers": lambda: schema("[columns.q]\nlevels = [0, 1, 2, 3, 4]"),
     "no TOML": lambda: schema("[columns.q"),
-    "something else than columns at the top": lambda: schema("[rows]"),
+    "rules for many columns, by patterns of names or labels": lambda: schema(
+        '["[qt]"]\n"missing+" = ["never"]\n["q*"]\nquestion = "Why?"',
+        t=["no", "never", "yes", "no"],
+    ),
+    "a rule that matches no column": lambda: schema('["z*"]\nrole = "id"'),
+    "an answer that no column of a rule has": lambda: schema('["[qt]"]\n"missing+" = ["x"]'),
+    "a rule that changes nothing, because exact names count more": lambda: schema(
+        '["q*"]\nmissing = [1]\n[q]\nmissing = [2]'
+    ),
+    "rules that add a code to levels and to missing": lambda: schema(
+        '["q*"]\n"missing+" = [3]\n["?"]\n"levels+" = [3]'
+    ),
+    "a scale that is not there": lambda: schema('[q]\nscale = "often"'),
     "a column that the data does not have": lambda: schema("[columns.z]"),
     "a field that is not known": lambda: schema("[columns.q]\nlevel = [1, 2]"),
-    "a role that is not known": lambda: schema('[columns.q]\nrole = "nominal"'),
+    "a role that is not known": lambda: schema('[columns.q]\nrole = "nominl"'),
     "a value of the wrong type": lambda: schema("[columns.q]\nlevels = 3"),
     "a code twice, or under levels and under missing": lambda: schema(
         "[columns.q]\nlevels = [1, 1, 2, 3]"

@@ -25,6 +25,12 @@ HOSTILE = [
     "&lt;b&gt; $x^2$ $\\frac",
     "\"' onmouseover=alert(1) \u2028\u2029 <!--",
 ]
+# Labels that could break the layout: right to left (with an override), one endless word, much text.
+UNWIELDY = [
+    "\u202eכמה אתם סומכים על הממשלה? <b>",
+    "W" * 400,
+    "How much do you trust " + "the government of this country and " * 20 + "its parliament?",
+]
 
 
 def answers(n: int = 60, n_questions: int = 5, *, seed: int = 0, gaps: float = 0.1):
@@ -98,6 +104,15 @@ def hostile_survey() -> Survey:
     )
 
 
+def unwieldy_survey() -> Survey:
+    """Labels that do not fit anywhere."""
+    names = [f"q{k}" for k in range(5)]
+    columns = [Column(n, "ordinal", question=UNWIELDY[k % 3]) for k, n in enumerate(names)]
+    people = pd.DataFrame({"group": [UNWIELDY[k % 3] for k in range(60)]})
+    labels = [*UNWIELDY, "yes"]
+    return survey(background=people, levels=labels, schema=Schema(tuple(columns)))
+
+
 def ratings(n_users: int = 30, n_items: int = 12) -> pd.DataFrame:
     level = answers(n_users, n_items, seed=3, gaps=0.3)
     user, item = np.nonzero(level >= 0)
@@ -112,7 +127,7 @@ def rater() -> orbm.MatrixCumulativeRBM:
 class Page(HTMLParser):
     """What a page holds: its tags with their attributes, and the text outside of scripts."""
 
-    VOID = ("meta", "link", "img", "br", "input", "hr")
+    VOID = ("meta", "link", "img", "br", "input", "hr", "col")
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)

@@ -16,6 +16,7 @@ from small_pages import (
     rater,
     ratings,
     survey,
+    unwieldy_survey,
     with_hidden,
 )
 
@@ -205,7 +206,7 @@ def test_tables_can_be_sorted_and_questions_found(opened):
     opened.run("document.querySelectorAll('#hidden th button')[1].click()")
     assert opened.run(numbers) == sorted(down)
     opened.run(
-        "const f = document.querySelector('.finder'); f.value = 'Q3';"
+        "const f = document.querySelector('#questions .finder'); f.value = 'Q3';"
         "f.dispatchEvent(new Event('input'))"
     )
     shown = "return [...document.querySelectorAll('.small')].filter((f) => f.offsetParent).length"
@@ -237,6 +238,81 @@ def test_other_groups_can_be_chosen(opened):
     )
     assert len(before) == len(opened.run(visible)) == 1
     assert opened.run(visible) != before
+
+
+def test_questions_unfold_one_by_one_and_all_at_once(browser, tmp_path):
+    whole = survey(answers(60, 14))
+    path = tmp_path / "long.html"
+    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    browser.open(path)
+    browser.wait_for(READY)
+    unfolded = "return document.querySelectorAll('.frequency[open]').length"
+    assert browser.run(unfolded) == 0
+    browser.run("document.querySelector('.frequency summary').click()")
+    assert browser.run(unfolded) == 1
+    browser.run("document.querySelector('.unfold').click()")
+    assert browser.run(unfolded) == 0
+    browser.run("document.querySelector('.unfold').click()")
+    assert browser.run(unfolded) == 14
+    assert browser.errors() == []
+
+
+def test_one_of_many_groups_can_be_highlighted(browser, tmp_path):
+    people = background().assign(country=[f"country {k % 12:02}" for k in range(60)])
+    whole = survey(background=people)
+    path = tmp_path / "countries.html"
+    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    browser.open(path)
+    browser.wait_for(READY)
+    settled(browser)
+    colours = browser.run(
+        "return [...document.querySelectorAll('.map-legend i')].map((i) => i.style.background)"
+    )
+    assert len(set(colours)) == 12
+    _, many = browser.run(INK)
+    browser.run(
+        "const s = document.querySelector('.map-alone'); s.value = '3';"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    settled(browser)
+    _, few = browser.run(INK)
+    assert few < many
+    assert browser.run(COUNT) == "60 respondents"
+    colour_by(browser, "school")
+    browser.wait_for("document.querySelector('.map-one').hidden")
+    assert browser.errors() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_unwieldy_labels_stay_inside(browser, tmp_path, width):
+    whole = unwieldy_survey()
+    path = tmp_path / "unwieldy.html"
+    path.write_text(report.survey_page(fitted(whole), whole), encoding="utf-8")
+    browser.open(path)
+    browser.wait_for(READY)
+    browser.resize(width, 900)
+    settled(browser)
+    browser.run("for (const one of document.querySelectorAll('details')) one.open = true")
+    # Text is cut where something is wider than its box and cannot be scrolled.
+    cut = browser.run(
+        """
+        const out = [];
+        for (const one of document.querySelectorAll('main *')) {
+          const style = getComputedStyle(one);
+          if (one.closest('svg, .stack, .map-frame, select') || !one.offsetParent) continue;
+          if (one.closest('.scroll')) continue;
+          const box = one.getBoundingClientRect();
+          if (box.width && box.right > window.innerWidth + 1) out.push(one.className + one.tagName);
+          const hides = style.overflowX === 'hidden' && one.scrollWidth > one.clientWidth + 1;
+          if (hides) out.push('hides ' + one.className);
+        }
+        return out;
+        """
+    )
+    found = browser.run("return document.documentElement.scrollWidth")
+    browser.resize(1280, 900)
+    assert cut == []
+    assert found <= width
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import t as student_t
-from small_pages import answers, background, fitted, rater, ratings, survey
+from small_pages import answers, fitted, rater, ratings, survey
 
 from ordinalrbm import evaluate, report
 from ordinalrbm.data.ratings import encode
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.report import ratings as rating_sections
-from ordinalrbm.report.groups import group_means, grouping_variables
+from ordinalrbm.report.groups import group_means, grouping_of
 from ordinalrbm.report.placing import among_landmarks, place
 from ordinalrbm.report.points import UNKNOWN, point_map, variable_of
 from ordinalrbm.report.questions import response_curves
@@ -79,7 +79,7 @@ def test_scores_of_hidden_answers_are_those_of_evaluate():
 def test_intervals_by_hand():
     factor = np.array([[1.0], [3.0], [5.0], [6.0], [10.0], [9.0]])
     groups = pd.Series(["a", "a", "a", "b", "b", None], name="g")
-    found = group_means(factor, groups).table.set_index("group")
+    found = group_means(factor, grouping_of(groups)).table.set_index("group")
     # Those with a group: mean 5, variance 46 / 5. Group a: mean 3, squared error of it 4 / 3, three
     # people of five. Group b: mean 8, squared error 8 / 2.
     spread = np.sqrt(46 / 5)
@@ -95,7 +95,7 @@ def test_intervals_by_hand():
 
 def test_a_single_person_has_no_interval():
     factor, groups = np.array([[1.0], [3.0], [7.0]]), pd.Series(["a", "a", "b"], name="g")
-    found = group_means(factor, groups).table.set_index("group")
+    found = group_means(factor, grouping_of(groups)).table.set_index("group")
     assert found.loc["b", "mean"] == 7.0
     assert np.isnan(found["low"]).all()
 
@@ -105,28 +105,17 @@ def test_intervals_miss_in_one_of_twenty_cases(sizes):
     """People of one kind, put into groups by chance: zero is outside of 5 % of the intervals."""
     rng = np.random.default_rng(0)
     groups = pd.Series(np.repeat(["a", "b"], sizes), name="g")
-    table = group_means(rng.normal(size=(100, 4000)), groups).table
+    table = group_means(rng.normal(size=(100, 1000)), grouping_of(groups)).table
     misses = ((table["low"] > 0) | (table["high"] < 0)).mean()
     assert 0.035 < misses < 0.065
 
 
 def test_weights_count():
     factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
-    found = group_means(factor, groups, np.array([1.0, 3.0, 4.0]))
+    found = group_means(factor, grouping_of(groups), np.array([1.0, 3.0, 4.0]))
     assert found.table["mean"].tolist() == [0.75, 4.0]
     # Σw²(x − m)² = 0.5625 + 9 · 0.0625 = 1.125; times 2 / 1; root over Σw = 4.
     assert found.table["standard_error"][0] == pytest.approx(np.sqrt(2.25) / 4)
-
-
-def test_share_of_variance_is_one_when_groups_are_all_there_is():
-    factor = np.array([[0.0, 1.0], [0.0, 2.0], [1.0, 1.0], [1.0, 2.0]])
-    found = group_means(factor, pd.Series(["a", "a", "b", "b"], name="g"))
-    np.testing.assert_allclose(found.share, [1.0, 0.0])
-
-
-def test_only_variables_with_a_few_groups_group():
-    people = background().assign(same="x", nobody=None, each=np.arange(60))
-    assert grouping_variables(people) == ["country", "school"]
 
 
 # Maps
@@ -190,7 +179,7 @@ def test_a_few_wild_numbers_do_not_hide_the_others():
 
 def test_weights_that_are_all_zero_count_the_same():
     factor, groups = np.array([[0.0], [1.0], [4.0]]), pd.Series(["a", "a", "b"], name="g")
-    found = group_means(factor, groups, np.zeros(3))
+    found = group_means(factor, grouping_of(groups), np.zeros(3))
     assert found.table["mean"].tolist() == [0.5, 4.0]
 
 

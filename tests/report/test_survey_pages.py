@@ -6,8 +6,10 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 from small_pages import (
     HOSTILE,
+    UNWIELDY,
     Page,
     answers,
     background,
@@ -16,6 +18,7 @@ from small_pages import (
     rater,
     ratings,
     survey,
+    unwieldy_survey,
     with_hidden,
 )  # fmt: skip
 
@@ -24,7 +27,9 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import LeftOut
 
-SECTIONS = ["data", "learning", "hidden", "map", "factors", "questions", "groups", "made"]
+SECTIONS = [
+    "data", "answers", "learning", "hidden", "map", "factors", "questions", "groups", "made",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +99,7 @@ def test_what_was_left_out_is_told_with_reasons(page):
         "9 (don't know)",
     ):
         assert told in text
-    assert "q0: How often do you read?" in text
+    assert "How often do you read? q0" in text
 
 
 def test_pages_are_the_same_each_time(usual, page):
@@ -119,8 +124,8 @@ def test_the_map_offers_background_answers_and_factors(page):
     for variable in data["variables"]:
         by_section.setdefault(variable["section"], []).append(variable["name"])
     assert by_section["Background"] == ["country", "age", "school"]
-    assert by_section["Answers"] == ["q0: How often do you read?", "q1", "q2", "q3", "q4"]
-    assert len(by_section["Factors"]) == 3
+    assert by_section["Answers"] == ["How often do you read? (q0)", "q1", "q2", "q3", "q4"]
+    assert all(name.startswith("Factor ") for name in by_section["Factors"])
     assert data["count"] == 60
 
 
@@ -140,6 +145,39 @@ def test_hostile_labels_stay_text_everywhere():
     data = map_data(html)
     assert any(HOSTILE[0] in variable["name"] for variable in data["variables"])
     assert not re.search(r"[<>&\u2028\u2029]", read.scripts[0][1])
+
+
+def test_unwieldy_labels_stay_text_and_by_themselves():
+    whole = unwieldy_survey()
+    html = report.survey_page(fitted(whole), whole)
+    read = Page(html)
+    assert not read.open
+    assert "b" not in {tag for tag, _ in read.tags}
+    assert UNWIELDY[1] in read.text
+    # What runs from right to left must not turn round what stands beside it.
+    for label in UNWIELDY[:1]:
+        text = str(escape(label))
+        for place in (m.start() for m in re.finditer(re.escape(text), html)):
+            before = html[:place]
+            opened = before.rpartition("<")[2]
+            assert opened.startswith(("bdi>", "option", "title", "i style", "svg", "details", "tr ",
+                                      "figure", "button", "polygon")), opened[:60]  # fmt: skip
+
+
+def test_codes_alone_make_a_page_that_reads_well(usual):
+    whole = survey(background=background())
+    read = Page(report.survey_page(fitted(whole), whole))
+    assert re.search(r"(more|less): q\d( · q\d)?", read.text)
+    assert "None" not in read.text
+    assert "nan" not in read.text.lower().split()
+
+
+def test_texts_stand_where_codes_stood(usual):
+    model, whole, _, held_out = usual
+    html = report.survey_page(model, whole, held_out=held_out)
+    for name in ("answers", "hidden", "questions", "groups"):
+        section = html.split(f'<section id="{name}">')[1].split("</section>")[0]
+        assert '<bdi>How often do you read?</bdi> <small class="code">q0</small>' in section
 
 
 def test_formulas_are_not_set(usual):
@@ -207,8 +245,9 @@ def test_another_model_is_refused(usual):
         report.survey_page(model, survey(levels=["a", "b", "c", "d"]))
     with pytest.raises(DataError, match="no background variable 'planet'"):
         report.survey_page(model, survey(), group="planet")
-    with pytest.raises(DataError, match="'age' has 50 groups"):
-        report.survey_page(model, survey(background=background()), group="age")
+    people = background().assign(name=[f"person {k}" for k in range(60)])
+    with pytest.raises(DataError, match=r"'name' makes no groups to compare \(60 groups"):
+        report.survey_page(model, survey(background=people), group="name")
 
 
 def test_progress_is_told(usual):
@@ -224,7 +263,7 @@ def test_progress_is_told(usual):
 def test_a_model_alone_has_a_page(usual):
     read = Page(report.model_page(usual[0], title="Alone"))
     assert read.sections() == ["learning", "factors", "questions", "made"]
-    assert "made up by the model" in read.text
+    assert "standardised loadings" in read.text
 
 
 def test_ratings_have_a_page():

@@ -4,8 +4,10 @@
 # isort: off
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.demo import demo
+from ordinalrbm.cli.schema import schema
 from ordinalrbm.cli.fit import fit
-from ordinalrbm.cli.predict import impute, predict
+from ordinalrbm.cli.predict import predict
+from ordinalrbm.cli.impute import impute
 from ordinalrbm.cli.factors import factors
 from ordinalrbm.cli.scores import scores
 from ordinalrbm.cli.recommend import recommend
@@ -16,5 +18,5 @@ from ordinalrbm.cli.doctor import doctor
 
 __all__ = [
     "app", "demo", "doctor", "evaluate", "factors", "fit", "impute", "info", "predict", "recommend",
-    "report", "scores",
+    "report", "schema", "scores",
 ]  # fmt: skip

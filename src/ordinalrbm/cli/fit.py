@@ -172,7 +172,7 @@ def _save(model: Any, place: Path, checkpoint: Path | None) -> None:
 
 
 def _write_schema(material: Any, path: Path, output: Output) -> None:
-    from ordinalrbm.files.schema import to_toml
+    from ordinalrbm.files.schema_file import to_toml
     from ordinalrbm.storage.atomic import atomic_write
 
     with atomic_write(path) as file:

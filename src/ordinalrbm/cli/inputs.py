@@ -121,7 +121,7 @@ def _survey_material(
 ) -> Material:
     from ordinalrbm.files.guess import refuse_likely_ratings
     from ordinalrbm.files.proposal import propose
-    from ordinalrbm.files.schema import override
+    from ordinalrbm.files.schema_file import override
     from ordinalrbm.files.survey import apply, read_text
 
     schema = propose(source) if known is None else known

@@ -1,9 +1,7 @@
-"""``ordinalrbm predict`` and ``ordinalrbm impute``: what nobody has answered yet."""
+"""``ordinalrbm predict``: what nobody has answered yet."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +13,6 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import PairColumns
 from ordinalrbm.cli.options import Rule, expanded, refuse
 from ordinalrbm.cli.output import Output
-from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,11 +22,6 @@ Examples:
   ordinalrbm predict survey.orbm survey.sav --out gaps.csv
   ordinalrbm predict survey.orbm survey.sav --out gaps.parquet --probabilities
   ordinalrbm predict films.orbm pairs.csv --out expected.csv --rule mean"""
-
-_IMPUTE = """\b
-Examples:
-  ordinalrbm impute survey.orbm survey.sav --out complete.sav
-  ordinalrbm impute survey.orbm survey.sav --out full.sav --draws 5 --seed 1"""
 
 
 @app.command(epilog=_PREDICT)
@@ -96,7 +88,8 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
         if rule is Rule.MEAN:
             found = point(distribution, "mean", scale.values)
         else:
-            found = scale.decode(point(distribution, _level_rule(rule)))
+            level: Literal["mode", "median"] = "mode" if rule is Rule.MODE else "median"
+            found = scale.decode(point(distribution, level))
         part = {"row": rows + 1, "respondent": who[rows], "question": name, "prediction": found}
         if probabilities:
             part |= {f"p_{level + 1}": column for level, column in enumerate(distribution.T)}
@@ -104,10 +97,6 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     table = pd.concat(parts, ignore_index=True)
     # By respondent, as the file is; of one respondent, in the order of the questions.
     return table.sort_values("row", kind="stable", ignore_index=True)
-
-
-def _level_rule(rule: Rule) -> Literal["mode", "median"]:
-    return "mode" if rule is Rule.MODE else "median"
 
 
 def _pairs(
@@ -124,73 +113,3 @@ def _pairs(
         for level in range(distribution.shape[1]):
             table[f"p_{level + 1}"] = distribution[:, level]
     return table
-
-
-@app.command(epilog=_IMPUTE)
-def impute(
-    ctx: typer.Context,
-    model: options.ModelFile,
-    data: options.DataFile,
-    out: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
-    ],
-    rule: Annotated[
-        Rule, typer.Option(help="Fill in the most likely level (mode) or the median.")
-    ] = Rule.MODE,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="M", help="Multiple imputation: write so many files with random draws."
-        ),
-    ] = None,
-    fill_no_answer: Annotated[
-        bool,
-        typer.Option(
-            "--fill-no-answer", help="Also fill codes such as refused, which otherwise stay."
-        ),
-    ] = False,
-    seed: options.SeedOption = 0,
-    threads: options.ThreadsOption = None,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
-) -> None:
-    """Fill the gaps of a survey file.
-
-    The file is written back with all its labels. Answers that were given stay, as do all other
-    columns, and codes that are no answer unless you ask to fill these too. With --draws 5 and
-    --out a.sav, the files are a-1.sav to a-5.sav.
-    """
-    if rule is Rule.MEAN:
-        raise DataError("The mean is no level to fill in; take --rule mode or median.")
-    if draws is not None:
-        refuse(ctx, ("rule",), "draws are random")
-    paths = [out] if draws is None else _names(out, draws)
-    for path in paths:
-        inputs.check_files(model, data, out=path)
-    from ordinalrbm.files.source import format_of
-    from ordinalrbm.files.writing import answers_written
-
-    output = Output(as_json=json, quiet=quiet)
-    format_of(out)
-    fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
-    source, survey = inputs.survey_for(fitted, model, data)
-    filled = fitted.impute(survey.encoded, _level_rule(rule), n_draws=draws, random_state=seed)
-    tables = [filled] if draws is None else filled
-    with ExitStack() as all_or_none:
-        for path, table in zip(paths, tables, strict=True):
-            cells = all_or_none.enter_context(
-                answers_written(path, table, source, survey.schema, fill_no_answer)
-            )
-    told = f"{cells.empty_filled:,} gaps are filled in {', '.join(map(str, paths))}."
-    if cells.codes_filled:
-        told += f" So are {cells.codes_filled:,} codes that are no answer."
-    if cells.codes_kept:
-        told += f" {cells.codes_kept:,} codes that are no answer stay; --fill-no-answer fills them."
-    output.result({"out": [str(path) for path in paths], **asdict(cells)}, text=told)
-
-
-def _names(out: Path, count: int) -> list[Path]:
-    """a.csv.gz becomes a-1.csv.gz, a-2.csv.gz, ..."""
-    stem, dot, endings = out.name.partition(".")
-    return [out.with_name(f"{stem}-{number}{dot}{endings}") for number in range(1, count + 1)]

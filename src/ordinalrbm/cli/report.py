@@ -108,7 +108,7 @@ def _of_survey(
 def _check_group(survey: Survey, group: str | None) -> None:
     from ordinalrbm.report.survey import check_group
 
-    check_group(survey.background, group)
+    check_group(survey, group)
 
 
 def _of_ratings(

@@ -23,6 +23,7 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError, user_stacklevel
+from ordinalrbm.estimators import imputing
 from ordinalrbm.estimators.diagnostics import to_arviz
 from ordinalrbm.estimators.kept import kept_learning, plain_parameters, restored
 from ordinalrbm.estimators.reading import ReadableFactors
@@ -40,7 +41,7 @@ from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of
-from ordinalrbm.vector import diagnostics, likelihood, posterior
+from ordinalrbm.vector import diagnostics, likelihood, multiple, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling
 from ordinalrbm.vector.learner import Fitted, Settings, fit
@@ -411,9 +412,14 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     def impute(
         self,
         X: Any,
-        rule: Literal["mode", "median"] = "mode",
+        rule: Literal["median", "mode"] = "median",
         *,
         n_draws: int | None = None,
+        parameters: Literal["drawn", "fixed"] = "drawn",
+        stacked: bool = False,
+        groups: Any = None,
+        fill_never_asked: bool = False,
+        sample_weight: Any = None,
         random_state: Any = None,
     ) -> Any:
         """X with the gaps filled; answers that were given stay.
@@ -421,11 +427,29 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : table
-        rule : {"mode", "median"}
-            The most likely level, or the one in the middle of the distribution.
+        rule : {"median", "mode"}
+            The level in the middle of the distribution, which has the smallest absolute error, or
+            the most likely one, which is right most often.
         n_draws : int, optional
             For multiple imputation: return a list of so many tables whose gaps are random draws
-            from the model instead.
+            instead; 20 are usual. Analyse each, and combine the results with
+            :func:`ordinalrbm.pool`.
+        parameters : {"drawn", "fixed"}
+            What random draws take the parameters for. "drawn": each table has parameters of its
+            own, those of a model that learns, with the settings of this one, from rows of X drawn
+            with replacement. Intervals are right then, and X should be the table that the model was
+            fitted on. "fixed": those of the fitted model, as if they were known; quicker, for new
+            rows, and for other aims than intervals.
+        stacked : bool, default=False
+            Whether to return draws as one table, below each other, with a first column
+            ``Imputation_`` that counts them; 0 is X itself, gaps and all, as in SPSS.
+        groups : Series, array or DataFrame with the rows of X, optional
+            Groups of people, such as countries. A question that a group was never asked (see
+            :func:`ordinalrbm.never_asked`) is told by a warning and not filled there.
+        fill_never_asked : bool, default=False
+            Whether to fill such questions all the same, without a word.
+        sample_weight : array-like, one number per row, optional
+            How much rows count when parameters are drawn, if the model was fitted with weights.
         random_state : int, RandomState or None
             Seed of the draws.
 
@@ -437,27 +461,42 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         >>> len(model.impute(X, n_draws=5, random_state=1))
         5
         """
-        check_choice("rule", rule, ("mode", "median"))
-        if n_draws is not None:
-            check_whole("n_draws", n_draws, 1)
+        imputing.check_options(rule, n_draws, parameters, stacked)
         observations = self._read(X)
         levels = observations.to_dense()
         gaps = levels < 0
-        cells = prediction.unanswered_cells(levels)
+        if groups is not None:
+            gaps &= ~imputing.never_asked_cells(X, groups, fill=fill_never_asked)
 
         def filled(values: np.ndarray) -> Any:
             complete = levels.copy()
             complete[gaps] = values
             return tables.decode(complete, self.scales_, X)
 
-        this = self._side(observations)
+        cells = prediction.cells_of(gaps)
         with threads(self.n_jobs):
             if n_draws is None:
-                found = self._distributions(this, cells)
+                found = self._distributions(self._side(observations), cells)
                 points = [point(part, rule) for _, part in found]
                 return filled(np.concatenate([np.zeros(0, dtype=np.intp), *points]))
             seed = seed_from(random_state)
-            return [filled(v) for v in sampling.gaps(self.model_, this, cells, n_draws, seed)]
+            if parameters == "fixed":
+                this = self._side(observations)
+                draws = sampling.gaps(self.model_, this, cells, n_draws, seed)
+            else:
+                names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+                weight = imputing.weights_to_draw_by(observations, sample_weight, names)
+                settings = self._settings_to_draw_by(seed)
+                draws = multiple.gaps(observations, weight, settings, cells, n_draws)
+            complete = [filled(values) for values in draws]
+        if not stacked:
+            return complete
+        return imputing.stack([tables.decode(levels, self.scales_, X), *complete])
+
+    def _settings_to_draw_by(self, seed: int) -> Settings:
+        """Those of the fit, for as many epochs as the model took that it has kept."""
+        n_epochs = max(1, self.best_epoch_)
+        return settings_of(Settings, self, units=self.model_.units, seed=seed, n_epochs=n_epochs)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.

@@ -1,7 +1,8 @@
 """What each column of a file probably is: a proposal that says why, for people to correct.
 
-Nothing is dropped on a guess: a code is no answer only if the file or its label says so. Codes
-that look odd stay levels, and the reason says to look at them.
+Several kinds of evidence decide together: words of labels, names and questions, the numbers that
+codes are, what other columns of the file do, and, weakly, the measure that the file declares. What
+is doubtful has a low confidence.
 """
 
 from __future__ import annotations
@@ -10,36 +11,48 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from ordinalrbm.files.codes import alike, as_number, count_codes, is_among
+from ordinalrbm.files.codes import alike, as_number
+from ordinalrbm.files.evidence import weigh
+from ordinalrbm.files.labelled import (
+    TYPICAL_MISSING,
+    Reading,
+    clues_of_order,
+    in_order,
+    numeric_order,
+    set_apart,
+)
+from ordinalrbm.files.look import Habits, Look, look_at
+from ordinalrbm.files.orders import best_fit, share_graded
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
 from ordinalrbm.files.vocabulary import (
     MEASURED_WORDS,
     NOMINAL_WORDS,
-    known_order,
+    asked_for_number,
+    looks_like_date,
     looks_like_id,
     looks_like_weight,
-    means_no_answer,
+    n_categories_named,
     named_after,
-    names_categories,
+    says_sampling_weight,
 )
 
 MOST_LEVELS = 11  # 0 to 10; with more, numbers without labels are measurements
-_MOST_DECLARED = 50  # levels of a column that its file calls ordinal
+_MOST_DECLARED = 20  # levels without labels of a column that its file calls ordinal
 _MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
-_DATE_TEXT = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?")
+_ENOUGH_ANSWERS = 100  # with fewer, a level that nobody chose may well be by chance
+_DATE_TEXT = re.compile(
+    r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?"
+)
+_DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_BATTERY = 3  # columns with the same range of numbers
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
-# What surveys like to use for "don't know" and the like.
-_TYPICAL_MISSING = {7, 8, 9, 66, 77, 88, 96, 97, 98, 99, 996, 997, 998, 999, 9997, 9998, 9999}
 
 
 def propose(source: Source) -> Schema:
@@ -56,130 +69,38 @@ def propose(source: Source) -> Schema:
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from ordinalrbm.files.formats import from_frame
     >>> table = pd.DataFrame({"sex": ["m", "f"] * 3, "Q1": ["often", "never", "n/a"] * 2})
     >>> schema = propose(from_frame(table))
     >>> [(column.name, column.role, column.levels, column.missing) for column in schema.columns]
-    [('sex', 'background', (), ()), ('Q1', 'ordinal', ('never', 'often'), ('n/a',))]
+    [('sex', 'nominal', (), ()), ('Q1', 'ordinal', ('never', 'often'), ('n/a',))]
     """
-    columns = [_propose_column(_look(source, name)) for name in source.frame.columns]
+    looks = [look_at(source, name) for name in source.frame.columns]
+    habits = Habits.of(looks)
+    columns = [_propose_column(look, habits) for look in looks]
     for role in ("weight", "id"):
         columns = _only_first(columns, role)
     return Schema(tuple(columns))
 
 
-# ---- looking at a column ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Look:
-    """A column with codes that are no answer set apart."""
-
-    name: str
-    question: str
-    n_rows: int
-    counts: dict[Code, int]  # of answers
-    labels: dict[Code, str]  # of answers
-    missing: dict[Code, str]  # the other codes and their names
-    measure: str
-    is_date: bool
-    is_codes: bool
-    order: tuple[Code, ...] | None  # the categories of an ordered categorical
-
-    @property
-    def is_text(self) -> bool:
-        return any(isinstance(code, str) for code in self.counts)
-
-    @property
-    def n_answers(self) -> int:
-        return sum(self.counts.values())
-
-    def label(self, code: Code) -> str:
-        return self.labels.get(code) or str(code)
-
-
-def _look(source: Source, name: str) -> _Look:
-    values = source.frame[name]
-    is_date = name in source.dates or pd.api.types.is_datetime64_any_dtype(values.dtype)
-    is_codes, counts = _counts(values)
-    labels = {code: label for code, label in source.value_labels.get(name, {}).items() if label}
-    if values.dtype == bool or isinstance(values.dtype, pd.BooleanDtype):
-        labels = {0: "false", 1: "true"}
-    missing = _missing_codes(source, name, counts, labels)
-    order = None
-    if isinstance(values.dtype, pd.CategoricalDtype) and values.dtype.ordered:
-        codes = count_codes(pd.Series(values.dtype.categories))
-        order = tuple(code for code in codes if code not in missing)
-    return _Look(
-        name,
-        source.questions.get(name, ""),
-        len(values),
-        {code: count for code, count in counts.items() if code not in missing},
-        {code: label for code, label in labels.items() if code not in missing},
-        missing,
-        source.measure.get(name, ""),
-        is_date,
-        is_codes,
-        order,
-    )
-
-
-def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
-    """Whether there are codes in a column, rather than lists or dates, and how often each is."""
-    try:
-        counts = count_codes(values)
-    except TypeError:  # lists and the like cannot be counted
-        return False, {}
-    return bool(counts) or all(pd.isna(v) or str(v).strip() == "" for v in values), counts
-
-
-def _missing_codes(
-    source: Source, name: str, counts: dict[Code, int], labels: dict[Code, str]
-) -> dict[Code, str]:
-    """Codes that are no answer, by what the file declares and by what labels say."""
-    declared = source.missing.get(name, ())
-    codes = [entry for entry in declared if not isinstance(entry, tuple)]
-    missing: dict[Code, str] = {code: labels.get(code, str(code)) for code in codes}
-    tags = source.tags.get(name, np.array([], dtype=object))
-    tagged = {tag: str(tag) for tag in sorted(set(tags.tolist()) - {""})}
-    for code in {**labels, **counts, **tagged}:
-        label = labels.get(code, str(code))
-        is_tag = isinstance(code, str) and bool(re.fullmatch(r"\.[a-z]", code))
-        if is_tag or is_among(code, declared) or _says_no_answer(code, label, counts):
-            missing[code] = label
-    return missing
-
-
-def _says_no_answer(code: Code, label: str, counts: dict[Code, int]) -> bool:
-    if label == code and _is_short_code(code):
-        # Among codes of countries, NA is Namibia and DK is Denmark.
-        alike = sum(_is_short_code(other) for other in counts if other != code)
-        if alike >= max(2, 0.8 * (len(counts) - 1)):
-            return False
-    return means_no_answer(label)
-
-
-def _is_short_code(code: Code) -> bool:
-    return isinstance(code, str) and len(code) <= 3 and code.isupper()
-
-
 # ---- deciding ---------------------------------------------------------------------------------
 
 
-def _propose_column(look: _Look) -> Column:
+def _propose_column(look: Look, habits: Habits) -> Column:
     """The first rule that fits."""
     column = _unusable(look) or _weight(look) or _id(look)
     if column is not None:
         return column
     look, merged = _merge_spellings(look)  # not of ids, where each letter counts
-    column = _constant(look) or _ordered_category(look) or _by_words(look) or _numbers(look)
-    column = column or _text(look)
+    column = _constant(look) or _ordered_category(look) or _worded(look, habits)
+    column = column or _text_ranges(look) or _named(look) or _numbers(look, habits) or _text(look)
     if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
         return replace(column, reason=column.reason + _taken_as(merged))
     return column
 
 
-def _merge_spellings(look: _Look) -> tuple[_Look, dict[Code, Code]]:
+def _merge_spellings(look: Look) -> tuple[Look, dict[Code, Code]]:
     """The column with "agree" counted as "Agree" and "01" as "1", and what was merged into what.
 
     The spelling with a label is kept, or else the one that stands there most often.
@@ -208,16 +129,23 @@ def _taken_as(merged: dict[Code, Code]) -> str:
 
 
 def _column(
-    look: _Look, role: Role, reason: str, levels: Sequence[Code] = (), odd: Sequence[Code] = ()
+    look: Look,
+    role: Role,
+    reason: str,
+    confidence: float,
+    levels: Sequence[Code] = (),
 ) -> Column:
-    if odd:
-        verb = "stands" if len(odd) == 1 else "stand"
-        it, has = ("it", "has") if len(odd) == 1 else ("them", "have")
-        codes = " and ".join(str(code) for code in odd)
-        reason += f"; {codes} {verb} apart from the rest and {has} no label: look at {it}"
-    missing, missing_names = tuple(look.missing), tuple(look.missing.values())
-    levels, names = tuple(levels), unique_names(levels, look.labels)
-    return Column(look.name, role, look.question, levels, names, missing, missing_names, reason)
+    return Column(
+        look.name,
+        role,
+        look.question,
+        tuple(levels),
+        unique_names(levels, look.labels),
+        tuple(look.missing),
+        tuple(look.missing.values()),
+        reason,
+        confidence=confidence,
+    )
 
 
 def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, ...]:
@@ -242,43 +170,66 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
     return tuple(unique)
 
 
-def _unusable(look: _Look) -> Column | None:
-    texts = [code for code in look.counts if isinstance(code, str) and _DATE_TEXT.fullmatch(code)]
-    if look.is_date or (look.is_text and len(texts) == len(look.counts)):
-        return _column(look, "ignored", "holds dates")
+def _unusable(look: Look) -> Column | None:
+    if _holds_dates(look):
+        return _column(look, "ignored", "holds dates", 0.98)
     if not look.is_codes:
-        return _column(look, "ignored", "holds neither numbers nor text")
+        return _column(look, "ignored", "holds neither numbers nor text", 0.98)
     if not look.counts and look.missing:
-        return _column(look, "ignored", "holds only codes that are no answer")
+        return _column(look, "ignored", "holds only codes that are no answer", 0.98)
     if not look.counts:
-        return _column(look, "ignored", "is empty")
+        return _column(look, "ignored", "is empty", 0.98)
+    if looks_like_date(look.name, look.question) and not look.order and not _is_scale(look):
+        return _column(look, "ignored", "its label says that it is a date or a time", 0.9)
     return None
 
 
-def _weight(look: _Look) -> Column | None:
+def _is_scale(look: Look) -> bool:
+    fit = best_fit(tuple(look.labels.values()))
+    return fit is not None and not fit.outside
+
+
+def _holds_dates(look: Look) -> bool:
+    if look.is_date:
+        return True
+    pattern = _DATE_TEXT if look.is_text else _DATE_NUMBER
+    return bool(look.counts) and all(pattern.fullmatch(str(code)) for code in look.counts)
+
+
+def _weight(look: Look) -> Column | None:
     """Columns that are named weight are never learnt from, unless words say that they are asked."""
     if look.labels or look.order or not looks_like_weight(look.name, look.question):
         return None
-    if _numeric_order(look.counts) is None:
+    if numeric_order(look.counts) is None:
         return None
     known = [_number(code) for code in look.counts]
+    are_whole = all(number.is_integer() for number in known)
+    of_sample = says_sampling_weight(look.question) and len(known) > MOST_LEVELS
+    if are_whole and not of_sample and not looks_like_weight(look.name, ""):
+        return None  # a question about the weight of something
     if look.is_text:
-        return _column(look, "background", "its name says weight, but its numbers are text")
+        reason = "its name says weight, but its numbers are text"
+        return _column(look, "numeric", reason, 0.7)
     if min(known) < 0 or max(known) == 0 or not all(map(math.isfinite, known)):
-        return _column(look, "background", "its name says weight, but not all numbers are positive")
+        role: Role = "numeric" if all(map(math.isfinite, known)) else "background"
+        reason = "its name says weight, but not all numbers are positive"
+        return _column(look, role, reason, 0.7)
     reason = "its name says weight and its numbers are positive"
-    if all(number.is_integer() for number in known):
-        reason += "; they are whole: if they are kilograms, make it background"
-    return _column(look, "weight", reason)
+    if are_whole:
+        reason += "; they are whole: if they are kilograms, make it numeric"
+    return _column(look, "weight", reason, 0.7 if are_whole else 0.98)
 
 
-def _id(look: _Look) -> Column | None:
+def _id(look: Look) -> Column | None:
     codes = list(look.counts)
     share = len(codes) / look.n_answers
     if any(isinstance(code, float) for code in codes) or look.labels or look.order:
         return None
-    if looks_like_id(look.name) and share >= 0.95 and len(codes) > 1:
-        return _column(look, "id", "its name says id and its values differ")
+    if looks_like_id(look.name, look.question) and len(codes) > 1:
+        if share >= 0.95:
+            return _column(look, "id", "its name says id and its values differ", 0.98)
+        if share >= 0.5 and len(codes) >= _ENOUGH_ROWS:
+            return _column(look, "id", "its name says id, though some values repeat", 0.8)
     if share < 1 or look.n_answers < look.n_rows:
         return None
     kind, is_id = "whole number", len(codes) >= _ENOUGH_ROWS
@@ -287,91 +238,207 @@ def _id(look: _Look) -> Column | None:
     else:
         numbers = [int(code) for code in codes]
         is_id |= max(numbers) - min(numbers) + 1 == len(numbers) > MOST_LEVELS  # they count
-    return _column(look, "id", f"another {kind} in every row") if is_id else None
+    return _column(look, "id", f"another {kind} in every row", 0.9) if is_id else None
 
 
-def _constant(look: _Look) -> Column | None:
+def _constant(look: Look) -> Column | None:
     if len(look.counts) > 1:
         return None
     (code,) = look.counts
-    return _column(look, "ignored", f"has only the one answer {look.label(code)}")
+    return _column(look, "ignored", f"has only the one answer {look.label(code)}", 0.9)
 
 
-def _ordered_category(look: _Look) -> Column | None:
+def _ordered_category(look: Look) -> Column | None:
     if look.order is None or len(look.order) < 2:
         return None
-    return _column(look, "ordinal", "a categorical with an order", look.order)
+    return _column(look, "ordinal", "a categorical with an order", 0.98, look.order)
 
 
-def _by_words(look: _Look) -> Column | None:
-    """Where answers or names of columns are words that are known."""
-    texts = look.labels if look.labels else {code: str(code) for code in look.counts}
-    if look.labels or look.is_text:
-        all_named = set(look.counts) <= set(texts)
-        ordered = known_order(texts.values()) if all_named else None
-        if ordered is not None:
-            levels = _numeric_order(texts) or sorted(texts, key=lambda c: ordered.index(texts[c]))
-            lowest, highest = texts[levels[0]], texts[levels[-1]]
-            return _column(look, "ordinal", f"known answers, {lowest} to {highest}", levels)
-        if names_categories(texts.values()):
-            return _column(look, "background", "its answers are categories", _seen(look))
-    for known in (NOMINAL_WORDS, MEASURED_WORDS):
+def _named(look: Look) -> Column | None:
+    """Numbers or text in columns whose name says what they are."""
+    kinds: tuple[tuple[frozenset[str], Role], ...] = (
+        (NOMINAL_WORDS, "nominal"),
+        (MEASURED_WORDS, "numeric"),
+    )
+    if len(look.counts) > MOST_LEVELS:
+        kinds = kinds[::-1]  # many numbers under "interviewer's age" are ages
+    for known, role in kinds:
         word = named_after(look.name, known) or named_after(look.question, known)
         if word is not None:
-            return _column(look, "background", f"it is named after {word}", _seen(look))
+            if role == "numeric" and numeric_order(look.counts) is None:
+                role = "nominal"
+            levels = _seen(look) if role == "nominal" else []
+            return _column(look, role, f"it is named after {word}", 0.85, levels)
     return None
 
 
-def _numeric_order(codes: Iterable[Code]) -> list[Code] | None:
-    """The codes by their numbers, or None if some are none."""
-    numbers = {code: as_number(code) for code in codes}
-    if any(number is None for number in numbers.values()):
-        return None
-    return sorted(numbers, key=lambda code: numbers[code] or 0.0)
-
-
-def _seen(look: _Look) -> list[Code]:
+def _seen(look: Look) -> list[Code]:
     """Codes of categories: labelled ones, and others that occur if they are few."""
     codes = list(look.labels)
     others = [code for code in look.counts if code not in look.labels and code not in _INFINITE]
     if codes or (not look.is_text and len(others) <= MOST_LEVELS):
         codes += others if len(others) <= MOST_LEVELS else []
-        return _numeric_order(codes) or codes
+        return numeric_order(codes) or codes
     return []
+
+
+# ---- answers in words -------------------------------------------------------------------------
+
+
+def _worded(look: Look, habits: Habits) -> Column | None:
+    """Where codes have labels, or answers are text."""
+    if len(look.texts) < 2 or len(look.counts) > _MOST_CATEGORIES:
+        return None
+    seen = numeric_order(look.counts)
+    if not look.labels:
+        return _text_answers(look, habits) if seen is None else None
+    if seen is not None and _is_measured(look, seen):
+        return _column(look, "numeric", _measurement(seen), 0.9)
+    reading = set_apart(look, habits)
+    look, notes = reading.look, list(reading.notes)
+    levels, odd = _with_unlabelled(reading, seen)
+    look, levels, odd_note, odd_confidence = _odd_codes(look, levels, odd, habits)
+    if len(levels) < 2:
+        return None
+    verdict = weigh(clues_of_order(look, levels))
+    confidence = min(reading.confidence, verdict.confidence, odd_confidence)
+    reason = "; ".join(filter(None, [verdict.because, *notes, odd_note]))
+    if not verdict.is_so:
+        return _column(look, "nominal", reason, confidence, _seen(look))
+    ordered, moved = in_order(look, levels)
+    if moved:
+        reason, confidence = f"{reason}; {moved}", min(confidence, 0.7)
+    return _levels(look, reason, confidence, ordered)
+
+
+def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> Column:
+    """A column with levels: a question, or the background of people where they are bands of age."""
+    word = named_after(look.name, MEASURED_WORDS) or named_after(look.question, MEASURED_WORDS)
+    if word is None:
+        return _column(look, "ordinal", reason, confidence, ordered)
+    reason = f"{reason}; it is named after {word}"
+    return _column(look, "background", reason, min(confidence, 0.85), ordered)
+
+
+def _is_measured(look: Look, seen: list[Code]) -> bool:
+    """Whether labels are those of a few numbers among many."""
+    bare = [code for code in seen if code not in look.labels]
+    worded = len(look.labels)
+    if len(bare) > MOST_LEVELS and len(bare) > worded:
+        return True
+    return any(not _is_whole(code) for code in bare) and len(bare) > worded
+
+
+def _with_unlabelled(reading: Reading, seen: list[Code] | None) -> tuple[list[Code], list[Code]]:
+    """Levels with those that have no label, and codes without a label that stand apart."""
+    labelled = list(reading.levels)
+    seen = [code for code in seen or [] if code in reading.look.counts]
+    if not seen or set(seen) <= set(labelled) or numeric_order(labelled) is None:
+        return labelled, []
+    if numeric_order(labelled) != labelled:  # with a middle that was moved there
+        extra = [code for code in seen if code not in labelled]
+        return [*labelled, *extra], extra
+    return _between_labels(labelled, seen)
+
+
+def _odd_codes(
+    look: Look, levels: list[Code], odd: list[Code], habits: Habits
+) -> tuple[Look, list[Code], str, float]:
+    """Set codes apart that have no label and no place among the others, or say to look at them."""
+    if not odd:
+        return look, levels, "", 1.0
+    others = [code for code in levels if code not in odd]
+    apart = [code for code in odd if _is_no_level(code, others, look, habits)]
+    kept = [code for code in odd if code not in apart]
+    notes = []
+    if apart:
+        notes.append(f"{_listed(apart)} without a label taken for no answer")
+        look = replace(
+            look,
+            counts={code: n for code, n in look.counts.items() if code not in apart},
+            missing={**look.missing, **{code: str(code) for code in apart}},
+        )
+        levels = [code for code in levels if code not in apart]
+    if kept:
+        verb, it, has = ("stands", "it", "has") if len(kept) == 1 else ("stand", "them", "have")
+        notes.append(f"{_listed(kept)} {verb} apart from the rest and {has} no label: look at {it}")
+    return look, levels, "; ".join(notes), 0.55 if kept else 0.75
+
+
+def _is_no_level(code: Code, others: list[Code], look: Look, habits: Habits) -> bool:
+    number, highest = _number(code), max(map(_number, others), default=0.0)
+    if code in habits.missing_codes and (number < 0 or number > highest + 1):
+        return True
+    if number < 0:
+        return True
+    gap = number - highest
+    if number >= 55:
+        return number in TYPICAL_MISSING and gap > 2
+    are_named = set(others) <= set(look.labels)
+    return (number in (7, 8, 9) and gap > 2 and look.n_answers >= _ENOUGH_ANSWERS) or (
+        are_named and number in (7, 8, 9) and gap >= 2
+    )
+
+
+def _listed(codes: Sequence[Code]) -> str:
+    return " and ".join(str(code) for code in codes)
+
+
+def _text_answers(look: Look, habits: Habits) -> Column | None:
+    """Text without codes: an order is only what its words say."""
+    reading = set_apart(look, habits)
+    levels, found = list(reading.levels), reading.look
+    if len(levels) < 2:
+        return None
+    verdict = weigh(clues_of_order(found, levels))
+    ordered, _ = in_order(found, levels)
+    has_order = ordered != levels or in_order(found, levels[::-1])[0] == ordered
+    if verdict.is_so and has_order:
+        reason = f"known answers, {ordered[0]} to {ordered[-1]}"
+        reason = "; ".join([reason, *reading.notes])
+        confidence = min(verdict.confidence, reading.confidence)
+        return _levels(found, reason, confidence, ordered)
+    if n_categories_named(look.texts.values()):
+        return _column(look, "nominal", "its answers are categories", 0.9, _seen(look))
+    return None
 
 
 # ---- numbers ----------------------------------------------------------------------------------
 
 
-def _numbers(look: _Look) -> Column | None:
-    seen = _numeric_order(look.counts)
-    if seen is None or _numeric_order(look.labels) is None:
+def _numbers(look: Look, habits: Habits) -> Column | None:
+    seen = numeric_order(look.counts)
+    if seen is None:
         return None
     if not all(math.isfinite(_number(code)) for code in seen):
-        return _column(look, "background", _measurement(seen))
-    if len(look.labels) >= 2:
-        return _labelled_numbers(look, seen)
-    return _bare_numbers(look, seen)
+        return _column(look, "background", _measurement(seen), 0.6)
+    if asked_for_number(look.question) and len(seen) > 2:
+        return _column(look, "numeric", "it is asked for a number", 0.85)
+    core, odd = _core(seen, habits)
+    if not all(_is_whole(code) for code in seen) or len(core) < 2:
+        return _column(look, "numeric", _measurement(seen), 0.9)
+    look, _, note, confidence = _odd_codes(look, seen, odd, habits)
+    odd = [code for code in odd if code in look.counts]
+    return _bare_numbers(look, core, odd, note, confidence, habits)
 
 
-def _labelled_numbers(look: _Look, seen: list[Code]) -> Column:
-    labelled = _numeric_order(look.labels) or []
-    levels, odd = _between_labels(labelled, seen)
-    most = _MOST_DECLARED if look.measure == "ordinal" else MOST_LEVELS
+def _bare_numbers(
+    look: Look, core: list[Code], odd: list[Code], note: str, confidence: float, habits: Habits
+) -> Column:
+    low, high = int(_number(core[0])), int(_number(core[-1]))
+    declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
+    symmetric = low == -high and high <= 5
+    counted = 0 <= low <= 2 and high < MOST_LEVELS + min(low, 1)
     if look.measure == "nominal":
-        return _column(look, "background", "the file says nominal", _seen(look))
-    if len(levels) - len(odd) > most:
-        if len(labelled) < len(levels) / 2:
-            return _column(look, "background", _measurement(seen))
-        reason = f"{len(labelled)} categories, too many to be levels"
-        return _column(look, "background", reason, _seen(look))
-    if len(levels) == 2 and look.measure != "ordinal":
-        return _column(look, "background", "two categories without a known order", levels)
-    scale = [code for code in levels if code not in odd]
-    reason = f"{len(labelled)} labelled codes in the order of their numbers"
-    if not set(scale) <= set(labelled):
-        reason = f"codes {scale[0]} to {scale[-1]}, some with labels"
-    return _column(look, "ordinal", reason, levels, odd)
+        return _column(look, "nominal", "the file says nominal", 0.6, _seen(look))
+    if not (declared or symmetric or counted):
+        reason = "; ".join(filter(None, [_measurement([*core, *odd]), note]))
+        return _column(look, "numeric", reason, min(confidence, 0.9))
+    low = min(low, 1) if counted else low  # of 1 to 5, nobody may have chosen 1
+    levels = numeric_order({*_grid(low, high, like=core), *core, *odd}) or []
+    reason = "; ".join(filter(None, [f"whole numbers from {low} to {high}", note]))
+    sure = 0.65 if not (counted or symmetric) else _sure_of_range(low, high, habits)
+    return _column(look, "ordinal", reason, min(confidence, sure), levels)
 
 
 def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:
@@ -388,34 +455,24 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
     near = 0 if all_labelled else 1
     odd = [code for code in outside if not low - near <= _number(code) <= high + near]
     odd += [code for code in outside if code not in odd and low >= 0 > _number(code)]
-    return _numeric_order(codes) or [], _numeric_order(odd) or []
+    return numeric_order(codes) or [], numeric_order(odd) or []
 
 
-def _bare_numbers(look: _Look, seen: list[Code]) -> Column:
-    core, odd = _core(seen)
-    if not all(_is_whole(code) for code in seen) or len(core) < 2:
-        return _column(look, "background", _measurement(seen), _seen(look))
-    low, high = int(_number(core[0])), int(_number(core[-1]))
-    declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
-    symmetric = low == -high and high <= 5
-    counted = 0 <= low <= 2 and high < MOST_LEVELS + min(low, 1)
-    if look.measure == "nominal":
-        return _column(look, "background", "the file says nominal", _seen(look))
-    if not (declared or symmetric or counted):
-        return _column(look, "background", _measurement(seen), _seen(look))
-    low = min(low, 1) if counted else low  # of 1 to 5, nobody may have chosen 1
-    levels = _numeric_order({*_grid(low, high, like=seen), *core, *odd}) or []
-    return _column(look, "ordinal", f"whole numbers from {low} to {high}", levels, odd)
+def _sure_of_range(low: int, high: int, habits: Habits) -> float:
+    """How sure bare numbers are levels; several columns alike are a battery of questions."""
+    if habits.ranges.get((low, high), 0) >= _BATTERY:
+        return 0.9
+    return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
 
 
-def _core(seen: list[Code]) -> tuple[list[Code], list[Code]]:
+def _core(seen: list[Code], habits: Habits) -> tuple[list[Code], list[Code]]:
     """Codes of the scale itself, and codes such as 99 or -1 that stand apart from it."""
     numbers = [_number(code) for code in seen]
     above = [n for n in numbers if n >= 0]
     low = [n for n in numbers if n < 0] if len(above) >= 2 and min(numbers) != -max(numbers) else []
     high: list[float] = []
     for k in range(len(numbers) - 1, 1, -1):
-        if numbers[k] not in _TYPICAL_MISSING:
+        if numbers[k] not in TYPICAL_MISSING and seen[k] not in habits.missing_codes:
             break
         if numbers[k] - numbers[k - 1] >= 2:
             high = numbers[k:]
@@ -450,24 +507,31 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
-def _text(look: _Look) -> Column:
+def _text_ranges(look: Look) -> Column | None:
     texts = list(look.counts)
-    if 3 <= len(texts) <= _MOST_RANGES:
-        spelt = {look.label(code): code for code in texts}
-        ordered, why_not = ranges_in_order(spelt)
-        if ordered is not None and len(ordered) == len(texts):
-            levels = [spelt[text] for text in ordered]
-            return _column(look, "ordinal", "ranges of numbers in ascending order", levels)
-        if why_not:
-            return _column(look, "background", why_not, _seen(look))
+    if not 3 <= len(texts) <= _MOST_RANGES or numeric_order(texts) is not None:
+        return None
+    spelt = {look.label(code): code for code in texts}
+    ordered, why_not = ranges_in_order(spelt)
+    if ordered is not None and len(ordered) == len(texts):
+        levels = [spelt[text] for text in ordered]
+        return _levels(look, "ranges of numbers in ascending order", 0.95, levels)
+    return _column(look, "nominal", why_not, 0.6, _seen(look)) if why_not else None
+
+
+def _text(look: Look) -> Column:
+    texts = list(look.counts)
     words = [code for code in texts if as_number(code) is None]
     if len(words) == 1 and 3 <= len(texts) <= MOST_LEVELS + 1 and not look.labels:
         reason = f"numbers beside the text {words[0]!r}: say whether it is a level or no answer"
-        return _column(look, "background", reason)
+        return _column(look, "background", reason, 0.5)
     most_differ = len(texts) > _ENOUGH_ROWS and len(texts) > look.n_answers / 2
     if (len(texts) > _MOST_CATEGORIES or most_differ) and not look.labels:
-        return _column(look, "ignored", f"free text: {len(texts):,} different ones")
-    return _column(look, "background", "text without a known order", _seen(look))
+        return _column(look, "ignored", f"free text: {len(texts):,} different ones", 0.9)
+    if share_graded([look.label(code) for code in texts]) >= 0.8 and len(texts) <= MOST_LEVELS:
+        reason = "text whose words tell a degree, in an order that is not known: give its levels"
+        return _column(look, "nominal", reason, 0.5, _seen(look))
+    return _column(look, "nominal", "text without a known order", 0.85, _seen(look))
 
 
 # ---- all columns ------------------------------------------------------------------------------

@@ -15,12 +15,23 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import count_codes, factorise_codes, is_among, position_finder
+from ordinalrbm.files.codes import (
+    as_number,
+    count_codes,
+    factorise_codes,
+    is_among,
+    position_finder,
+)
 from ordinalrbm.files.formats import from_frame, read
+from ordinalrbm.files.no_answer import SORTS, sort_of
 from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean, override
+from ordinalrbm.files.schema import Code, Column, Role, Schema, did_you_mean
+from ordinalrbm.files.schema_file import override
 from ordinalrbm.files.source import Source, StrPath, unreadable
 
+OF_PEOPLE: tuple[Role, ...] = ("nominal", "numeric", "background")  # what is in the background
+_EMPTY = "empty"  # a cell that holds nothing
+REASONS = (*SORTS, _EMPTY)
 _EXACT = 2**53  # from here on, floats skip whole numbers
 
 
@@ -55,8 +66,9 @@ class Survey:
         The answers as levels, which models take as they are; a question's scale has the names of
         its levels.
     background : DataFrame
-        Of the same rows: country, sex, age, ...; labels where the file has labels, else numbers or
-        text. Whole numbers are integers, and blank text is missing.
+        Of the same rows, all nominal, numeric and background columns: country, sex, age, ...;
+        labels where the file has labels, else numbers or text. Whole numbers are integers, and
+        blank text is missing.
     weight : Series or None
         Weights of the respondents. They are carried along, learning does not use them. Missing
         ones and those of 0 or less are told in `left_out`.
@@ -68,6 +80,8 @@ class Survey:
         Everything that was in the file and is not used.
     notes : tuple of str
         What had to be assumed to read the file, in sentences.
+    no_answers : array of int8, shape (n_rows, n_questions), or None
+        Why an answer lacks, as a place in `REASONS`; -1 where there is one. See `reasons`.
     """
 
     name: str
@@ -78,6 +92,24 @@ class Survey:
     schema: Schema
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
+    no_answers: np.ndarray | None = None
+
+    @cached_property
+    def reasons(self) -> pd.DataFrame:
+        """Why answers lack, question by question; missing where there is an answer.
+
+        One of "not asked", "not applicable", "don't know", "refused", "no answer" and "empty".
+        """
+        if self.no_answers is None:
+            known = ~self.answers.isna().to_numpy()
+            codes = np.where(known, -1, REASONS.index(_EMPTY))
+        else:
+            codes = self.no_answers
+        columns = {
+            name: pd.Categorical.from_codes(codes[:, j], REASONS)
+            for j, name in enumerate(self.answers.columns)
+        }
+        return pd.DataFrame(columns, index=self.background.index)
 
     @cached_property
     def answers(self) -> pd.DataFrame:
@@ -154,8 +186,10 @@ def apply(source: Source, schema: Schema) -> Survey:
     out: list[LeftOut] = []
     here = [column for column in schema.columns if _is_used(source, column, out)]
     questions = [column for column in here if column.role == "ordinal"]
-    encoded = _encoded(questions, [_levels(source, column, out) for column in questions])
-    background = {c.name: _background(source, c, out) for c in here if c.role == "background"}
+    levels = [_levels(source, column, out) for column in questions]
+    encoded = _encoded(questions, [of_column for of_column, _ in levels])
+    no_answers = np.column_stack([why for _, why in levels])
+    background = {c.name: _background(source, c, out) for c in here if c.role in OF_PEOPLE}
     weight = next((_weights(source, c, out) for c in here if c.role == "weight"), None)
     ids = next((as_whole(source.frame[c.name]) for c in here if c.role == "id"), None)
     known = {column.name for column in schema.columns}
@@ -166,7 +200,9 @@ def apply(source: Source, schema: Schema) -> Survey:
         rows = "1 row" if silent == 1 else f"{silent:,} rows"
         out.append(LeftOut(rows, "without any answer, kept all the same", silent))
     others = pd.DataFrame(background, index=source.frame.index)
-    return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), source.remarks)
+    return Survey(
+        source.name, encoded, others, weight, ids, schema, tuple(out), source.remarks, no_answers
+    )
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -230,8 +266,8 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
     return Encoded(observations, scales, [column.name for column in questions])
 
 
-def _levels(source: Source, column: Column, out: list[LeftOut]) -> np.ndarray:
-    """Levels of a question, counted from 0, -1 where it is unanswered."""
+def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndarray, np.ndarray]:
+    """Levels of a question, counted from 0, -1 where it is unanswered; and why it is."""
     position, codes = factorise_codes(source.frame[column.name])
     # One more entry than codes, so that position -1 finds "unanswered".
     level_of = [*map(position_finder(column.levels), codes), -1]
@@ -245,7 +281,29 @@ def _levels(source: Source, column: Column, out: list[LeftOut]) -> np.ndarray:
                 "or levels in the schema."
             )
     _note_missing(source, column, missing, out)
-    return np.array(level_of, dtype=np.int16)[position]
+    levels = np.array(level_of, dtype=np.int16)[position]
+    return levels, _reasons(source, column, position, codes, levels)
+
+
+def _reasons(
+    source: Source, column: Column, position: np.ndarray, codes: list[Code], levels: np.ndarray
+) -> np.ndarray:
+    """Why each answer lacks, as a place in `REASONS`; -1 where there is one."""
+    find, labels = position_finder(column.missing), source.value_labels.get(column.name, {})
+
+    def reason(code: Code) -> int:
+        stated = find(code)
+        by_schema = column.missing_sorts[stated] if stated >= 0 else None
+        return REASONS.index(by_schema or sort_of(labels.get(code, str(code))))
+
+    of_code = np.array([*map(reason, codes), REASONS.index(_EMPTY)], dtype=np.int8)
+    reasons = of_code[position]
+    tags = source.tags.get(column.name)
+    if tags is not None:
+        for tag in set(tags.tolist()) - {""}:
+            reasons[tags == tag] = reason(tag)
+    reasons[levels >= 0] = -1
+    return reasons
 
 
 def _missing(source: Source, column: Column, codes: list[Code]) -> set[Code]:
@@ -260,6 +318,8 @@ def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
     position, codes = factorise_codes(values)
     missing = _missing(source, column, codes)
     _note_missing(source, column, missing, out)
+    if column.role == "numeric":
+        return _numbers(source, column, position, codes, missing)
     if list(column.names) == [str(code) for code in column.levels]:
         is_missing = np.array([code in missing for code in codes] + [False])[position]
         if isinstance(values.dtype, pd.StringDtype | pd.CategoricalDtype) or values.dtype == object:
@@ -278,6 +338,27 @@ def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
             names.append(str(code) if str(code) not in names else f"code {code}")
         category_of.append(k)
     return pd.Categorical.from_codes(np.array([*category_of, -1])[position], names)
+
+
+def _numbers(
+    source: Source, column: Column, position: np.ndarray, codes: list[Code], missing: set[Code]
+) -> pd.Series:
+    """A numeric column as numbers, nothing where the code is no answer."""
+    values = source.frame[column.name]
+    is_missing = np.array([code in missing for code in codes] + [False])[position]
+    if pd.api.types.is_numeric_dtype(values.dtype):
+        if is_missing.any() and values.dtype.kind in "iu":
+            values = values.astype("Int64")
+        return as_whole(values.mask(is_missing))
+    for k, code in enumerate(codes):
+        if code not in missing and as_number(code) is None:
+            raise DataError(
+                f"{source.where}, column {column.name!r}, row {int((position == k).argmax())} "
+                f"(counted from 0): {code!r} is no number; correct it, list it under missing, or "
+                "make the column nominal in the schema."
+            )
+    numbers = [np.nan if code in missing else as_number(code) for code in codes]
+    return as_whole(pd.Series(np.array([*numbers, np.nan], float)[position], values.index))
 
 
 def as_whole(values: pd.Series) -> pd.Series:

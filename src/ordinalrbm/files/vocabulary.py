@@ -1,6 +1,6 @@
-"""Words by which columns and answers are recognised: no answer, known orders, roles.
+"""Words by which columns are recognised: what their names say, and what their labels are about.
 
-The words themselves are in vocabulary.toml.
+The words themselves are in vocabulary.toml; ``orders`` and ``no_answer`` read the answers in it.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cache
 from importlib import resources
+from typing import Any
 
 
 def plain_words(text: str) -> str:
@@ -25,6 +27,36 @@ def plain_words(text: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", letters.encode("ascii", "ignore").decode()))
 
 
+# The code that some files repeat in front of a label: "[-1] refused", "(1) never", "1. often".
+_CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+)\s*(?=\S)")
+
+
+@cache
+def without_code(label: str) -> str:
+    """A label without the code in front of it.
+
+    Examples
+    --------
+    >>> without_code("[-1] keine Angabe"), without_code("1. Never"), without_code("1.5 hours")
+    ('keine Angabe', 'Never', '1.5 hours')
+    """
+    if re.match(r"\s*-?\d+[.:]\d", label):  # a number or a time of day
+        return label
+    return _CODE_IN_FRONT.sub("", label)
+
+
+@cache
+def label_words(label: str) -> str:
+    """The plain words of a label, without the code that some files repeat in front of it.
+
+    Examples
+    --------
+    >>> label_words("1 - Never!"), label_words("[-2] refused"), label_words("97")
+    ('never', 'refused', '97')
+    """
+    return re.sub(r"^\d+ (?=[a-z])", "", plain_words(without_code(label)))
+
+
 def name_words(name: str) -> set[str]:
     """The words in a column's name.
 
@@ -37,124 +69,76 @@ def name_words(name: str) -> set[str]:
     return {word for word in plain_words(apart).split() if not word.isdigit()}
 
 
-def _alternatives(phrases: str) -> tuple[str, ...]:
-    return tuple(plain_words(phrase) for phrase in phrases.split("|"))
+def alternatives(phrases: str) -> tuple[str, ...]:
+    """The phrases between bars, as plain words."""
+    both = (way for phrase in phrases.split("|") for way in (phrase, _without_umlauts(phrase)))
+    return tuple(dict.fromkeys(filter(None, map(plain_words, both))))
 
 
 def words_of(text: str) -> frozenset[str]:
-    return frozenset(plain_words(text).split())
+    """The plain words of a text, German ones in both spellings."""
+    return frozenset(f"{plain_words(text)} {plain_words(_without_umlauts(text))}".split())
 
 
-_PHRASES = tomllib.loads(
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
+
+
+def _without_umlauts(text: str) -> str:
+    """As many files spell it: "taeglich"."""
+    return text.translate(_UMLAUTS)
+
+
+class Phrases:
+    """Phrases to look for in plain words; a phrase is found as whole words only.
+
+    Examples
+    --------
+    >>> few = Phrases("not at all|all")
+    >>> few.in_("not at all free"), few.in_("small"), few.removed_from("not at all free")
+    (['not at all'], [], 'free')
+    """
+
+    def __init__(self, phrases: str) -> None:
+        self._phrases = frozenset(alternatives(phrases))
+        self._longest = max((len(phrase.split()) for phrase in self._phrases), default=0)
+
+    def in_(self, words: str) -> list[str]:
+        return self._split(words)[0]
+
+    def removed_from(self, words: str) -> str:
+        return " ".join(self._split(words)[1])
+
+    def _split(self, words: str) -> tuple[list[str], list[str]]:
+        """The phrases in a text, the longest first where several begin alike, and other words."""
+        found, rest, tokens, start = [], [], words.split(), 0
+        while start < len(tokens):
+            for n in range(min(self._longest, len(tokens) - start), 0, -1):
+                phrase = " ".join(tokens[start : start + n])
+                if phrase in self._phrases:
+                    found.append(phrase)
+                    start += n
+                    break
+            else:
+                rest.append(tokens[start])
+                start += 1
+        return found, rest
+
+
+PHRASES: dict[str, Any] = tomllib.loads(
     (resources.files("ordinalrbm.files") / "vocabulary.toml").read_text(encoding="utf-8")
 )
-_NO_ANSWER_ALONE = frozenset(_alternatives(_PHRASES["no_answer"]["alone"]))
-_NO_ANSWER_WITHIN = _alternatives(_PHRASES["no_answer"]["within"])
-_NO_ANSWER_NEARLY_ALONE = _alternatives(_PHRASES["no_answer"]["nearly_alone"])
-_ASIDE = words_of(_PHRASES["no_answer"]["aside"])
-NOMINAL_WORDS = words_of(_PHRASES["names"]["nominal"])
-MEASURED_WORDS = words_of(_PHRASES["names"]["measured"])
-_BESIDE = words_of(_PHRASES["names"]["beside"])
-NOMINAL_ANSWERS = _alternatives(_PHRASES["answers"]["nominal"])
-_ORDERED_PARTIES = _alternatives(_PHRASES["answers"]["ordered_parties"])
-
-
-_MOST_WORDS_AROUND = 4
-
-
-def means_no_answer(label: str) -> bool:
-    """Whether a label says that there is no answer.
-
-    Examples
-    --------
-    >>> [means_no_answer(text) for text in ("Don’t know", "N/A", "Refused (spontaneous)", "No")]
-    [True, True, True, False]
-    >>> means_no_answer("Don't know it at all")
-    False
-    """
-    words = _without_number(plain_words(label))
-    if words in _NO_ANSWER_ALONE:
-        return True
-    padded = f" {words} "
-    n_words = len(words.split())
-    within = [phrase for phrase in _NO_ANSWER_WITHIN if f" {phrase} " in padded]
-    if any(n_words - len(phrase.split()) <= _MOST_WORDS_AROUND for phrase in within):
-        return True
-    rest = padded
-    for phrase in _NO_ANSWER_NEARLY_ALONE:
-        rest = rest.replace(f" {phrase} ", " ")
-    return rest != padded and (set(rest.split()) <= _ASIDE or rest.strip() in _NO_ANSWER_ALONE)
-
-
-def _without_number(words: str) -> str:
-    """Without the code that some files repeat in front of a label, as in "1 - never"."""
-    return re.sub(r"^\d+ (?=[a-z])", "", words)
-
-
-def _with_strength(strength: str, poles: str) -> str:
-    """All ways to say it: "strongly agree", "agree strongly"."""
-    return "|".join(
-        f"{word} {pole}|{pole} {word}" if word else pole
-        for pole in poles.split("|")
-        for word in strength.split("|")
-    )
-
-
-def _between(negative: str, positive: str) -> tuple[str, ...]:
-    """The levels between two poles, from lowest to highest."""
-    not_at_all = "|".join(f"not at all {p}|not {p} at all" for p in positive.split("|"))
-    plainly_not = "|".join(f"not {p}" for p in positive.split("|"))
-    hardly = "|".join(
-        f"not {word} {p}"
-        for p in positive.split("|")
-        for word in ("very", "too", "so", "really", "particularly", "that", "much", "very much")
-    )
-    strengths, middle = _PHRASES["poles"]["strengths"], _PHRASES["poles"]["middle"]
-    below = [_with_strength(strength, negative) for strength in strengths] if negative else []
-    neither = "|".join(
-        f"neither {a} nor {b}|neither {a} or {b}"
-        for p in positive.split("|")
-        for q in negative.split("|")
-        for a, b in ((p, q), (q, p))
-    )
-    above = [_with_strength(strength, positive) for strength in reversed(strengths)]
-    return (not_at_all, *below, plainly_not, hardly, f"{middle}|{neither}", *above)
-
-
-def _positions(levels: Sequence[str]) -> dict[str, int]:
-    positions: dict[str, int] = {}
-    for position, alternatives in enumerate(levels):
-        for phrase in _alternatives(alternatives):
-            positions.setdefault(phrase, position)
-    return positions
-
-
-_ORDERS = tuple(
-    _positions(levels)
-    for levels in (
-        *(levels for language in _PHRASES["scales"].values() for levels in language),
-        *(_between(*poles) for poles in _PHRASES["poles"]["pairs"]),
-    )
+_NAMES = PHRASES["names"]
+NOMINAL_WORDS = words_of(_NAMES["nominal"])
+MEASURED_WORDS = words_of(_NAMES["measured"])
+_BESIDE = words_of(_NAMES["beside"])
+_WEIGHT_WORDS = words_of(_NAMES["weight"])
+_ID_LABEL, _DATED, _COUNTED = (Phrases(_NAMES[key]) for key in ("id_label", "dated", "counted"))
+_ASKED_ORDERED, _ASKED_UNORDERED, _ASKED_BANDED = (
+    Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered", "banded")
 )
-
-
-def known_order(texts: Iterable[str]) -> list[str] | None:
-    """The texts from lowest to highest where all belong to one known scale, else None.
-
-    Examples
-    --------
-    >>> known_order(["Agree", "Strongly disagree", "Neutral"])
-    ['Strongly disagree', 'Neutral', 'Agree']
-    >>> known_order(["red", "green"]) is None
-    True
-    """
-    phrases = {text: _without_number(plain_words(text)) for text in texts}
-    for positions in _ORDERS:
-        found = {text: positions.get(phrase) for text, phrase in phrases.items()}
-        places = [place for place in found.values() if place is not None]
-        if len(places) == len(found) >= 2 and len(set(places)) == len(places):
-            return sorted(found, key=lambda text: found[text] or 0)
-    return None
+_NOMINAL_ANSWERS = frozenset(alternatives(PHRASES["answers"]["nominal"]))
+_NOMINAL_STARTS = words_of(PHRASES["answers"]["nominal_starts"])
+_ORDERED_PARTIES = frozenset(alternatives(PHRASES["answers"]["ordered_parties"]))
 
 
 def named_after(text: str, known: frozenset[str]) -> str | None:
@@ -167,56 +151,155 @@ def named_after(text: str, known: frozenset[str]) -> str | None:
     >>> named_after("job_satisfaction", NOMINAL_WORDS) is None
     True
     """
-    words = {word for word in name_words(text) if len(word) > 2}
+    words = {word for word in name_words(_without_number(text)) if len(word) > 1}
     about = words & known
-    beside = words - about - NOMINAL_WORDS - MEASURED_WORDS - _BESIDE
+    beside = {word for word in words - about if len(word) > 2}
+    beside -= NOMINAL_WORDS | MEASURED_WORDS | _BESIDE
     return min(about) if about and not beside else None
 
 
-def names_categories(labels: Iterable[str]) -> bool:
-    """Whether labels name categories that have no order: sexes, parties, "other".
+def _without_number(question: str) -> str:
+    """Without the number of the question in front: "Q42a. Trust"."""
+    return re.sub(r"^\s*[A-Za-z]{1,3}[-_.]?\d+[A-Za-z]?\d*\s*[.:)-]\s*", "", question)
+
+
+def asked_in_order(question: str) -> bool:
+    """Whether a question is asked in a way that has answers in an order.
 
     Examples
     --------
-    >>> names_categories(["Male", "Female"]), names_categories(["None", "Some", "All"])
+    >>> asked_in_order("How often do you read?"), asked_in_order("Which language is it?")
     (True, False)
     """
-    phrases = [_without_number(plain_words(label)) for label in labels]
+    return bool(_ASKED_ORDERED.in_(plain_words(question)))
+
+
+def asked_for_band(question: str) -> bool:
+    """Whether a question asks for a level of education, income or age, whatever it is called.
+
+    Examples
+    --------
+    >>> asked_for_band("Diplôme le plus élevé"), asked_for_band("How old are you?")
+    (True, False)
+    """
+    return bool(_ASKED_BANDED.in_(plain_words(question)))
+
+
+def asked_for_kinds(question: str) -> bool:
+    """Whether a question is asked in a way that has kinds of things as answers.
+
+    Examples
+    --------
+    >>> asked_for_kinds("How often do you read?"), asked_for_kinds("Which language is it?")
+    (False, True)
+    """
+    return bool(_ASKED_UNORDERED.in_(plain_words(question)))
+
+
+def asked_for_number(question: str) -> bool:
+    """Whether a question asks for a count or an amount.
+
+    Examples
+    --------
+    >>> asked_for_number("Number of people in the household"), asked_for_number("How tall?")
+    (True, False)
+    """
+    return bool(_COUNTED.in_(plain_words(question)))
+
+
+def n_categories_named(labels: Iterable[str]) -> int:
+    """How many labels name categories that have no order: sexes, parties, "other".
+
+    Examples
+    --------
+    >>> n_categories_named(["Male", "Female"]), n_categories_named(["None", "Some", "All"])
+    (2, 0)
+    """
+    phrases = [label_words(label) for label in labels]
     if any(phrase in _ORDERED_PARTIES for phrase in phrases):
-        return False  # party identification runs from one end to the other
-    return any(p.startswith(("other ", "another ")) or p in NOMINAL_ANSWERS for p in phrases)
+        return 0  # party identification runs from one end to the other
+    return sum(_names_category(phrase) for phrase in phrases)
 
 
-_WEIGHT_NAME = re.compile(r"weight|wgt|wght|gewicht|poids|pondera|(^|_)wt|wt($|_|\d)", re.I)
+def _names_category(phrase: str) -> bool:
+    return phrase in _NOMINAL_ANSWERS or phrase.split(" ", 1)[0] in _NOMINAL_STARTS
+
+
+_WEIGHT_NAME = re.compile(
+    r"weight|wgt|wght|gewicht|poids|pondera|(^|_)(peso|pond|fexp|factor_?exp)|(^|_)wt|wt($|_|\d)",
+    re.I,
+)
 _BODY = re.compile(r"(\b|_)(body|kg|kilo\w*|pounds?|lbs?|birth|grams?)(\b|_)|körper", re.I)
 _ID_NAME = re.compile(
     r"(^|[_\W])(id|ids|uuid|guid|serial|caseid|respid|respondent|respondentid|participant|"
-    r"subject|subjid|idno|key|rowid|pid|uid|case|lfdnr|record|recordid)($|[_\W\d])|"
-    r"(resp\w*|case|person|subject|user|participant|record|row|household|hh|student|stu)_?id$|"
-    r"[a-z]I[dD]$",
+    r"subject|subjid|idno|key|rowid|pid|uid|case|lfdnr|record|recordid|caseno|casenum|respno|"
+    r"respnr|folio|questid|questno|noquest|ident)($|[_\W\d])|"
+    r"(resp\w*|case|person|subject|user|participant|record|row|household|hh|student|stu)_?"
+    r"(id|no|nr|num|number)$|[a-z]I[dD]$",
     re.I,
 )
 
 
 def looks_like_weight(name: str, question: str) -> bool:
-    """Whether name and label of a column are those of a survey weight.
+    """Whether name or label of a column are those of a survey weight.
 
     Examples
     --------
     >>> looks_like_weight("W_FSTUWT", ""), looks_like_weight("growth", "")
     (True, False)
-    >>> looks_like_weight("weight", "Body weight in kg")
-    False
+    >>> looks_like_weight("pond", "Facteur de pondération"), looks_like_weight("weight", "in kg")
+    (True, False)
     """
-    return bool(_WEIGHT_NAME.search(name)) and not _BODY.search(f"{name} {question}")
+    if _BODY.search(f"{name} {question}"):
+        return False
+    return bool(_WEIGHT_NAME.search(name)) or _says_weight(question)
 
 
-def looks_like_id(name: str) -> bool:
-    """Whether a column's name is that of an id.
+def _says_weight(question: str) -> bool:
+    words = words_of(question)
+    # German puts words together: Querschnittsgewicht.
+    return bool(words & _WEIGHT_WORDS) or any(re.search("gewicht(e|ung)?$", w) for w in words)
+
+
+def says_sampling_weight(question: str) -> bool:
+    """Whether a label says that a weight is one of a sample, and not of a body.
+
+    Examples
+    --------
+    >>> says_sampling_weight("Sample weight (6 decimals)"), says_sampling_weight("Weight of child")
+    (True, False)
+    """
+    of_samples = words_of(
+        "sample sampling survey design stratification poststratification population expansion "
+        "expansión expansão final weighting hochrechnung pondération ponderación ponderação"
+    )
+    return _says_weight(question) and bool(words_of(question) & of_samples)
+
+
+def looks_like_id(name: str, question: str = "") -> bool:
+    """Whether name or label of a column are those of an id.
 
     Examples
     --------
     >>> looks_like_id("RespondentID"), looks_like_id("case_id"), looks_like_id("idea")
     (True, True, False)
+    >>> looks_like_id("v1", "Numéro du questionnaire")
+    True
     """
-    return bool(_ID_NAME.search(name))
+    return bool(_ID_NAME.search(name)) or bool(_ID_LABEL.in_(plain_words(question)))
+
+
+def looks_like_date(name: str, question: str) -> bool:
+    """Whether name or label of a column are those of a date or time of day.
+
+    Examples
+    --------
+    >>> looks_like_date("v3", "Date of interview"), looks_like_date("update", "")
+    (True, False)
+    """
+    words = f"{plain_words(question)} {' '.join(sorted(name_words(name)))}"
+    if re.search(r"\b(birth|born|naissance|nacimiento|nascimento|geburt\w*|age)\b", words):
+        return False
+    return bool(_DATED.in_(plain_words(question))) or bool(
+        name_words(name) & {"date", "datum", "fecha", "timestamp", "dateintr", "intdate"}
+    )

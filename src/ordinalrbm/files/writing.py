@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ from ordinalrbm.files.source import Format, Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey, as_whole
 from ordinalrbm.storage.atomic import atomic_write
 
+IMPUTATION = "Imputation_"  # what SPSS calls the column that counts imputations
+_STATA_IMPUTATION, _STATA_ROW = "_mi_m", "_mi_id"
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")
 _STATA_LABEL = 80  # letters of a variable label
@@ -137,19 +139,54 @@ def answers_written(
     Of several files that belong together, then, all are there or none.
     """
     target = Path(path)
+    frame, filled, cells = _filled(_as_frame(answers), source, schema, fill_no_answer)
+    with _written(target, _writer(target, frame, source, schema, filled)):
+        yield cells
+
+
+@contextmanager
+def imputations_written(
+    path: StrPath,
+    imputations: Sequence[Survey | Encoded | pd.DataFrame],
+    source: Source,
+    schema: Schema,
+    fill_no_answer: bool = False,
+) -> Iterator[FilledCells]:
+    """Write the original and several imputations of it below each other, in one file.
+
+    A first column, ``Imputation_``, counts them; the original is 0, with its gaps and its codes. So
+    SPSS has it. In a Stata file that column is ``_mi_m``, and ``_mi_id`` is the number of the row;
+    cells that are filled are plainly missing in the original there, because Stata never takes .a to
+    .z for something to be imputed. The file takes its place when the block ends without an error.
+    """
+    target = Path(path)
     kind = format_of(target)
+    parts = [_filled(_as_frame(each), source, schema, fill_no_answer) for each in imputations]
+    whole, filled = _stacked(source, [frame for frame, _, _ in parts], parts[0][1], kind)
+    with _written(target, _writer(target, whole.frame, whole, schema, filled)):
+        yield parts[0][2]
+
+
+def _as_frame(answers: Survey | Encoded | pd.DataFrame) -> pd.DataFrame:
     if isinstance(answers, Survey):
         answers = answers.encoded
-    table = answers.to_frame() if isinstance(answers, Encoded) else answers
-    frame, filled, cells = _filled(table, source, schema, fill_no_answer)
+    return answers.to_frame() if isinstance(answers, Encoded) else answers
+
+
+def _writer(
+    target: Path,
+    frame: pd.DataFrame,
+    source: Source,
+    schema: Schema,
+    filled: dict[str, np.ndarray],
+) -> Callable[[Path], None]:
+    """What writes a table in the format of the target, with all that the source says of it."""
+    kind = format_of(target)
     if kind in ("sav", "zsav"):
-        write = _spss_writer(target, frame, source, schema)
-    elif kind == "dta":
-        write = _stata_writer(frame, source, schema, filled)
-    else:
-        write = _table_writer(target, _with_dates(frame, source))
-    with _written(target, write):
-        yield cells
+        return _spss_writer(target, frame, source, schema)
+    if kind == "dta":
+        return _stata_writer(frame, source, schema, filled)
+    return _table_writer(target, _with_dates(frame, source))
 
 
 def write_table(path: StrPath, frame: pd.DataFrame) -> None:
@@ -262,6 +299,38 @@ def _filled(
             codes = np.array([*_like(frame[name], column.levels), None], dtype=object)
             frame[name] = _put(frame[name], filled[name], codes[level])
     return frame, filled, cells
+
+
+def _stacked(
+    source: Source, frames: list[pd.DataFrame], filled: dict[str, np.ndarray], kind: Format
+) -> tuple[Source, dict[str, np.ndarray]]:
+    """The source and its imputations as one source, and which of its cells are filled."""
+    original, n_rows, n_parts = source.frame.copy(), len(source.frame), len(frames) + 1
+    if kind == "dta":
+        for name, where in filled.items():
+            original[name] = original[name].mask(where)
+    counters = {IMPUTATION: np.repeat(np.arange(n_parts), n_rows)}
+    if kind == "dta":
+        row = np.tile(np.arange(1, n_rows + 1), n_parts)
+        counters = {_STATA_IMPUTATION: counters[IMPUTATION], _STATA_ROW: row}
+    for name in counters:
+        if name in original:
+            raise DataError(
+                f"{source.where} has a column {name!r} already, the name of one that counts "
+                "imputations; rename it there, or write each imputation to a file of its own."
+            )
+    frame = pd.concat([original, *frames], ignore_index=True)
+    frame = pd.concat([pd.DataFrame(counters), frame], axis=1)
+    number = next(iter(counters))
+    whole = replace(
+        source,
+        frame=frame,
+        tags={name: np.tile(tags, n_parts) for name, tags in source.tags.items()},
+        value_labels={number: {0: "Original data"}, **source.value_labels},
+        questions={number: "Imputation number", **source.questions},
+        measure={number: "nominal", **source.measure},
+    )
+    return whole, {name: np.tile(where, n_parts) for name, where in filled.items()}
 
 
 def _levels(answers: pd.Series, column: Column) -> np.ndarray:

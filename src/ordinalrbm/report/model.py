@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.report.factors import named_factors
+from ordinalrbm.report.labels import labels_of
 from ordinalrbm.report.page import render, small_chart
-from ordinalrbm.report.questions import question_texts, response_curves
+from ordinalrbm.report.questions import response_curves
 from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.report.survey import N_FACTORS_TOLD, about_learning, factor_sections
-from ordinalrbm.words import Wording, column_names, describe_factors
-
-_N_MADE_UP = 1_000
+from ordinalrbm.report.survey import about_learning, factor_sections
 
 
 def model_page(model: Any, *, title: str | None = None) -> str:
@@ -40,21 +39,15 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     """
     if not isinstance(model, CumulativeRBM):
         return ratings_page(model, title=title)
-    names = column_names(model)
-    texts = question_texts(names, None)
-    factors = model.transform(model.sample(_N_MADE_UP, random_state=0))
-    wording = Wording(rows="made-up respondents")
-    described = describe_factors(
-        model, n_factors=N_FACTORS_TOLD, wording=wording, posterior=factors
-    )
-    curves = response_curves(model, names)
+    reading = model.read_factors()
+    labels = labels_of([str(name) for name in reading.loadings.index], reading.questions)
+    curves = response_curves(model, list(labels))
     return render(
         "model.html.j2",
         title=title or "Model",
-        n_questions=len(names),
+        n_questions=len(labels),
         n_factors=model.model_.n_factors,
-        n_made_up=_N_MADE_UP,
-        factors=factor_sections(model, factors, described, texts),
-        curves=[small_chart(one) for one in curves],
+        factors=factor_sections(reading, named_factors(reading, labels)),
+        curves=[small_chart(one, labels[one.name]) for one in curves],
         **about_learning(model),
     )

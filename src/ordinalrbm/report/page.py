@@ -25,10 +25,12 @@ from matplotlib.figure import Figure
 from ordinalrbm import __version__
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import shades
+from ordinalrbm.report.labels import Label
 
 _SCRIPTS = ("charts.js", "map.js")
 # What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
 _UNSAFE = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+_SMALLEST_P = 0.001  # worth telling
 _SMALL = (200, 100)  # width and height of a small chart, in its own units
 
 
@@ -39,19 +41,34 @@ class Table(NamedTuple):
     rows: list[tuple[Any, ...]]  # text, or numbers, which are sorted as numbers
     formats: tuple[str, ...]  # how numbers are shown, one per column; empty for text
 
-    def cell(self, column: int, value: Any) -> str:
-        """A value as text.
+    def cell(self, column: int, value: Any) -> Any:
+        """A value as text, or a label as it stands on the page.
 
         Examples
         --------
         >>> Table(("gain",), [], ("+.1%",)).cell(0, -0.125)
         '−12.5 %'
         """
-        if value is None or value != value:  # NaN
-            return "–"
-        if not self.formats[column]:
-            return str(value)
-        return format(value, self.formats[column]).replace("-", "−").replace("%", " %")
+        if not self.formats[column] and isinstance(value, Label):
+            return value
+        return shown(value, self.formats[column])
+
+
+def shown(value: Any, how: str) -> str:
+    """A value as text in some format; "p" is that of p-values.
+
+    Examples
+    --------
+    >>> shown(0.0004, "p"), shown(0.03, "p"), shown(None, "d")
+    ('< 0.001', '0.030', '–')
+    """
+    if value is None or value != value:  # NaN
+        return "–"
+    if not how:
+        return str(value)
+    if how == "p":
+        return "< 0.001" if value < _SMALLEST_P else f"{value:.3f}"
+    return format(value, how).replace("-", "−").replace("%", " %")
 
 
 def render(template: str, **content: Any) -> str:
@@ -135,7 +152,7 @@ def _own_names(tag: str, name: str, used: set[str]) -> str:
     return re.sub(r"(font: [^'\";]*?px )'[^;\"]*", r"\1system-ui, sans-serif", tag)
 
 
-def small_chart(curves: Curves) -> dict[str, Any]:
+def small_chart(curves: Curves, label: Label) -> dict[str, Any]:
     """Response curves of a question as shapes; matplotlib would need half a second for each.
 
     Levels are (name, colour, points of a polygon), thresholds and the middle are given by their x.
@@ -159,7 +176,7 @@ def small_chart(curves: Curves) -> dict[str, Any]:
         levels.append((level, colour, points))
     marks = [round(float(across(t)), 1) for t in curves.thresholds]
     middle = curves.middle and [round(float(across(m)), 1) for m in curves.middle]
-    return {"name": curves.name, "levels": levels, "thresholds": marks, "middle": middle}
+    return {"label": label, "levels": levels, "thresholds": marks, "middle": middle}
 
 
 @cache
@@ -177,6 +194,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["json"] = as_json
+    environment.filters["shown"] = shown
     return environment
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,26 +14,30 @@ from ordinalrbm import plots
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import LeftOut, Survey
+from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report import groups as grouping
-from ordinalrbm.report import questions as asking
+from ordinalrbm.report.compared import Compared, group_sections
+from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
+from ordinalrbm.report.frequencies import frequencies
+from ordinalrbm.report.groups import Grouping, grouping_of
+from ordinalrbm.report.labels import Label, in_short, labels_of, texts_of
 from ordinalrbm.report.page import Table, drawing, render, small_chart
 from ordinalrbm.report.placing import Described, map_section, some_of
 from ordinalrbm.report.points import variable_of
-from ordinalrbm.words import FactorInWords, Wording, describe_factors, factor_effects
+from ordinalrbm.report.questions import response_curves
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
 _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
-N_FACTORS_TOLD = 8
-_N_FACTORS_COMPARED = 6
-_MOST_GROUPINGS = 12
+_N_FACTORS_TOLD = 8
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
-_WORDING = Wording(rows="respondents")
+# More questions than this start folded.
+_MOST_UNFOLDED = 12
 
 Progress = Callable[[str], None]
 
@@ -42,7 +47,7 @@ class People(NamedTuple):
 
     answers: Encoded
     answered: np.ndarray
-    factors: np.ndarray
+    scores: np.ndarray  # (n, K) on rotated factors
 
     @property
     def names(self) -> list[str]:
@@ -103,34 +108,31 @@ def survey_page(
     answers = _checked(model, survey, group)
     if held_out is not None:
         answers = hiding.restored(answers, held_out)
-    say("inferring the factors of all respondents")
-    people = People(
-        answers, answers.observations.row_counts > 0, np.asarray(model.transform(answers))
-    )
-    texts = asking.question_texts(people.names, survey.schema)
-    rows = np.flatnonzero(people.answered)
+    answered = answers.observations.row_counts > 0
+    rows = np.flatnonzero(answered)
     if not rows.size:
         raise DataError("Nobody has answered any question, so there is nothing to report.")
+    say("inferring the factors of all respondents")
+    people = People(answers, answered, model.scores(answers).to_numpy())
+    labels = labels_of([*people.names, *map(str, survey.background)], texts_of(survey.schema))
+    reading = model.read_factors(questions=texts_of(survey.schema))
+    factors = named_factors(reading, {name: labels[name] for name in people.names})
     say("predicting hidden answers")
-    hidden = _hidden(model, people, held_out, random_state)
-    say("putting the factors into words")
-    factors = people.factors[some_of(rows, _ENOUGH_ROWS, random_state)]
-    effects = factor_effects(model, posterior=factors)
-    described = describe_factors(
-        model, n_factors=N_FACTORS_TOLD, wording=_WORDING, posterior=factors
-    )
+    hidden = _hidden(model, people, labels, held_out, random_state)
     say(f"placing {rows.size:,} respondents on a map")
-    names_of_factors = asking.factor_names(effects)
     the_map = map_section(
-        rows, people.factors,
-        lambda shown: _points(survey, people, shown, texts, names_of_factors, effects),
+        rows, people.scores,
+        lambda shown: _points(survey, people, shown, labels, factors, reading),
         "respondents", random_state,
     )  # fmt: skip
     say("comparing groups")
-    groups = _groups(survey, people, names_of_factors, group)
-    compared = {section["variable"] for section in groups}
+    compared = _compared(survey, people, factors)
+    groups = group_sections(model, compared, factors, labels, group, random_state)
     say("drawing")
-    curves = asking.response_curves(model, list(texts.values()), people.factors[rows])
+    some = answers.subset(some_of(rows, _ENOUGH_ROWS, random_state))
+    curves = response_curves(model, people.names, np.asarray(model.transform(some)))
+    weight = None if survey.weight is None else survey.weight.to_numpy(float)
+    asked = [labels[name] for name in people.names]
     return render(
         "survey.html.j2",
         title=title or survey.name,
@@ -140,20 +142,35 @@ def survey_page(
             "share_answered": answers.observations.density,
             "n_silent": len(people.answered) - rows.size,
         },
-        scales=_scales(people),
-        questions=_questions(people, texts),
+        scales=_scales(people, labels),
         left_out=_left_out(survey),
+        frequencies=frequencies(answers, asked, weight, survey.no_answers),
+        unfolded=answers.shape[1] <= _MOST_UNFOLDED,
         hidden=hidden,
         map=the_map,
-        factors=factor_sections(model, factors, described, texts),
-        curves=[small_chart(one) for one in curves],
+        factors=factor_sections(reading, factors),
+        n_not_told=len(reading.factors) - min(len(factors), _N_FACTORS_TOLD),
+        curves=[small_chart(one, labels[one.name]) for one in curves],
         groups=groups,
         **about_learning(model),
         unanswered=model.unanswered,
-        weighted_note="" if survey.weight is None else ", people counting by their weights",
+        weighted=survey.weight is not None,
         weighted_learning=bool(model.about_.get("weighted")),
-        not_compared=[str(name) for name in survey.background if str(name) not in compared],
         seed=random_state,
+    )
+
+
+def _compared(survey: Survey, people: People, factors: list[NamedFactor]) -> Compared:
+    """Those who have answered something, for comparisons on some factors."""
+    there, no_answers = people.answered, survey.no_answers
+    background = comparable(replace(survey, encoded=people.answers)).reset_index(drop=True)
+    return Compared(
+        people.answers.subset(there),
+        background[there],
+        people.scores[there][:, [factor.place for factor in factors]],
+        None if survey.weight is None else survey.weight.to_numpy(float)[there],
+        None if no_answers is None else no_answers[there],
+        survey.schema,
     )
 
 
@@ -173,62 +190,64 @@ def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Encoded
                 f"The levels of '{name}' in the survey are not those of the model; give the survey "
                 "that it has learnt from."
             )
-    check_group(survey.background, group)
+    check_group(survey, group)
     return answers
 
 
-def check_group(background: pd.DataFrame, group: str | None) -> None:
+def comparable(survey: Survey) -> pd.DataFrame:
+    """What people can be compared by: background, and education and income among the answers."""
+    asked = labels_of(survey.encoded.names or [], texts_of(survey.schema))
+    bands = [
+        place
+        for place, label in enumerate(asked.values())
+        if asked_for_band(label.text) or asked_for_band(f"level of {label.text}")
+    ]
+    columns = {(survey.encoded.names or [])[j]: survey.encoded.column(j) for j in bands}
+    return survey.background.assign(**columns)
+
+
+def check_group(survey: Survey, group: str | None) -> None:
     """Refuse a variable that makes no groups, or too many."""
     if group is None:
         return
+    background = comparable(survey)
     if group not in background:
         raise DataError(
             f"There is no background variable '{group}'; choose one of "
             f"{', '.join(map(str, background.columns)) or 'none'}."
         )
-    n_groups, fewest, most = background[group].nunique(), grouping.FEWEST, grouping.MOST
-    if not fewest <= n_groups <= most:
+    found = grouping_of(background[group])
+    if not isinstance(found, Grouping):
         raise DataError(
-            f"The background variable '{group}' has {n_groups} groups; choose one with "
-            f"{fewest} to {most}, or merge some."
+            f"The background variable '{group}' makes no groups to compare ({found}); choose one "
+            "with 2 to 30 groups, merge some, or leave out the group."
         )
 
 
 # 1. What the data is
 
 
-def _scales(people: People) -> list[dict[str, Any]]:
+def _scales(people: People, labels: dict[str, Label]) -> list[dict[str, Any]]:
     """Scales, their colours, and the questions that use them."""
+    short = in_short({name: labels[name] for name in people.names})
     users: dict[tuple[str, ...], list[str]] = {}
     for name, scale in zip(people.names, people.answers.scales, strict=True):
-        users.setdefault(tuple(map(str, scale.labels)), []).append(name)
+        users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
     return [
-        {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": names}
-        for levels, names in users.items()
+        {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
+        for levels, asked in users.items()
     ]
-
-
-def _questions(people: People, texts: dict[str, str]) -> Table:
-    counts = hiding.count_levels(people.answers.observations)
-    rows = [
-        (
-            text,
-            scale.n_levels,
-            float(count.sum() / len(people.answered)),
-            str(scale.labels[count.argmax()]) if count.any() else None,
-        )
-        for text, scale, count in zip(texts.values(), people.answers.scales, counts, strict=True)
-    ]
-    return Table(("question", "levels", "answered", "most frequent"), rows, ("", "d", ".0%", ""))
 
 
 def _left_out(survey: Survey) -> list[tuple[str, Table]]:
     """Tables of what is not used, each with a heading."""
     found = left_out_table(survey.left_out)
-    ignored = [(c.name, c.question, c.reason) for c in survey.schema.columns if c.role == "ignored"]
+    ignored = [c for c in survey.schema.columns if c.role == "ignored"]
     if ignored:
-        head = ("column", "question", "why it is not used")
-        found.append(("Columns that are not used", Table(head, ignored, ("", "", ""))))
+        known = labels_of([column.name for column in ignored], texts_of(survey.schema))
+        rows = [(known[column.name], column.reason) for column in ignored]
+        unused = Table(("column", "why it is not used"), rows, ("", ""))
+        found.append(("Columns that are not used", unused))
     codes = _codes_without_answer(survey)
     if codes:
         head = ("code", "columns", "which")
@@ -254,7 +273,7 @@ def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:
     return [(what, len(names), ", ".join(names)) for what, names in columns.items()]
 
 
-# 2. Learning
+# 3. Learning
 
 
 def about_learning(model: Any) -> dict[str, Any]:
@@ -279,12 +298,13 @@ def about_learning(model: Any) -> dict[str, Any]:
     }
 
 
-# 3. Hidden answers
+# 4. Hidden answers
 
 
 def _hidden(
-    model: CumulativeRBM, people: People, held_out: Cells | None, random_state: int
-) -> dict[str, Any] | None:
+    model: CumulativeRBM, people: People, labels: dict[str, Label], held_out: Cells | None,
+    random_state: int,
+) -> dict[str, Any] | None:  # fmt: skip
     learnt_from = held_out is None or not held_out.row.size
     if held_out is None or learnt_from:
         held_out = _hide_some(people.answers, random_state)
@@ -295,18 +315,30 @@ def _hidden(
         return None
     asked = Cells(*(part[kept] for part in held_out))
     scores = hiding.score_hidden(model, people.answers, asked)
-    lines = scores.by_question.rename(columns={"model_error": "model", "usual_error": "usual"})
-    figure = plots.hidden_answers(
-        lines[["model", "usual"]], measure="mean absolute error in levels"
-    )
+    lines = scores.by_question.assign(gain=lambda t: t["usual_error"] - t["model_error"])
+    lines = lines.sort_values("gain", ascending=False, kind="stable")
     return {
         "overall": scores.overall,
-        "table": _hidden_table(scores.by_question),
-        "drawing": drawing(figure, "hidden", "hidden-answers"),
+        "table": _hidden_table(lines, labels),
+        "errors": _errors(lines, labels),
         "learnt_from": learnt_from,
         "n_rows": rows.size,
         "n_left_aside": held_out.row.size - asked.row.size,
     }
+
+
+def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, Any]]:
+    """Errors of the model and of the usual answer as places on a line, in percent."""
+    most = float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0
+    return [
+        {
+            "label": labels[str(name)],
+            "model": 100.0 * line["model_error"] / most,
+            "usual": 100.0 * line["usual_error"] / most,
+            "gain": line["gain"],
+        }
+        for name, line in lines.iterrows()
+    ]
 
 
 def _hide_some(answers: Encoded, random_state: int) -> Cells:
@@ -322,7 +354,7 @@ def _hide_some(answers: Encoded, random_state: int) -> Cells:
     return hiding.cells_of(given, is_hidden)
 
 
-def _hidden_table(scores: pd.DataFrame) -> Table:
+def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
     """A line per question, those with the largest gain first."""
     columns = {
         "count": ("hidden", ",d"),
@@ -334,38 +366,38 @@ def _hidden_table(scores: pd.DataFrame) -> Table:
         "model_nll": ("NLL", ".2f"),
         "usual_nll": ("NLL, usual", ".2f"),
     }
-    lines = scores.assign(gain=lambda t: t["usual_error"] - t["model_error"])
-    lines = lines.sort_values("gain", ascending=False, kind="stable")[list(columns)]
     head, formats = zip(("question", ""), *columns.values(), strict=True)
-    return Table(head, list(lines.itertuples(name=None)), formats)
+    rows = lines[list(columns)].itertuples(name=None)
+    return Table(head, [(labels[str(name)], *line) for name, *line in rows], formats)
 
 
-# 4. The map
+# 5. The map
 
 
 def _points(
-    survey: Survey, people: People, rows: np.ndarray, texts: dict[str, str],
-    names_of_factors: dict[int, str], effects: pd.DataFrame,
+    survey: Survey, people: People, rows: np.ndarray, labels: dict[str, Label],
+    factors: list[NamedFactor], reading: FactorReading,
 ) -> Described:  # fmt: skip
     """Names, what to colour points by, and what to tell of each: the questions that move most."""
     background = survey.background.reset_index(drop=True).iloc[rows]
     answers = people.answers.subset(rows).to_frame()
-    labels = asking.question_texts([str(name) for name in background.columns], survey.schema)
-    found = [
-        variable_of(background[name], shortened(labels[str(name)], 90), "Background")
-        for name in background.columns
-    ]
+
+    def called(name: Any) -> str:
+        return shortened(labels[str(name)].plain, 90)
+
+    found = [variable_of(background[name], called(name), "Background") for name in background]
     n_background = sum(one is not None for one in found)
-    found += [
-        variable_of(answers[name], shortened(texts[name], 90), "Answers") for name in people.names
+    found += [variable_of(answers[name], called(name), "Answers") for name in people.names]
+    asked = [
+        name for name, one in zip(people.names, found[background.shape[1] :], strict=True) if one
     ]
-    asked = [name for name, one in zip(people.names, found[len(labels) :], strict=True) if one]
     found += [
-        variable_of(pd.Series(people.factors[rows, k]), name, "Factors")
-        for k, name in names_of_factors.items()
+        variable_of(
+            pd.Series(people.scores[rows, factor.place]), shortened(factor.short, 120), "Factors"
+        )
+        for factor in factors
     ]
-    size = effects["strength"].abs().groupby(effects["column"], sort=False).mean()
-    questions = size.sort_values(ascending=False, kind="stable").index
+    questions = reading.communalities.sort_values(ascending=False, kind="stable").index
     telling = [n_background + asked.index(name) for name in questions if name in asked]
     told = [*range(min(n_background, _TOLD_BACKGROUND)), *telling[:_TOLD_ANSWERS]]
     if survey.ids is None:
@@ -375,73 +407,16 @@ def _points(
     return names, [one for one in found if one is not None], told
 
 
-# 5. Factors
+# 6. Factors
 
 
-def factor_sections(
-    model: CumulativeRBM, factors: np.ndarray, described: list[FactorInWords], texts: dict[str, str]
-) -> list[dict[str, Any]]:
-    """The most telling factors, each with the questions that it moves most."""
-    ends = ("off", "on") if model.model_.units == 1 else ("low", "high")
-    moved = asking.moved_questions(model, factors, described, texts)
-    sections = []
-    for one, questions in zip(described, moved, strict=True):
-        # Without its number, which stands in the heading.
-        text = one.text.removeprefix(f"Factor {one.factor}, ")
-        bars = drawing(plots.factor_bars(questions, ends=ends), f"factor-{one.factor}")
-        sections.append({"factor": one, "text": text[:1].upper() + text[1:], "drawing": bars})
-    return sections
-
-
-# 7. Groups
-
-
-def _groups(
-    survey: Survey, people: People, names_of_factors: dict[int, str], first: str | None
-) -> list[dict[str, Any]]:
-    """One section per background variable, the one to show first in front."""
-    background = survey.background.reset_index(drop=True)[people.answered]
-    factors = people.factors[people.answered]
-    weight = None if survey.weight is None else survey.weight.to_numpy(float)[people.answered]
-    means = {
-        name: grouping.group_means(factors, background[name], weight)
-        for name in grouping.grouping_variables(background)
-    }
-    order = sorted(means, key=lambda name: (name != first, -_adjusted_share(means[name])))
+def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[dict[str, Any]]:
+    """The factors that explain most, each with the questions that it moves most."""
     return [
-        _group_section(means[name], names_of_factors, number)
-        for number, name in enumerate(order[:_MOST_GROUPINGS])
+        {
+            "factor": factor,
+            "more": moved_questions(reading, factor, factor.more),
+            "less": moved_questions(reading, factor, factor.less),
+        }
+        for factor in factors[:_N_FACTORS_TOLD]
     ]
-
-
-def _adjusted_share(means: grouping.GroupMeans) -> float:
-    """Mean share of variance between groups, less what so many groups would have by chance."""
-    n, n_groups = means.counts.sum(), len(means.counts)
-    if n <= n_groups:
-        return 0.0
-    return float(np.mean(1.0 - (1.0 - means.share) * (n - 1) / (n - n_groups)))
-
-
-def _group_section(
-    means: grouping.GroupMeans, names_of_factors: dict[int, str], number: int
-) -> dict[str, Any]:
-    strongest = np.argsort(-means.share, kind="stable")[:_N_FACTORS_COMPARED].tolist()
-    lines = means.table[means.table["factor"].isin(strongest)].copy()
-    lines["panel"] = lines["factor"].map(names_of_factors)
-    lines["order"] = lines["factor"].map(strongest.index)
-    lines = lines.sort_values(["order", "difference"], ascending=[True, False], kind="stable")
-    figure = plots.group_differences(
-        lines.drop(columns="mean").rename(columns={"difference": "mean"})
-    )
-    columns = ["panel", "group", "count", "mean", "difference", "low", "high"]
-    head = ("factor", "group", "people", "mean posterior", "difference", "from", "to")
-    formats = ("", "", ",d", ".3f", "+.2f", "+.2f", "+.2f")
-    rows = list(lines[columns].itertuples(index=False, name=None))
-    return {
-        "variable": means.variable,
-        "drawing": drawing(figure, f"groups-{number}", "groups"),
-        "table": Table(head, rows, formats),
-        "strongest": [(names_of_factors[k], float(means.share[k])) for k in strongest],
-        "n_groups": lines["group"].nunique(),
-        "n_people": int(means.counts.sum()),
-    }

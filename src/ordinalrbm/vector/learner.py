@@ -85,23 +85,19 @@ class _VectorLearner:
     """Everything that changes while learning; rows must already be in random order."""
 
     def __init__(
-        self, observations: Observations, row_weight: np.ndarray | None, settings: Settings
+        self,
+        observations: Observations,
+        row_weight: np.ndarray | None,
+        settings: Settings,
+        start: VectorModel | None = None,
     ) -> None:
         self.settings = settings
-        learnt, self.monitor = set_aside(
-            observations, settings.validation_fraction, settings.seed, row_weight
-        )
-        self.model = with_styles(
-            initial_model(
-                by_weight(learnt, row_weight),
-                settings.n_factors,
-                settings.units,
-                settings.seed,
-                by_correlations=settings.init == "polychoric",
-                at_marginals=settings.thresholds == "marginal",
-            ),
-            settings.response_styles,
-        )
+        learnt, self.monitor = observations, None
+        if start is None:
+            learnt, self.monitor = set_aside(
+                observations, settings.validation_fraction, settings.seed, row_weight
+            )
+        self.model = first_model(learnt, row_weight, settings) if start is None else start.copy()
         if settings.thresholds == "even" and self.monitor is not None:
             _, first = self.monitor.measure(self.model, settings.unanswered)
             lower = lower_of(self.monitor.usual, first)
@@ -199,13 +195,17 @@ def fit(
     row_weight: np.ndarray | None,
     settings: Settings,
     checkpoints: Checkpoints = NO_CHECKPOINTS,
+    start: VectorModel | None = None,
 ) -> Fitted:
     """Learn a model and return it; rows must already be in random order.
+
+    With a model to start from, it learns from all answers for all epochs and watches none: most of
+    the time of a small survey goes into watching.
 
     Ctrl-C ends learning and gives the best epoch so far; before the first epoch has ended there is
     none, and the interruption goes through.
     """
-    learner = _VectorLearner(observations, row_weight, settings)
+    learner = _VectorLearner(observations, row_weight, settings, start)
     interrupted = learn(
         learner, checkpoints.of("vector"), settings.n_epochs, verbose=settings.verbose,
         watched="held-out",
@@ -220,6 +220,23 @@ def fit(
     ):
         best, best_epoch = last, len(learner.history)
     return Fitted(best, best_epoch, learner.history, interrupted)
+
+
+def first_model(
+    observations: Observations, row_weight: np.ndarray | None, settings: Settings
+) -> VectorModel:
+    """Return the model that learning from these rows would start with."""
+    return with_styles(
+        initial_model(
+            by_weight(observations, row_weight),
+            settings.n_factors,
+            settings.units,
+            settings.seed,
+            by_correlations=settings.init == "polychoric",
+            at_marginals=settings.thresholds == "marginal",
+        ),
+        settings.response_styles,
+    )
 
 
 def _epoch(

@@ -50,11 +50,11 @@ def all_cells(n_rows: int, n_columns: int) -> Cells:
     )
 
 
-def unanswered_cells(levels: np.ndarray) -> Cells:
-    """Return the cells of a dense table of levels that have none (below 0)."""
-    rows, columns = np.nonzero(levels < 0)
-    start = np.zeros(levels.shape[0] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=levels.shape[0]), out=start[1:])
+def cells_of(chosen: np.ndarray) -> Cells:
+    """Return the cells that a mask of the table's shape chooses, their levels unknown."""
+    rows, columns = np.nonzero(chosen)
+    start = np.zeros(chosen.shape[0] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=chosen.shape[0]), out=start[1:])
     return Cells(start, columns.astype(np.int32), np.full(rows.size, -1, dtype=np.int16))
 
 

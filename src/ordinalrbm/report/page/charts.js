@@ -66,6 +66,12 @@
     }
   }
 
+  function unfold(button) {
+    const all = [...document.getElementById(button.dataset.list).querySelectorAll("details")];
+    const open = !all.some((one) => one.open && !one.hidden);
+    for (const one of all) if (!one.hidden) one.open = open;
+  }
+
   function choose(select) {
     const kind = select.dataset.choices;
     for (const one of document.querySelectorAll(`[data-${kind}]`)) {
@@ -76,6 +82,9 @@
   for (const table of document.querySelectorAll("table.sortable")) makeSortable(table);
   for (const input of document.querySelectorAll(".finder")) {
     input.addEventListener("input", () => find(input));
+  }
+  for (const button of document.querySelectorAll("button.unfold")) {
+    button.addEventListener("click", () => unfold(button));
   }
   for (const select of document.querySelectorAll(".chooser")) {
     select.addEventListener("change", () => choose(select));

@@ -5,6 +5,9 @@
   const UNKNOWN = 255;
   const KINDS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"];
   const OTHERS = "#BBBBBB";
+  const BEHIND = "#E2E2E2"; // of all others where one group is highlighted
+  const MANY = 10; // with more groups, one can be picked from a list
+  const MOST_COLOURS = 40;
   const SHADES = ["#440154", "#472d7b", "#3b528b", "#2c728e", "#21918c", "#28ae80", "#5ec962", "#addc30", "#dfe318"];
   const CLASSES = 8; // of a number: more shades cannot be told apart
   const CELLS = 128; // of the index that finds the point under the pointer, in each direction
@@ -77,15 +80,21 @@
     return { of, classes };
   }
 
+  // Beyond the colours that everybody can tell apart: hues far from the last one, in three depths.
+  function kindColour(k) {
+    if (k < KINDS.length) return KINDS[k];
+    const hue = Math.round(((k - KINDS.length) * 137.508) % 360);
+    return `hsl(${hue}, ${[70, 45, 85][k % 3]}%, ${[38, 62, 25][k % 3]}%)`;
+  }
+
   function classesOfKinds(variable) {
     const count = variable.labels.length;
     const of = new Uint8Array(256).fill(UNKNOWN);
     const classes = variable.labels.map((label, k) => {
       of[k] = k;
       if (variable.kind === "ordered") return { label, colour: shade(count > 1 ? k / (count - 1) : 0.5) };
-      // The smaller of many kinds share a grey; alone, one of them is black.
-      const largest = count <= KINDS.length ? count : KINDS.length - 1;
-      return { label, colour: k < largest ? KINDS[k] : OTHERS };
+      // The smaller of very many kinds share a grey; alone, one of them is black.
+      return { label, colour: k < MOST_COLOURS ? kindColour(k) : OTHERS };
     });
     return { of, classes };
   }
@@ -175,7 +184,9 @@
       const filled = members.map(() => 0);
       for (let i = 0; i < this.data.count; i++) this.batches[this.classOf[i]][filled[this.classOf[i]]++] = i;
       this.shown = members.map(() => true);
+      this.highlighted = -1;
       this.legend();
+      this.offerGroups();
       this.draw();
     }
 
@@ -227,6 +238,27 @@
       this.tellShown();
     }
 
+    // Where there are many groups, colours alone do not tell them apart.
+    offerGroups() {
+      const select = this.root.querySelector(".map-alone");
+      const used = this.classes.map((_, c) => c).filter((c) => this.members[c] && !this.classes[c].unknown);
+      select.closest("p").hidden = used.length <= MANY;
+      const entries = [["-1", "no group"], ...used.map((c) => [String(c), this.classes[c].label])];
+      select.replaceChildren(...entries.map(([value, label]) => {
+        const option = document.createElement("option");
+        option.value = value;
+        option.textContent = label;
+        return option;
+      }));
+    }
+
+    highlight(c) {
+      this.highlighted = c;
+      if (c >= 0) this.shown[c] = true;
+      this.tellShown();
+      this.draw();
+    }
+
     toggle(c) {
       this.shown[c] = !this.shown[c];
       this.tellShown();
@@ -259,6 +291,8 @@
       on(".map-reset", () => { this.frame(); this.draw(); });
       on(".map-all", () => { this.shown.fill(true); this.tellShown(); this.draw(); });
       on(".map-save", () => this.save());
+      const alone = this.root.querySelector(".map-alone");
+      alone.addEventListener("change", () => this.highlight(Number(alone.value)));
       this.select.addEventListener("change", () => this.colourBy(Number(this.select.value)));
       canvas.addEventListener("wheel", (event) => {
         event.preventDefault();
@@ -378,11 +412,14 @@
           if (c !== unknown) this.stamp(context, brushes[c], c, wave, WAVES, size, left, top);
         }
       }
+      const { highlighted } = this;
+      if (visible.includes(highlighted)) this.stamp(context, brushes[highlighted], highlighted, 0, 1, size, left, top);
       this.ring(context, size, left, top, radius);
     }
 
     colourOf(c, visible) {
       const { colour, unknown } = this.classes[c];
+      if (this.highlighted >= 0) return c === this.highlighted ? (colour === OTHERS ? "#000000" : colour) : BEHIND;
       return colour === OTHERS && !unknown && visible.length === 1 ? "#000000" : colour;
     }
 

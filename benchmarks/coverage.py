@@ -1,0 +1,204 @@
+"""Do 90 % intervals from several imputations hold the truth nine times in ten?
+
+    python benchmarks/coverage.py bfi spi pisa --missing 0.1 0.3 --mechanism mcar mar
+
+A large survey is the population: its rows without gaps in the chosen questions. A replicate draws
+1,000 of them with replacement, hides answers, fits `CumulativeRBM.recommended`, imputes ten times,
+and pools by `ordinalrbm.pool`. Counted is how often an interval holds the value of the whole
+population, over all means, all pairwise correlations (by Fisher's transform) and the slopes of one
+regression (the first question on the next eight). Standard errors of correlations and slopes are
+sandwich ones, since answers are not normal; those of the complete sample, before anything is
+hidden, give the coverage that stands beside.
+
+Answers are hidden completely at random (mcar), or at random given the background (mar): a person's
+share of hidden answers is 0.25, 1 or 1.75 times the average by age and sex (bfi, spi), or 0.25 to
+1.75 times it by country (pisa), and the background is there as further columns of the table: age in
+six bands, sex, country as yes or no.
+"""
+
+from __future__ import annotations
+
+if __name__ != "__main__":
+    # Numba asks whether there is a package `coverage`, and from this folder would find this file.
+    raise ImportError("benchmarks/coverage.py is a program, not a module")
+
+import argparse
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sources import DATA
+
+import ordinalrbm as orbm
+
+N_ROWS, N_QUESTIONS, N_PREDICTORS, LEVEL = 1_000, 15, 8, 0.9
+QUANTITIES = ("means", "correlations", "regression")
+Estimates = dict[str, tuple[np.ndarray, np.ndarray]]
+
+
+class Population(NamedTuple):
+    """Complete answers, what else is known of the people, and how much each of them hides."""
+
+    answers: np.ndarray
+    background: np.ndarray
+    hides: np.ndarray  # relative to the average
+
+
+def bfi() -> Population:
+    frame = pd.read_parquet(DATA / "bfi.parquet").dropna()
+    known = {"gender", "education", "age"}
+    questions = [name for name in frame.columns if name not in known][:N_QUESTIONS]
+    return _by_age_and_sex(frame, questions, "age", "gender")
+
+
+def spi() -> Population:
+    frame = pd.read_parquet(DATA / "spi.parquet")
+    known = {"age", "sex", "health", "p1edu", "p2edu", "education", "wellness", "exer", "smoke"}
+    questions = [name for name in frame.columns if name not in known | {"ER"}][:N_QUESTIONS]
+    return _by_age_and_sex(frame.dropna(subset=[*questions, "age", "sex"]), questions, "age", "sex")
+
+
+def pisa() -> Population:
+    frame = pd.read_parquet(DATA / "pisa2009-north-america.parquet")
+    questions = [name for name in frame.columns if name != "country"][:N_QUESTIONS]
+    frame = frame.dropna(subset=questions)
+    country, names = pd.factorize(frame["country"], sort=True)
+    hides = np.linspace(0.25, 1.75, len(names))[country]
+    dummies = country[:, None] == np.arange(1, len(names))
+    return Population(frame[questions].to_numpy(float), dummies.astype(float), hides / hides.mean())
+
+
+def _by_age_and_sex(frame: pd.DataFrame, questions: list[str], age: str, sex: str) -> Population:
+    older = (frame[age] > frame[age].median()).to_numpy(float)
+    man = (frame[sex] == frame[sex].min()).to_numpy(float)
+    hides = 0.25 + 0.75 * (older + man)
+    band = pd.qcut(frame[age], 6, labels=False, duplicates="drop").to_numpy(float)
+    background = np.column_stack([band, frame[sex].to_numpy(float)])
+    return Population(frame[questions].to_numpy(float), background, hides / hides.mean())
+
+
+SURVEYS = {"bfi": bfi, "spi": spi, "pisa": pisa}
+
+
+# ---- what an analyst would do with a complete table --------------------------------------------
+
+
+def analysed(X: np.ndarray) -> Estimates:
+    """Estimates and standard errors of all quantities."""
+    n = len(X)
+    means = X.mean(axis=0), X.std(axis=0, ddof=1) / np.sqrt(n)
+    return dict(zip(QUANTITIES, (means, _correlations(X), _regression(X)), strict=True))
+
+
+def _correlations(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Fisher's transform of each pair, with the error of its influence function."""
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    i, j = np.triu_indices(X.shape[1], 1)
+    r = (Z[:, i] * Z[:, j]).mean(axis=0)
+    influence = Z[:, i] * Z[:, j] - 0.5 * r * (Z[:, i] ** 2 + Z[:, j] ** 2)
+    return np.arctanh(r), influence.std(axis=0) / np.sqrt(len(X)) / (1.0 - r**2)
+
+
+def _regression(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes of the first question on the next ones, with White's errors."""
+    A = np.column_stack([np.ones(len(X)), X[:, 1 : 1 + N_PREDICTORS]])
+    bread = np.linalg.inv(A.T @ A)
+    slopes = bread @ (A.T @ X[:, 0])
+    A_by_error = A * (X[:, 0] - A @ slopes)[:, None]
+    errors = np.sqrt(np.diag(bread @ (A_by_error.T @ A_by_error) @ bread))
+    return slopes[1:], errors[1:]
+
+
+# ---- replicates ---------------------------------------------------------------------------------
+
+
+def replicate(
+    people: Population, share: float, mechanism: str, parameters: list[str], n_draws: int, seed: int
+) -> dict[str, dict[str, np.ndarray]]:
+    """For each way and quantity, (quantities, 3): covered, error, standard error."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(len(people.answers), size=N_ROWS)
+    complete = people.answers[rows]
+    chance = share * (people.hides[rows] if mechanism == "mar" else np.ones(N_ROWS))
+    X = np.where(rng.random(complete.shape) < chance[:, None], np.nan, complete)
+    levels = [np.unique(column) for column in people.answers.T]
+    if mechanism == "mar":
+        X = np.column_stack([X, people.background[rows]])
+        levels += [np.unique(column) for column in people.background.T]
+    truth, n_questions = analysed(people.answers), complete.shape[1]
+    found = {"complete": _judged(truth, _of_one(analysed(complete)))}
+    model = orbm.CumulativeRBM.recommended(
+        min(X.shape[1], 50), scales={j: list(found) for j, found in enumerate(levels)},
+        validation_fraction=0.0, random_state=seed,
+    ).fit(X)  # fmt: skip
+    for way in parameters:
+        tables = model.impute(X, n_draws=n_draws, parameters=way, random_state=seed)
+        results = [analysed(table[:, :n_questions]) for table in tables]
+        found[way] = _judged(truth, {name: _pooled(results, name) for name in QUANTITIES})
+    return found
+
+
+def _of_one(results: Estimates) -> dict[str, np.ndarray]:
+    """(quantities, 3): estimate, standard error and half the interval."""
+    factor = stats.t.ppf(0.5 + 0.5 * LEVEL, N_ROWS - 1)
+    return {name: np.column_stack([q, s, factor * s]) for name, (q, s) in results.items()}
+
+
+def _pooled(results: list[Estimates], name: str) -> np.ndarray:
+    table = orbm.pool(
+        np.array([result[name][0] for result in results]),
+        np.array([result[name][1] for result in results]),
+        level=LEVEL, df_complete=N_ROWS - 1,
+    )  # fmt: skip
+    return np.column_stack([table["estimate"], table["se"], table["high"] - table["estimate"]])
+
+
+def _judged(truth: Estimates, found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    judged = {}
+    for name, (estimate, se, half) in ((name, part.T) for name, part in found.items()):
+        error = estimate - truth[name][0]
+        judged[name] = np.column_stack([np.abs(error) <= half, error, se])
+    return judged
+
+
+def line(replicates: list[dict[str, Any]], way: str, name: str) -> str:
+    """Coverage with its standard error over masks, bias, and the error told over the true one."""
+    found = np.array([each[way][name] for each in replicates])
+    covered, error, se = found[..., 0], found[..., 1], found[..., 2]
+    spread = covered.mean(axis=1).std(ddof=1) / np.sqrt(len(replicates))
+    ratio = np.sqrt((se**2).mean() / (error**2).mean())
+    return f"{covered.mean():6.3f} ± {spread:.3f}  {ratio:5.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("surveys", nargs="+", choices=SURVEYS)
+    parser.add_argument("--missing", nargs="+", type=float, default=[0.1, 0.3])
+    parser.add_argument("--mechanism", nargs="+", choices=("mcar", "mar"), default=["mcar", "mar"])
+    parser.add_argument("--parameters", nargs="+", choices=("drawn", "fixed"), default=["drawn"])
+    parser.add_argument("--masks", type=int, default=40)
+    parser.add_argument("--draws", type=int, default=10)
+    given = parser.parse_args()
+    print("data  missing  how   quantity      complete: coverage, se / true error", end="")
+    print("".join(f"   {way}: coverage, se / true error" for way in given.parameters))
+    for survey in given.surveys:
+        people = SURVEYS[survey]()
+        for share in given.missing:
+            for mechanism in given.mechanism:
+                began = time.perf_counter()
+                replicates = [
+                    replicate(people, share, mechanism, given.parameters, given.draws, seed)
+                    for seed in range(given.masks)
+                ]
+                seconds = (time.perf_counter() - began) / given.masks
+                for name in QUANTITIES:
+                    parts = [line(replicates, way, name) for way in ("complete", *given.parameters)]
+                    where = f"{survey:5s} {share:5.2f}    {mechanism:5s} {name:13s}"
+                    print(where, "   ".join(parts))
+                print(f"# {seconds:.1f} s per mask", flush=True)
+
+
+if __name__ == "__main__":
+    main()

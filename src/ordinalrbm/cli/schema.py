@@ -1,0 +1,83 @@
+"""``ordinalrbm schema``: what the columns of a file were taken for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ordinalrbm.cli import inputs, options
+from ordinalrbm.cli.app import app
+from ordinalrbm.cli.output import Output, counted
+from ordinalrbm.errors import DataError
+
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm schema survey.sav
+  ordinalrbm schema survey.sav --page columns.html
+  ordinalrbm schema survey.sav --out schema.toml
+  ordinalrbm schema survey.sav --schema rules.toml --page columns.html"""
+
+
+@app.command(epilog=_EXAMPLES)
+def schema(
+    data: options.DataFile,
+    *,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A TOML file that corrects what would be proposed."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the schema to a TOML file, for you to correct."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page with all columns and their counts."),
+    ] = None,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """Show what the columns of a survey were taken for, the doubtful ones first.
+
+    For every column its kind (ordinal, nominal, numeric, background, weight, id or ignored), its
+    levels from lowest to highest, the codes that are no answer, how sure that is, and why.
+    """
+    for place in (out, page):
+        inputs.check_files(data, schema, out=place)
+    if out is not None and page is not None and out.absolute() == page.absolute():
+        raise DataError(f"--out and --page are both '{out}'; write to two files.")
+    from ordinalrbm.files.formats import read
+    from ordinalrbm.files.proposal import propose
+    from ordinalrbm.files.schema_file import override, to_toml
+    from ordinalrbm.files.showing import proposal_table
+    from ordinalrbm.files.survey import read_text
+    from ordinalrbm.storage.atomic import atomic_write
+
+    source = read(data)
+    found = propose(source)
+    if schema is not None:
+        found = override(found, read_text(schema), f"File '{schema}'")
+    written = {}
+    if page is not None:
+        from ordinalrbm.report import schema_page
+
+        written[page] = schema_page(source, found)
+    if out is not None:
+        written[out] = to_toml(found)
+    for place, text in written.items():
+        with atomic_write(place) as file:
+            file.write_text(text, encoding="utf-8")
+    doubtful = [column.name for column in found.columns if column.is_doubtful]
+    told = f"{counted(len(found.columns), 'column')}, {len(doubtful)} of them doubtful."
+    if page is not None:
+        told += f" The page is in {page}."
+    if out is not None:
+        told += f" The schema is in {out}; edit it, then use it with --schema {out}."
+    Output(as_json=json, quiet=quiet).result(
+        {"columns": [asdict(column) for column in found.columns], "doubtful": doubtful},
+        proposal_table(found),
+        text=told,
+    )

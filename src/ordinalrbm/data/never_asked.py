@@ -1,0 +1,144 @@
+"""Questions that a group of people was never asked: nobody there has an answer.
+
+That is no gap. A questionnaire that one country did not have says nothing about that country, and
+whatever a model would fill in for it is made of the others' answers alone. Few people may all have
+skipped a question by chance; so a question counts as never asked only where that is out of the
+question.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+from ordinalrbm.data.tables import Table, as_table
+from ordinalrbm.errors import DataError
+
+# How often chance alone may pass for "never asked", over all questions and groups.
+_BY_CHANCE = 0.01
+# Fewer people say nothing about their group: one who breaks off leaves many questions out.
+_FEWEST = 5
+
+
+def never_asked(X: Any, groups: Any) -> pd.DataFrame:
+    """Find questions that everybody in a group has left unanswered, beyond chance.
+
+    Parameters
+    ----------
+    X : table of answers
+        As :meth:`ordinalrbm.CumulativeRBM.fit` takes it.
+    groups : Series, array or DataFrame with the rows of X
+        The group of each person, for instance the country; several columns are looked at one after
+        the other. People whose group is missing belong to none.
+
+    Returns
+    -------
+    DataFrame, one row per question and group
+        ``column`` of the groups, ``group``, ``question`` (name, or position in an array) and
+        ``people``, the number of people in the group who answered anything at all.
+
+    Notes
+    -----
+    If a share p of all others answered the question, n people who were asked all leave it out with
+    probability (1 - p)^n. It is taken for never asked where that is below 0.01, divided by the
+    number of questions and groups, in groups of at least five people.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> X = pd.DataFrame({"tea": [1, 2, 2] * 20, "beer": [1, 2, None] * 20})
+    >>> orbm.never_asked(X, pd.Series(["cz", "uk", "ir"] * 20, name="country"))
+        column group question  people
+    0  country    ir     beer      20
+    """
+    table = as_table(X)
+    answered = _answered(table)
+    names = [table.name(j) for j in range(table.n_columns)]
+    columns = _columns(groups, table.n_rows)
+    chance = _BY_CHANCE / max(1, len(columns))
+    lines = [
+        (column, group, names[j], int(size))
+        for column, values in columns.items()
+        for group, size, questions in _in_one_column(answered, values, chance)
+        for j in questions
+    ]
+    return pd.DataFrame(lines, columns=["column", "group", "question", "people"])
+
+
+def never_asked_cells(X: Any, groups: Any, found: pd.DataFrame) -> np.ndarray:
+    """Return (rows, columns) whether the person was never asked, by what `never_asked` found."""
+    table = as_table(X)
+    place = {table.name(j): j for j in range(table.n_columns)}
+    columns = _columns(groups, table.n_rows)
+    cells = np.zeros((table.n_rows, table.n_columns), dtype=bool)
+    for line in found.itertuples(index=False):
+        there = (columns[line.column] == line.group).fillna(False).to_numpy(dtype=bool)
+        cells[there, place[line.question]] = True
+    return cells
+
+
+def in_words(found: pd.DataFrame, most: int = 3) -> str:
+    """Say in one sentence who was never asked what.
+
+    Examples
+    --------
+    >>> line = {"column": "country", "group": "ir", "question": "beer", "people": 20}
+    >>> in_words(pd.DataFrame([line]))
+    "Never asked: 'beer' where country is ir (20 people)."
+    """
+    lines = [
+        f"{line.question!r} where {line.column} is {line.group} ({line.people:,} people)"
+        for line in found.head(most).itertuples(index=False)
+    ]
+    more = f" and {len(found) - most:,} more" if len(found) > most else ""
+    return f"Never asked: {', '.join(lines)}{more}."
+
+
+def _answered(table: Table) -> np.ndarray:
+    columns = [np.asarray(pd.notna(table.column(j))) for j in range(table.n_columns)]
+    return np.stack(columns, axis=1)
+
+
+def _columns(groups: Any, n_rows: int) -> dict[Any, pd.Series]:
+    """Columns of groups by name."""
+    if hasattr(groups, "to_pandas"):  # polars
+        groups = groups.to_pandas()
+    if isinstance(groups, pd.DataFrame):
+        columns = {name: groups[name] for name in groups.columns}
+    else:
+        single = groups if isinstance(groups, pd.Series) else pd.Series(groups)
+        columns = {"group" if single.name is None else single.name: single}
+    for name, values in columns.items():
+        if len(values) != n_rows:
+            raise DataError(
+                f"The groups {name!r} have {len(values)} rows, but X has {n_rows}; give the group "
+                "of each row."
+            )
+    return {name: values.reset_index(drop=True) for name, values in columns.items()}
+
+
+def _in_one_column(
+    answered: np.ndarray, values: pd.Series, chance: float
+) -> list[tuple[Any, int, np.ndarray]]:
+    """Groups with their size and the questions that they were never asked."""
+    code, group = pd.factorize(values, sort=False)
+    some = answered.any(axis=1) & (code >= 0)  # who has broken off at once was asked nothing
+    if not some.any():
+        return []
+    size = np.bincount(code[some], minlength=len(group))
+    members = sp.csr_array(
+        (np.ones(some.sum()), (code[some], np.flatnonzero(some))), shape=(len(group), len(code))
+    )
+    counts = members @ answered.astype(np.float64)
+    others = (size.sum() - size)[:, None]
+    # Half a person more who has answered and half a one who has not: no share is quite one.
+    share = (counts.sum(axis=0) - counts + 0.5) / (others + 1.0)
+    log_chance = size[:, None] * np.log1p(-share)
+    never = (counts == 0) & (log_chance < np.log(chance / counts.size))
+    never &= (size >= _FEWEST)[:, None] & (others > 0)
+    return [
+        (group[g], size[g], np.flatnonzero(never[g])) for g in np.flatnonzero(never.any(axis=1))
+    ]

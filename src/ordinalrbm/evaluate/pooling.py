@@ -1,0 +1,159 @@
+"""Rubin's rules: one estimate with one standard error from those of several imputed tables.
+
+The variance of a pooled estimate has two parts: what it would be if nothing were missing (the mean
+of the squared standard errors), and how much the estimates differ between imputations. The degrees
+of freedom are those of Barnard and Rubin (1999), the fraction of missing information that of Rubin
+(1987), both as in the R package mice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from ordinalrbm.errors import DataError
+
+# A smaller share of missing information is none: its degrees of freedom would overflow.
+_SMALLEST_SHARE = 1e-4
+
+
+def pool(
+    estimates: Any,
+    standard_errors: Any,
+    *,
+    level: float = 0.95,
+    df_complete: float | None = None,
+) -> pd.DataFrame:
+    """Combine the results of several imputed tables by Rubin's rules.
+
+    Parameters
+    ----------
+    estimates : sequence with one entry per imputation
+        Each entry is a number, or as many numbers as there are quantities: an array, a dict or a
+        Series (for instance the ``params`` of a regression, whose names are kept). A DataFrame
+        with a row per imputation will do as well.
+    standard_errors : the same of their standard errors
+    level : float, default=0.95
+        Coverage of the intervals.
+    df_complete : float, optional
+        Degrees of freedom that the analysis would have if nothing were missing, for instance rows
+        minus coefficients. Without it they are taken as many, which makes no difference from a few
+        hundred rows on.
+
+    Returns
+    -------
+    DataFrame, one row per quantity
+        ``estimate``, ``se``, ``low`` and ``high`` (ends of the interval), ``df`` (degrees of
+        freedom) and ``fmi``, the fraction of missing information: how much of what the complete
+        table would tell about the quantity is lost.
+
+    Notes
+    -----
+    The rules want estimates that are about normal. Pool the Fisher transform ``np.arctanh(r)`` of a
+    correlation, with standard error ``1 / np.sqrt(n - 3)``, and turn the ends of the interval back
+    with ``np.tanh``; pool logarithms of odds ratios and of variances.
+
+    Examples
+    --------
+    >>> import ordinalrbm as orbm
+    >>> orbm.pool([2.9, 3.1, 3.0], [0.1, 0.1, 0.1]).round(2)
+       estimate    se   low  high    df   fmi
+    0       3.0  0.15  2.63  3.37  6.12  0.67
+    """
+    found, errors = _matrix("estimates", estimates), _matrix("standard_errors", standard_errors)
+    _check(found, errors)
+    if not 0.0 < level < 1.0:
+        raise DataError(f"The level must lie between 0 and 1, for example 0.95. Got {level!r}.")
+    if df_complete is not None and not df_complete > 0:
+        raise DataError(
+            f"df_complete must be a number above 0, or None for many. Got {df_complete!r}."
+        )
+    m = len(found)
+    within = (errors.to_numpy() ** 2).mean(axis=0)
+    between = found.to_numpy().var(axis=0, ddof=1) * (1.0 + 1.0 / m)
+    total = within + between
+    share = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+    df = _degrees_of_freedom(share, m, df_complete)
+    estimate, se = found.to_numpy().mean(axis=0), np.sqrt(total)
+    half = stats.t.ppf(0.5 + 0.5 * level, df) * se
+    # Rubin's (r + 2 / (df + 3)) / (r + 1), where r = share / (1 - share).
+    missing = share + (1.0 - share) * 2.0 / (df + 3.0)
+    return pd.DataFrame(
+        {
+            "estimate": estimate,
+            "se": se,
+            "low": estimate - half,
+            "high": estimate + half,
+            "df": df,
+            "fmi": np.where(between > 0, missing, 0.0),
+        },
+        index=found.columns,
+    )
+
+
+def _degrees_of_freedom(share: np.ndarray, m: int, complete: float | None) -> np.ndarray:
+    """Barnard and Rubin's: never more than the complete table would have."""
+    many = (m - 1) / np.maximum(share, _SMALLEST_SHARE) ** 2
+    if complete is None or np.isinf(complete):
+        return many
+    observed = (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
+    return many * observed / (many + observed)
+
+
+def _matrix(what: str, values: Any) -> pd.DataFrame:
+    """A row per imputation, a column per quantity."""
+    try:
+        if isinstance(values, pd.DataFrame):
+            frame = values.reset_index(drop=True)
+        elif _has_names(values):
+            frame = pd.DataFrame([pd.Series(entry) for entry in values]).reset_index(drop=True)
+        else:
+            array = np.asarray(values, dtype=np.float64)
+            frame = pd.DataFrame(array[:, None] if array.ndim == 1 else array)
+        return frame.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The {what} are no table of numbers ({error}); give one entry per imputation, each a "
+            "number or equally many numbers."
+        ) from error
+
+
+def _has_names(values: Any) -> bool:
+    return (
+        isinstance(values, Sequence)
+        and len(values) > 0
+        and all(isinstance(entry, Mapping | pd.Series) for entry in values)
+    )
+
+
+def _check(estimates: pd.DataFrame, errors: pd.DataFrame) -> None:
+    if estimates.shape != errors.shape or not estimates.columns.equals(errors.columns):
+        raise DataError(
+            f"There are {_counted(estimates)} of estimates, but {_counted(errors)} of standard "
+            "errors; give one standard error for each estimate, under the same names."
+        )
+    if len(estimates) < 2:
+        raise DataError(
+            f"There are results of {len(estimates)} imputed tables, from which nothing can be said "
+            "about the missing answers; impute at least twice, better 20 times."
+        )
+    for what, frame, good in (
+        ("estimate", estimates, np.isfinite(estimates.to_numpy())),
+        ("standard error", errors, np.isfinite(errors.to_numpy()) & (errors.to_numpy() >= 0)),
+    ):
+        if not good.all():
+            row, column = (int(k) for k in np.argwhere(~good)[0])
+            wanted = "a finite number" + ("" if what == "estimate" else " that is not negative")
+            raise DataError(
+                f"The {what} of {frame.columns[column]!r} in imputation {row + 1} is "
+                f"{frame.iat[row, column]}; it must be {wanted}: leave the quantity out or repeat "
+                "the analysis."
+            )
+
+
+def _counted(frame: pd.DataFrame) -> str:
+    return f"{len(frame)} imputations with {frame.shape[1]} numbers each"

@@ -1,0 +1,356 @@
+"""Answers that have words: which codes are answers, and whether these are levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from ordinalrbm.files.codes import as_number
+from ordinalrbm.files.evidence import Clue, Verdict, weigh
+from ordinalrbm.files.look import Habits, Look
+from ordinalrbm.files.no_answer import no_answer, says_middle
+from ordinalrbm.files.orders import (
+    Fit,
+    are_alike,
+    are_opposites,
+    are_yes_and_no,
+    best_fit,
+    is_graded,
+    is_mirrored,
+    share_graded,
+    shares_words,
+    without_shared_words,
+)
+from ordinalrbm.files.ranges import ranges_in_order
+from ordinalrbm.files.schema import Code
+from ordinalrbm.files.vocabulary import (
+    NOMINAL_WORDS,
+    asked_for_band,
+    asked_for_kinds,
+    asked_in_order,
+    label_words,
+    n_categories_named,
+    named_after,
+    without_code,
+)
+
+# What surveys like to use for "don't know" and the like.
+TYPICAL_MISSING = frozenset(
+    {7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000),
+     6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
+)  # fmt: skip
+_MOST_RANGES = 20  # income groups and the like
+_MANY = 11  # 0 to 10; more labelled codes are seldom levels
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A column's answers as they were understood."""
+
+    look: Look  # with further codes set apart as no answer
+    levels: tuple[Code, ...]  # in the order of their numbers, or as words tell
+    confidence: float = 1.0
+    notes: tuple[str, ...] = ()  # what was moved or set apart, in words
+
+
+# ---- codes that are no answer -----------------------------------------------------------------
+
+
+def set_apart(look: Look, habits: Habits) -> Reading:
+    """Tell codes that are no answer from levels, where words alone do not.
+
+    The label's words, the code's number, what the other labels are, and in how many other columns
+    the label stands last decide together.
+    """
+    apart: dict[Code, Verdict] = {}
+    rest = look
+    while True:  # what is left may show more clearly what does not belong
+        more = _no_answers(rest, habits)
+        if not more or len(rest.texts) - len(more) < 2:
+            break
+        apart |= more
+        rest = _without(rest, more)
+    reading = Reading(rest, tuple(numeric_order(rest.texts) or rest.texts))
+    if apart:
+        names = ", ".join(f"{look.texts[code]!r}" for code in apart)
+        least = min(apart.values(), key=lambda verdict: verdict.confidence)
+        note = f"{names} taken for no answer: {least.because}"
+        reading = replace(reading, confidence=least.confidence, notes=(note,))
+    return _with_middle(reading)
+
+
+def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
+    codes = numeric_order(look.texts) or list(look.texts)
+    fit = _scale_of(codes, look.texts)
+    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in codes}
+    return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
+
+
+def _without(look: Look, apart: Iterable[Code]) -> Look:
+    apart = dict.fromkeys(apart)  # in their order
+    return replace(
+        look,
+        counts={code: n for code, n in look.counts.items() if code not in apart},
+        labels={code: label for code, label in look.labels.items() if code not in apart},
+        missing={**look.missing, **{code: look.label(code) for code in apart}},
+    )
+
+
+def _scale_of(codes: Sequence[Code], texts: dict[Code, str]) -> Fit | None:
+    """The known scale that most labels belong to, in the order of their codes."""
+    fit = best_fit(tuple(texts[code] for code in codes))
+    if fit is None or len(fit.outside) > max(1, len(fit.places) // 2):
+        return None
+    if numeric_order(codes) is None:
+        return fit if fit.is_clear else None
+    places = [fit.places[texts[code]] for code in codes if texts[code] in fit.places]
+    return fit if _is_monotone(places) or (fit.is_clear and len(places) == len(codes)) else None
+
+
+def _is_monotone(places: Sequence[float]) -> bool:
+    steps = [b - a for a, b in pairwise(places)]
+    return all(step >= 0 for step in steps) or all(step <= 0 for step in steps)
+
+
+def _clues_of_missing(
+    code: Code, codes: Sequence[Code], look: Look, habits: Habits, fit: Fit | None
+) -> list[Clue]:
+    label = look.texts[code]
+    found = no_answer(label)
+    others = [look.texts[other] for other in codes if other != code]
+    clues = [Clue(0.5 if shares_words(label, others) else 2, "its words")] if found else []
+    if says_middle(label):
+        return [Clue(-9, "it says neither")]  # a middle, or looked at later
+    on_scale = _points_of_scale(code, codes, look, fit)
+    if on_scale > 0:
+        clues.append(Clue(on_scale, "it is not on the scale of the others"))
+        if n_categories_named([label]):
+            clues.append(Clue(1.5, "it names no degree"))  # "other" beside levels is none
+    else:
+        clues.append(Clue(on_scale, "it is one of the others"))
+        if n_categories_named([label]):
+            clues.append(Clue(-4, "it names a category"))
+    if is_graded(label) and not found:
+        clues.append(Clue(-2, "it tells a degree"))
+    clues += _clues_of_code(code, codes, look, habits, is_worded=found is not None)
+    n_scales = habits.endings.get(label_words(label), 0)
+    if n_scales >= 2 and code == codes[-1] and share_graded(others) >= 0.5:
+        clues.append(Clue(min(n_scales - 1, 2), f"it is the last of {n_scales} different scales"))
+    return clues
+
+
+def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> float:
+    """Whether the other codes are a scale to which this one does not belong (above 0)."""
+    if fit is not None:
+        if look.texts[code] in fit.places:
+            return -4
+        return 2 if len(fit.places) > 2 else 1.5
+    if _is_number_scale(code, codes, look):
+        return 2
+    others = [look.texts[other] for other in codes if other != code]
+    is_end = code in (codes[0], codes[-1]) and len(others) >= 2
+    every = [look.texts[other] for other in codes]
+    if is_end and is_mirrored(others) and not is_mirrored(every):
+        return 2 if len(others) > 2 else 1.5
+    return 0 if share_graded(others) >= 0.6 else -2.5
+
+
+def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
+    """Whether the other codes are numbers of a scale, most of them without words."""
+    others = {*look.counts, *codes} - {code}
+    worded = [other for other in others if not _is_its_number(other, look.labels.get(other))]
+    ordered = numeric_order(others)
+    return ordered is not None and len(others) >= 4 and len(worded) <= len(others) / 2
+
+
+def _is_its_number(code: Code, label: str | None) -> bool:
+    number = as_number(code)
+    if number is None or label is None:
+        return number is not None
+    return as_number(without_code(label).strip()) == number or as_number(label.strip()) == number
+
+
+def _clues_of_code(
+    code: Code, codes: Sequence[Code], look: Look, habits: Habits, is_worded: bool
+) -> list[Clue]:
+    number = as_number(code)
+    numbers = sorted(n for n in map(as_number, {*codes, *look.counts}) if n is not None)
+    if number is None or len(numbers) < 2:
+        return []
+    if number < 0:
+        is_odd = sum(n >= 0 for n in numbers) >= 2 and numbers[0] != -numbers[-1]
+        return [Clue(3, "its code is negative")] if is_odd else []
+    below = [n for n in numbers if n < number and n not in TYPICAL_MISSING] or [
+        n for n in numbers if n < number
+    ]
+    if below and number in TYPICAL_MISSING and number - below[-1] >= 2 and number > len(numbers):
+        usual = code in habits.missing_codes
+        return [Clue(2.2 if usual else 1.2, f"its code {code} stands apart")]
+    is_last = is_worded and code == codes[-1]
+    return [Clue(-1.2 if is_last else -2.5, "its code is next to the others")]
+
+
+# ---- the middle -------------------------------------------------------------------------------
+
+
+def _with_middle(reading: Reading) -> Reading:
+    """Put "neither" and "it depends" between the two ends, or set them apart; wherever coded."""
+    codes, look = list(reading.levels), reading.look
+    if numeric_order(codes) is None:
+        return reading
+    ends = [code for code in codes if says_middle(look.texts[code])]
+    ends = [code for code in ends if code in (codes[0], codes[-1])]
+    if len(ends) != 1 or len(codes) < 3:
+        return reading
+    (middle,) = ends
+    others = [code for code in codes if code != middle]
+    texts = [look.texts[code] for code in others]
+    name = look.texts[middle]
+    if is_mirrored(texts) and not any(map(says_middle, texts)):
+        half = len(others) // 2
+        levels = (*others[:half], middle, *others[half:])
+        note = f"{name!r} moved to the middle"
+        return replace(
+            reading, levels=levels, confidence=min(reading.confidence, 0.7),
+            notes=(*reading.notes, note),
+        )  # fmt: skip
+    if share_graded(texts) < 0.5:
+        return reading  # "both" among categories is a category
+    return replace(
+        reading,
+        look=_without(look, [middle]),
+        levels=tuple(others),
+        confidence=min(reading.confidence, 0.7),
+        notes=(*reading.notes, f"{name!r} taken for no answer: it is no middle of these"),
+    )
+
+
+# ---- levels or categories ---------------------------------------------------------------------
+
+
+def clues_of_order(look: Look, levels: Sequence[Code]) -> list[Clue]:
+    """What speaks for levels (above 0) and for categories (below 0)."""
+    texts = [look.texts[code] for code in levels if code in look.texts]
+    clues = [*_of_labels(look, levels, texts), *_of_question(look), *_of_numbers(levels)]
+    if look.measure == "ordinal":
+        clues.append(Clue(0.7, "the file says ordinal"))
+    if look.measure == "nominal":
+        clues.append(Clue(-0.7, "the file says nominal"))
+    return clues
+
+
+def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clue]:
+    fit = _scale_of(levels, look.texts) if len(texts) == len(levels) else best_fit(tuple(texts))
+    clues = []
+    if fit is not None and not fit.outside:
+        clues.append(Clue(5, f"known answers, {texts[0]} to {texts[-1]}"))
+    elif len(texts) == 2 and are_opposites(*texts):
+        clues.append(Clue(4, f"{texts[0]} is the opposite of {texts[1]}"))
+    elif _ranges_ascend(texts):
+        clues.append(Clue(4, "ranges of numbers in ascending order"))
+    elif _is_numbered(look, levels):
+        clues.append(Clue(4, f"codes {levels[0]} to {levels[-1]}, with words for some"))
+    elif len(texts) > 2 and are_yes_and_no(texts):
+        clues.append(Clue(3, "kinds of no and yes"))
+    elif is_mirrored(texts):
+        clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
+    else:
+        clues.append(_of_degree(texts, fit))
+        if are_alike(texts):
+            clues.append(Clue(2, "its labels differ in few words"))
+        if len(texts) % 2 and len(texts) > 2 and says_middle(texts[len(texts) // 2]):
+            clues.append(Clue(3.5, f"{texts[len(texts) // 2]!r} stands in the middle"))
+    n_categories = n_categories_named(texts)
+    if n_categories:
+        share = n_categories / len(texts)
+        clues.append(Clue(-2.5 - 2 * share, "its answers are categories"))
+    return clues
+
+
+def _of_degree(texts: list[str], fit: Fit | None) -> Clue:
+    share = share_graded(texts)
+    if len(texts) == 2:  # few words to go by
+        return Clue(0.5 if share == 1 else -3, "two categories without a known order")
+    if share >= 0.8:
+        return Clue(3, "nearly all labels tell a degree")
+    if share >= 0.6 or fit is not None:
+        return Clue(1.8, "most labels tell a degree")
+    if share >= 0.4:
+        return Clue(0.2, "some labels tell a degree")
+    return Clue(-1.6 if share >= 0.2 else -2.2, "nothing in the labels is ordered")
+
+
+def _ranges_ascend(texts: list[str]) -> bool:
+    if not 3 <= len(texts) <= _MOST_RANGES:
+        return False
+    for spelt in (texts, without_shared_words(texts)):
+        ordered, _ = ranges_in_order(spelt)
+        if ordered is not None and ordered in (spelt, spelt[::-1]):
+            return True
+    return False
+
+
+def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:
+    """Whether codes between those with words have none, or only their number."""
+    bare = [code for code in levels if _is_its_number(code, look.labels.get(code))]
+    inner = set(levels[1:-1])
+    return len(levels) >= 4 and len(bare) >= len(levels) / 2 and len(set(bare) & inner) >= 2
+
+
+def _of_question(look: Look) -> list[Clue]:
+    word = named_after(look.name, NOMINAL_WORDS) or named_after(look.question, NOMINAL_WORDS)
+    if word is not None:
+        return [Clue(-3, f"it is named after {word}")]
+    clues = []
+    if asked_for_kinds(look.question):
+        clues.append(Clue(-1, "it is asked for a kind of thing"))
+    elif asked_for_band(look.question) and len(look.texts) > 2:
+        clues.append(Clue(3, "it asks for a level"))
+    if asked_in_order(look.question):
+        clues.append(Clue(0.8, "it is asked for a degree"))
+    return clues
+
+
+def _of_numbers(levels: Sequence[Code]) -> list[Clue]:
+    numbers = [n for n in map(as_number, levels) if n is not None]
+    if len(numbers) < len(levels) or len(numbers) < 3:
+        return []
+    clues = []
+    gaps = sum(b - a > 1 for a, b in pairwise(sorted(numbers)))
+    if gaps >= 2 or (min(numbers) > 10 and gaps <= 1):
+        clues.append(Clue(-1.5, "its codes are no row of numbers"))
+    if len(numbers) > _MANY:
+        clues.append(Clue(-1.5, f"{len(numbers)} categories, many for levels"))
+    return clues
+
+
+def in_order(look: Look, levels: Sequence[Code]) -> tuple[list[Code], str]:
+    """Levels from lowest to highest, and what was moved for it, in words.
+
+    Numbers stay in their order. Where words say that one of them stands elsewhere ("1 yes, 2 no,
+    3 maybe"), words count, and text has no other order than theirs.
+    """
+    texts = look.texts
+    codes = list(levels)
+    fit = _scale_of(codes, texts) if all(code in texts for code in codes) else None
+    if fit is None or fit.outside or not fit.is_clear:
+        return codes, ""
+    places = [fit.places[texts[code]] for code in codes]
+    is_number = numeric_order(codes) is not None
+    if is_number and (_is_monotone(places) or any(says_middle(texts[code]) for code in codes)):
+        return codes, ""
+    ordered = sorted(codes, key=lambda code: fit.places[texts[code]])
+    if not is_number:
+        return ordered, ""
+    if codes.index(ordered[0]) > codes.index(ordered[-1]):
+        ordered.reverse()  # in the direction of the codes
+    return ordered, "put in the order of their words, not of their codes"
+
+
+def numeric_order(codes: Iterable[Code]) -> list[Code] | None:
+    """The codes by their numbers, or None if some are none."""
+    numbers = {code: as_number(code) for code in codes}
+    if any(number is None for number in numbers.values()):
+        return None
+    return sorted(numbers, key=lambda code: numbers[code] or 0.0)

@@ -1,0 +1,120 @@
+"""The page of a schema: what each column of a file was taken for, with counts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ordinalrbm.files.codes import count_codes, position_finder
+from ordinalrbm.files.schema import Code, Column, Schema
+from ordinalrbm.files.source import Source
+from ordinalrbm.report.page import render
+
+_MOST_LINES = 25  # of a column with many categories
+_LOW_TO_HIGH = ("ordinal", "background")
+
+
+class _Line(NamedTuple):
+    """A code of a column on the page."""
+
+    code: str  # nothing where it is the name
+    name: str
+    sort: str  # of non-answer, or nothing
+    times: int
+    width: float  # of its bar, in percent
+
+
+def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> str:
+    """A page about the columns of a file: their kinds, levels and counts, doubtful ones first.
+
+    Parameters
+    ----------
+    source : Source
+        The file, as `files.formats.read` gives it.
+    schema : Schema
+        What its columns were taken for.
+    title : str, optional
+        By default, the name of the file.
+
+    Returns
+    -------
+    str
+        HTML.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from ordinalrbm import report
+    >>> from ordinalrbm.files.formats import from_frame
+    >>> from ordinalrbm.files.proposal import propose
+    >>> source = from_frame(pd.DataFrame({"Q1": ["never", "often", "<b>"] * 9}), "Pupils")
+    >>> page = report.schema_page(source, propose(source))
+    >>> "Q1" in page, "<b>" in page
+    (True, False)
+    """
+    columns = [column for column in schema.columns if column.name in source.frame]
+    doubtful = sorted((c for c in columns if c.is_doubtful), key=lambda c: c.confidence)
+    sure = [column for column in columns if not column.is_doubtful]
+    kinds: dict[str, int] = {}
+    for column in columns:
+        kinds[column.role] = kinds.get(column.role, 0) + 1
+    return render(
+        "schema.html.j2",
+        title=title or source.name,
+        n_rows=len(source.frame),
+        n_columns=len(columns),
+        kinds=kinds,
+        doubtful=[_article(source, column) for column in doubtful],
+        sure=[_article(source, column) for column in sure],
+    )
+
+
+def _article(source: Source, column: Column) -> dict[str, Any]:
+    lines, more = _lines(_counts(source, column), column)
+    return {"column": column, "lines": lines, "more": more}
+
+
+def _counts(source: Source, column: Column) -> dict[Code, int]:
+    try:
+        counts = count_codes(source.frame[column.name])
+    except TypeError:  # lists and the like cannot be counted
+        return {}
+    tags = source.tags.get(column.name)
+    if tags is not None:
+        for tag in tags[tags != ""].tolist():
+            counts[tag] = counts.get(tag, 0) + 1
+    return counts
+
+
+def _lines(counts: dict[Code, int], column: Column) -> tuple[list[_Line], int]:
+    """What codes there are and how often; of many categories the most frequent ones."""
+    find_level, find_missing = position_finder(column.levels), position_finder(column.missing)
+    levels = dict.fromkeys(column.levels, 0)
+    missing = dict.fromkeys(column.missing, 0)
+    others: dict[Code, int] = {}
+    for code, count in counts.items():
+        if find_level(code) >= 0:
+            levels[column.levels[find_level(code)]] += count
+        elif find_missing(code) >= 0:
+            missing[column.missing[find_missing(code)]] += count
+        else:
+            others[code] = count
+    if column.role not in _LOW_TO_HIGH:
+        levels = dict(sorted(levels.items(), key=lambda item: -item[1]))
+    others = dict(sorted(others.items(), key=lambda item: -item[1])) if _is_listed(column) else {}
+    names = dict(zip(column.levels, column.names, strict=True))
+    most = max([*levels.values(), *missing.values(), *others.values(), 1])
+    answers = {**levels, **others}
+    shown = dict(list(answers.items())[:_MOST_LINES])
+    names |= zip(column.missing, column.missing_names, strict=True)
+    sorts = column.sorts
+    lines = []
+    for code, count in {**shown, **missing}.items():
+        name = names.get(code, str(code))
+        number = "" if name == str(code) else str(code)
+        lines.append(_Line(number, name, sorts.get(code, ""), count, 100 * count / most))
+    return lines, len(answers) - len(shown)
+
+
+def _is_listed(column: Column) -> bool:
+    """Whether values that the schema does not name are worth a line."""
+    return column.role in ("ordinal", "nominal", "background")

@@ -1,0 +1,136 @@
+"""Rotated factors with names that say what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.estimators.reading import FactorReading
+from ordinalrbm.plots.style import ink_on, shades
+from ordinalrbm.report.labels import Label, in_short
+
+# A factor is worth telling when some question loads on it at least so much, as is usual.
+WORTH_TELLING = 0.3
+# A question is worth naming when it loads at least this much as strongly as the strongest.
+_WORTH_NAMING = 0.5
+_NAMED, _LISTED, _BARS = (
+    2,
+    5,
+    6,
+)  # questions of each end in the name, of each end in a list, in bars
+_AROUND_THE_MEAN = 7  # points from 3 standard deviations below the mean to 3 above, one apart
+_LOW, _HIGH = 2, 4  # one standard deviation below and above
+
+
+class Strong(NamedTuple):
+    """A question that tells of a factor."""
+
+    name: str  # of the column
+    label: Label
+    loading: float
+
+
+class NamedFactor(NamedTuple):
+    """A rotated factor."""
+
+    place: int  # among the model's rotated factors
+    name: str  # "Factor 1"
+    label: Label  # what people who are high on it answer more and less
+    short: str
+    explained: float  # share of the variance of all inclinations
+    more: list[Strong]
+    less: list[Strong]
+    rests: np.ndarray  # (Q,) shares of the questions in its squared loadings
+
+
+def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[NamedFactor]:
+    """Factors worth telling, named by the questions that load on them most, at both ends.
+
+    At least one, where any question loads on any factor at all.
+
+    Examples
+    --------
+    >>> import pandas as pd, ordinalrbm as orbm
+    >>> from ordinalrbm.report.labels import labels_of
+    >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
+    >>> model = orbm.CumulativeRBM.recommended(1, n_epochs=2, random_state=0).fit(X)
+    >>> (factor,) = named_factors(model.read_factors(), labels_of(X.columns, {}))
+    >>> factor.label
+    Label(text='more: tea · milk', code='Factor 1')
+    """
+    texts = in_short(labels)
+    strongest = reading.loadings.abs().max().to_numpy()
+    least = min(WORTH_TELLING, float(strongest.max()))
+    return [
+        _named(reading, int(place), labels, texts)
+        for place in np.flatnonzero((strongest >= least) & (strongest > 0))
+    ]
+
+
+def _named(
+    reading: FactorReading, place: int, labels: Mapping[str, Label], texts: Mapping[str, str]
+) -> NamedFactor:
+    factor = reading.factors[place]
+    loadings = reading.loadings[factor].to_numpy()
+    size = np.abs(loadings)
+    order = np.argsort(-size, kind="stable")
+    worth = [i for i in order if size[i] > 0 and size[i] >= _WORTH_NAMING * size.max()]
+    names = [str(name) for name in reading.loadings.index]
+    strong = [Strong(names[i], labels[names[i]], float(loadings[i])) for i in worth]
+    ends = [[one for one in strong if sign * one.loading > 0] for sign in (1, -1)]
+    said = [
+        f"{word}: {' · '.join(texts[one.name] for one in end[:_NAMED])}"
+        for word, end in zip(("more", "less"), ends, strict=True)
+        if end
+    ]
+    text, squares = " / ".join(said), loadings**2
+    return NamedFactor(
+        place,
+        factor,
+        Label(text, factor),
+        f"{factor}, {text}",
+        float(reading.reliability.loc[factor, "explained"]),
+        ends[0][:_LISTED],
+        ends[1][:_LISTED],
+        squares / squares.sum(),
+    )
+
+
+class Piece(NamedTuple):
+    """A level in a stacked bar."""
+
+    name: str
+    colour: str
+    ink: str
+    share: float
+
+
+class MovedQuestion(NamedTuple):
+    """How likely each level of a question is for people who are low and high on a factor."""
+
+    label: Label
+    loading: float
+    low: list[Piece]
+    high: list[Piece]
+
+
+def moved_questions(
+    reading: FactorReading, factor: NamedFactor, strong: Sequence[Strong]
+) -> list[MovedQuestion]:
+    """Questions that a factor moves, with their level probabilities at both sides of its mean."""
+    found = []
+    for one in strong:
+        curves = reading.curves(one.name, factor.name, _AROUND_THE_MEAN).drop(columns="information")
+        low, high = (_pieces(curves.columns, curves.iloc[k].to_numpy()) for k in (_LOW, _HIGH))
+        found.append(MovedQuestion(one.label, one.loading, low, high))
+    return found
+
+
+def _pieces(levels: Sequence[str], shares: np.ndarray) -> list[Piece]:
+    colours = shades(len(shares))
+    return [
+        Piece(str(level), colour, ink_on(colour), float(share))
+        for level, colour, share in zip(levels, colours, shares, strict=True)
+    ]

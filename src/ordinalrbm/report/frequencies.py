@@ -1,0 +1,79 @@
+"""How often each level of each question was chosen, and how often and why none was."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ordinalrbm.data.tables import Encoded
+from ordinalrbm.files.survey import REASONS
+from ordinalrbm.plots.style import ink_on, shades
+from ordinalrbm.report.groups import counting
+from ordinalrbm.report.labels import Label
+
+
+class Level(NamedTuple):
+    """A level of a question, and who chose it."""
+
+    name: str
+    colour: str
+    ink: str  # that can be read on the colour
+    people: int
+    share: float  # of those who have answered, by their weights
+
+
+class Frequencies(NamedTuple):
+    """What was answered to a question."""
+
+    label: Label
+    levels: list[Level]
+    n_answered: int
+    none: list[tuple[str, int, float]]  # why there is no answer, how often, and of how many of all
+
+
+def frequencies(
+    answers: Encoded, labels: list[Label], weight: np.ndarray | None = None,
+    no_answers: np.ndarray | None = None,
+) -> list[Frequencies]:  # fmt: skip
+    """Counts of people and weighted shares, question by question.
+
+    ``no_answers`` says why answers lack, as places in ``REASONS``; without it nobody knows.
+
+    Examples
+    --------
+    >>> from ordinalrbm.data.tables import read_table
+    >>> (tea,) = frequencies(read_table([[1], [2], [2], [None]]), [Label("tea")])
+    >>> [(level.name, level.people, round(level.share, 2)) for level in tea.levels], tea.none
+    ([('1', 1, 0.33), ('2', 2, 0.67)], [('empty', 1, 0.25)])
+    """
+    dense = answers.observations.to_dense()
+    weights = counting(weight, len(dense))
+    found = []
+    for j, (label, scale) in enumerate(zip(labels, answers.scales, strict=True)):
+        level = dense[:, j]
+        given = level >= 0
+        count = np.bincount(level[given], minlength=scale.n_levels)
+        total = np.bincount(level[given], weights[given], minlength=scale.n_levels)
+        share = total / total.sum() if total.sum() > 0 else total
+        colours = shades(scale.n_levels)
+        levels = [
+            Level(name, colour, ink_on(colour), int(n), float(part))
+            for name, colour, n, part in zip(scale.names, colours, count, share, strict=True)
+        ]
+        why = None if no_answers is None else no_answers[~given, j]
+        found.append(Frequencies(label, levels, int(given.sum()), _reasons(why, given)))
+    return found
+
+
+def _reasons(why: np.ndarray | None, given: np.ndarray) -> list[tuple[str, int, float]]:
+    """Why there is no answer, the most frequent reason first."""
+    lacking = int((~given).sum())
+    if why is None:
+        why = np.full(lacking, REASONS.index("empty"))
+    counts = np.bincount(np.where(why < 0, REASONS.index("empty"), why), minlength=len(REASONS))
+    return [
+        (REASONS[k], int(counts[k]), float(counts[k] / len(given)))
+        for k in np.argsort(-counts, kind="stable")
+        if counts[k]
+    ]

@@ -1,0 +1,367 @@
+"""How groups are compared: recomputed with independent code, and by simulation."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from small_pages import Page, answers, background, fitted, survey
+
+import ordinalrbm as orbm
+from ordinalrbm import report
+from ordinalrbm.errors import DataError
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import REASONS
+from ordinalrbm.report.comparing import Comparison, Groups, holm, most_sure, welch
+from ordinalrbm.report.frequencies import frequencies
+from ordinalrbm.report.groups import Grouping, group_means, grouping_of, groupings, moments
+from ordinalrbm.report.labels import Label
+from ordinalrbm.report.means import level_values, pool, question_means
+
+
+def in_groups(samples: list[np.ndarray]) -> Groups:
+    """What the test needs of some samples, written down by hand."""
+    size = np.array([len(x) for x in samples], dtype=float)
+    variance = np.array([x.var(ddof=1) for x in samples])
+    mean = np.array([x.mean() for x in samples])
+    return Groups(mean, variance, np.sqrt(variance / size), size - 1.0, size)
+
+
+def grouping(labels: list, name: str = "g") -> Grouping:
+    return grouping_of(pd.Series(labels, name=name))
+
+
+# The test
+
+
+def test_two_groups_give_welchs_t_test():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(0.0, 1.0, 20), rng.normal(0.8, 3.0, 50)
+    found, known = welch(in_groups([a, b])), stats.ttest_ind(a, b, equal_var=False)
+    assert found.statistic == pytest.approx(known.statistic**2)
+    assert found.within == pytest.approx(known.df)
+    assert found.p == pytest.approx(known.pvalue)
+
+
+def test_several_groups_by_welchs_formulas():
+    samples = [
+        np.array([21.3, 24.1, 19.8, 27.0, 22.5, 23.3, 20.7]),
+        np.array([26.8, 33.9, 20.1, 31.6, 38.2, 24.7, 29.9, 35.5]),
+        np.array([23.0, 28.4, 31.1, 26.3, 22.2, 29.7]),
+    ]
+    found = welch(in_groups(samples))
+    # As Welch (1951) writes them, one number at a time.
+    w = [len(x) / x.var(ddof=1) for x in samples]
+    centre = sum(wi * x.mean() for wi, x in zip(w, samples, strict=True)) / sum(w)
+    above = sum(wi * (x.mean() - centre) ** 2 for wi, x in zip(w, samples, strict=True)) / 2
+    tail = sum((1 - wi / sum(w)) ** 2 / (len(x) - 1) for wi, x in zip(w, samples, strict=True))
+    assert found.statistic == pytest.approx(above / (1 + 2 * 1 / 8 * tail))
+    assert found.within == pytest.approx(8 / (3 * tail))
+    assert found.p == pytest.approx(stats.f.sf(found.statistic, 2, found.within))
+    if "equal_var" in inspect.signature(stats.f_oneway).parameters:  # SciPy has it since 1.16
+        known = stats.f_oneway(*samples, equal_var=False)
+        assert (found.statistic, found.p) == pytest.approx((known.statistic, known.pvalue))
+
+
+def test_the_interval_of_omega_is_where_the_statistic_is_usual():
+    rng = np.random.default_rng(1)
+    found = welch(in_groups([rng.normal(m, 1.0, 60) for m in (0.0, 0.4, 0.9)]))
+    people = 180.0
+    for share, quantile in ((found.low, 0.975), (found.high, 0.025)):
+        noncentrality = people * share / (1.0 - share)
+        below = stats.ncf.cdf(found.statistic, 2, found.within, noncentrality)
+        assert below == pytest.approx(quantile, abs=1e-4)
+    assert found.low < found.omega < found.high
+
+
+def test_many_people_have_an_interval_too():
+    rng = np.random.default_rng(2)
+    found = welch(in_groups([rng.normal(m, 1.0, 40_000) for m in (0.0, 1.0)]))
+    # Half a standard deviation to either side: 0.25 of 1.25 of the variance.
+    assert found.low < 0.2 < found.high
+    assert found.high - found.low < 0.01
+
+
+def test_intervals_hold_the_truth_in_nineteen_of_twenty_cases():
+    """Groups of unequal size and a known share of variance between them."""
+    rng, sizes, shifts = np.random.default_rng(3), (30, 60, 90), np.array([-0.4, 0.0, 0.3])
+    weight = np.array(sizes) / sum(sizes)
+    between = weight @ (shifts - weight @ shifts) ** 2
+    truth, hits, estimates = between / (1.0 + between), 0, []
+    for _ in range(600):
+        found = welch(
+            in_groups([rng.normal(m, 1.0, n) for m, n in zip(shifts, sizes, strict=True)])
+        )
+        hits += found.low <= truth <= found.high
+        estimates.append(found.omega)
+    assert 0.92 < hits / 600 < 0.98
+    # Cut off at 0, it is a little too large on average.
+    assert np.mean(estimates) == pytest.approx(truth, abs=0.01)
+
+
+def test_chance_is_found_significant_in_one_of_twenty_cases():
+    rng = np.random.default_rng(4)
+    p = [
+        welch(in_groups([rng.normal(0.0, s, n) for n, s in ((40, 1), (15, 3), (80, 2))])).p
+        for _ in range(800)
+    ]
+    assert 0.03 < np.mean(np.array(p) < 0.05) < 0.075
+
+
+def test_few_people_in_many_groups_do_not_come_in_front():
+    """41 people in 7 groups have a large share of variance between them, and no lower bound."""
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(1_041, 1))
+    values[:1_000][::2] += 0.5
+    many = ["even", "odd"] * 500 + [None] * 41
+    few = [None] * 1_000 + [f"group {k % 7}" for k in range(41)]
+    sure, unsure = (group_means(values, grouping(who)).comparisons[0] for who in (many, few))
+    share = pd.Series(values[1_000:, 0]).groupby(few[1_000:]).transform("mean").var(ddof=0)
+    assert share / values[1_000:].var() > sure.omega  # what a ranking by shares would go by
+    assert most_sure([unsure, sure]) == [1, 0]
+    assert unsure.low == 0.0
+
+
+def test_holm_by_hand():
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+
+
+def test_people_who_do_not_differ_make_no_test():
+    one = np.ones(2)
+    alike = Groups(np.array([0.0, 1.0]), 0 * one, 0 * one, 9 * one, 10 * one)
+    assert welch(alike) is None
+    assert welch(alike.of(np.array([True, False]))) is None
+    # Where only one group is all of one opinion, the others' spread stands in for its own.
+    found = welch(alike._replace(variance=np.array([0.0, 1.0]), error=np.array([0.0, 0.1**0.5])))
+    assert 0.0 < found.p < 1.0
+
+
+# Groups
+
+
+def test_numbers_make_bands_of_about_equally_many():
+    found = grouping_of(pd.Series([*range(100), None], name="age"))
+    assert found.groups == ("0 to 24", "25 to 49", "50 to 74", "75 to 99")
+    assert found.counts.tolist() == [25] * 4
+    assert found.code[-1] == -1
+    assert found.ordered
+    assert found.banded
+    few = grouping_of(pd.Series([1, 2, 3] * 9, name="children"))
+    assert few.groups == ("1", "2", "3")
+    assert grouping_of(pd.Series([0] * 99 + list(range(1, 20)), name="cars")).groups[0] == "0"
+
+
+def test_variables_without_groups_are_told_with_the_reason():
+    people = pd.DataFrame(
+        {
+            "same": "x",
+            "nobody": None,
+            "each": [f"id {k}" for k in range(60)],
+            "sex": ["f", "m"] * 30,
+        }
+    )
+    found, others = groupings(people)
+    assert [one.name for one in found] == ["sex"]
+    assert others == {
+        "same": "one group only",
+        "nobody": "nothing is known of anybody",
+        "each": "60 groups, more than 30",
+    }
+
+
+def test_moments_are_those_of_each_group_alone():
+    rng = np.random.default_rng(6)
+    values, weight = rng.normal(size=(200, 3)), rng.gamma(2.0, 1.0, 200)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    who = pd.Series(rng.choice(["a", "b", None], 200), name="g")
+    found = moments(values, grouping_of(who), weight)
+    for (g, name), j in itertools.product(enumerate("ab"), range(3)):
+        own = (who == name).to_numpy() & ~np.isnan(values[:, j])
+        x, w = values[own, j], weight[own]
+        mean, n = np.average(x, weights=w), own.sum()
+        assert found.mean[g, j] == pytest.approx(mean)
+        assert found.people[g, j] == n
+        error = np.sqrt(n / (n - 1) * np.sum((w * (x - mean)) ** 2)) / w.sum()
+        assert found.error[g, j] == pytest.approx(error)
+        assert found.size[g, j] == pytest.approx(w.sum() ** 2 / np.sum(w**2))
+
+
+# Frequencies
+
+
+def test_frequencies_are_counts_and_weighted_shares():
+    whole, weight = survey(), np.random.default_rng(7).gamma(2.0, 1.0, 60)
+    labels = [Label(name) for name in whole.encoded.names]
+    frame = whole.answers
+    for one, name in zip(frequencies(whole.encoded, labels, weight), frame, strict=True):
+        counted = frame[name].value_counts(sort=False)
+        by_weight = pd.Series(weight).groupby(frame[name], observed=False).sum()
+        assert [level.name for level in one.levels] == list(counted.index)
+        assert [level.people for level in one.levels] == counted.tolist()
+        shares = [level.share for level in one.levels]
+        assert shares == pytest.approx((by_weight / by_weight.sum()).tolist())
+        assert one.n_answered + sum(count for _, count, _ in one.none) == 60
+
+
+def test_reasons_for_no_answer_are_counted_apart():
+    whole = survey(np.array([[0], [-1], [-1], [-1], [2]]))
+    why = np.array([[-1], [REASONS.index("refused")], [REASONS.index("don't know")]] * 1)
+    why = np.vstack([why, [[REASONS.index("don't know")], [-1]]])
+    (one,) = frequencies(whole.encoded, [Label("q0")], None, why)
+    assert one.none == [("don't know", 2, 0.4), ("refused", 1, 0.2)]
+
+
+# Means
+
+
+def test_rubins_rules_are_those_of_pool():
+    rng = np.random.default_rng(8)
+    estimates, errors = rng.normal(size=(5, 4)), rng.uniform(0.5, 1.0, (5, 4))
+    for df in (3.0, 40.0):
+        mine = pool(estimates, errors, np.full(4, df))
+        theirs = orbm.pool(estimates, errors, df_complete=df)
+        for part, name in zip(mine, ("estimate", "se", "df"), strict=True):
+            np.testing.assert_allclose(part, theirs[name])
+
+
+def test_means_without_gaps_are_those_of_any_package():
+    level = answers(gaps=0.0)
+    whole, weight = survey(level), np.random.default_rng(9).gamma(3.0, 1.0, 60)
+    who = grouping(["a", "b", "c"] * 20)
+    values = [np.array([1.0, 2.0, 3.0, 4.0])] * 5
+    (found,) = question_means(fitted(whole), whole.encoded, values, [who], weight)
+    x, w = level[::3, 2] + 1.0, weight[::3]
+    mean = np.average(x, weights=w)
+    error = np.sqrt(20 / 19 * np.sum((w * (x - mean)) ** 2)) / w.sum()
+    freedom = w.sum() ** 2 / np.sum(w**2) - 1.0
+    assert found.mean[0, 2] == pytest.approx(mean)
+    assert found.high[0, 2] == pytest.approx(mean + stats.t.ppf(0.975, freedom) * error)
+    (plain,) = question_means(fitted(whole), whole.encoded, values, [who])
+    samples = [level[k::3, 2] + 1.0 for k in range(3)]
+    assert plain.comparisons[2] == pytest.approx(welch(in_groups(samples)))
+
+
+def test_intervals_with_gaps_hold_the_variance_between_fillings():
+    whole = survey(answers(200, gaps=0.4))
+    model, who = fitted(whole), grouping(["a", "b"] * 100)
+    values = [np.arange(4.0)] * 5
+    (found,) = question_means(model, whole.encoded, values, [who], random_state=3)
+    tables = model.impute(whole.answers, n_draws=10, parameters="fixed", random_state=3)
+    x = np.stack([t["q1"].cat.codes.to_numpy(float)[::2] for t in tables])
+    known = orbm.pool(x.mean(axis=1), x.std(axis=1, ddof=1) / 10.0, df_complete=99)
+    assert found.mean[0, 1] == pytest.approx(known["estimate"].item())
+    assert found.low[0, 1] == pytest.approx(known["low"].item())
+    given = x[0][whole.answers["q1"].notna().to_numpy()[::2]]
+    assert found.answered[0, 1] == len(given)
+    filled = x[0].std(ddof=1) / 10.0
+    reach = (found.high - found.low)[0, 1] / 2.0
+    assert reach > 1.05 * stats.t.ppf(0.975, 99) * filled
+
+
+def test_who_was_not_asked_is_not_filled():
+    level = answers(60, gaps=0.0)
+    level[:30, 0] = -1
+    why = np.where(level < 0, REASONS.index("not applicable"), -1)
+    whole, who = survey(level), grouping(["a"] * 20 + ["b"] * 40)
+    values = [np.arange(4.0)] * 5
+    (found,) = question_means(fitted(whole), whole.encoded, values, [who], None, why)
+    assert np.isnan(found.mean[0, 0])
+    assert found.mean[1, 0] == pytest.approx(level[30:, 0].mean())
+    assert found.answered[1, 0] == 30
+
+
+def test_levels_count_by_their_codes_where_these_rise():
+    whole = survey()
+    scale = whole.encoded.scales[0]
+    rising = Column("q", "ordinal", levels=(0, 1, 5, 9), names=tuple(scale.names))
+    falling = Column("q", "ordinal", levels=(4, 3, 2, 1), names=tuple(scale.names))
+    assert level_values(scale, rising).tolist() == [0.0, 1.0, 5.0, 9.0]
+    assert level_values(scale, falling).tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert level_values(scale, None).tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+# Pages
+
+
+def test_a_group_that_was_never_asked_makes_no_difference():
+    """Two unrelated batteries; one country was never asked the second, and differs on nothing."""
+    rng = np.random.default_rng(10)
+    taste = np.repeat(rng.normal(size=(600, 2)), 4, axis=1)
+    level = np.clip(np.digitize(taste + 0.4 * rng.normal(size=(600, 8)), [-1, 0, 1]), 0, 3)
+    country = np.array(["north", "south", "east"] * 200)
+    level[country == "east", 4:] = -1
+    whole = survey(level, pd.DataFrame({"country": country}))
+    model = orbm.CumulativeRBM.recommended(2, n_epochs=20, random_state=0).fit(whole.encoded)
+    text = Page(report.survey_page(model, whole, group="country")).text
+    section = text.split("8. How groups differ")[1]
+    assert "never asked" in section.split("Mean answers")[1]
+    (told,) = re.findall(r"east was never asked (.*?), and is left out of (.*?)\.", section)
+    asked, factor = told
+    assert set(re.findall(r"q\d", asked)) <= {"q4", "q5", "q6", "q7"}
+    panels = section.split("Factors")[1].split("Tests of all factors")[0]
+    start = panels.index(factor) + len(factor)
+    lines = re.split(r"more: ", panels[start:])[0]
+    assert "north 200" in lines
+    assert "east" not in lines
+
+
+def test_education_among_the_answers_makes_groups():
+    schema = Schema(
+        (
+            Column("q0", "ordinal", "What is your highest level of education?"),
+            *(Column(f"q{k}", "ordinal") for k in range(1, 5)),
+        )
+    )
+    whole = survey(background=background(), schema=schema)
+    text = Page(report.survey_page(fitted(whole), whole, group="q0")).text
+    assert "What is your highest level of education? (q0) (4 groups)" in text
+
+
+def test_one_group_only_is_said_in_a_sentence():
+    whole = survey(background=pd.DataFrame({"planet": ["Earth"] * 60}))
+    text = Page(report.survey_page(fitted(whole), whole)).text
+    assert "There is no background variable with 2 to 30 groups" in text
+    assert "Not compared: planet (one group only)." in text
+    with pytest.raises(DataError, match=r"'planet' makes no groups to compare \(one group only\)"):
+        report.survey_page(fitted(whole), whole, group="planet")
+
+
+def test_an_answer_that_is_constant_within_every_group_is_not_tested():
+    level = answers(gaps=0.0)
+    level[:, 0] = np.arange(60) % 2 * 3
+    whole = survey(level, pd.DataFrame({"sex": ["f", "m"] * 30}))
+    text = Page(report.survey_page(fitted(whole), whole)).text
+    assert "1 question is not tested" in text
+    assert "nobody differs within any group" in text
+
+
+def test_small_groups_are_shown_and_not_tested():
+    people = background()
+    people.loc[:2, "country"] = "few"
+    whole = survey(background=people)
+    text = Page(report.survey_page(fitted(whole), whole, group="country")).text
+    assert "Too small to be tested (fewer than 5 people): few." in text
+
+
+def test_the_page_tells_the_tests_that_were_made():
+    whole = survey(background=background(), weight=pd.Series(np.linspace(0.5, 2.0, 60)))
+    text = Page(report.survey_page(fitted(whole), whole)).text
+    for told in (
+        "Welch’s",
+        "adjusted by Holm",
+        "Rubin’s rules",
+        "people counting by their weights",
+    ):
+        assert told in text
+
+
+def test_comparisons_are_ordered_by_what_is_sure():
+    tests = [Comparison(1.0, 1.0, 9.0, p, 0.1, low, 0.5) for p, low in ((0.5, 0.0), (0.1, 0.02))]
+    assert most_sure([None, *tests]) == [2, 1, 0]
