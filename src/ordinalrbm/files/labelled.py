@@ -41,6 +41,7 @@ TYPICAL_MISSING = frozenset(
      6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
 )  # fmt: skip
 _MOST_RANGES = 20  # income groups and the like
+_VERY_MANY = 50  # labels that are compared with each other
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -83,7 +84,10 @@ def set_apart(look: Look, habits: Habits) -> Reading:
 def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
     codes = numeric_order(look.texts) or list(look.texts)
     fit = _scale_of(codes, look.texts)
-    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in codes}
+    asked = codes
+    if len(codes) > _VERY_MANY:  # towns: only words can tell
+        asked = [code for code in codes if no_answer(look.texts[code])]
+    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in asked}
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
@@ -150,8 +154,7 @@ def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | N
         return 2
     others = [look.texts[other] for other in codes if other != code]
     is_end = code in (codes[0], codes[-1]) and len(others) >= 2
-    every = [look.texts[other] for other in codes]
-    if is_end and is_mirrored(others) and not is_mirrored(every):
+    if is_end and is_mirrored(others) and not is_mirrored([look.texts[c] for c in codes]):
         return 2 if len(others) > 2 else 1.5
     return 0 if share_graded(others) >= 0.6 else -2.5
 

@@ -9,9 +9,12 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any
+
+# Labels come back in many columns; in a file of free text they must not fill the memory.
+remembered = lru_cache(maxsize=20_000)
 
 
 def plain_words(text: str) -> str:
@@ -31,7 +34,7 @@ def plain_words(text: str) -> str:
 _CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+)\s*(?=\S)")
 
 
-@cache
+@remembered
 def without_code(label: str) -> str:
     """A label without the code in front of it.
 
@@ -45,7 +48,7 @@ def without_code(label: str) -> str:
     return _CODE_IN_FRONT.sub("", label)
 
 
-@cache
+@remembered
 def label_words(label: str) -> str:
     """The plain words of a label, without the code that some files repeat in front of it.
 
