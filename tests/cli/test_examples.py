@@ -11,7 +11,18 @@ import pytest
 from program import LONG, succeed_here
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = ["demo", "fit", "predict", "impute", "recommend", "evaluate", "report", "info", "doctor"]
+COMMANDS = [
+    "demo",
+    "schema",
+    "fit",
+    "predict",
+    "impute",
+    "recommend",
+    "evaluate",
+    "report",
+    "info",
+    "doctor",
+]
 
 
 def _help(*command: str) -> str:

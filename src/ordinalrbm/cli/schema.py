@@ -18,7 +18,7 @@ Examples:
   ordinalrbm schema survey.sav
   ordinalrbm schema survey.sav --page columns.html
   ordinalrbm schema survey.sav --out schema.toml
-  ordinalrbm schema survey.sav --schema rules.toml --page columns.html"""
+  ordinalrbm schema survey.sav --schema schema.toml --page columns.html"""
 
 
 @app.command(epilog=_EXAMPLES)

@@ -292,6 +292,24 @@ def looks_like_id(name: str, question: str = "") -> bool:
     return bool(_ID_NAME.search(name)) or bool(_ID_LABEL.in_(plain_words(question)))
 
 
+_NUMBERED = re.compile(
+    r"(resp|case|subj|person|quest|serial|household|hh|ea|psu|cluster|interview)\w*?_?"
+    r"(no|nr|num|numb|number|id)$",
+    re.I,
+)
+
+
+def numbers_something(name: str, question: str) -> bool:
+    """Whether a column's name or label says that it numbers people, households or places.
+
+    Examples
+    --------
+    >>> numbers_something("RESPNO", ""), numbers_something("PID", "Party identification")
+    (True, False)
+    """
+    return bool(_NUMBERED.match(name)) or bool(_ID_LABEL.in_(plain_words(question)))
+
+
 def looks_like_date(name: str, question: str) -> bool:
     """Whether name or label of a column are those of a date or time of day.
 
