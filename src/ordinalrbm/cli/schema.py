@@ -40,9 +40,9 @@ def schema(
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """Show what the columns of a survey were taken for, the doubtful ones first.
+    """Show what the columns of a survey were taken for.
 
-    For every column its kind (ordinal, nominal, numeric, background, weight, id or ignored), its
+    Doubtful ones come first. For every column its kind (ordinal, nominal, numeric, background, weight, id or ignored), its
     levels from lowest to highest, the codes that are no answer, how sure that is, and why.
     """
     for place in (out, page):
