@@ -184,14 +184,20 @@ def _clues_of_code(
     if number < 0:
         is_odd = sum(n >= 0 for n in numbers) >= 2 and numbers[0] != -numbers[-1]
         return [Clue(3, "its code is negative")] if is_odd else []
-    below = [n for n in numbers if n < number and n not in TYPICAL_MISSING] or [
-        n for n in numbers if n < number
-    ]
-    if below and number in TYPICAL_MISSING and number - below[-1] >= 2 and number > len(numbers):
+    if number in _apart(numbers) and number > len(numbers):
         usual = code in habits.missing_codes
         return [Clue(2.2 if usual else 1.2, f"its code {code} stands apart")]
     is_last = is_worded and code == codes[-1]
     return [Clue(-1.2 if is_last else -2.5, "its code is next to the others")]
+
+
+def _apart(numbers: list[float]) -> list[float]:
+    """Numbers above a gap that are all typical of non-answers, as 8 and 9 above 1 to 5."""
+    for k in range(1, len(numbers)):
+        high = numbers[k:]
+        if numbers[k] - numbers[k - 1] >= 2 and all(n in TYPICAL_MISSING for n in high):
+            return high
+    return []
 
 
 # ---- the middle -------------------------------------------------------------------------------
@@ -256,6 +262,8 @@ def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clu
         clues.append(Clue(4, f"codes {levels[0]} to {levels[-1]}, with words for some"))
     elif len(texts) > 2 and are_yes_and_no(texts):
         clues.append(Clue(3, "kinds of no and yes"))
+    elif len(texts) > 2 and are_opposites(texts[0], texts[-1]):
+        clues.append(Clue(2.5, f"from {texts[0]} to its opposite {texts[-1]}"))
     elif is_mirrored(texts):
         clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
     else:
