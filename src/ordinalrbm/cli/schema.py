@@ -42,8 +42,9 @@ def schema(
 ) -> None:
     """Show what the columns of a survey were taken for.
 
-    Doubtful ones come first. For every column its kind (ordinal, nominal, numeric, background, weight, id or ignored), its
-    levels from lowest to highest, the codes that are no answer, how sure that is, and why.
+    Doubtful ones come first. For every column its kind (ordinal, nominal, numeric, background,
+    weight, id or ignored), its levels from lowest to highest, the codes that are no answer, how
+    sure that is, and why.
     """
     for place in (out, page):
         inputs.check_files(data, schema, out=place)
