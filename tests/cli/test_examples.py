@@ -12,8 +12,8 @@ from program import LONG, succeed_here
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = [
-    "demo", "fit", "predict", "impute", "factors", "scores", "recommend", "evaluate", "report",
-    "info", "doctor",
+    "demo", "schema", "fit", "predict", "impute", "factors", "scores", "recommend", "evaluate",
+    "report", "info", "doctor",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from corpus_columns import Truth, read_corpus, sources
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Column
 
-FILES = ("first", "second", "third", "fourth")
+FILES = ("first", "second", "third", "fourth", "fifth")
 NO_QUESTION = {"weight", "id"}
 
 

@@ -416,6 +416,15 @@ def test_ids(values: list, name: str) -> None:
     assert proposed(values, name).role == "id"
 
 
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [("RESPNO", ""), ("v1", "Household number"), ("case_no", ""), ("HHID", ""), ("v2", "Folio")],
+)
+def test_numbers_of_people_that_repeat_are_no_question(name: str, question: str) -> None:
+    column = proposed([1, 2, 3, 4, 5, 6, 7, 8] * 30, name, questions=question)
+    assert column.role == "nominal" and "numbers something" in column.reason
+
+
 def test_few_rows_that_differ_are_no_ids() -> None:
     assert proposed([3, 1, 2, 5, 4]).role == "ordinal"
 

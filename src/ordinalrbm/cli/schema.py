@@ -18,7 +18,7 @@ Examples:
   ordinalrbm schema survey.sav
   ordinalrbm schema survey.sav --page columns.html
   ordinalrbm schema survey.sav --out schema.toml
-  ordinalrbm schema survey.sav --schema rules.toml --page columns.html"""
+  ordinalrbm schema survey.sav --schema schema.toml --page columns.html"""
 
 
 @app.command(epilog=_EXAMPLES)
@@ -40,10 +40,11 @@ def schema(
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """Show what the columns of a survey were taken for, the doubtful ones first.
+    """Show what the columns of a survey were taken for.
 
-    For every column its kind (ordinal, nominal, numeric, background, weight, id or ignored), its
-    levels from lowest to highest, the codes that are no answer, how sure that is, and why.
+    Doubtful ones come first. For every column its kind (ordinal, nominal, numeric, background,
+    weight, id or ignored), its levels from lowest to highest, the codes that are no answer, how
+    sure that is, and why.
     """
     for place in (out, page):
         inputs.check_files(data, schema, out=place)

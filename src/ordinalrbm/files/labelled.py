@@ -41,6 +41,7 @@ TYPICAL_MISSING = frozenset(
      6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
 )  # fmt: skip
 _MOST_RANGES = 20  # income groups and the like
+_VERY_MANY = 50  # labels that are compared with each other
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -83,7 +84,10 @@ def set_apart(look: Look, habits: Habits) -> Reading:
 def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
     codes = numeric_order(look.texts) or list(look.texts)
     fit = _scale_of(codes, look.texts)
-    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in codes}
+    asked = codes
+    if len(codes) > _VERY_MANY:  # towns: only words can tell
+        asked = [code for code in codes if no_answer(look.texts[code])]
+    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in asked}
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
@@ -150,8 +154,7 @@ def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | N
         return 2
     others = [look.texts[other] for other in codes if other != code]
     is_end = code in (codes[0], codes[-1]) and len(others) >= 2
-    every = [look.texts[other] for other in codes]
-    if is_end and is_mirrored(others) and not is_mirrored(every):
+    if is_end and is_mirrored(others) and not is_mirrored([look.texts[c] for c in codes]):
         return 2 if len(others) > 2 else 1.5
     return 0 if share_graded(others) >= 0.6 else -2.5
 
@@ -181,14 +184,20 @@ def _clues_of_code(
     if number < 0:
         is_odd = sum(n >= 0 for n in numbers) >= 2 and numbers[0] != -numbers[-1]
         return [Clue(3, "its code is negative")] if is_odd else []
-    below = [n for n in numbers if n < number and n not in TYPICAL_MISSING] or [
-        n for n in numbers if n < number
-    ]
-    if below and number in TYPICAL_MISSING and number - below[-1] >= 2 and number > len(numbers):
+    if number in _apart(numbers) and number > len(numbers):
         usual = code in habits.missing_codes
         return [Clue(2.2 if usual else 1.2, f"its code {code} stands apart")]
     is_last = is_worded and code == codes[-1]
     return [Clue(-1.2 if is_last else -2.5, "its code is next to the others")]
+
+
+def _apart(numbers: list[float]) -> list[float]:
+    """Numbers above a gap that are all typical of non-answers, as 8 and 9 above 1 to 5."""
+    for k in range(1, len(numbers)):
+        high = numbers[k:]
+        if numbers[k] - numbers[k - 1] >= 2 and all(n in TYPICAL_MISSING for n in high):
+            return high
+    return []
 
 
 # ---- the middle -------------------------------------------------------------------------------
@@ -253,6 +262,8 @@ def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clu
         clues.append(Clue(4, f"codes {levels[0]} to {levels[-1]}, with words for some"))
     elif len(texts) > 2 and are_yes_and_no(texts):
         clues.append(Clue(3, "kinds of no and yes"))
+    elif len(texts) > 2 and are_opposites(texts[0], texts[-1]):
+        clues.append(Clue(2.5, f"from {texts[0]} to its opposite {texts[-1]}"))
     elif is_mirrored(texts):
         clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
     else:

@@ -17,6 +17,7 @@ from ordinalrbm.files.schema import Code
 from ordinalrbm.files.source import Source
 from ordinalrbm.files.vocabulary import label_words
 
+_MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
 
 
@@ -99,7 +100,11 @@ def _sure_missing(
     missing: dict[Code, str] = {code: labels.get(code, str(code)) for code in codes}
     tags = source.tags.get(name, np.array([], dtype=object))
     tagged = {tag: str(tag) for tag in sorted(set(tags.tolist()) - {""})}
-    for code in {**labels, **counts, **tagged}:
+    texts = [code for code in counts if isinstance(code, str) and as_number(code) is None]
+    if len(texts) > _MOST_TEXTS:  # ids, or what people have written
+        texts = sorted(texts, key=lambda code: -counts[code])[:_MOST_TEXTS]
+    numbers = [code for code in counts if not isinstance(code, str)]
+    for code in {**labels, **dict.fromkeys(numbers), **dict.fromkeys(texts), **tagged}:
         label = labels.get(code, str(code))
         is_tag = isinstance(code, str) and bool(re.fullmatch(r"\.[a-z]", code))
         if is_tag or is_among(code, declared) or _says_no_answer(code, label, counts):
@@ -113,6 +118,8 @@ def _says_no_answer(code: Code, label: str, counts: dict[Code, int]) -> bool:
         alike = sum(_is_short_code(other) for other in counts if other != code)
         if alike >= max(2, 0.8 * (len(counts) - 1)):
             return False
+    if label == str(code) and not isinstance(code, str):
+        return False
     found = no_answer(label)
     return found is not None and found.is_sure
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 from typing import Literal, NamedTuple, get_args
 
 from ordinalrbm.files.vocabulary import (
@@ -11,6 +10,7 @@ from ordinalrbm.files.vocabulary import (
     Phrases,
     alternatives,
     label_words,
+    remembered,
     without_code,
     words_of,
 )
@@ -52,7 +52,7 @@ _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
 
 
-@cache
+@remembered
 def no_answer(label: str) -> NoAnswer | None:
     """What sort of non-answer a label tells of, None where it is an answer.
 
@@ -120,7 +120,7 @@ def sort_of(label: str) -> Sort:
     return found.sort if found else "no answer"
 
 
-@cache
+@remembered
 def says_middle(label: str) -> bool:
     """Whether a label says "neither", "both" or "it depends".
 

@@ -14,6 +14,7 @@ from ordinalrbm.files.vocabulary import (
     Phrases,
     alternatives,
     label_words,
+    remembered,
     without_code,
     words_of,
 )
@@ -140,7 +141,7 @@ def known_order(texts: Iterable[str]) -> list[str] | None:
     return sorted(fit.places, key=lambda text: fit.places[text])
 
 
-@cache
+@remembered
 def best_fit(texts: tuple[str, ...]) -> Fit | None:
     """The known scale that most of the texts belong to; None where none holds two of them.
 
@@ -218,7 +219,7 @@ def share_graded(texts: Sequence[str]) -> float:
     return sum(grades) / len(grades) if grades else 0.0
 
 
-@cache
+@remembered
 def _grade(words: str) -> float:
     if _STRONG.in_(words):
         return 1.0 if len(words.split()) <= _LONG else 0.3

@@ -38,6 +38,7 @@ from ordinalrbm.files.vocabulary import (
     looks_like_weight,
     n_categories_named,
     named_after,
+    numbers_something,
     says_sampling_weight,
 )
 
@@ -412,6 +413,9 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
         return None
     if not all(math.isfinite(_number(code)) for code in seen):
         return _column(look, "background", _measurement(seen), 0.6)
+    if numbers_something(look.name, look.question):
+        reason = "its name says that it numbers something, and its values repeat"
+        return _column(look, "nominal", reason, 0.8)
     if asked_for_number(look.question) and len(seen) > 2:
         return _column(look, "numeric", "it is asked for a number", 0.85)
     core, odd = _core(seen, habits)

@@ -9,9 +9,12 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable
-from functools import cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any
+
+# Labels come back in many columns; in a file of free text they must not fill the memory.
+remembered = lru_cache(maxsize=20_000)
 
 
 def plain_words(text: str) -> str:
@@ -31,7 +34,7 @@ def plain_words(text: str) -> str:
 _CODE_IN_FRONT = re.compile(r"^\s*(?:[\[(<]\s*-?\d+\s*[\])>]|-?\d+\s*[.:=)]|-\d+)\s*(?=\S)")
 
 
-@cache
+@remembered
 def without_code(label: str) -> str:
     """A label without the code in front of it.
 
@@ -45,7 +48,7 @@ def without_code(label: str) -> str:
     return _CODE_IN_FRONT.sub("", label)
 
 
-@cache
+@remembered
 def label_words(label: str) -> str:
     """The plain words of a label, without the code that some files repeat in front of it.
 
@@ -287,6 +290,24 @@ def looks_like_id(name: str, question: str = "") -> bool:
     True
     """
     return bool(_ID_NAME.search(name)) or bool(_ID_LABEL.in_(plain_words(question)))
+
+
+_NUMBERED = re.compile(
+    r"(resp|case|subj|person|quest|serial|household|hh|ea|psu|cluster|interview)\w*?_?"
+    r"(no|nr|num|numb|number|id)$",
+    re.I,
+)
+
+
+def numbers_something(name: str, question: str) -> bool:
+    """Whether a column's name or label says that it numbers people, households or places.
+
+    Examples
+    --------
+    >>> numbers_something("RESPNO", ""), numbers_something("PID", "Party identification")
+    (True, False)
+    """
+    return bool(_NUMBERED.match(name)) or bool(_ID_LABEL.in_(plain_words(question)))
 
 
 def looks_like_date(name: str, question: str) -> bool:
