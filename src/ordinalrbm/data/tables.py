@@ -26,6 +26,8 @@ _RESHAPE = (
     "array.reshape(1, -1) if it contains a single sample."
 )
 
+# The column that counts imputations in a table that holds several, as SPSS calls it.
+IMPUTATION = "Imputation_"
 
 Kind = Literal["pandas", "polars", "sparse", "array", "encoded"]
 

@@ -12,13 +12,10 @@ import pandas as pd
 from ordinalrbm.data import never_asked as asking
 from ordinalrbm.data.columns import polars_kind
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.vector.multiple import FEWEST_ROWS
-
-IMPUTATION = "Imputation_"
-"""The column that counts imputations in a stacked table, as SPSS calls it."""
 
 
 def check_options(rule: Any, n_draws: Any, parameters: Any, stacked: bool) -> None:

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyreadstat
 from pyreadstat import PyreadstatError, ReadstatError
 
-from ordinalrbm.data.tables import Encoded
+from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.codes import (
     as_number,
@@ -43,7 +43,6 @@ from ordinalrbm.files.source import Format, Source, StrPath, format_of
 from ordinalrbm.files.survey import Survey, as_whole
 from ordinalrbm.storage.atomic import atomic_write
 
-IMPUTATION = "Imputation_"  # what SPSS calls the column that counts imputations
 _STATA_IMPUTATION, _STATA_ROW = "_mi_m", "_mi_id"
 _SPSS_EPOCH = np.datetime64("1582-10-14", "s")
 _STATA_EPOCH = np.datetime64("1960-01-01", "s")

@@ -69,4 +69,7 @@ def redrawn(
     if row_weight is not None:
         weight *= row_weight[rows[drawn]]
     weight /= weight.mean()
-    return fit(observations.take_rows(rows[drawn]), weight, settings, start=start).model
+    fitted = fit(observations.take_rows(rows[drawn]), weight, settings, start=start)
+    if fitted.interrupted:  # of learning Ctrl-C leaves a model, of imputing nothing
+        raise KeyboardInterrupt
+    return fitted.model
