@@ -101,6 +101,7 @@ class _VectorLearner:
                 settings.seed,
                 by_correlations=settings.init == "polychoric",
                 at_marginals=settings.thresholds == "marginal",
+                slope_precision=settings.background_decay,
             ),
             settings.response_styles,
         )
