@@ -36,6 +36,9 @@ _MAX_WORK = 10**9
 # Size of the random part, without which equal factors would stay equal; relative to weights that
 # would explain all variance.
 _RANDOM = 0.1
+# Columns that follow from each other, such as yes or no to each of three countries, would have next
+# to none; factors would then be coupled so strongly that the noise of a few steps tips them over.
+_LEAST_NOISE = 0.15
 # Numbers are pooled as long scales are, for correlations.
 _TENTHS = np.arange(1, 10) / 10.0
 _LARGEST = 0.97
@@ -277,7 +280,7 @@ def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
     is all noise in any case, hence a power and not a share.
     """
     left = 1.0 / np.diag(np.linalg.inv(polychoric.positive_definite(correlation)))
-    return left ** max(1.5 - 1.0 / np.sqrt(units), 1.0)
+    return np.maximum(left ** max(1.5 - 1.0 / np.sqrt(units), 1.0), _LEAST_NOISE)
 
 
 def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:
