@@ -71,7 +71,7 @@ def test_gaps_are_drawn_together_given_the_answers():
     n_rows = 4_000
     many = np.tile(given, (n_rows, 1))
     this = side(model, observed(many))
-    cells = predict.cells_of(many < 0)
+    cells = predict.chosen_cells(many < 0)
     draws = list(sample.gaps(model, this, cells, 3, seed=3))
     for drawn in draws:
         pairs = drawn.reshape(n_rows, 2)

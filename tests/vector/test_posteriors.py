@@ -96,7 +96,7 @@ def test_draws_follow_the_joint_posterior_not_only_its_means():
     if_independent = (exact @ states[:, 0]) * (exact @ states[:, 1])
     assert np.abs(both_on - if_independent).max() > 0.03
     draws = posterior.draws(model, chains_of(model), N_DRAWS, seed=3)
-    found = np.mean([h[:, 0] * h[:, 1] for h, _ in draws], axis=0)
+    found = np.mean([h[:, 0] * h[:, 1] for h, *_ in draws], axis=0)
     assert_within_monte_carlo_error(found, both_on, 0.005)
 
 

@@ -36,7 +36,7 @@ from ordinalrbm.storage.reader import Stored
 FEWEST = 3  # ids with a category: what one or two have in common tells nothing of others
 FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
 
-What = Literal["user", "item"]
+What = Literal["user", "item", "row"]
 
 _LARGEST = float(np.finfo(np.float64).max)
 _SMALLEST = float(np.finfo(np.float64).smallest_normal)
@@ -201,6 +201,26 @@ def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
     # With one more line, which is empty, for the position -1 of unknown ids.
     lines = (table.shape[0] + 1, table.shape[1])
     return sp.csr_array((table.data, table.indices, start), shape=lines)[line]
+
+
+def read_column(values: Any, name: Any) -> Column:
+    """A column of any table, as numbers or as text."""
+    return _read(as_column(values, place(name)), str(name))
+
+
+def learn_column(column: Column, *, codes: bool = False) -> CodedColumn | str:
+    """How a column of a table becomes features, or why it becomes none.
+
+    ``codes`` are numbers that stand for categories.
+
+    Examples
+    --------
+    >>> learn_column(read_column([1, 2, 1, 2, 1, 2], "land"), codes=True).feature_names
+    ['land=1', 'land=2']
+    """
+    if codes and isinstance(column, Numbers):
+        column = _as_texts(column, ("0",))
+    return _learn(column, "row")
 
 
 # ---- columns and their codings ----------------------------------------------------------------

@@ -8,7 +8,7 @@ recognised by name and never imported unless the caller has it already. What has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ _RESHAPE = (
 
 # The column that counts imputations in a table that holds several, as SPSS calls it.
 IMPUTATION = "Imputation_"
+_NO_NUMBERS: Mapping[int, np.ndarray] = {}
 
 Kind = Literal["pandas", "polars", "sparse", "array", "encoded"]
 
@@ -199,8 +200,14 @@ def encode(table: Table, scales: Sequence[Scale]) -> Observations:
     return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels)
 
 
-def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
+def decode(
+    levels_dense: Any, scales: Sequence[Scale | None], like: Any,
+    numbers: Mapping[int, np.ndarray] = _NO_NUMBERS,
+) -> Any:  # fmt: skip
     """Levels (n x n_columns; -1 becomes missing) back to labels, in a container like `like`.
+
+    Columns that have no scale are numbers, by their position (whole ones in a column of integers
+    stay integers), or else as they are in `like`.
 
     pandas gives pandas with the same columns and dtypes (and the same index when the number of
     rows is the same); polars gives polars; `Encoded` gives `Encoded`; arrays, sparse input and
@@ -212,6 +219,8 @@ def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
     array([[ 1., nan]])
     """
     table = like if isinstance(like, Table) else as_table(like)
+    if table.kind == "encoded" and any(scale is None for scale in scales):
+        table = as_table(table.source.to_frame())
     levels = np.asarray(levels_dense)
     if levels.ndim != 2 or levels.shape[1] != table.n_columns:
         raise DataError(
@@ -219,19 +228,24 @@ def decode(levels_dense: Any, scales: Sequence[Scale], like: Any) -> Any:
             f"has {table.n_columns} columns; pass n_rows x {table.n_columns}."
         )
     _check_scales(table.n_columns, scales)
+    as_given = len(levels) == table.n_rows
+    columns = [
+        _Restored(scale, levels[:, j], numbers.get(j), table.column(j) if as_given else None)
+        for j, scale in enumerate(scales)
+    ]
     if table.kind == "pandas":
-        return _decode_pandas(levels, scales, table.source)
+        return _decode_pandas(columns, table.source, len(levels))
     if table.kind == "polars":
-        return _decode_polars(levels, scales, table.source)
+        return _decode_polars(columns, table.source, as_given)
     if table.kind == "encoded":
-        n_levels = [scale.n_levels for scale in scales]
-        return Encoded(Observations.from_dense(levels, n_levels), list(scales), table.names)
-    numeric = all(scale.is_numeric for scale in scales)
+        known = [scale for scale in scales if scale is not None]
+        n_levels = [scale.n_levels for scale in known]
+        return Encoded(Observations.from_dense(levels, n_levels), known, table.names)
+    numeric = all(column.is_numeric for column in columns)
     out = np.empty(levels.shape, dtype=np.float64 if numeric else object)
-    for j, scale in enumerate(scales):
-        labels = scale.decode(levels[:, j])
+    for j, column in enumerate(columns):
         # None among booleans: as a float array it is NaN.
-        out[:, j] = labels.astype(out.dtype)
+        out[:, j] = column.values().astype(out.dtype)
     return out
 
 
@@ -358,7 +372,7 @@ def read_polars(series: Any) -> Any:
 # ---- encoding ---------------------------------------------------------------------------------
 
 
-def _check_scales(n_columns: int, scales: Sequence[Scale]) -> None:
+def _check_scales(n_columns: int, scales: Sequence[Scale | None]) -> None:
     if len(scales) != n_columns:
         raise DataError(
             f"There are {len(scales)} scales for {n_columns} columns; give one scale per column."
@@ -381,15 +395,58 @@ def _encode_sparse(table: Table, scales: Sequence[Scale], n_levels: list[int]) -
 # ---- decoding ---------------------------------------------------------------------------------
 
 
-def _decode_pandas(levels: np.ndarray, scales: Sequence[Scale], like: pd.DataFrame) -> pd.DataFrame:
-    index = like.index if len(levels) == len(like) else pd.RangeIndex(len(levels))
-    decoded = {
-        j: _restore_pandas(levels[:, j], scale, like.dtypes.iloc[j], index)
-        for j, scale in enumerate(scales)
-    }
+@dataclass(frozen=True, slots=True, eq=False)
+class _Restored:
+    """A column to write: levels on a scale, numbers, or what the table had there."""
+
+    scale: Scale | None
+    levels: np.ndarray
+    numbers: np.ndarray | None
+    given: Any
+
+    @property
+    def is_numeric(self) -> bool:
+        if self.scale is not None:
+            return self.scale.is_numeric
+        kind = getattr(getattr(self.given, "dtype", None), "kind", "O")
+        return self.numbers is not None or kind in "biuf" or self.given is None
+
+    def values(self) -> np.ndarray:
+        if self.scale is not None:
+            return self.scale.decode(self.levels)
+        if self.numbers is not None:
+            return self.numbers
+        if self.given is None:
+            return np.full(len(self.levels), np.nan)
+        return np.asarray(self.given)
+
+
+def _decode_pandas(columns: list[_Restored], like: pd.DataFrame, n_rows: int) -> pd.DataFrame:
+    index = like.index if n_rows == len(like) else pd.RangeIndex(n_rows)
+    decoded = {}
+    for j, column in enumerate(columns):
+        dtype = like.dtypes.iloc[j]
+        if column.scale is not None:
+            decoded[j] = _restore_pandas(column.levels, column.scale, dtype, index)
+        elif column.numbers is None and column.given is not None:
+            decoded[j] = like.iloc[:, j]
+        else:
+            decoded[j] = _restore_numbers(column.values(), dtype, index)
     frame = pd.DataFrame(decoded, index=index)
     frame.columns = like.columns
     return frame
+
+
+def _restore_numbers(values: np.ndarray, dtype: Any, index: pd.Index) -> pd.Series:
+    """Numbers in the dtype of their column, where it can hold them."""
+    series = pd.Series(values, index=index)
+    is_whole = pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
+    if is_whole and not (series.dropna() == series.dropna().round()).all():
+        return series
+    try:
+        return series.astype(dtype)
+    except (TypeError, ValueError):
+        return series
 
 
 def _restore_pandas(levels: np.ndarray, scale: Scale, dtype: Any, index: pd.Index) -> pd.Series:
@@ -411,17 +468,31 @@ def _restore_pandas(levels: np.ndarray, scale: Scale, dtype: Any, index: pd.Inde
         return series
 
 
-def _decode_polars(levels: np.ndarray, scales: Sequence[Scale], like: Any) -> Any:
+def _decode_polars(columns: list[_Restored], like: Any, as_given: bool) -> Any:
     import polars as pl
 
-    def restore(j: int, scale: Scale) -> Any:
-        labels = scale.decode(levels[:, j]).tolist()
-        series = pl.Series(like.columns[j], [None if pd.isna(x) else x for x in labels])
-        if like.dtypes[j].is_integer() and isinstance(scale.labels[0], float):
+    def restore(j: int, column: _Restored) -> Any:
+        if column.scale is None and column.numbers is None and as_given:
+            return like.to_series(j)
+        values = [None if pd.isna(x) else x for x in column.values().tolist()]
+        series = pl.Series(like.columns[j], values)
+        is_lossy = any(isinstance(x, float) and not x.is_integer() for x in values)
+        if column.scale is not None:
+            is_lossy = isinstance(column.scale.labels[0], float)
+        if like.dtypes[j].is_integer() and is_lossy:
             return series
         try:
             return series.cast(like.dtypes[j])
         except pl.exceptions.PolarsError:  # the old type has no room for these labels
             return series
 
-    return pl.DataFrame([restore(j, scale) for j, scale in enumerate(scales)])
+    return pl.DataFrame([restore(j, column) for j, column in enumerate(columns)])
+
+
+def is_integer(table: Table, j: int) -> bool:
+    """Whether column j holds integers by its type, which has no room for fractions."""
+    if table.kind == "pandas":
+        return bool(pd.api.types.is_integer_dtype(table.source.dtypes.iloc[j]))
+    if table.kind == "polars":
+        return bool(table.source.dtypes[j].is_integer())
+    return False

@@ -6,10 +6,12 @@ import numba
 import numpy as np
 from numba import prange
 
+from ordinalrbm.engine import categories
 from ordinalrbm.engine.gibbs import (
     activations,
     bounds,
     conditional_means,
+    draw_categories,
     draw_factors,
     draws_of,
     entries_of,
@@ -19,9 +21,36 @@ from ordinalrbm.engine.gibbs import (
 )
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose
-from ordinalrbm.engine.side import Batch, Side
+from ordinalrbm.engine.side import NUMBER, ORDINAL, Batch, Side
 from ordinalrbm.engine.sums import dot
 from ordinalrbm.runtime.jit import compiled, inlined
+
+_LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
+
+
+@inlined
+def _is_ordinal(side, entry):
+    """Whether all that is known of an answer is an interval."""
+    return not categories.has_kinds(side) or not categories.is_known(side, entry)
+
+
+@inlined
+def _log_known(side, row, mean):
+    """Log probability of a row's categories and log density of its numbers, given their means."""
+    first, n = entries_of(side, row)
+    total = 0.0
+    for e in range(n):
+        i = side.column[first + e]
+        if categories.is_known(side, first + e):
+            utility = categories.known_utility(side, first + e)
+            if side.members[i] == NUMBER:
+                beyond = utility - mean[e]
+                total += np.log(side.thresholds[i, 1]) - 0.5 * beyond * beyond - _LOG_ROOT_TWO_PI
+            else:
+                total += utility * mean[e]
+                if side.members[i] > 0:
+                    total -= categories.log_sum(mean, e, side.members[i])
+    return total
 
 
 def log_levels(
@@ -48,16 +77,21 @@ def _log_levels_row(side, factors, row, stretches, scratch, result):
     for k in range(active.size):
         active[k] = np.float32(factors[row, k])
     conditional_means(side, row, active, mean)
+    known = _log_known(side, row, mean) if categories.has_kinds(side) else 0.0
     for g in range(stretches.size):
-        total = 0.0
+        total = known
         for e in range(n):
-            low, high = stretched_bounds(side, first + e, stretches[g], mean[e])
-            total += double.log_mass(low, high)
+            if _is_ordinal(side, first + e):
+                low, high = stretched_bounds(side, first + e, stretches[g], mean[e])
+                total += double.log_mass(low, high)
         result[g] = total
 
 
 def half_squares(side: Side, factors: np.ndarray) -> np.ndarray:
-    """Return (rows,) half the sum of squared mean utilities, which couples factors in log P*(h)."""
+    """Return (rows,) half the sum of squared mean utilities, which couples factors in log P*(h).
+
+    Of categories it is the logarithm of their summed exponentials instead.
+    """
     result = np.zeros(side.n_rows)
     _half_squares(side, factors, scratch_for(side, 0, side.n_rows), result)
     return result
@@ -73,9 +107,20 @@ def _half_squares(side, factors, scratch, result):
 def _half_squares_row(side, active, row, scratch):
     mean = scratch.mean[numba.get_thread_id()]
     conditional_means(side, row, active, mean)
+    return _log_prior(side, row, mean)
+
+
+@inlined
+def _log_prior(side, row, mean):
+    """What a row's mean utilities are worth in log P*(h)."""
+    first, n = entries_of(side, row)
     total = 0.0
-    for e in range(entries_of(side, row)[1]):
-        total += 0.5 * mean[e] * mean[e]
+    for e in range(n):
+        kind = side.members[side.column[first + e]] if categories.has_kinds(side) else 0
+        if kind > 0:
+            total += categories.log_sum(mean, e, kind)
+        elif kind == ORDINAL or kind == NUMBER:
+            total += 0.5 * mean[e] * mean[e]
     return total
 
 
@@ -113,25 +158,32 @@ def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream)
     first, n = entries_of(side, row)
     for k in range(active.size):
         activation[k] = side.factor_bias[k]
+        if side.row_bias.size > 0:
+            activation[k] += side.row_bias[row, k]
     fill_uniforms(uniform, active.size, stream, draws, 0, Purpose.INITIAL_FACTOR)
     draw_factors(activation, uniform, side.units, scratch, active)
+    mean = scratch.warm[thread]
     total = 0.0
     for t in range(1, betas.size):
         for e in range(n):
             product[e] = dot(side.weights[side.column[first + e]], active)
-        total += _log_ratio(side, clamped, first, n, row, product, betas[t - 1], betas[t])
+        _warm_means(side, row, product, betas[t - 1], mean)
+        before = _log_row(side, clamped, row, mean)
+        _warm_means(side, row, product, betas[t], mean)
+        total += _log_row(side, clamped, row, mean) - before
         fill_uniforms(uniform, n, stream, draws, t, Purpose.CLAMPED_UTILITY)
         for e in range(n):
-            mean = side.bias[side.column[first + e]] + betas[t] * product[e]
-            if side.offset.size > 0:
-                mean += side.offset[first + e]
             if clamped:
-                lower, upper = bounds(side, row, first + e, mean)
+                lower, upper = bounds(side, row, first + e, mean[e])
                 drawn = double.truncated_draw(lower, upper, uniform[e])
             else:
                 drawn = double.standard_normal(uniform[e])
-            # The annealed weights meet the utility again in the factors' activation.
-            utility[e] = np.float32(betas[t] * (mean + drawn))
+            utility[e] = np.float32(mean[e] + drawn)
+        if categories.has_kinds(side):
+            draw_categories(side, row, clamped, mean, uniform, utility)
+        # The annealed weights meet the utility again in the factors' activation.
+        for e in range(n):
+            utility[e] = np.float32(betas[t] * utility[e])
         activations(side, row, utility, activation)
         fill_uniforms(uniform, active.size, stream, draws, t, Purpose.CLAMPED_FACTOR)
         draw_factors(activation, uniform, side.units, scratch, active)
@@ -139,17 +191,25 @@ def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream)
 
 
 @inlined
-def _log_ratio(side, clamped, first, n, row, product, old, new):
-    """Log of the unnormalised probability of the factors at one temperature over another."""
-    total = 0.0
+def _warm_means(side, row, product, beta, mean):
+    """Mean utilities of a row with the weights multiplied by a number."""
+    first, n = entries_of(side, row)
     for e in range(n):
-        base = np.float64(side.bias[side.column[first + e]])
+        mean[e] = np.float64(side.bias[side.column[first + e]]) + beta * product[e]
         if side.offset.size > 0:
-            base += side.offset[first + e]
-        before, after = base + old * product[e], base + new * product[e]
-        total += 0.5 * (after - before) * (after + before)
-        if clamped:
-            low, high = bounds(side, row, first + e, 0.0)
-            total += double.log_mass(low - after, high - after)
-            total -= double.log_mass(low - before, high - before)
+            mean[e] += side.offset[first + e]
+
+
+@inlined
+def _log_row(side, clamped, row, mean):
+    """Log of the unnormalised probability of the factors, but for their bias."""
+    first, n = entries_of(side, row)
+    total = _log_prior(side, row, mean)
+    if clamped:
+        if categories.has_kinds(side):
+            total += _log_known(side, row, mean)
+        for e in range(n):
+            if _is_ordinal(side, first + e):
+                low, high = bounds(side, row, first + e, mean[e])
+                total += double.log_mass(low, high)
     return total

@@ -17,10 +17,18 @@ import numpy as np
 from numba import prange
 from scipy.special import gammaln
 
-from ordinalrbm.engine import philox, thresholds
+from ordinalrbm.engine import categories, philox, thresholds
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.philox import Purpose, split_seed
-from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.side import (
+    CATEGORY,
+    NUMBER,
+    AllReduce,
+    Batch,
+    Side,
+    Statistics,
+    empty_statistics,
+)
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import compiled, inlined
 
@@ -43,6 +51,7 @@ class _Scratch(NamedTuple):
     """Working memory of the threads, one row each, made before the loops."""
 
     mean: np.ndarray
+    warm: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     utility: np.ndarray
@@ -59,12 +68,14 @@ class _Scratch(NamedTuple):
 class _Answers(NamedTuple):
     """What the row pass leaves about each answer of the batch, for the column pass.
 
-    ``expected`` are running means of the rows' factors, if these are wanted.
+    ``beyond`` is by how much utilities are expected to be above their means given the factors,
+    if there are covariates; ``expected`` are running means of the rows' factors, if wanted.
     """
 
     utility: np.ndarray
     at_low: np.ndarray
     at_high: np.ndarray
+    beyond: np.ndarray
     factors: np.ndarray
     expected: np.ndarray
 
@@ -127,7 +138,8 @@ def _prepared(
     start, stop = batch.start, batch.stop
     factors = np.empty((stop - start, side.factor_bias.size), dtype=np.float32)
     utility, at_low, at_high = np.empty((3, n_expected), dtype=np.float32)
-    answers = _Answers(utility, at_low, at_high, factors, expected)
+    beyond = np.empty(n_expected if side.covariates.size else 0, dtype=np.float32)
+    answers = _Answers(utility, at_low, at_high, beyond, factors, expected)
     return start, stop, draws_of(batch, keep), clamped, scratch_for(side, start, stop), answers
 
 
@@ -161,7 +173,7 @@ def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
     lower, upper, utility, at_low, at_high = np.empty((5, threads, longest), dtype=np.float32)
     activation, last_step, previous_step = np.empty((3, threads, n_factors), dtype=np.float32)
     return _Scratch(
-        np.empty((threads, longest)), lower, upper, utility, at_low, at_high,
+        *np.empty((2, threads, longest)), lower, upper, utility, at_low, at_high,
         np.empty((threads, max(longest, n_factors + 4))), activation, last_step, previous_step,
         # In how many ways so many units are on, and by what that grows with one more.
         gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),
@@ -227,6 +239,8 @@ def stretched_bounds(side, entry, stretch, mean):
     """Bounds of a level times the stretch, less the mean of the utility."""
     i, level = side.column[entry], np.intp(side.level[entry])
     low, high = side.thresholds[i, level], side.thresholds[i, level + 1]
+    if side.shift.size > 0:
+        mean += np.float64(side.shift[entry])
     return stretch * low - mean, stretch * high - mean
 
 
@@ -264,6 +278,40 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
         if not single.ordinary(lower[e], upper[e]):
             low, high = bounds(side, row, first + e, mean[e])
             utility[e] = np.float32(mean[e] + double.truncated_draw(low, high, uniform[e]))
+    if categories.has_kinds(side):
+        draw_categories(side, row, True, mean, uniform, utility)
+
+
+@inlined
+def draw_categories(side, row, clamped, mean, uniform, utility):
+    """Draw the categories that are not given, and put in what is."""
+    first, n = entries_of(side, row)
+    for e in range(n):
+        if clamped and categories.is_known(side, first + e):
+            utility[e] = categories.known_utility(side, first + e)
+        elif side.members[side.column[first + e]] > 0:
+            n_categories = side.members[side.column[first + e]]
+            categories.draw(mean, e, n_categories, uniform[e], utility)
+
+
+@inlined
+def expect_categories(side, row, clamped, mean, at_low, at_high, utility):
+    """Expect the categories that are not given, and put in what is.
+
+    What is left at the upper bound of a number is the slope by the logarithm of its scale.
+    """
+    first, n = entries_of(side, row)
+    for e in range(n):
+        i = side.column[first + e]
+        if clamped and categories.is_known(side, first + e):
+            utility[e] = categories.known_utility(side, first + e)
+            at_low[e], at_high[e] = np.float32(0.0), np.float32(0.0)
+            if side.members[i] == NUMBER:
+                whole = side.thresholds[i, 1] * np.float64(side.known[first + e])
+                beyond = categories.known_utility(side, first + e) - mean[e]
+                at_high[e] = np.float32(1.0 - beyond * whole)
+        elif side.members[i] > 0:
+            categories.expect(mean, e, side.members[i], utility)
 
 
 @inlined
@@ -280,6 +328,8 @@ def expect_clamped(side, row, mean, lower, upper, at_low, at_high, utility):
             exact_low, exact_high, exact_shift = double.edge_densities(low, high)
             at_low[e], at_high[e] = np.float32(exact_low), np.float32(exact_high)
             utility[e] = np.float32(mean[e] + exact_shift)
+    if categories.has_kinds(side):
+        expect_categories(side, row, True, mean, at_low, at_high, utility)
 
 
 @inlined
@@ -287,6 +337,9 @@ def activations(side, row, utility, activation):
     """Log odds of the factors given the utilities."""
     for k in range(activation.size):
         activation[k] = side.factor_bias[k]
+    if side.row_bias.size > 0:
+        for k in range(activation.size):
+            activation[k] += side.row_bias[row, k]
     _add_weighted(side, row, utility, activation)
 
 
@@ -377,6 +430,8 @@ def _draw_utilities(side, row, draws, step, clamped, scratch, active):
     else:
         for e in range(n):
             utility[e] = np.float32(mean[e]) + single.standard_normal(np.float32(uniform[e]))
+        if categories.has_kinds(side):
+            draw_categories(side, row, False, mean, uniform, utility)
 
 
 @inlined
@@ -456,6 +511,12 @@ def _expect_row(side, row, start, clamped, scratch, answers):
     else:
         for e in range(n):
             utility[e] = mean[e]
+        if categories.has_kinds(side):
+            expect_categories(side, row, False, mean, at_low, at_high, utility)
+    if clamped and side.covariates.size > 0:
+        # Beyond the mean: only then do slopes meet no more than what is left to explain.
+        for e in range(n):
+            answers.beyond[here][e] = np.float32(utility[e] - mean[e])
 
 
 @inlined
@@ -464,6 +525,8 @@ def _sum_column(side, i, start, stop, clamped, answers, statistics):
     weighted = side.row_weight.size > 0
     first_of_batch = side.row_start[start]
     total, thresholds = statistics.weights[i], statistics.thresholds[i]
+    kind = side.members[i] if categories.has_kinds(side) else 0
+    is_number, is_category = kind == NUMBER, kind == CATEGORY or kind > 0
     first, end = side.column_start[i], side.column_start[i + 1]
     first += np.searchsorted(side.entry_row[first:end], start)
     for place in range(first, end):
@@ -476,10 +539,16 @@ def _sum_column(side, i, start, stop, clamped, answers, statistics):
         add_scaled(total, utility, answers.factors[row - start])
         statistics.bias[i] += utility
         statistics.answers[i] += weight
+        if side.covariates.size > 0:
+            whole = not clamped or is_category
+            told = weight * (answers.utility[entry] if whole else answers.beyond[entry])
+            add_scaled(statistics.slopes[i], told, side.covariates[row])
         if clamped:
             level = np.intp(side.level[side.entry[place]])
             at_low, at_high = weight * answers.at_low[entry], weight * answers.at_high[entry]
-            if side.row_gaps.size > 0:
+            if is_number and categories.is_known(side, side.entry[place]):
+                thresholds[1] += at_high  # styles of using a scale do not touch it
+            elif side.row_gaps.size > 0:
                 _add_to_gaps(side.row_gaps[row], level, at_low, at_high, thresholds)
             else:
                 stretch = np.float32(_row_stretch(side, row))
@@ -502,6 +571,10 @@ def _sum_factors(side, start, stop, answers, statistics):
     for row in range(stop - start):
         weight = side.row_weight[start + row] if weighted else np.float32(1.0)
         add_scaled(statistics.factor_bias, weight, answers.factors[row])
+        if side.covariates.size > 0:
+            for k in range(side.factor_bias.size):
+                scale = weight * answers.factors[row, k]
+                add_scaled(statistics.factor_slopes[k], scale, side.covariates[start + row])
 
 
 def add_probabilities(
@@ -511,7 +584,7 @@ def add_probabilities(
     """Add P(level | factors) of the cells in ``row_start``, ``column`` to ``total`` (cells, L).
 
     ``spread`` is the standard deviation of each cell's utility, ``weight`` how much each row
-    counts; without them, they are one.
+    counts; without them, they are one. The side's ``shift`` is that of the cells.
     """
     spread, weight = (np.zeros(0) if given is None else given for given in (spread, weight))
     _add_probabilities(side, factors, row_start, column, total, spread, weight)
@@ -534,6 +607,8 @@ def _add_probabilities_row(side, row, active, row_start, column, total, spread, 
         mean = np.float64(side.bias[i])
         for k in range(active.size):
             mean += weights[k] * np.float32(active[k])
+        if side.shift.size > 0:
+            mean += np.float64(side.shift[cell])
         scale = 1.0 / spread[cell] if spread.size > 0 else 1.0
         for level in range(total.shape[1]):
             lower = (stretch * side.thresholds[i, level] - mean) * scale

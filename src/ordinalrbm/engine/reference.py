@@ -13,7 +13,15 @@ from scipy.special import expit, gammaln
 
 from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
-from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics, empty_statistics
+from ordinalrbm.engine.side import (
+    CATEGORY,
+    NUMBER,
+    AllReduce,
+    Batch,
+    Side,
+    Statistics,
+    empty_statistics,
+)
 
 
 def clamped_phase(
@@ -33,9 +41,14 @@ def clamped_phase(
     low, high = answers.bounds(mean)
     at_low, at_high = normal_reference.edge_densities(low, high)
     # An answer that was hidden from the factors is regressed on them.
-    utility = mean + normal_reference.truncated_mean(low, high)
-    statistics = _summed(side, answers, factors, utility)
+    utility = answers.expected_kinds(
+        mean, mean + normal_reference.truncated_mean(low, high), clamped=True
+    )
+    told = np.where(answers.is_category, utility, utility - mean)
+    statistics = _summed(side, answers, factors, utility, told)
+    at_low, at_high = (np.where(answers.is_known, 0.0, at) for at in (at_low, at_high))
     answers.sum_thresholds(-at_low * answers.weight, at_high * answers.weight, statistics)
+    answers.sum_scales(utility - mean, statistics)
     return statistics
 
 
@@ -44,7 +57,9 @@ def free_phase(
 ) -> Statistics:
     _gibbs(side, factors, batch, clamped=False, all_reduce=all_reduce)
     answers = _Answers(side, batch.start, batch.stop)
-    return _summed(side, answers, factors, answers.mean(factors))
+    mean = answers.mean(factors)
+    utility = answers.expected_kinds(mean, mean, clamped=False)
+    return _summed(side, answers, factors, utility, utility)
 
 
 def mean_field(
@@ -56,6 +71,7 @@ def mean_field(
     for _ in range(max_iterations):
         mean = answers.mean(probabilities)
         utility = mean + normal_reference.truncated_mean(*answers.bounds(mean))
+        utility = answers.expected_kinds(mean, utility, clamped=True)
         updated = side.units * expit(answers.activation(utility))
         active = change > tolerance
         change[active] = np.abs(updated - probabilities).max(axis=1, initial=0.0)[active]
@@ -82,6 +98,14 @@ class _Answers:
         ones = np.ones(self.row.size)
         self.weight = side.row_weight[self.row] if side.row_weight.size else ones
         self.stretch = side.stretch[self.row] if side.stretch.size else ones
+        self.shift = side.shift[first:last] if side.shift.size else 0.0
+        has_kinds = side.members.size > 0
+        self.kind = side.members[self.column] if has_kinds else np.zeros(self.row.size, np.int32)
+        self.known = side.known[first:last].astype(np.float64) if has_kinds else np.nan * ones
+        self.is_known = ~np.isnan(self.known)
+        self.is_category = (self.kind > 0) | (self.kind == CATEGORY)
+        # Utility of numbers as a whole, and whether a category was chosen.
+        self.whole = self.known * np.where(self.kind == NUMBER, side.thresholds[self.column, 1], 1)
 
     def mean(self, factors: np.ndarray) -> np.ndarray:
         products = np.einsum("ek,ek->e", self.side.weights[self.column], factors[self.row])
@@ -92,11 +116,52 @@ class _Answers:
             bounds = self.own_bounds()
             every = np.arange(self.row.size)
             return bounds[every, self.level] - mean, bounds[every, self.level + 1] - mean
-        thresholds = self.side.thresholds
+        thresholds, mean = self.side.thresholds, mean + self.shift
         return (
             self.stretch * thresholds[self.column, self.level] - mean,
             self.stretch * thresholds[self.column, self.level + 1] - mean,
         )
+
+    def groups(self) -> np.ndarray:
+        """Where the categories of each nominal answer begin, among those of all."""
+        return np.flatnonzero(self.kind[self.is_category] > 0)
+
+    def probabilities(self, mean: np.ndarray) -> np.ndarray:
+        """Of all categories, those of one question after the other."""
+        start = self.groups()
+        if not start.size:
+            return np.zeros(0)
+        own = mean[self.is_category]
+        size = np.diff(np.append(start, own.size))
+        grown = np.exp(own - np.repeat(np.maximum.reduceat(own, start), size))
+        return grown / np.repeat(np.add.reduceat(grown, start), size)
+
+    def expected_kinds(self, mean: np.ndarray, utility: np.ndarray, *, clamped: bool) -> np.ndarray:
+        """Utilities with those of numbers and categories, as they are or expected, put in."""
+        utility = utility.copy()
+        utility[self.is_category] = self.probabilities(mean)
+        return np.where(self.is_known, self.whole - self.shift, utility) if clamped else utility
+
+    def drawn_kinds(
+        self, mean: np.ndarray, utility: np.ndarray, uniform: np.ndarray, *, clamped: bool
+    ) -> np.ndarray:
+        """Utilities with those of numbers and categories, as they are or drawn, put in."""
+        utility, start = utility.copy(), self.groups()
+        if start.size:
+            probability = np.split(self.probabilities(mean), start[1:])
+            own = uniform[self.is_category][start]
+            chosen = [
+                np.arange(p.size) == min(np.sum(np.cumsum(p) <= u), p.size - 1)
+                for p, u in zip(probability, own, strict=True)
+            ]
+            utility[self.is_category] = np.concatenate(chosen)
+        return np.where(self.is_known, self.whole - self.shift, utility) if clamped else utility
+
+    def sum_scales(self, beyond: np.ndarray, statistics: Statistics) -> None:
+        """Gradient by the logarithms of the scales of numbers."""
+        there = self.is_known & (self.kind == NUMBER)
+        slope = self.weight * (1.0 - beyond * self.whole)
+        np.add.at(statistics.thresholds[:, 1], self.column[there], slope[there])
 
     def own_bounds(self) -> np.ndarray:
         """(answers, L + 1) all bounds, each gap the product of the row's and the column's."""
@@ -126,6 +191,8 @@ class _Answers:
         activation = self.sparse(utility) @ self.side.weights
         if all_reduce is not None:
             all_reduce(activation)
+        if self.side.row_bias.size:
+            activation = activation + self.side.row_bias[self.start : self.stop]
         return activation + self.side.factor_bias
 
     def sparse(self, values: np.ndarray) -> sparse.csr_array:
@@ -155,6 +222,7 @@ def _gibbs(
             utility = mean + normal_reference.truncated_draw(*answers.bounds(mean), uniform)
         else:
             utility = mean + normal_reference.standard_normal(uniform)
+        utility = answers.drawn_kinds(mean, utility, uniform, clamped=clamped)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
         activation = answers.activation(utility, all_reduce)
@@ -183,17 +251,31 @@ def log_levels(
     answers = _Answers(side, start, stop)
     mean = answers.mean(factors)
     result = np.zeros((stop - start, stretches.size))
+    known = _log_known(answers, mean)
     for g, stretch in enumerate(stretches):
         answers.stretch = stretch
-        np.add.at(
-            result[:, g], answers.row - start, normal_reference.log_mass(*answers.bounds(mean))
-        )
+        mass = normal_reference.log_mass(*answers.bounds(mean))
+        np.add.at(result[:, g], answers.row - start, np.where(answers.is_known, known, mass))
+    return result
+
+
+def _log_known(answers: _Answers, mean: np.ndarray) -> np.ndarray:
+    """Log density of numbers and log probability of the chosen categories, elsewhere anything."""
+    side = answers.side
+    is_number = answers.kind == NUMBER
+    scale = np.where(is_number, side.thresholds[answers.column, 1], 1.0)
+    beyond = answers.whole - answers.shift - mean
+    result = np.log(scale) - 0.5 * beyond**2 - 0.5 * np.log(2.0 * np.pi)
+    category = answers.is_category
+    result[category] = answers.known[category] * np.log(answers.probabilities(mean))
     return result
 
 
 def _summed(
-    side: Side, answers: _Answers, factors: np.ndarray, expected_utility: np.ndarray
-) -> Statistics:
+    side: Side, answers: _Answers, factors: np.ndarray, expected_utility: np.ndarray,
+    told: np.ndarray,
+) -> Statistics:  # fmt: skip
+    """Sums over the rows; ``told`` is what meets the covariates."""
     statistics = empty_statistics(side)
     rows = slice(answers.start, answers.stop)
     utility = answers.sparse(expected_utility * answers.weight)
@@ -201,5 +283,9 @@ def _summed(
     statistics.bias[:] = utility.sum(axis=0)
     statistics.answers[:] = answers.sparse(answers.weight).sum(axis=0)
     row_weight = side.row_weight[rows] if side.row_weight.size else 1.0
-    statistics.factor_bias[:] = (factors[rows] * np.reshape(row_weight, (-1, 1))).sum(axis=0)
+    weighted = factors[rows] * np.reshape(row_weight, (-1, 1))
+    statistics.factor_bias[:] = weighted.sum(axis=0)
+    if side.covariates.size:
+        statistics.slopes[:] = answers.sparse(told * answers.weight).T @ side.covariates[rows]
+        statistics.factor_slopes[:] = weighted.T @ side.covariates[rows]
     return statistics

@@ -12,6 +12,11 @@ Array = Any
 AllReduce = Callable[[Array], None]
 """Replaces an array by its sum over the processes that each have some of a row's answers."""
 _NO_NUMBERS = np.zeros(0, dtype=np.int32)
+_NOTHING = np.zeros(0, dtype=np.float32)
+_NO_TABLE = np.zeros((0, 0), dtype=np.float32)
+
+# What ``Side.members`` says of a column that does not begin a group of categories.
+ORDINAL, CATEGORY, NUMBER = 0, -1, -2
 
 
 class Side(NamedTuple):
@@ -51,6 +56,24 @@ class Side(NamedTuple):
     row_number, position
         The counters that name the random draws of each row and, within it, of each answer, where
         these are some of more rows, or of longer ones. Arrays of length zero mean their places.
+    members
+        What kind of column each one is: ``ORDINAL``, an ordered scale; ``NUMBER``; or one of the
+        categories of a nominal question, which are neighbours: the first of them has their number
+        here, the others ``CATEGORY``. A row has all categories of a question or none. An array of
+        length zero means that all are ordered scales.
+    known
+        What is known of each answer besides an interval: the number itself, on a scale on which
+        its utility is ``thresholds[i, 1]`` times it; one for the chosen category and zero for the
+        others; NaN on ordered scales and where nothing is known. Of length zero like ``members``.
+    shift
+        What the utility of each answer has on top of that of the model, in that row: thresholds
+        are lower by it. An array of length zero means nothing.
+    row_bias
+        (rows, K): what is added to the bias of each row's factors. An array of length zero means
+        nothing.
+    covariates
+        (rows, P): numbers that are known of each row and multiply its statistics, so that slopes
+        by them can be learnt. An array of length zero means none.
 
     The standard deviation σ of a utility is one: scaling utility, thresholds and σ by a number and
     α and w by its inverse gives the same model, so that thresholds carry the scale.
@@ -73,10 +96,26 @@ class Side(NamedTuple):
     units: int = 1
     row_number: Array = _NO_NUMBERS
     position: Array = _NO_NUMBERS
+    members: Array = _NO_NUMBERS
+    known: Array = _NOTHING
+    shift: Array = _NOTHING
+    row_bias: Array = _NO_TABLE
+    covariates: Array = _NO_TABLE
 
     @property
     def n_rows(self) -> int:
         return len(self.row_start) - 1
+
+    def rows(self, start: int, stop: int) -> Side:
+        """Return neighbouring rows, to be read only: answers are looked up where they were."""
+        return self._replace(
+            row_start=self.row_start[start : stop + 1],
+            **{name: getattr(self, name)[start:stop] for name in _OF_ROWS},
+        )
+
+
+# Arrays of a Side that have a number per row, or nothing.
+_OF_ROWS = ("row_weight", "stretch", "row_bias", "covariates")
 
 
 class Batch(NamedTuple):
@@ -97,6 +136,10 @@ class Statistics(NamedTuple):
     thresholds: Array
     factor_bias: Array
     answers: Array  # (N,) weighted number of answers per column
+    # (N, P) and (K, P): those of the utilities (beyond their means, if clamped and not of a
+    # category) and of the factors, times the rows' covariates.
+    slopes: Array = _NO_TABLE
+    factor_slopes: Array = _NO_TABLE
 
 
 def empty_statistics(side: Side) -> Statistics:
@@ -107,4 +150,8 @@ def empty_statistics(side: Side) -> Statistics:
         thresholds=np.zeros_like(side.thresholds),
         factor_bias=np.zeros_like(side.factor_bias),
         answers=np.zeros_like(side.bias),
+        slopes=np.zeros((side.bias.size, side.covariates.shape[1]), dtype=side.bias.dtype),
+        factor_slopes=np.zeros(
+            (side.factor_bias.size, side.covariates.shape[1]), dtype=side.bias.dtype
+        ),
     )

@@ -40,9 +40,16 @@ def restored(kind: type[Estimator], stored: Stored) -> Estimator:
 
 def plain_parameters(estimator: Any) -> dict[str, Any]:
     """Parameters as JSON can hold them; a generator cannot be."""
-    plain = {name: plain_number(value) for name, value in estimator.get_params(deep=False).items()}
+    plain = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
     seed = plain["random_state"]
     return plain | {"random_state": seed if isinstance(seed, int) else None}
+
+
+def _plain(value: Any) -> Any:
+    """A number or a list of names as JSON can hold them."""
+    if isinstance(value, tuple | np.ndarray | pd.Index):
+        value = list(value)
+    return [plain_number(one) for one in value] if isinstance(value, list) else plain_number(value)
 
 
 # ---- ratings ----------------------------------------------------------------------------------

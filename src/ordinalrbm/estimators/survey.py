@@ -16,9 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ordinalrbm.data import tables
+from ordinalrbm.data.answers import NUMERIC, Answers
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import Questionnaire, read_questionnaire
 from ordinalrbm.data.scales import Scale
-from ordinalrbm.data.tables import Encoded, read_table
+from ordinalrbm.data.tables import Encoded
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Side
@@ -35,7 +37,7 @@ from ordinalrbm.estimators.validation import (
     keep_parameters,
     settings_of,
 )
-from ordinalrbm.evaluate.points import Rule, log_of_level, point
+from ordinalrbm.evaluate.points import Rule, point
 from ordinalrbm.runtime.threads import seed_from, tell_of_interruption, threads
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.reader import Stored
@@ -45,7 +47,7 @@ from ordinalrbm.vector import diagnostics, likelihood, multiple, posterior
 from ordinalrbm.vector import predict as prediction
 from ordinalrbm.vector import sample as sampling
 from ordinalrbm.vector.learner import Fitted, Settings, fit
-from ordinalrbm.vector.model import ARRAYS, VectorModel, side
+from ordinalrbm.vector.model import ARRAYS, OPTIONAL, VectorModel, side
 
 # An answer is scored given nine tenths of the others: each tenth is hidden once.
 _SCORE_FOLDS = 10
@@ -81,6 +83,20 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     scales : None, list, or dict, default=None
         Levels from lowest to highest: one list for all columns, or a dict from column to list.
         Columns not given are read from the data: ordered categories as they are, numbers ascending.
+    nominal : list of columns, default=None
+        Names or positions of columns whose answers have no order, such as a party: their
+        categories are multinomial units.
+    numeric : list of columns, default=None
+        Columns that hold numbers, such as an income: Gaussian units, standardised. All other
+        columns are ordered scales.
+    background : list of columns, default=None
+        Columns that are no questions, such as country, sex and age. They are not predicted nor
+        filled, but the means of the factors and of the answers are linear in them. They are read
+        by their type: numbers, text (categories), ordered categories; what is missing has a
+        category of its own. Numbers that are codes of groups are listed in ``nominal`` as well.
+    background_decay : float, default=5.0
+        Precision of the Gaussian prior on how background moves answers and factors: about as many
+        people of a group count for the average of all as it says.
     n_epochs : int, default=40
         Passes over the data at most.
     batch_size : int, default=100
@@ -134,7 +150,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     population_ : Population
         Mean and covariance of the factors among the rows that were learnt from, in units.
     scales_ : list of Scale
-        Levels of each column.
+        Levels of each column, or its categories; None of numbers and background.
+    questionnaire_ : Questionnaire
+        What each column is.
     history_ : DataFrame
         Per epoch: pseudo-likelihood (mean log P(answer | other answers) of a sample of the training
         answers), held-out log-likelihood, learning rate, seconds (which files do not keep).
@@ -168,6 +186,10 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         response_styles: int = 1,
         unanswered: str = "absent",
         scales: Any = None,
+        nominal: Any = None,
+        numeric: Any = None,
+        background: Any = None,
+        background_decay: float = 5.0,
         n_epochs: int = 40,
         batch_size: int = 100,
         learning_rate: float = 0.01,
@@ -297,10 +319,14 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         with Checkpoints(checkpoint, every, resume) as checkpoints:
             seed = seed_from(self.random_state, known=checkpoints.seed)
             # What was read is let go of: only the answers in random order stay in memory.
-            answers, weight = _in_random_order(read_table(X, self.scales), sample_weight, seed)
+            read, questionnaire = read_questionnaire(
+                X, self.scales, self.nominal, self.numeric, self.background
+            )
+            answers, weight = _in_random_order(read, sample_weight, seed)
             fitted = self._learn(answers, weight, seed, checkpoints)
-        _check_feature_names(self, tables.as_table(answers).header, reset=True)
-        self.scales_, self.n_features_in_ = answers.scales, len(answers.scales)
+        _check_feature_names(self, _header(answers), reset=True)
+        self.questionnaire_, self.scales_ = questionnaire, list(questionnaire.scales)
+        self.n_features_in_ = len(self.scales_)
         self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
         self.n_iter_, self.history_ = len(fitted.history), pd.DataFrame(fitted.history)
         self.about_: dict[str, Any] = {}
@@ -380,13 +406,22 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Distribution of every answer given the row's answers: one (n, L_i) array per column.
 
-        Given answers are taken into account where they stand, also for their own column.
+        Given answers are taken into account where they stand, also for their own column. Of a
+        nominal column it has the probabilities of the categories in the order of ``scales_``, of a
+        column of numbers (n, 2) the mean and the standard deviation, and of background None.
         """
         observations = self._read(X)
-        found = [np.empty((observations.n_rows, scale.n_levels)) for scale in self.scales_]
+        asked, numeric = self.questionnaire_.questions, self.questionnaire_.numeric
+        found: list[Any] = [None] * self.n_features_in_
+        for j in asked:
+            scale = self.scales_[j]
+            found[j] = np.empty((observations.n_rows, 2 if scale is None else scale.n_levels))
         for rows, cube in self._cubes(observations):
-            for i, one in enumerate(found):
-                one[rows] = cube[:, i, : one.shape[1]]
+            for i, j in enumerate(asked):
+                found[j][rows] = cube[:, i, : found[j].shape[1]]
+        for own, j in enumerate(numeric):
+            found[j] *= self.questionnaire_.deviations[own]
+            found[j][:, 0] += self.questionnaire_.means[own]
         return found
 
     def predict(self, X: Any, rule: Rule = "median") -> Any:
@@ -398,16 +433,47 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         rule : {"median", "mode", "mean"}
             The median has the smallest absolute error, the mode the most hits; the mean has the
             smallest squared error and is a number: of the levels' own values when these are
-            numbers, otherwise of their positions 1..L.
+            numbers, otherwise of their positions 1..L. Of categories it is always the most likely
+            one, of numbers the mean; background stays as it is.
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
         observations = self._read(X)
-        size = (observations.n_rows, observations.n_columns)
-        points = np.empty(size, dtype=np.float64 if rule == "mean" else np.int16)
+        points = np.empty((observations.n_rows, observations.n_columns))
         for rows, cube in self._cubes(observations):
-            for i, scale in enumerate(self.scales_):
-                points[rows, i] = point(cube[:, i, : scale.n_levels], rule, scale.values)
-        return points if rule == "mean" else tables.decode(points, self.scales_, X)
+            for i, j in enumerate(self.questionnaire_.questions):
+                points[rows, i] = self._point(cube[:, i], j, rule)
+        if rule != "mean":
+            return self._table(points, X)
+        if self.questionnaire_.is_plain:
+            return points
+        return self._table(points, X, are_means=True)
+
+    def _point(self, found: np.ndarray, j: int, rule: Rule) -> np.ndarray:
+        """One prediction for each distribution of column j: a level, a mean, or a number."""
+        scale = self.scales_[j]
+        if scale is None:
+            return found[:, 0]
+        if self.questionnaire_.kinds[j] == "nominal":
+            rule = "mode"
+        return point(found[:, : scale.n_levels], rule, scale.values)
+
+    def _table(self, points: np.ndarray, X: Any, *, are_means: bool = False) -> Any:
+        """A table like X of one level or standardised number per row and question.
+
+        With ``are_means`` those of ordered scales are numbers too.
+        """
+        known = self.questionnaire_
+        levels = np.full((len(points), self.n_features_in_), -1, dtype=np.int16)
+        scales, numbers = list(self.scales_), {}
+        for i, j in enumerate(known.questions):
+            if known.kinds[j] == "numeric":
+                own = known.numeric.index(j)
+                numbers[j] = known.means[own] + known.deviations[own] * points[:, i]
+            elif are_means and known.kinds[j] == "ordinal":
+                numbers[j], scales[j] = points[:, i], None
+            else:
+                levels[:, j] = points[:, i]
+        return tables.decode(levels, scales, X, numbers)
 
     def impute(
         self,
@@ -429,7 +495,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         X : table
         rule : {"median", "mode"}
             The level in the middle of the distribution, which has the smallest absolute error, or
-            the most likely one, which is right most often.
+            the most likely one, which is right most often. Categories without an order are filled
+            with the most likely one, numbers with their mean (rounded in a column of integers);
+            background stays as it is.
         n_draws : int, optional
             For multiple imputation: return a list of so many tables whose gaps are random draws
             instead; 20 are usual. Analyse each, and combine the results with
@@ -468,17 +536,20 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         if groups is not None:
             gaps &= ~imputing.never_asked_cells(X, groups, fill=fill_never_asked)
 
-        def filled(values: np.ndarray) -> Any:
-            complete = levels.copy()
-            complete[gaps] = values
-            return tables.decode(complete, self.scales_, X)
+        complete = _points_of(observations, levels)
 
-        cells = prediction.cells_of(gaps)
+        def filled(values: np.ndarray) -> Any:
+            complete[gaps] = values
+            return self._completed(complete, gaps, X)
+
+        cells = prediction.chosen_cells(gaps)
         with threads(self.n_jobs):
             if n_draws is None:
-                found = self._distributions(self._side(observations), cells)
-                points = [point(part, rule) for _, part in found]
-                return filled(np.concatenate([np.zeros(0, dtype=np.intp), *points]))
+                points = [np.zeros(0)]
+                for rows, part in self._distributions(self._side(observations), cells):
+                    asked = cells.of_rows(rows.start, rows.stop).column
+                    points.append(self._points(part, asked, rule))
+                return filled(np.concatenate(points))
             seed = seed_from(random_state)
             if parameters == "fixed":
                 this = self._side(observations)
@@ -488,20 +559,43 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 weight = imputing.weights_to_draw_by(observations, sample_weight, names)
                 settings = self._settings_to_draw_by(seed)
                 draws = multiple.gaps(observations, weight, settings, cells, n_draws)
-            complete = [filled(values) for values in draws]
+            imputed = [filled(values) for values in draws]
         if not stacked:
-            return complete
-        return imputing.stack([tables.decode(levels, self.scales_, X), *complete])
+            return imputed
+        return imputing.stack([self._table(_points_of(observations, levels), X), *imputed])
 
     def _settings_to_draw_by(self, seed: int) -> Settings:
         """Those of the fit, for as many epochs as the model took that it has kept."""
         n_epochs = max(1, self.best_epoch_)
         return settings_of(Settings, self, units=self.model_.units, seed=seed, n_epochs=n_epochs)
 
+    def _points(self, found: np.ndarray, question: np.ndarray, rule: Rule) -> np.ndarray:
+        """One level or number for each cell."""
+        if self.questionnaire_.is_plain:
+            return point(found, rule)
+        points = np.empty(len(found))
+        for i, j in enumerate(self.questionnaire_.questions):
+            own = question == i
+            points[own] = self._point(found[own], j, rule)
+        return points
+
+    def _completed(self, points: np.ndarray, gaps: np.ndarray, X: Any) -> Any:
+        """A table like X with its gaps filled; numbers in columns of integers are rounded."""
+        known, table = self.questionnaire_, None
+        for own, j in enumerate(known.numeric):
+            table = tables.as_table(X) if table is None else table
+            if tables.is_integer(table, j):
+                i = known.questions.index(j)
+                number = known.means[own] + known.deviations[own] * points[gaps[:, i], i]
+                rounded = (np.round(number) - known.means[own]) / known.deviations[own]
+                points[gaps[:, i], i] = rounded
+        return self._table(points, X)
+
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
 
-        Each answer is predicted from nine tenths of the others of its row, in ten rounds.
+        Each answer is predicted from nine tenths of the others of its row, in ten rounds. Numbers
+        count with the logarithm of their density, on the scale of standard deviations.
         """
         observations = self._read(X)
         if observations.n_entries == 0:
@@ -513,11 +607,11 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         with threads(self.n_jobs):
             for hidden in (fold == f for f in range(_SCORE_FOLDS)):
                 asked = observations.select(hidden)
-                cells = prediction.Cells(asked.row_start, asked.column, asked.level)
+                cells = prediction.cells_of(asked)
                 shown = self._side(observations.select(~hidden))
                 for rows, found in self._distributions(shown, cells):
-                    level = cells.of_rows(rows.start, rows.stop).level
-                    total += log_of_level(found, level).sum()
+                    part = cells.of_rows(rows.start, rows.stop)
+                    total += prediction.log_probability(self.model_, found, part).sum()
         return float(total / observations.n_entries)
 
     def log_likelihood(
@@ -569,7 +663,10 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     def sample(
         self, n: int = 1, *, n_steps: int = sampling.FREE_STEPS, random_state: Any = None
     ) -> Any:
-        """Rows that the model makes up: a DataFrame when it was fitted on one, else an array."""
+        """Rows that the model makes up: a DataFrame when it was fitted on one, else an array.
+
+        Background is left empty: they are rows of an average one.
+        """
         check_is_fitted(self, "model_")
         check_whole("n", n, 1)
         check_whole("n_steps", n_steps, 1, 2**16)
@@ -578,14 +675,14 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
         if names is None:
-            return tables.decode(levels, self.scales_, np.zeros(levels.shape))
-        return tables.decode(levels, self.scales_, self._blank(len(levels), list(names)))
+            return self._table(levels, np.full((n, self.n_features_in_), np.nan))
+        return self._table(levels, self._blank(len(levels), list(names)))
 
     def _blank(self, n: int, names: list[str]) -> pd.DataFrame:
         """A frame as answers are given in; text in order, because it may look like numbers."""
         columns = {
-            name: np.zeros(n)
-            if scale.is_numeric
+            name: np.full(n, np.nan)
+            if scale is None or scale.is_numeric
             else pd.Categorical([None] * n, list(scale.labels), ordered=True)
             for name, scale in zip(names, self.scales_, strict=True)
         }
@@ -621,14 +718,19 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "model_")
         check_parameters(self)
         arrays, learning = kept_learning(self)
-        arrays |= {name: getattr(self.model_, name) for name in ARRAYS}
+        arrays |= {
+            name: getattr(self.model_, name)
+            for name in ARRAYS
+            if name not in OPTIONAL or getattr(self.model_, name).size
+        }
         arrays |= self._kept_population()
         names = getattr(self, "feature_names_in_", None)
         header = {
             "model": "vector",
             "parameters": plain_parameters(self) | {"scales": None},  # these are stored apart
             "units": self.model_.units,
-            "scales": [scale.to_json() for scale in self.scales_],
+            "scales": [None if scale is None else scale.to_json() for scale in self.scales_],
+            "kinds": None if self.questionnaire_.is_plain else self.questionnaire_.to_json(),
             "columns": None if names is None else [str(name) for name in names],
             "scales_given": self.scales is not None,
             **learning,
@@ -638,12 +740,11 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     @classmethod
     def _from_file(cls, stored: Stored) -> CumulativeRBM:
         estimator = restored(cls, stored)
-        estimator.scales_ = [Scale.from_json(labels) for labels in stored.entry("scales", list)]
+        estimator.questionnaire_ = known = _read_kinds(stored)
+        estimator.scales_ = list(known.scales)
         estimator.n_features_in_ = len(estimator.scales_)
-        if not estimator.n_features_in_:
-            raise DataError("it has no columns")
         estimator.model_ = VectorModel.from_stored(
-            stored, [scale.n_levels for scale in estimator.scales_]
+            stored, known.n_levels, known.kind, known.n_covariates
         )
         estimator._restore_population(stored)
         names = _read_names(stored, estimator.n_features_in_)
@@ -651,8 +752,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator.scales = None
         if stored.entry("scales_given", bool):  # so that a clone can learn again
-            labels = [scale.to_json() for scale in estimator.scales_]
-            estimator.scales = dict(zip(names or range(len(labels)), labels, strict=True))
+            every = zip(names or range(len(known.scales)), known.scales, strict=True)
+            estimator.scales = {name: scale.to_json() for name, scale in every if scale is not None}
         return estimator
 
     # scikit-learn
@@ -680,7 +781,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input; give the columns it was fitted on."
             )
-        return tables.encode(table, self.scales_)
+        return self.questionnaire_.encode(table)
 
     def _side(self, observations: Observations) -> Side:
         return side(self.model_, observations, self.unanswered)
@@ -699,10 +800,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         size = min(_ROWS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // per_row))
         for start in range(0, this.n_rows, size):
             stop = min(start + size, this.n_rows)
-            part = this._replace(
-                row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
-            )
-            yield slice(start, stop), part
+            yield slice(start, stop), this.rows(start, stop)
 
     def _mean_fields(self, this: Side) -> Iterator[tuple[slice, Side, posterior.Posterior]]:
         """What mean-field says of each part of the rows, and a word if it has not settled."""
@@ -760,6 +858,35 @@ def _in_random_order(
         order = order[weight[order] > 0]  # a row without weight is as one that is not there
         weight = weight[order]
     return replace(answers, observations=observations.take_rows(order)), weight
+
+
+def _points_of(observations: Observations, levels: np.ndarray) -> np.ndarray:
+    """Levels of answers, or their standardised numbers."""
+    points = levels.astype(np.float64)
+    if isinstance(observations, Answers):
+        points[:, np.flatnonzero(observations.kind == NUMERIC)] = observations.numbers
+    return points
+
+
+def _header(answers: Encoded) -> Any:
+    """Something that scikit-learn can read the names of all columns from."""
+    if answers.names is not None:
+        return pd.DataFrame(columns=answers.names)
+    return np.zeros((0, answers.observations.n_columns))
+
+
+def _read_kinds(stored: Stored) -> Questionnaire:
+    """What the columns of a model file are; files of earlier releases know only scales."""
+    labels = stored.entry("scales", list)
+    if not labels:
+        raise DataError("it has no columns")
+    scales = [None if one is None else Scale.from_json(one) for one in labels]
+    kinds = stored.entry("kinds", dict, None) if "kinds" in stored.header else None
+    if kinds is not None:
+        return Questionnaire.from_json(kinds, scales)
+    if any(scale is None for scale in scales):
+        raise DataError("it has columns without a scale")
+    return Questionnaire(("ordinal",) * len(scales), tuple(scales))
 
 
 def _read_names(stored: Stored, n_columns: int) -> list[str] | None:

@@ -38,6 +38,7 @@ _LARGEST_PRECISION = 1e15
 _REAL = {
     "weight_decay": _LARGEST_PRECISION,
     "bias_decay": _LARGEST_PRECISION,
+    "background_decay": _LARGEST_PRECISION,
     "memory": 1.0,
     "validation_fraction": 0.5,
 }

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ordinalrbm import __version__
+from ordinalrbm.data.answers import Answers
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import Scale
@@ -51,10 +52,11 @@ class Identity:
         ]
 
 
-# Parameters that change nothing about what is learnt; those of scales are in a digest, and instead
-# of the random state there is the seed.
+# Parameters that change nothing about what is learnt; those of scales and of kinds of columns are in
+# digests, and instead of the random state there is the seed.
 _NOT_LEARNING = {
     "random_state", "n_jobs", "verbose", "inference", "n_draws", "scales", "scale", "item_scales",
+    "nominal", "numeric", "background",
 }  # fmt: skip
 
 
@@ -64,15 +66,20 @@ def identity_of(
 ) -> Identity:  # fmt: skip
     """Identity of a fit of these observations; ``further`` is a name and other data of the fit."""
     seen, (name, arrays) = observations, further
+    digests = {
+        "scales": digest([scale.to_json() for scale in scales]),
+        "answers": digest(seen.row_start, seen.column, seen.level, seen.n_levels),
+        name: digest(*arrays),
+    }
+    if isinstance(seen, Answers):
+        digests["kinds of columns"] = digest(seen.kind)
+        digests["numbers"] = digest(seen.numbers)
+        digests["background"] = digest(seen.covariates)
     return Identity(
         type(estimator).__name__,
         {**_settings(estimator), "seed": seed},
         {"rows": seen.n_rows, "columns": seen.n_columns, "answers": seen.n_entries},
-        {
-            "scales": digest([scale.to_json() for scale in scales]),
-            "answers": digest(seen.row_start, seen.column, seen.level, seen.n_levels),
-            name: digest(*arrays),
-        },
+        digests,
     )
 
 

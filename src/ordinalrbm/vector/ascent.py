@@ -60,13 +60,13 @@ def ascend(
     _move_columns(
         model.weights, model.bias, gradient, moments, scale, finer, centre, steps.adaptive
     )
-    for part in ("factor_bias", "cutpoints"):
+    for part in ("factor_bias", "cutpoints", "slopes", "factor_slopes"):
         _move(
             getattr(model, part).reshape(-1),
             getattr(gradient, part).reshape(-1),
             getattr(moments.first, part).reshape(-1),
             getattr(moments.second, part).reshape(-1),
-            scale,
+            finer if part == "factor_slopes" else scale,
             steps.adaptive,
         )
 

@@ -42,14 +42,15 @@ def start_chains(
     """Return chains before the first update, drawn from the mean-field solution.
 
     Persistent chains are a moderate number of complete rows when every row has every column (then
-    all rows share one free model), otherwise one per row, over that row's own columns.
+    all rows share one free model), otherwise one per row, over that row's own columns and with its
+    own background.
     """
     rng = np.random.default_rng(seed)
     clamped = _settled(model, this, rng)
     gibbs_sweep(model, this, clamped, Batch(0, this.n_rows, seed, 0, 1))
     if free_phase == "contrastive":
         return Chains(clamped, np.empty_like(clamped), None, contrastive=True)
-    if this.column.size < this.n_rows * this.bias.size:
+    if this.column.size < this.n_rows * this.bias.size or model.n_covariates:
         return Chains(clamped, coins(this.n_rows, model, rng), None, contrastive=False)
     over = side(model, complete_rows(model, min(n_chains, this.n_rows)))
     return Chains(clamped, coins(over.n_rows, model, rng), over, contrastive=False)
@@ -60,9 +61,7 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
     factors = np.empty((this.n_rows, model.n_factors), dtype=factor_type(model.units))
     for start in range(0, this.n_rows, _ROWS_AT_ONCE):  # means are wider than what is kept of them
         stop = min(start + _ROWS_AT_ONCE, this.n_rows)
-        part = this._replace(
-            row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
-        )
+        part = this.rows(start, stop)
         expected = np.full((stop - start, model.n_factors), 0.5 * model.units, dtype=np.float32)
         fixed_point(part, expected, _SETTLING_TOLERANCE * model.units, _SETTLING_ITERATIONS)
         share = np.clip(expected / model.units, 0.0, 1.0)
@@ -71,11 +70,13 @@ def _settled(model: VectorModel, this: Side, rng: np.random.Generator) -> np.nda
 
 
 def gradient(
-    model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float
-) -> Gradient:
+    model: VectorModel, this: Side, chains: Chains, batch: Batch, precision: float,
+    slope_precision: float = 0.0,
+) -> Gradient:  # fmt: skip
     """Return the clamped minus the free expectation, per row; moves the chains.
 
-    ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows.
+    ``precision`` is that of the Gaussian prior on the weights, divided by the number of rows, and
+    ``slope_precision`` that on the slopes of the background.
     """
     clamped = gibbs.clamped_phase(this, chains.clamped, batch)
     free, share = _free_statistics(model, this, chains, batch)
@@ -84,12 +85,33 @@ def gradient(
     weights = scale * (clamped.weights - share * free.weights)
     weights -= np.float32(precision * model.units) * model.weights
     bounds = scale * clamped.thresholds
+    slopes, factor_slopes = model.slopes, model.factor_slopes
+    if model.n_covariates:
+        # Shifted utilities meet the answers alone, as thresholds do; categories are weighed
+        # against what the model makes up.
+        of_free = np.where(model.layout.is_category, share, 0.0).astype(np.float32)
+        slopes = scale * (clamped.slopes - of_free[:, None] * free.slopes)
+        slopes -= np.float32(slope_precision) * model.slopes
+        factor_slopes = scale * (clamped.factor_slopes - share * free.factor_slopes)
+        factor_slopes -= np.float32(slope_precision * model.units) * model.factor_slopes
     return Gradient(
         weights=weights,
         bias=scale * (clamped.bias - share * free.bias),
         factor_bias=scale * (clamped.factor_bias - share * free.factor_bias),
-        cutpoints=thresholds.cutpoint_gradient(model.cutpoints, bounds, model.n_levels),
+        cutpoints=_cutpoint_gradient(model, bounds),
+        slopes=slopes,
+        factor_slopes=factor_slopes,
     )
+
+
+def _cutpoint_gradient(model: VectorModel, bounds: np.ndarray) -> np.ndarray:
+    """Gradient by the cutpoints; of a number, which is the logarithm of its scale, as it is."""
+    if not model.kind.size:
+        return thresholds.cutpoint_gradient(model.cutpoints, bounds, model.n_levels)
+    plan = model.layout
+    result = thresholds.cutpoint_gradient(model.cutpoints, bounds, plan.n_levels)
+    result[plan.is_number, 0] = bounds[plan.is_number, 1]
+    return result
 
 
 def _free_statistics(

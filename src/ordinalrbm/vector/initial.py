@@ -18,11 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
+from scipy.stats import norm
 
+from ordinalrbm.data.answers import NOMINAL, covariates_of, kinds_of
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.vector import polychoric
-from ordinalrbm.vector.model import VectorModel, level_counts
+from ordinalrbm.vector import polychoric, regression
+from ordinalrbm.vector.kinds import Layout, in_columns
+from ordinalrbm.vector.model import VectorModel, layout_of, level_counts
 
 # Beyond so many columns the correlation matrix is not worth its memory.
 _MAX_COLUMNS = 2000
@@ -33,6 +36,12 @@ _MAX_WORK = 10**9
 # Size of the random part, without which equal factors would stay equal; relative to weights that
 # would explain all variance.
 _RANDOM = 0.1
+# Columns that follow from each other, such as yes or no to each of three countries, would have next
+# to none; factors would then be coupled so strongly that the noise of a few steps tips them over.
+_LEAST_NOISE = 0.15
+# Numbers are pooled as long scales are, for correlations.
+_TENTHS = np.arange(1, 10) / 10.0
+_LARGEST = 0.97
 
 
 class _Structure(NamedTuple):
@@ -53,7 +62,7 @@ def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Obse
 
 def initial_model(
     observations: Observations, n_factors: int, units: int, seed: int, *,
-    by_correlations: bool = True, at_marginals: bool = True,
+    by_correlations: bool = True, at_marginals: bool = True, slope_precision: float = 0.0,
 ) -> VectorModel:  # fmt: skip
     """Return the model to start learning from.
 
@@ -61,35 +70,151 @@ def initial_model(
     starts with its own marginal distribution, unless thresholds are to be evenly spaced. Without
     the correlations all weights are small and random.
     """
-    n_levels = observations.n_levels
+    kind, covariates = kinds_of(observations), covariates_of(observations)
+    plan = layout_of(kind, observations.n_levels)
+    columns = _as_scales(observations, plan)
+    n_levels = columns.levels.n_levels
     cutpoints = thresholds.even(n_levels)
     if at_marginals:
-        cutpoints = thresholds.at_marginals(level_counts(observations), n_levels)
+        cutpoints = thresholds.at_marginals(level_counts(columns.levels), n_levels)
+    bounds = thresholds.table(cutpoints, n_levels)
+    slopes = np.zeros((n_levels.size, covariates.shape[1]))
+    if covariates.size:
+        at_shares = thresholds.at_marginals(level_counts(columns.levels), n_levels)
+        slopes = regression.column_slopes(
+            columns.levels, columns.number, thresholds.table(at_shares, n_levels), plan,
+            covariates, slope_precision,
+        )  # fmt: skip
+    between = _between(slopes, covariates, columns.share, plan)
     rng = np.random.default_rng(seed)
     structure = _Structure(np.zeros((n_levels.size, 0)), np.zeros(0))
     if by_correlations and 1 < n_levels.size <= _MAX_COLUMNS and observations.n_entries:
-        bounds = thresholds.table(cutpoints, n_levels)
-        structure = _structure(observations, bounds, n_factors, units)
+        structure = _structure(columns, plan, bounds, between, n_factors, units)
     weights = _spread_over_units(structure, n_factors, units, rng)
     spread = np.sqrt(1.0 + structure.directions**2 @ (structure.variance - 1.0))
-    cutpoints[:, 0] *= spread
-    cutpoints[:, 1:] += np.log(spread)[:, None]
+    whole = spread * np.sqrt(1.0 + np.diag(between))
+    cutpoints[:, 0] *= whole
+    cutpoints[:, 1:] += np.log(whole)[:, None]
     weights[n_levels < 2] = 0.0  # a column with one level says nothing, and must stay silent
-    return VectorModel(
+    bias = np.zeros(n_levels.size)
+    if kind.size:
+        cutpoints, bias = _of_kinds(plan, cutpoints, columns.share, whole)
+        weights[plan.is_category] /= _deviation(columns.share[plan.is_category])[:, None]
+    model = VectorModel(
         weights=weights.astype(np.float32),
-        bias=(-0.5 * units * weights.sum(axis=1)).astype(np.float32),
+        bias=(bias - 0.5 * units * weights.sum(axis=1)).astype(np.float32),
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         cutpoints=cutpoints,
-        n_levels=n_levels,
+        n_levels=observations.n_levels,
         units=units,
+        kind=kind,
+    )
+    if not covariates.size:
+        return model
+    slopes[~plan.is_category] *= spread[~plan.is_category, None]
+    return _with_slopes(model, slopes, columns, covariates, slope_precision)
+
+
+class _Scales(NamedTuple):
+    """Answers by columns, all on scales, and the number of each answer that is one, else NaN.
+
+    ``share`` is how often each column's upper level of two was given: of categories, how often
+    they were chosen.
+    """
+
+    levels: Observations
+    number: np.ndarray
+    share: np.ndarray
+
+
+def _as_scales(observations: Observations, plan: Layout) -> _Scales:
+    """Numbers on a scale of ten, as many answers on each level, and categories as yes or no."""
+    if not kinds_of(observations).size:
+        nothing = np.full(observations.n_entries if covariates_of(observations).size else 0, np.nan)
+        return _Scales(observations, nothing, np.zeros(observations.n_columns))
+    found, known = in_columns(observations, plan, 0)
+    level, n_levels = found.level.astype(np.int16), plan.n_levels.copy()
+    is_category = plan.is_category[found.column]
+    level[is_category] = known[is_category]
+    n_levels[plan.is_category] = 2
+    for i in np.flatnonzero(plan.is_number):
+        own = found.column == i
+        ends = np.unique(np.quantile(known[own], _TENTHS)) if own.any() else np.zeros(0)
+        level[own] = np.searchsorted(ends, known[own], side="left")
+        n_levels[i] = ends.size + 1
+    chosen = np.bincount(found.column[is_category], known[is_category], minlength=n_levels.size)
+    given = np.bincount(found.column, minlength=n_levels.size)
+    of_question = np.diff(plan.first)[plan.question]
+    share = (chosen + 0.5) / (given + 0.5 * np.maximum(of_question, 2))
+    levels = Observations(found.row_start, found.column, level, n_levels)
+    return _Scales(levels, np.where(plan.is_number[found.column], known, np.nan), share)
+
+
+def _deviation(share: np.ndarray) -> np.ndarray:
+    """Of a category that is chosen so often."""
+    return np.sqrt(share * (1.0 - share))
+
+
+def _of_kinds(
+    plan: Layout, cutpoints: np.ndarray, share: np.ndarray, whole: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cutpoints of the scales with logarithms of the scales of numbers, and the biases."""
+    width = thresholds.n_cutpoints(plan.n_levels)
+    result = cutpoints[:, :width].copy()
+    no_scale = plan.is_category | plan.is_number
+    result[no_scale] = 0.0
+    result[plan.is_number, 0] = np.log(whole[plan.is_number])
+    bias = np.where(plan.is_category, np.log(np.where(plan.is_category, share, 1.0)), 0.0)
+    return result, bias
+
+
+def _between(
+    slopes: np.ndarray, covariates: np.ndarray, share: np.ndarray, plan: Layout
+) -> np.ndarray:
+    """(N', N') covariance of the utilities that comes from the covariates, of which one is left."""
+    if not covariates.size:
+        return np.zeros((len(slopes), len(slopes)))
+    own = slopes.copy()
+    for question in np.flatnonzero(plan.kind == NOMINAL):
+        columns = plan.columns(question)
+        own[columns] -= share[columns] @ own[columns] / share[columns].sum()
+        own[columns] *= _deviation(share[columns])[:, None]
+    return own @ np.atleast_2d(np.cov(covariates.T, bias=True)) @ own.T
+
+
+def _with_slopes(
+    model: VectorModel, slopes: np.ndarray, columns: _Scales, covariates: np.ndarray,
+    precision: float,
+) -> VectorModel:  # fmt: skip
+    """The model with slopes by covariates, of columns and of factors."""
+    view = columns.levels.column_view
+    squares = covariates.astype(np.float64) ** 2
+    informed = np.stack(
+        [
+            squares[view.row[view.column_start[i] : view.column_start[i + 1]]].sum(axis=0)
+            for i in range(len(slopes))
+        ]
+    )
+    is_category = model.layout.is_category
+    variance = np.where(is_category, _deviation(columns.share) ** 2, 1.0)
+    own, of_factors = regression.shared(
+        slopes, model.weights.astype(np.float64), variance, informed, model.units, precision
+    )
+    return model._replace(
+        slopes=own.astype(np.float32), factor_slopes=of_factors.astype(np.float32)
     )
 
 
 def _structure(
-    observations: Observations, bounds: np.ndarray, n_factors: int, units: int
-) -> _Structure:
+    columns: _Scales, plan: Layout, bounds: np.ndarray, between: np.ndarray, n_factors: int,
+    units: int,
+) -> _Structure:  # fmt: skip
     """At most ``n_factors`` directions in which utilities vary together."""
+    observations = columns.levels
     found = polychoric.polychoric(_enough_rows(observations), bounds)
+    found = _of_choices(found, columns.share, plan)
+    if between.any():
+        found = found._replace(correlation=_within(found.correlation, between))
     n_columns = observations.n_columns
     rows = polychoric.effective_rows(found)
     prior = polychoric.prior_rows(found.correlation, rows)
@@ -108,6 +233,37 @@ def _structure(
     return _Structure(vectors[:, ::-1][:, real], variance[real])
 
 
+def _of_choices(
+    found: polychoric.Correlations, share: np.ndarray, plan: Layout
+) -> polychoric.Correlations:
+    """Correlations with the choice of a category, instead of with a utility behind it.
+
+    A choice tells less than a utility. Categories of one question need no factors to exclude each
+    other.
+    """
+    if not plan.is_category.any():
+        return found
+    lower = np.where(plan.is_category, share, 0.5)
+    less = norm.pdf(norm.ppf(lower)) / _deviation(lower)
+    factor = np.where(plan.is_category, less, 1.0)
+    both = np.outer(factor, factor)
+    np.fill_diagonal(both, 1.0)
+    same = plan.question[:, None] == plan.question[None]
+    np.fill_diagonal(same, False)
+    return found._replace(
+        correlation=np.where(same, 0.0, found.correlation * both),
+        variance=np.where(same, np.inf, found.variance * both**2),
+    )
+
+
+def _within(correlation: np.ndarray, between: np.ndarray) -> np.ndarray:
+    """Correlations given covariates, from those without them and the covariance they make."""
+    whole = np.sqrt(1.0 + np.diag(between))
+    result = np.clip(correlation * np.outer(whole, whole) - between, -_LARGEST, _LARGEST)
+    np.fill_diagonal(result, 1.0)
+    return result
+
+
 def _enough_rows(observations: Observations) -> Observations:
     """The first rows, which are as good as any, as many as can be counted in short time."""
     n_rows = min(max(_MAX_WORK // observations.n_columns**2, _ENOUGH_ROWS), _MAX_ROWS)
@@ -124,7 +280,7 @@ def _noise(correlation: np.ndarray, units: int) -> np.ndarray:
     is all noise in any case, hence a power and not a share.
     """
     left = 1.0 / np.diag(np.linalg.inv(polychoric.positive_definite(correlation)))
-    return left ** max(1.5 - 1.0 / np.sqrt(units), 1.0)
+    return np.maximum(left ** max(1.5 - 1.0 / np.sqrt(units), 1.0), _LEAST_NOISE)
 
 
 def _expected_variance(values: np.ndarray, aspect: float) -> np.ndarray:

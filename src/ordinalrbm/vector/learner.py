@@ -24,6 +24,7 @@ from ordinalrbm.vector.model import (
     ARRAYS,
     Unanswered,
     VectorModel,
+    follow_covariates,
     side,
     with_parameters,
 )
@@ -50,6 +51,7 @@ class Settings:
     free_phase: FreePhase
     n_chains: int
     weight_decay: float
+    background_decay: float
     unanswered: Unanswered
     validation_fraction: float
     patience: int
@@ -186,7 +188,10 @@ class _VectorLearner:
     def _unflatten_model(self, name: str, state: saving.State) -> VectorModel:
         """A model of the state, which must be such as a model file may hold."""
         stored = Stored(state, {"units": self.settings.units})
-        VectorModel.from_stored(stored.under(f"{name}."), self.model.n_levels.tolist())
+        model = self.model
+        VectorModel.from_stored(
+            stored.under(f"{name}."), model.n_levels.tolist(), model.kind, model.n_covariates
+        )
         return saving.unflatten(name, state, self.model)
 
 
@@ -234,6 +239,7 @@ def first_model(
             settings.seed,
             by_correlations=settings.init == "polychoric",
             at_marginals=settings.thresholds == "marginal",
+            slope_precision=settings.background_decay,
         ),
         settings.response_styles,
     )
@@ -245,7 +251,7 @@ def _epoch(
     """One pass over the data, in batches of neighbouring rows, in random order."""
     model, n_rows = learner.model, this.n_rows
     starts = np.arange(0, n_rows, settings.batch_size)
-    precision = settings.weight_decay / n_rows
+    precision, slopes = settings.weight_decay / n_rows, settings.background_decay / n_rows
     steps = Steps(rate, settings.solver == "adam", settings.centred)
     order = np.random.default_rng([settings.seed, epoch]).permutation(starts.size)
     styles = np.ones(model.stretches.size)  # one made-up row of each keeps all possible
@@ -253,8 +259,10 @@ def _epoch(
         stop = min(int(start) + settings.batch_size, n_rows)
         batch = Batch(int(start), stop, settings.seed, epoch, settings.gibbs_steps)
         current = with_parameters(this, model)
+        if model.n_covariates:
+            follow_covariates(current, model, batch.start, batch.stop)
         styles += draw_styles(model, current, learner.chains.clamped, batch)
-        uphill = gradient(model, current, learner.chains, batch, precision)
+        uphill = gradient(model, current, learner.chains, batch, precision, slopes)
         n_updates = (epoch - 1) * starts.size + count + 1
         ascend(model, uphill, learner.moments, n_updates, steps)
     model.style_weights[:] = styles / styles.sum()

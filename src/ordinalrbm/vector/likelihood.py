@@ -5,11 +5,14 @@ With the utilities integrated out, a state h of the factors has the unnormalised
     log P*(h) = γ·h + Σ_i (α_i + w_i·h)²/2        log P(v | h) = Σ_i log[Φ(b_i) − Φ(a_i)]
 
 with the sum over the row's own columns. Hence log P(v) = log Σ_h P*(h) P(v|h) − log Σ_h P*(h).
+
+Categories of a nominal question have log Σ_l exp(μ_l(h)) instead of half a square, and the softmax
+of their μ as their probabilities; a number has a density.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +20,7 @@ from scipy import sparse
 from scipy.special import gammaln, logsumexp
 
 from ordinalrbm.engine import annealing, normal_reference
-from ordinalrbm.engine.side import Side
+from ordinalrbm.engine.side import CATEGORY, NUMBER, Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.vector.model import VectorModel
 
@@ -38,6 +41,7 @@ class _Enumeration(NamedTuple):
     states: np.ndarray  # (S, K)
     prior: np.ndarray  # (S,): γ·h, and the number of ways to switch on so many units
     mean: np.ndarray  # (N, S)
+    log_prior: np.ndarray  # (N, S): what an answer adds to log P*(h), whatever it is
     log_level: np.ndarray  # (N, L + 2, S): log P(level | h); the unknown level has log 1
 
 
@@ -57,7 +61,7 @@ def _over_styles(
     Styles are numbered, so that each has draws of its own: only then do errors add in squares.
     """
     estimates = [
-        given_style(this._replace(thresholds=stretch * this.thresholds), style)
+        given_style(this._replace(thresholds=_stretched(this, stretch)), style)
         for style, stretch in enumerate(model.stretches)
     ]
     joint = np.log(model.style_weights)[:, None] + np.stack([e.value for e in estimates])
@@ -66,7 +70,61 @@ def _over_styles(
     return Estimate(value, np.sqrt((errors**2).sum(axis=0)))
 
 
+def _stretched(this: Side, stretch: float) -> np.ndarray:
+    """Thresholds in a response style, which does not touch the scales of numbers."""
+    bounds = stretch * this.thresholds
+    if this.members.size:
+        is_number = this.members == NUMBER
+        bounds[is_number] = this.thresholds[is_number]
+    return bounds
+
+
 def _exact(model: VectorModel, this: Side) -> Estimate:
+    if not this.covariates.size:
+        return _exact_alike(model, this)
+    value = np.empty(this.n_rows)
+    for rows, own, part in _alike(model, this):
+        value[rows] = _exact_alike(own, part).value
+    return Estimate(value, np.zeros(this.n_rows))
+
+
+def _alike(model: VectorModel, this: Side) -> Iterator[tuple[np.ndarray, VectorModel, Side]]:
+    """Rows of the same background, the model that they share, and their answers under it."""
+    different, which = np.unique(this.covariates, axis=0, return_inverse=True)
+    for number, background in enumerate(different):
+        rows = np.flatnonzero(which.reshape(-1) == number)
+        own, thresholds = _given(model, this.thresholds, background.astype(np.float64))
+        yield rows, own, _only(this, rows)._replace(thresholds=thresholds)
+
+
+def _given(
+    model: VectorModel, thresholds: np.ndarray, background: np.ndarray
+) -> tuple[VectorModel, np.ndarray]:
+    """The model of rows with this background, and their thresholds."""
+    added = model.slopes @ background
+    is_category, is_number = model.layout.is_category, model.layout.is_number
+    own = model._replace(
+        bias=model.bias + np.where(is_category, added, 0.0),
+        factor_bias=model.factor_bias + model.factor_slopes @ background,
+    )
+    lower = np.where(is_category | is_number, 0.0, added)
+    return own, thresholds - lower[:, None]
+
+
+def _only(this: Side, rows: np.ndarray) -> Side:
+    """Some rows, whose background is in the parameters now; but for shifts of their numbers."""
+    length = np.diff(this.row_start)[rows]
+    start = np.concatenate([[0], np.cumsum(length)])
+    entry = np.repeat(this.row_start[rows] - start[:-1], length) + np.arange(start[-1])
+    nothing = np.zeros(0, dtype=np.float32)
+    return this._replace(
+        row_start=start, column=this.column[entry], level=this.level[entry],
+        known=this.known[entry] if this.known.size else this.known, shift=this.shift[entry],
+        offset=nothing, covariates=nothing, row_bias=nothing,
+    )  # fmt: skip
+
+
+def _exact_alike(model: VectorModel, this: Side) -> Estimate:
     every = _enumerate(model, this)
     value = np.empty(this.n_rows)
     size = max(1, _CHUNK // every.prior.size)
@@ -79,6 +137,13 @@ def _exact(model: VectorModel, this: Side) -> Estimate:
 
 def exact_posterior(model: VectorModel, this: Side) -> tuple[np.ndarray, np.ndarray]:
     """States (S, K) and P(h | v), (rows, S)."""
+    if this.covariates.size:
+        states, result = np.zeros((0, 0)), np.zeros((0, 0))
+        for rows, own, part in _alike(model, this):
+            states, found = exact_posterior(own, part)
+            result = result if result.size else np.empty((this.n_rows, len(states)))
+            result[rows] = found
+        return states, result
     every = _enumerate(model, this)
     clamped, _ = _log_joint(this, every, slice(0, this.n_rows))
     return every.states, np.exp(clamped - logsumexp(clamped, axis=1, keepdims=True))
@@ -86,6 +151,11 @@ def exact_posterior(model: VectorModel, this: Side) -> tuple[np.ndarray, np.ndar
 
 def exact_log_partition(model: VectorModel, this: Side) -> np.ndarray:
     """Log Σ_h P*(h) over each row's own columns."""
+    if this.covariates.size:
+        value = np.empty(this.n_rows)
+        for rows, own, part in _alike(model, this):
+            value[rows] = exact_log_partition(own, part)
+        return value
     every = _enumerate(model, this)
     _, free = _log_joint(this, every, slice(0, this.n_rows))
     return logsumexp(free, axis=1)
@@ -135,18 +205,17 @@ def _log_sum(
 
 def _log_independent(model: VectorModel, this: Side, given: bool) -> np.ndarray:
     """Log of the sum at the start of the path, where no weight couples anything."""
-    factors = model.units * np.logaddexp(0.0, model.factor_bias.astype(np.float64)).sum()
-    offset = this.offset if this.offset.size else 0.0
-    mean = this.bias[this.column].astype(np.float64) + offset
-    answers = 0.5 * mean * mean
+    bias = model.factor_bias.astype(np.float64)
+    if this.row_bias.size:
+        bias = bias + this.row_bias
+    factors = model.units * np.logaddexp(0.0, bias).sum(axis=-1)
+    # Without weights the answers are as likely as they are with all factors off.
+    alone = this._replace(weights=np.zeros_like(this.weights))
+    off = np.zeros((this.n_rows, model.n_factors), dtype=np.uint8)
+    total = factors + annealing.half_squares(alone, off)
     if given:
-        level = this.level.astype(np.intp)
-        low = this.thresholds[this.column, level] - mean
-        high = this.thresholds[this.column, level + 1] - mean
-        answers += normal_reference.log_mass(low, high)
-    index = np.zeros(answers.size, dtype=np.int32)
-    table = sparse.csr_array((answers, index, this.row_start), shape=(this.n_rows, 1))
-    return factors + np.asarray(table.sum(axis=1)).reshape(-1)
+        total += annealing.log_levels(alone, off, 0, this.n_rows, np.ones(1))[:, 0]
+    return total
 
 
 def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
@@ -167,7 +236,17 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
         low, high = bounds[some, level, None], bounds[some, level + 1, None]
         log_level[some, level] = normal_reference.log_mass(low - mean[some], high - mean[some])
     prior = states @ model.factor_bias.astype(np.float64) + ways.sum(axis=1)
-    return _Enumeration(states, prior, mean, log_level)
+    return _Enumeration(states, prior, mean, _log_prior(this, mean), log_level)
+
+
+def _log_prior(this: Side, mean: np.ndarray) -> np.ndarray:
+    """(N, S) half the squared mean; of categories their log sum, which the first of them has."""
+    result = 0.5 * mean**2
+    if this.members.size:
+        result[(this.members > 0) | (this.members == CATEGORY)] = 0.0
+        for i in np.flatnonzero(this.members > 0):
+            result[i] = logsumexp(mean[i : i + this.members[i]], axis=0)
+    return result
 
 
 def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -181,8 +260,40 @@ def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray
     ones = np.ones(column.size)
     shape = (rows.stop - rows.start, n_columns)
     answered = sparse.csr_array((ones, column, start), shape=shape)
-    free = every.prior + answered @ (0.5 * every.mean**2)
+    free = every.prior + answered @ every.log_prior
+    if this.members.size:
+        is_known = ~np.isnan(this.known[first:last])
+        known = _log_known(this, every, slice(first, last), start)
+    else:
+        is_known, known = np.zeros(column.size, dtype=bool), 0.0
+    # What is known better than by a level has the unknown one here.
+    level = np.where(is_known, n_levels - 1, level)
     place = column.astype(np.int64) * n_levels + level
     shape = (rows.stop - rows.start, n_columns * n_levels)
     chosen = sparse.csr_array((ones, place, start), shape=shape)
-    return free + chosen @ every.log_level.reshape(-1, n_all), free
+    return free + chosen @ every.log_level.reshape(-1, n_all) + known, free
+
+
+def _log_known(this: Side, every: _Enumeration, entries: slice, start: np.ndarray) -> np.ndarray:
+    """(rows, S) log density of numbers and log probability of categories in each state."""
+    column = this.column[entries]
+    is_number, is_first = this.members[column] == NUMBER, this.members[column] > 0
+    known = this.known[entries].astype(np.float64)
+    there = ~np.isnan(known)
+    scale = np.where(is_number, this.thresholds[column, 1], 1.0)
+    utility = np.where(there, scale * known, 0.0)
+    if this.shift.size:
+        utility -= np.where(is_number & there, this.shift[entries], 0.0)
+
+    def over_rows(values: np.ndarray, table: np.ndarray) -> np.ndarray:
+        shape = (start.size - 1, table.shape[0])
+        return sparse.csr_array((values, column, start), shape=shape) @ table
+
+    constant = np.log(scale) - 0.5 * utility**2 - 0.5 * np.log(2.0 * np.pi)
+    ones = np.ones((every.mean.shape[0], 1))
+    # (u − μ)²/2 is u²/2 − uμ and what numbers have in log P*(h); of categories likewise.
+    return (
+        over_rows(utility, every.mean)
+        - over_rows((there & (is_number | is_first)).astype(np.float64), every.log_prior)
+        + over_rows(np.where(is_number & there, constant, 0.0), ones)
+    )

@@ -130,8 +130,8 @@ def _scores_of_style(
     model: VectorModel, this: Side, people: Population, weights: np.ndarray,
     first_threshold: np.ndarray, component: Component,
 ) -> np.ndarray:  # fmt: skip
-    (factors, stretch), _, _ = component
-    styled = this._replace(stretch=stretch)
+    factors = component.state.factors
+    styled = this._replace(stretch=component.state.stretch)
     n_rows, (n_columns, n_factors) = this.n_rows, weights.shape
     cells = _cells(model, styled, factors)
     # Of f = C^-½ (h − m): its mean, and its covariance times each question's loadings.

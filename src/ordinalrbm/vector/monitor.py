@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ordinalrbm.data.answers import NUMERIC, kinds_of
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.evaluate.points import log_of_level
 from ordinalrbm.training.divergence import spread_of, usual
 from ordinalrbm.vector.model import Unanswered, VectorModel, level_counts, of_answers, side
 from ordinalrbm.vector.posterior import draws, mean_field
-from ordinalrbm.vector.predict import Cells, mixed, probabilities
+from ordinalrbm.vector.predict import Cells, cells_of, log_probability, mixed, probabilities
 
 # So many rows are watched at most: enough for a standard error of about 0.005 nats.
 _WATCHED_ROWS = 4000
@@ -51,7 +51,7 @@ class Monitor(NamedTuple):
         this = side(model, self.shown, unanswered)
         found = mean_field(model, this)
         held_out, seen = (
-            log_of_level(mixed(model, this, found, cells), cells.level)
+            log_probability(model, mixed(model, this, found, cells), cells)
             for cells in (self.held_out.cells, self.seen.cells)
         )
         return held_out, seen
@@ -71,7 +71,7 @@ class Monitor(NamedTuple):
         """Log probability of each held-out answer, by sampling: slower and unbiased."""
         chain = draws(model, side(model, self.shown, unanswered), _DRAWS, seed)
         cells = self.held_out.cells
-        return log_of_level(probabilities(model, chain, cells), cells.level)
+        return log_probability(model, probabilities(model, chain, cells), cells)
 
 
 def set_aside(
@@ -95,17 +95,27 @@ def set_aside(
     watched = observations.take_rows(np.arange(n_rows))
     weight = None if row_weight is None else row_weight[:n_rows]
     hidden, known = _watched(watched, held_out, weight), _watched(watched, seen, weight)
-    counts, cells = level_counts(to_learn, row_weight), known.cells
     return to_learn, Monitor(
         shown=watched.select(~(held_out | seen)),
         held_out=hidden,
         seen=known,
-        usual=usual(counts, to_learn.n_levels, cells.column, cells.level),
+        usual=_usual(to_learn, row_weight, known.cells),
     )
+
+
+def _usual(learnt: Observations, row_weight: np.ndarray | None, cells: Cells) -> np.ndarray:
+    """Log probability of answers without a model; numbers are standard normal then."""
+    counts = level_counts(learnt, row_weight)
+    found = usual(counts, learnt.n_levels, cells.column, cells.level)
+    kind = kinds_of(learnt)
+    if not kind.size:
+        return found
+    normal = -0.5 * np.log(2.0 * np.pi) - 0.5 * cells.value**2
+    return np.where(kind[cells.column] == NUMERIC, normal, found)
 
 
 def _watched(
     observations: Observations, chosen: np.ndarray, row_weight: np.ndarray | None
 ) -> Watched:
     part = observations.select(chosen)
-    return Watched(Cells(part.row_start, part.column, part.level), of_answers(part, row_weight))
+    return Watched(cells_of(part), of_answers(part, row_weight))

@@ -26,11 +26,13 @@ IMPROBABLE = 1e-3
 class State(NamedTuple):
     """Factors of each row (units on, expected or drawn), and the stretch of its thresholds.
 
-    The stretch is an array of length zero in a model without response styles.
+    The stretch is an array of length zero in a model without response styles. ``covariates`` are
+    what is known of each row; without them it is an average one.
     """
 
     factors: np.ndarray
     stretch: np.ndarray
+    covariates: np.ndarray = np.zeros((0, 0), dtype=np.float32)
 
 
 class Component(NamedTuple):
@@ -84,7 +86,7 @@ def mean_field(model: VectorModel, this: Side) -> Posterior:
     if not has_styles(model):
         change = fixed_point(this, start, TOLERANCE * model.units, MAX_ITERATIONS)
         nothing = np.zeros(0, dtype=np.float32)
-        state, weight = State(start, nothing), np.ones(this.n_rows)
+        state, weight = State(start, nothing, this.covariates), np.ones(this.n_rows)
         return Posterior([Component(state, weight, change / model.units)])
     return _over_styles(model, this, start)
 
@@ -102,7 +104,8 @@ def _over_styles(model: VectorModel, this: Side, start: np.ndarray) -> Posterior
         factors, stretched = start.copy(), np.full(this.n_rows, stretch, dtype=np.float32)
         styled = this._replace(stretch=stretched)
         change = fixed_point(styled, factors, TOLERANCE * model.units, MAX_ITERATIONS, rows)
-        parts.append(Component(State(factors, stretched), np.ones(0), change / model.units))
+        state = State(factors, stretched, this.covariates)
+        parts.append(Component(state, np.ones(0), change / model.units))
         bounds[rows, g] = _log_joint(model, this, factors, stretch)[rows]
     weights = softmax(bounds + np.log(model.style_weights), axis=1)
     return Posterior([part._replace(weight=w) for part, w in zip(parts, weights.T, strict=True)])
@@ -125,7 +128,10 @@ def _log_joint(model: VectorModel, this: Side, factors: np.ndarray, stretch: flo
     level = log_levels(this, factors, 0, this.n_rows, np.array([stretch]))[:, 0]
     share = factors.astype(np.float64) / model.units
     entropy = model.units * (entr(share) + entr(1.0 - share)).sum(axis=1)
-    return level + half_squares(this, factors) + factors @ model.factor_bias + entropy
+    biased = factors @ model.factor_bias
+    if this.row_bias.size:
+        biased = biased + (factors * this.row_bias).sum(axis=1)
+    return level + half_squares(this, factors) + biased + entropy
 
 
 def draws(
@@ -152,7 +158,7 @@ def draws(
     clamped_sweep(this, factors, everyone)
     for sweep in range(1, n_draws + 1):
         gibbs_sweep(model, this, factors, everyone._replace(sweep=sweep, gibbs_steps=thin))
-        yield State(factors, this.stretch)
+        yield State(factors, this.stretch, this.covariates)
 
 
 def gibbs_sweep(model: VectorModel, this: Side, factors: np.ndarray, batch: Batch) -> None:

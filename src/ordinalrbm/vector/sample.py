@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ordinalrbm.engine import gibbs
+from ordinalrbm.data.answers import NUMERIC
+from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import Batch, Side
 from ordinalrbm.vector.model import VectorModel, coins, complete_rows, side
@@ -20,7 +21,11 @@ STEPS_BETWEEN = 10
 
 
 def rows(model: VectorModel, n_rows: int, seed: int, gibbs_steps: int = FREE_STEPS) -> np.ndarray:
-    """Return (n_rows, N) levels drawn from the model, each row from a chain of its own."""
+    """Return (n_rows, N) answers drawn from the model, each row from a chain of its own.
+
+    They are levels, categories, or numbers in standard deviations. Where there are covariates, a
+    row has average ones.
+    """
     rng = np.random.default_rng(seed)
     factors = free_factors(model, n_rows, seed, gibbs_steps, rng)
     style = rng.choice(model.stretches.size, size=n_rows, p=model.style_weights)
@@ -50,10 +55,14 @@ def gaps(
 
 
 def _answers(model: VectorModel, state: State, cells: Cells, seed: int, sweep: int) -> np.ndarray:
-    """One level for each cell given factors and style, by inversion."""
+    """One level or number for each cell given factors and style, by inversion."""
     distribution = probabilities(model, [state], cells)
-    row = np.repeat(np.arange(cells.row_start.size - 1), np.diff(cells.row_start))
-    uniform = uniforms(seed, row, cells.column, sweep, Purpose.ANSWER, 0)
+    uniform = uniforms(seed, cells.row, cells.column, sweep, Purpose.ANSWER, 0)
     below = np.cumsum(distribution, axis=1)
     level = (below < uniform[:, None]).sum(axis=1)
-    return np.minimum(level, model.n_levels[cells.column] - 1).astype(np.int16)
+    level = np.minimum(level, model.n_levels[cells.column] - 1).astype(np.int16)
+    if not (model.kind == NUMERIC).any():
+        return level
+    mean, deviation = distribution[:, 0], distribution[:, 1]
+    number = mean + deviation * normal_reference.standard_normal(uniform)
+    return np.where(model.kind[cells.column] == NUMERIC, number, level)

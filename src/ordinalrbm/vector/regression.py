@@ -1,0 +1,136 @@
+"""Where slopes by background start: ridge regressions of each column, then shared with the factors.
+
+What a covariate adds to a scale or a number is a probit or linear regression with a normal prior on
+its slopes; for categories it is a multinomial one. The first two need a few Newton steps, of which
+the first is nearly there. What of it the factors can explain is then given to their biases, as much
+as the priors of both find likely.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import softmax
+
+from ordinalrbm.data.answers import NOMINAL
+from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import normal_reference
+from ordinalrbm.vector.kinds import Layout
+
+_NEWTON_STEPS = 3
+_CATEGORY_STEPS = 25
+# Factors that answer without limit to what they take in are not believed in.
+_LARGEST_RESPONSE = 0.98
+# Without a prior, of covariates that are indicators one is superfluous.
+_SMALLEST_PRECISION = 1e-3
+
+
+def column_slopes(
+    levels: Observations, known: np.ndarray, bounds: np.ndarray, plan: Layout,
+    covariates: np.ndarray, precision: float,
+) -> np.ndarray:  # fmt: skip
+    """Return (columns, P) slopes of each column's answers by the covariates of their rows.
+
+    Parameters
+    ----------
+    levels : answers by columns, numbers as levels too
+    known : of each answer the number itself, or NaN
+    bounds : (columns, L + 1 or more) of the levels, for utilities of variance one in all
+    plan : which columns are categories
+    covariates : (rows, P)
+    precision : of the prior on the slopes
+
+    The slopes are of utilities that have variance one given the covariates; of categories they are
+    of the logarithms of their odds.
+    """
+    view = levels.column_view
+    x = covariates.astype(np.float64)
+    slopes = np.zeros((levels.n_columns, x.shape[1]))
+    precision = max(precision, _SMALLEST_PRECISION)
+    for i in np.flatnonzero(~plan.is_category):
+        part = slice(view.column_start[i], view.column_start[i + 1])
+        entry, own = view.entry[part], x[view.row[part]]
+        if entry.size:
+            slopes[i] = _of_scale(levels.level[entry], known[entry], bounds[i], own, precision)
+    for question in np.flatnonzero(plan.kind == NOMINAL):
+        columns = plan.columns(question)
+        part = slice(view.column_start[columns.start], view.column_start[columns.start + 1])
+        rows = view.row[part]
+        chosen = np.zeros((levels.n_rows, columns.stop - columns.start))
+        for place, i in enumerate(range(columns.start, columns.stop)):
+            here = slice(view.column_start[i], view.column_start[i + 1])
+            chosen[view.row[here], place] = levels.level[view.entry[here]]
+        if rows.size:
+            slopes[columns] = _of_categories(chosen[rows], x[rows], precision)
+    return slopes
+
+
+def _of_scale(
+    level: np.ndarray, number: np.ndarray, bounds: np.ndarray, x: np.ndarray, precision: float
+) -> np.ndarray:
+    """(P,) slopes of one column, by Newton's steps with the mean information of an answer."""
+    is_number = not np.isnan(number).any()
+    squares = x.T @ x
+    slopes = np.zeros(x.shape[1])
+    level = level.astype(np.intp)
+    for _ in range(1 if is_number else _NEWTON_STEPS):
+        shift = x @ slopes
+        if is_number:
+            beyond, information = number - number.mean(), 1.0
+        else:
+            scale = np.sqrt(1.0 + shift.var())
+            low, high = scale * bounds[level] - shift, scale * bounds[level + 1] - shift
+            beyond = normal_reference.truncated_mean(low, high)
+            # The variance of what answers tell of the utility, of which the whole is one.
+            information = max(float(beyond.var()), 0.05)
+        step = np.linalg.solve(
+            information * squares + precision * np.eye(slopes.size),
+            x.T @ (beyond - beyond.mean()) - precision * slopes,
+        )
+        slopes = slopes + step
+    if is_number:  # in units of what is left
+        left = max(1.0 - float((x @ slopes).var()), 0.05)
+        slopes = slopes / np.sqrt(left)
+    return slopes
+
+
+def _of_categories(chosen: np.ndarray, x: np.ndarray, precision: float) -> np.ndarray:
+    """(C, P) slopes of the log odds, by steps that cannot go too far (Böhning 1992)."""
+    n_categories = chosen.shape[1]
+    share = (chosen.sum(axis=0) + 0.5) / (len(chosen) + 0.5 * n_categories)
+    slopes = np.zeros((n_categories, x.shape[1]))
+    curvature = 0.5 * x.T @ x + precision * np.eye(x.shape[1])
+    for _ in range(_CATEGORY_STEPS):
+        expected = softmax(np.log(share) + x @ slopes.T, axis=1)
+        uphill = (chosen - expected).T @ x - precision * slopes
+        slopes += np.linalg.solve(curvature, uphill.T).T
+    return slopes
+
+
+def shared(
+    slopes: np.ndarray, weights: np.ndarray, variance: np.ndarray, n_informed: np.ndarray,
+    units: int, precision: float,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Return what of the slopes stays with the columns, and what goes to the biases of factors.
+
+    Parameters
+    ----------
+    slopes : (N', P) of the columns alone
+    weights : (N', K)
+    variance : (N',) of what a column tells the factors, given these
+    n_informed : (N', P) sum of squares of the covariates over the rows that answer
+    units, precision : of a factor; of the prior on the slopes
+    """
+    n_factors = weights.shape[1]
+    taken_in = np.sqrt(variance)[:, None] * weights
+    values, vectors = np.linalg.eigh(0.25 * units * taken_in.T @ taken_in)
+    response = 1.0 / (1.0 - np.minimum(values, _LARGEST_RESPONSE))
+    covariance = 0.25 * units * (vectors * response) @ vectors.T
+    moved = weights @ covariance  # by how much a column moves with the bias of a factor
+    trusted = n_informed / (n_informed + max(precision, _SMALLEST_PRECISION))
+    of_factors = np.empty((n_factors, slopes.shape[1]))
+    for p in range(slopes.shape[1]):
+        trust = trusted[:, p, None] * moved
+        of_factors[:, p] = np.linalg.solve(
+            moved.T @ trust + units * np.eye(n_factors), trust.T @ slopes[:, p]
+        )
+    return slopes - moved @ of_factors, of_factors

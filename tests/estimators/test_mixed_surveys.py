@@ -1,0 +1,311 @@
+"""Tables with scales, categories, numbers and background, from the table to the file and back."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from small_surveys import assert_same_model
+from test_bad_input import assert_says, refusal
+
+import ordinalrbm as orbm
+from ordinalrbm.storage import model_file
+
+KINDS = {"nominal": ["party"], "numeric": ["hours", "income"], "background": ["land", "age"]}
+SMALL = {"n_factors": 3, "n_epochs": 4, "batch_size": 50, "random_state": 0}
+COLUMNS = ["trust", "party", "hours", "mood", "income", "land", "age"]
+
+
+def survey(n_rows=300, missing=0.15, seed=0):
+    """One trait is behind all answers, and a land moves them."""
+    rng = np.random.default_rng(seed)
+    trait, land = rng.normal(size=n_rows), rng.integers(0, 3, n_rows)
+    noise = rng.normal(size=(5, n_rows))
+    moved = np.array([-0.7, 0.0, 0.9])[land]
+    odds = np.stack([trait, -trait, 0.3 + 0 * trait]) + rng.gumbel(size=(3, n_rows))
+    table = pd.DataFrame(
+        {
+            "trust": np.digitize(1.3 * trait + noise[0] + moved, [-1.2, 0.1, 0.9]) + 1.0,
+            "party": pd.Categorical.from_codes(odds.argmax(axis=0), ["red", "blue", "none"]),
+            "hours": pd.array(np.round(38 + 6 * (trait + 0.6 * noise[1])), dtype="Int64"),
+            "mood": np.digitize(trait + noise[2] - moved, [-0.8, 0.4]) + 1.0,
+            "income": 2500 + 700 * (0.8 * trait + 0.7 * noise[3] + moved),
+            "land": np.array(["at", "ch", "de"], dtype=object)[land],
+            "age": np.round(45 + 15 * noise[4]),
+        }
+    )
+    gaps = rng.random(table.shape) < missing
+    return table.mask(gaps)
+
+
+@pytest.fixture(scope="module")
+def table():
+    return survey()
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent").fit(table)
+
+
+# ---- what is learnt, said and filled -------------------------------------------------------------
+
+
+def test_distributions_of_every_kind(model, table):
+    found = model.predict_proba(table)
+    assert [None if part is None else part.shape for part in found] == [
+        (300, 4), (300, 3), (300, 2), (300, 3), (300, 2), None, None,
+    ]  # fmt: skip
+    for j in (0, 1, 3):
+        np.testing.assert_allclose(found[j].sum(axis=1), 1.0, rtol=1e-9)
+    for j, name in ((2, "hours"), (4, "income")):
+        mean, deviation = found[j].T
+        assert (deviation > 0.0).all()
+        own = table[name].astype(float)
+        assert abs(mean.mean() - own.mean()) < 0.3 * own.std()
+        assert deviation.mean() < own.std()
+
+
+def test_gaps_are_filled_and_answers_stay(model, table):
+    filled = model.impute(table)
+    assert filled.columns.tolist() == COLUMNS
+    pd.testing.assert_series_equal(filled.dtypes, table.dtypes)
+    asked = COLUMNS[:5]
+    assert filled[asked].notna().all(axis=None)
+    for name in asked:
+        given = table[name].notna()
+        if name in ("income", "hours"):
+            np.testing.assert_allclose(
+                filled[name][given].astype(float), table[name][given].astype(float), rtol=1e-9
+            )
+        else:
+            assert (filled[name][given] == table[name][given]).all()
+    for name in ("land", "age"):  # background is no question
+        pd.testing.assert_series_equal(filled[name], table[name])
+
+
+def test_draws_fill_numbers_with_their_spread(model, table):
+    drawn = model.impute(table, n_draws=8, random_state=1)
+    gaps = table["income"].isna()
+    values = np.array([each["income"][gaps] for each in drawn])
+    point = model.impute(table)["income"][gaps]
+    deviation = model.predict_proba(table)[4][gaps.to_numpy(), 1]
+    assert 0.7 < (values - point.to_numpy()).std() / np.sqrt((deviation**2).mean()) < 1.4
+    assert len({tuple(each["party"].astype(str)) for each in drawn}) > 1
+
+
+def test_predictions_are_in_the_kind_of_table(model, table):
+    median, mean = model.predict(table), model.predict(table, rule="mean")
+    assert set(median["party"].cat.categories) == {"red", "blue", "none"}
+    pd.testing.assert_series_equal(median["income"], mean["income"])
+    assert mean["trust"].between(1, 4).all() and (mean["trust"] % 1 != 0).any()
+    pd.testing.assert_series_equal(mean["land"], table["land"])
+    assert median["trust"].isin([1, 2, 3, 4]).all()
+
+
+def test_hidden_answers_are_found_again():
+    """Categories and numbers help each other, and land moves what is said."""
+    whole = survey(1500, missing=0.0, seed=3)
+    rng = np.random.default_rng(0)
+    hidden = rng.random(whole.shape) < 0.2
+    hidden[:, 5:] = False
+    shown = whole.mask(hidden)
+    settings = {**SMALL, "n_epochs": 15, "units_per_factor": 20, "unanswered": "latent"}
+    model = orbm.CumulativeRBM(**settings, **KINDS).fit(shown)
+    filled = model.impute(shown, rule="median")
+    miss = (filled["party"] != whole["party"])[hidden[:, 1]].mean()
+    assert miss < 0.9 * (whole["party"] != whole["party"].mode()[0]).mean()
+    for j, name in ((2, "hours"), (4, "income")):
+        error = (filled[name].astype(float) - whole[name].astype(float))[hidden[:, j]]
+        assert np.sqrt((error**2).mean()) < 0.8 * whole[name].astype(float).std()
+    # Group means of what was hidden come back.
+    by_land = pd.DataFrame({"true": whole["income"], "filled": filled["income"]})[hidden[:, 4]]
+    means = by_land.groupby(whole["land"][hidden[:, 4]]).mean()
+    slope = np.polyfit(means["true"], means["filled"], 1)[0]
+    assert 0.8 < slope < 1.2
+
+
+def test_polars_and_arrays(model, table):
+    numbers = table.assign(
+        party=table["party"].cat.codes.replace(-1, np.nan), land=table["land"].map({"at": 1, "ch": 2, "de": 3})
+    ).astype(float)  # fmt: skip
+    places = {"nominal": [1, 5], "numeric": [2, 4], "background": [5, 6]}
+    by_array = orbm.CumulativeRBM(**SMALL, **places, unanswered="latent").fit(numbers.to_numpy())
+    filled = by_array.impute(numbers.to_numpy())
+    assert filled.dtype == np.float64 and not np.isnan(filled[:, :5]).any()
+    frame = pl.DataFrame(
+        {
+            "trust": numbers["trust"].to_list(),
+            "party": [None if pd.isna(x) else x for x in table["party"]],
+            "hours": [None if pd.isna(x) else int(x) for x in table["hours"]],
+            "mood": numbers["mood"].to_list(),
+            "income": numbers["income"].to_list(),
+            "land": [None if pd.isna(x) else x for x in table["land"]],
+            "age": numbers["age"].to_list(),
+        }
+    ).with_columns(pl.col(pl.Float64).fill_nan(None))
+    by_polars = orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent").fit(frame)
+    filled = by_polars.impute(frame)
+    assert isinstance(filled, pl.DataFrame) and filled.dtypes == frame.dtypes
+    assert filled.select(COLUMNS[:5]).null_count().sum_horizontal().item() == 0
+
+
+def test_codes_of_groups_are_categories(table):
+    coded = table.assign(land=table["land"].map({"at": 1.0, "ch": 2.0, "de": 3.0}))
+    kinds = {**KINDS, "nominal": ["party", "land"]}
+    by_codes = orbm.CumulativeRBM(**SMALL, **kinds).fit(coded)
+    by_names = orbm.CumulativeRBM(**SMALL, **KINDS).fit(table)
+    assert by_codes.questionnaire_.background.names[:4] == [
+        "land=1", "land=2", "land=3", "land is missing",
+    ]  # fmt: skip
+    assert_same_model(by_codes, by_names)
+
+
+def test_scores_and_likelihoods(model, table):
+    assert np.isfinite(model.score(table))
+    exact = model.log_likelihood(table[:20])
+    value, error = model.log_likelihood(
+        table[:20], method="ais", n_temperatures=200, return_std=True, random_state=0
+    )
+    assert (np.abs(value - exact) < 5 * error + 0.05).all()
+
+
+@pytest.mark.parametrize("inference", ["mean_field", "linear_response", "mcmc"])
+@pytest.mark.parametrize("unanswered", ["absent", "latent"])
+def test_every_way_of_inference(table, unanswered, inference):
+    options = {**SMALL, "n_epochs": 2, "response_styles": 3, "units_per_factor": 10}
+    model = orbm.CumulativeRBM(
+        **options, **KINDS, unanswered=unanswered, inference=inference, n_draws=10
+    ).fit(table)
+    assert np.isfinite(model.score(table))
+    assert all(np.isfinite(part).all() for part in model.predict_proba(table)[:5])
+    assert np.isfinite(model.transform(table)).all()
+
+
+def test_made_up_rows(model):
+    rows = model.sample(50, random_state=0)
+    assert rows.columns.tolist() == COLUMNS
+    assert rows[COLUMNS[:5]].notna().all(axis=None) and rows[["land", "age"]].isna().all(axis=None)
+    assert set(rows["party"]) <= {"red", "blue", "none"}
+    assert 1000 < rows["income"].mean() < 4000
+
+
+# ---- the same bits, files, checkpoints ------------------------------------------------------------
+
+
+def test_threads_and_weights_of_one_change_nothing(model, table):
+    again = orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent", n_jobs=1).fit(table)
+    assert_same_model(again, model)
+    two = orbm.CumulativeRBM(**SMALL, **KINDS, n_jobs=2).fit(table, sample_weight=np.ones(300))
+    one = orbm.CumulativeRBM(**SMALL, **KINDS, n_jobs=1).fit(table, sample_weight=np.ones(300))
+    assert_same_model(one, two)
+
+
+def test_files_keep_everything(model, table, tmp_path):
+    path = tmp_path / "mixed.orbm"
+    model.save(path)
+    loaded = orbm.load(path)
+    assert_same_model(loaded, model)
+    assert loaded.questionnaire_ == model.questionnaire_
+    pd.testing.assert_frame_equal(loaded.impute(table), model.impute(table))
+    loaded.save(tmp_path / "again.orbm")
+    assert path.read_bytes() == (tmp_path / "again.orbm").read_bytes()
+    assert loaded.get_params()["background"] == ["land", "age"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda arrays, header: arrays.update(kind=np.zeros(5, dtype=np.int8)),
+        lambda arrays, header: arrays.update(slopes=arrays["slopes"][:, :2]),
+        lambda arrays, header: arrays.update(slopes=np.full_like(arrays["slopes"], np.nan)),
+        lambda arrays, header: arrays.pop("factor_slopes"),
+        lambda arrays, header: header["kinds"].update(numbers=[[0.0, 0.0]] * 2),
+        lambda arrays, header: header["kinds"].update(numbers=[[0.0, "1"]] * 2),
+        lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "odd"),
+        lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "nominal"),
+        lambda arrays, header: header["kinds"].update(background=None),
+        lambda arrays, header: header["kinds"]["background"].update(means=[0.0]),
+        lambda arrays, header: header["kinds"]["background"].update(has_missing=[1, 2]),
+        lambda arrays, header: header["kinds"].update(kinds=["background"] * 7),
+        lambda arrays, header: header.update(kinds=None),
+        lambda arrays, header: header["scales"].__setitem__(0, None),
+    ],
+)
+def test_spoilt_files_are_refused(model, tmp_path, monkeypatch, spoil):
+    path = tmp_path / "mixed.orbm"
+    whole = model_file.save
+
+    def spoilt(path, arrays, header):
+        spoil(arrays, header)
+        whole(path, arrays, header)
+
+    monkeypatch.setattr(model_file, "save", spoilt)
+    model.save(path)
+    assert str(path) in refusal(orbm.load, path)
+
+
+def test_a_fit_goes_on_from_a_checkpoint(table, tmp_path):
+    whole = orbm.CumulativeRBM(**SMALL, **KINDS).fit(table)
+    options = {**SMALL, **KINDS}
+    orbm.CumulativeRBM(**options).fit(table, checkpoint=tmp_path, every=1)
+    resumed = orbm.CumulativeRBM(**options).fit(table, checkpoint=tmp_path)
+    assert_same_model(resumed, whole)
+    other = table.assign(income=table["income"] * 2 + 1 * (table["mood"] == 1))
+    text = refusal(orbm.CumulativeRBM(**options).fit, other, checkpoint=tmp_path)
+    assert_says(text, "numbers")
+
+
+# ---- bad input ------------------------------------------------------------------------------------
+
+
+def fit_with(table, **kinds):
+    return refusal(orbm.CumulativeRBM(**SMALL, **kinds).fit, table)
+
+
+def test_columns_that_are_not_there(table):
+    assert_says(fit_with(table, nominal=["partei"]), "'nominal'", "'partei'", "no such column")
+    assert_says(fit_with(table, numeric=[9]), "'numeric'", "9", "no such column")
+    assert_says(fit_with(table, background="land"), "'background'", "a list of columns", "'land'")
+    assert_says(fit_with(table, nominal=["party", "party"]), "'party'", "twice")
+
+
+def test_contradictions(table):
+    text = fit_with(table, nominal=["party", "income"], numeric=["income"])
+    assert_says(text, "'income'", "nominal", "numeric")
+    text = fit_with(table[["land", "age"]], background=["land", "age"])
+    assert_says(text, "Every column is background")
+
+
+def test_numbers_that_are_none(table):
+    text = fit_with(table.assign(income="much"), **KINDS)
+    assert_says(text, "'income'", "row 0", "'much'", "numeric")
+    assert_says(fit_with(table.assign(income=3.0), **KINDS), "'income'", "only the value 3")
+    assert_says(fit_with(table.assign(income=np.nan), **KINDS), "'income'", "no answer at all")
+    infinite = table.assign(income=table["income"].where(table.index != 4, np.inf))
+    assert_says(fit_with(infinite, **KINDS), "'income'", "row 4", "infinit")
+
+
+def test_too_many_categories(table):
+    kinds = {**KINDS, "nominal": ["party", "name"]}
+    text = fit_with(table.assign(name=[f"n{i}" for i in range(300)]), **kinds)
+    assert_says(text, "'name'", "300 categories", "200")
+
+
+def test_one_group_only(table):
+    text = fit_with(table.assign(land="at"), **KINDS)
+    assert_says(text, "'land'", "only one value", "leave it out of background")
+
+
+def test_a_question_that_is_constant_within_every_group(table):
+    told = table.assign(tongue=table["land"].map({"at": 1.0, "ch": 2.0, "de": 1.0}))
+    text = fit_with(told, **KINDS)
+    assert_says(text, "'tongue'", "within every group of 'land'", "leave")
+
+
+def test_a_new_category_and_a_far_number(model, table):
+    text = refusal(model.impute, table.assign(party="green"))
+    assert_says(text, "'party'", "'green'", "not on the scale")
+    text = refusal(model.impute, table.assign(income=1e12))
+    assert_says(text, "'income'", "row 0", "standard deviations away")
+    far = table.assign(land="xx")  # a land that was not there is no mistake
+    assert np.isfinite(model.transform(far)).all()
