@@ -50,7 +50,7 @@ class Survey(NamedTuple):
 
 
 def spi(n_rows: int, every: int) -> Survey:
-    """Personality, with age (a number), sex and wellness (categories), five ordered demographics."""
+    """Personality, with age (a number), sex and wellness (categories), five ordered ones."""
     whole = pd.read_parquet(DATA / "spi.parquet").sample(n_rows, random_state=0)
     about = ["age", "sex", "wellness", "health", "education", "p1edu", "exer", "smoke"]
     items = [name for name in whole.columns if name.startswith("q_")][::every]
@@ -118,39 +118,48 @@ def ours(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
     return model.fit(shown).impute(shown, rule="median")
 
 
-def by_table(fill: Callable[[pd.DataFrame, list[int]], np.ndarray]) -> Callable:
+def by_table(fill: Callable[[pd.DataFrame], np.ndarray]) -> Callable:
     """A method of the peers, which know numbers only."""
 
     def method(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
         numbers, dummies = as_numbers(survey, shown)
-        ordered = [j for j, name in enumerate(numbers) if name not in survey.numeric]
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            filled = fill(numbers, ordered)
+            filled = fill(numbers)
         return from_numbers(survey, pd.DataFrame(filled, columns=numbers.columns), dummies)
 
     return method
 
 
-def iterative(numbers: pd.DataFrame, ordered: list[int]) -> np.ndarray:
+def iterative(numbers: pd.DataFrame) -> np.ndarray:
     return IterativeImputer(random_state=0, max_iter=10).fit_transform(numbers)
 
 
-def forests(numbers: pd.DataFrame, ordered: list[int]) -> np.ndarray:
+def forests(numbers: pd.DataFrame) -> np.ndarray:
     trees = ExtraTreesRegressor(50, min_samples_leaf=5, max_features=0.33, random_state=0)
     return IterativeImputer(trees, random_state=0, max_iter=4).fit_transform(numbers)
 
 
-def copula(numbers: pd.DataFrame, ordered: list[int]) -> np.ndarray:
-    numbered = [j for j in range(numbers.shape[1]) if j not in ordered]
+def copula(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
+    """It has no categories: yes or no to each but the most frequent, else its matrix breaks."""
+    numbers, dummies = as_numbers(survey, shown)
+    usual = {name: numbers[own].sum().idxmax() for name, own in dummies.items()}
+    fewer = numbers.drop(columns=list(usual.values()))
+    ordered = [j for j, name in enumerate(fewer) if name not in survey.numeric]
+    numbered = [j for j, name in enumerate(fewer) if name in survey.numeric]
     model = gcimpute().GaussianCopula(verbose=0, random_state=0)
-    return model.fit_transform(numbers.to_numpy(), ordinal=ordered, continuous=numbered)
+    with warnings.catch_warnings(), threadpool_limits(1):
+        filled = model.fit_transform(fewer.to_numpy(), ordinal=ordered, continuous=numbered)
+    table = pd.DataFrame(filled, columns=fewer.columns)
+    for name, own in dummies.items():
+        table[usual[name]] = 1.0 - table[[one for one in own if one != usual[name]]].sum(axis=1)
+    return from_numbers(survey, table, dummies)
 
 
 METHODS = {
     "CumulativeRBM.recommended()": ours,
     "IterativeImputer": by_table(iterative),
-    "gcimpute": by_table(copula),
+    "gcimpute": copula,
     "forests": by_table(forests),
 }
 
@@ -222,16 +231,14 @@ def schooling(n_rows: int, every: int) -> Survey:
     return Survey(table.assign(education=whole["education"].to_numpy()), [], [], "education")
 
 
-def slopes(
-    survey: Survey, hidden: np.ndarray, filled: pd.DataFrame
-) -> tuple[float, float]:
+def slopes(survey: Survey, hidden: np.ndarray, filled: pd.DataFrame) -> tuple[float, float]:
     """Slope of filled on true means of the hidden cells by group: as it is, and without noise.
 
     True means are of some dozens of cells, and their noise flattens the slope of anything. The
     second number has the variance of that noise taken out of that of the means.
     """
     plain, freed = [], []
-    for j, name in enumerate(survey.ordinal):
+    for name in survey.ordinal:
         rows = hidden[:, survey.table.columns.get_loc(name)]
         if not rows.any():
             continue
@@ -241,7 +248,9 @@ def slopes(
         covariance = np.cov(mean["true"], mean["filled"])
         plain.append((covariance[0, 1], covariance[0, 0]))
         freed.append((covariance[0, 1], covariance[0, 0] - noise.mean()))
-    return tuple(float(np.sum(part, axis=0)[0] / np.sum(part, axis=0)[1]) for part in (plain, freed))
+    return tuple(
+        float(np.sum(part, axis=0)[0] / np.sum(part, axis=0)[1]) for part in (plain, freed)
+    )
 
 
 def groups(n_rows: int, every: int) -> None:
@@ -275,8 +284,9 @@ def _filled(survey: Survey, shown: pd.DataFrame) -> Any:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         filled = IterativeImputer(random_state=0, max_iter=5).fit_transform(questions.join(dummies))
-    yield "IterativeImputer with dummies", pd.DataFrame(
-        filled[:, : questions.shape[1]], columns=survey.ordinal
+    yield (
+        "IterativeImputer with dummies",
+        pd.DataFrame(filled[:, : questions.shape[1]], columns=survey.ordinal),
     )
 
 

@@ -125,8 +125,9 @@ def test_hidden_answers_are_found_again():
 
 def test_polars_and_arrays(model, table):
     numbers = table.assign(
-        party=table["party"].cat.codes.replace(-1, np.nan), land=table["land"].map({"at": 1, "ch": 2, "de": 3})
-    ).astype(float)  # fmt: skip
+        party=table["party"].cat.codes.replace(-1, np.nan),
+        land=table["land"].map({"at": 1, "ch": 2, "de": 3}),
+    ).astype(float)
     places = {"nominal": [1, 5], "numeric": [2, 4], "background": [5, 6]}
     by_array = orbm.CumulativeRBM(**SMALL, **places, unanswered="latent").fit(numbers.to_numpy())
     filled = by_array.impute(numbers.to_numpy())
@@ -188,7 +189,7 @@ def test_made_up_rows(model):
     assert 1000 < rows["income"].mean() < 4000
 
 
-# ---- the same bits, files, checkpoints ------------------------------------------------------------
+# ---- the same bits, files, checkpoints -----------------------------------------------------------
 
 
 def test_threads_and_weights_of_one_change_nothing(model, table):
@@ -256,7 +257,7 @@ def test_a_fit_goes_on_from_a_checkpoint(table, tmp_path):
     assert_says(text, "numbers")
 
 
-# ---- bad input ------------------------------------------------------------------------------------
+# ---- bad input -----------------------------------------------------------------------------------
 
 
 def fit_with(table, **kinds):

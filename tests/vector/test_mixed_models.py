@@ -168,7 +168,9 @@ def test_sampled_gradient_is_that_of_the_likelihood(unanswered):
     error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
     exact = exact_gradient(model, unanswered)
     learnt = is_learnt(model)
-    assert (np.abs(found.mean(axis=0) - exact)[learnt] <= STANDARD_ERRORS * error[learnt] + 1e-5).all()
+    assert (
+        np.abs(found.mean(axis=0) - exact)[learnt] <= STANDARD_ERRORS * error[learnt] + 1e-5
+    ).all()
     assert np.median(np.abs(exact[learnt]) / (error[learnt] + 1e-9)) > 3  # it says something
 
 

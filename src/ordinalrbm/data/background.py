@@ -109,9 +109,7 @@ def learn_background(table: Mapping[Name, Any], codes: frozenset[Name] = frozens
             )
         coded.append(learnt)
         missing = _missing(column)
-        has_missing.append(
-            not isinstance(learnt, NumberColumn) and int(missing.sum()) >= FEWEST
-        )
+        has_missing.append(not isinstance(learnt, NumberColumn) and int(missing.sum()) >= FEWEST)
     start = Background(tuple(table), Coding(tuple(coded)), tuple(has_missing), ())
     n = len(start.names)
     raw = Background(start.columns, start.coding, start.has_missing, (0.0,) * n).encode(table)

@@ -136,9 +136,7 @@ class _Answers:
         grown = np.exp(own - np.repeat(np.maximum.reduceat(own, start), size))
         return grown / np.repeat(np.add.reduceat(grown, start), size)
 
-    def expected_kinds(
-        self, mean: np.ndarray, utility: np.ndarray, *, clamped: bool
-    ) -> np.ndarray:
+    def expected_kinds(self, mean: np.ndarray, utility: np.ndarray, *, clamped: bool) -> np.ndarray:
         """Utilities with those of numbers and categories, as they are or expected, put in."""
         utility = utility.copy()
         utility[self.is_category] = self.probabilities(mean)
@@ -164,7 +162,6 @@ class _Answers:
         there = self.is_known & (self.kind == NUMBER)
         slope = self.weight * (1.0 - beyond * self.whole)
         np.add.at(statistics.thresholds[:, 1], self.column[there], slope[there])
-
 
     def own_bounds(self) -> np.ndarray:
         """(answers, L + 1) all bounds, each gap the product of the row's and the column's."""

@@ -88,9 +88,7 @@ def _exact(model: VectorModel, this: Side) -> Estimate:
     return Estimate(value, np.zeros(this.n_rows))
 
 
-def _alike(
-    model: VectorModel, this: Side
-) -> Iterator[tuple[np.ndarray, VectorModel, Side]]:
+def _alike(model: VectorModel, this: Side) -> Iterator[tuple[np.ndarray, VectorModel, Side]]:
     """Rows of the same background, the model that they share, and their answers under it."""
     different, which = np.unique(this.covariates, axis=0, return_inverse=True)
     for number, background in enumerate(different):
@@ -267,7 +265,7 @@ def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray
         is_known = ~np.isnan(this.known[first:last])
         known = _log_known(this, every, slice(first, last), start)
     else:
-        is_known, known = np.zeros(column.size, dtype=bool), 0.0
+        is_known, known = np.zeros(column.size, dtype=bool), np.zeros(1)
     # What is known better than by a level has the unknown one here.
     level = np.where(is_known, n_levels - 1, level)
     place = column.astype(np.int64) * n_levels + level
@@ -276,9 +274,7 @@ def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray
     return free + chosen @ every.log_level.reshape(-1, n_all) + known, free
 
 
-def _log_known(
-    this: Side, every: _Enumeration, entries: slice, start: np.ndarray
-) -> np.ndarray:
+def _log_known(this: Side, every: _Enumeration, entries: slice, start: np.ndarray) -> np.ndarray:
     """(rows, S) log density of numbers and log probability of categories in each state."""
     column = this.column[entries]
     is_number, is_first = this.members[column] == NUMBER, this.members[column] > 0
