@@ -45,6 +45,11 @@ class Questionnaire:
     deviations: tuple[float, ...] = ()
     background: Background | None = None
 
+    @classmethod
+    def of_scales(cls, scales: Sequence[Scale]) -> Questionnaire:
+        """Nothing but ordered scales."""
+        return cls(tuple("ordinal" for _ in scales), tuple(scales))
+
     @property
     def is_plain(self) -> bool:
         """Whether all columns are ordered scales."""
@@ -139,7 +144,8 @@ class Questionnaire:
         if not isinstance(numbers, list) or not all(map(_is_mean_and_deviation, numbers)):
             raise wrong
         found = cls(
-            tuple(kinds), tuple(scales), *(tuple(pair[p] for pair in numbers) for p in (0, 1)),
+            tuple(kinds), tuple(scales), tuple(mean for mean, _ in numbers),
+            tuple(deviation for _, deviation in numbers),
             background=None if background is None else Background.from_json(background),
         )  # fmt: skip
         n_background = kinds.count("background")
@@ -175,7 +181,7 @@ def read_questionnaire(
     """
     if nominal is None and numeric is None and background is None:
         answers = read_table(X, scales)
-        return answers, Questionnaire(("ordinal",) * len(answers.scales), tuple(answers.scales))
+        return answers, Questionnaire.of_scales(answers.scales)
     table = as_table(X)
     kinds = _kinds(table, nominal, numeric, background)
     own = _scales(table, kinds, scales)
@@ -183,7 +189,8 @@ def read_questionnaire(
     told = [j for j, kind in enumerate(kinds) if kind == "background"]
     codes = frozenset(table.name(j) for j in _positions(table, nominal, "nominal"))
     found = Questionnaire(
-        tuple(kinds), tuple(own), *(tuple(pair[p] for pair in moments) for p in (0, 1)),
+        tuple(kinds), tuple(own), tuple(mean for mean, _ in moments),
+        tuple(deviation for _, deviation in moments),
         background=learn_background(_columns(table, told), codes) if told else None,
     )  # fmt: skip
     observations = found.encode(table)

@@ -119,7 +119,7 @@ def _log_prior(side, row, mean):
         kind = side.members[side.column[first + e]] if categories.has_kinds(side) else 0
         if kind > 0:
             total += categories.log_sum(mean, e, kind)
-        elif kind == ORDINAL or kind == NUMBER:
+        elif kind in (ORDINAL, NUMBER):
             total += 0.5 * mean[e] * mean[e]
     return total
 

@@ -172,8 +172,9 @@ def scratch_for(side: Side, start: int, stop: int) -> _Scratch:
     on = np.arange(side.units + 1.0)
     lower, upper, utility, at_low, at_high = np.empty((5, threads, longest), dtype=np.float32)
     activation, last_step, previous_step = np.empty((3, threads, n_factors), dtype=np.float32)
+    mean, warm = np.empty((2, threads, longest))
     return _Scratch(
-        *np.empty((2, threads, longest)), lower, upper, utility, at_low, at_high,
+        mean, warm, lower, upper, utility, at_low, at_high,
         np.empty((threads, max(longest, n_factors + 4))), activation, last_step, previous_step,
         # In how many ways so many units are on, and by what that grows with one more.
         gammaln(side.units + 1.0) - gammaln(on + 1.0) - gammaln(side.units - on + 1.0),

@@ -325,7 +325,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             answers, weight = _in_random_order(read, sample_weight, seed)
             fitted = self._learn(answers, weight, seed, checkpoints)
         _check_feature_names(self, _header(answers), reset=True)
-        self.questionnaire_, self.scales_ = questionnaire, list(questionnaire.scales)
+        self.questionnaire_ = questionnaire
+        self.scales_: list[Any] = list(questionnaire.scales)
         self.n_features_in_ = len(self.scales_)
         self.model_, self.best_epoch_ = fitted.model, fitted.best_epoch
         self.n_iter_, self.history_ = len(fitted.history), pd.DataFrame(fitted.history)
@@ -884,9 +885,10 @@ def _read_kinds(stored: Stored) -> Questionnaire:
     kinds = stored.entry("kinds", dict, None) if "kinds" in stored.header else None
     if kinds is not None:
         return Questionnaire.from_json(kinds, scales)
-    if any(scale is None for scale in scales):
+    known = [scale for scale in scales if scale is not None]
+    if len(known) < len(scales):
         raise DataError("it has columns without a scale")
-    return Questionnaire(("ordinal",) * len(scales), tuple(scales))
+    return Questionnaire.of_scales(known)
 
 
 def _read_names(stored: Stored, n_columns: int) -> list[str] | None:

@@ -52,8 +52,8 @@ class Identity:
         ]
 
 
-# Parameters that change nothing about what is learnt; those of scales and of kinds of columns are in
-# digests, and instead of the random state there is the seed.
+# Parameters that change nothing about what is learnt; those of scales and of kinds of columns are
+# in digests, and instead of the random state there is the seed.
 _NOT_LEARNING = {
     "random_state", "n_jobs", "verbose", "inference", "n_draws", "scales", "scale", "item_scales",
     "nominal", "numeric", "background",

@@ -175,7 +175,7 @@ def _between(
     if not covariates.size:
         return np.zeros((len(slopes), len(slopes)))
     own = slopes.copy()
-    for question in np.flatnonzero(plan.kind == NOMINAL):
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
         columns = plan.columns(question)
         own[columns] -= share[columns] @ own[columns] / share[columns].sum()
         own[columns] *= _deviation(share[columns])[:, None]

@@ -265,7 +265,7 @@ def _log_joint(this: Side, every: _Enumeration, rows: slice) -> tuple[np.ndarray
         is_known = ~np.isnan(this.known[first:last])
         known = _log_known(this, every, slice(first, last), start)
     else:
-        is_known, known = np.zeros(column.size, dtype=bool), 0.0
+        is_known, known = np.zeros(column.size, dtype=bool), np.zeros(1)
     # What is known better than by a level has the unknown one here.
     level = np.where(is_known, n_levels - 1, level)
     place = column.astype(np.int64) * n_levels + level

@@ -126,13 +126,11 @@ class VectorModel(NamedTuple):
         if kind.size:
             model = model._replace(kind=stored.checked_array("kind", np.int8, kind.shape, 0, 2))
         if n_covariates:
-            shapes = ((n_columns, n_covariates), (weights.shape[1], n_covariates))
-            names = ("slopes", "factor_slopes")
-            slopes = (
-                stored.parameter(name, np.float32, shape)
-                for name, shape in zip(names, shapes, strict=True)
+            of_factors = (weights.shape[1], n_covariates)
+            model = model._replace(
+                slopes=stored.parameter("slopes", np.float32, (n_columns, n_covariates)),
+                factor_slopes=stored.parameter("factor_slopes", np.float32, of_factors),
             )
-            model = model._replace(**dict(zip(names, slopes, strict=True)))
         if not np.array_equal(model.kind, kind):
             raise DataError("its columns are of other kinds than their scales")
         if model.n_levels.tolist() != n_levels:

@@ -195,7 +195,7 @@ def _add(
     ordinal = np.flatnonzero(model.kind[cells.column] == ORDINAL)
     used = min(levels.shape[1], total.shape[1])
     total[ordinal, :used] += levels[ordinal, :used]
-    for question in np.flatnonzero(model.kind != ORDINAL):
+    for question in np.flatnonzero(model.kind != ORDINAL).tolist():
         place = np.flatnonzero(cells.column == question)
         rows = cells.row[place]
         columns = plan.columns(question)
@@ -265,8 +265,8 @@ def _spread(
     """What the uncertainty of the factors adds up to; nothing for rows that are not wanted."""
     pairs, plan = _weight_pairs(model.weights), model.layout
     spread = Spread(np.ones((this.n_rows, model.bias.size)), {})
-    between = {}
-    for question in np.flatnonzero(plan.kind == NOMINAL):
+    between: dict[int, np.ndarray] = {}
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
         own = model.weights[plan.columns(question)].astype(np.float64)
         between[question] = _weight_pairs((own[:, None] - own[None]).reshape(-1, model.n_factors))
         spread.differences[question] = np.zeros((this.n_rows, len(own), len(own)))
@@ -314,7 +314,7 @@ def _couple_categories(
     row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
     first, last = this.row_start[0], this.row_start[-1]
     column, known = this.column[first:last], this.known[first:last]
-    for question in np.flatnonzero(plan.kind == NOMINAL):
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
         columns = plan.columns(question)
         begins = np.flatnonzero((column == columns.start) & np.isnan(known))
         place = np.full(this.n_rows, -1)

@@ -46,12 +46,12 @@ def column_slopes(
     x = covariates.astype(np.float64)
     slopes = np.zeros((levels.n_columns, x.shape[1]))
     precision = max(precision, _SMALLEST_PRECISION)
-    for i in np.flatnonzero(~plan.is_category):
+    for i in np.flatnonzero(~plan.is_category).tolist():
         part = slice(view.column_start[i], view.column_start[i + 1])
         entry, own = view.entry[part], x[view.row[part]]
         if entry.size:
             slopes[i] = _of_scale(levels.level[entry], known[entry], bounds[i], own, precision)
-    for question in np.flatnonzero(plan.kind == NOMINAL):
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
         columns = plan.columns(question)
         part = slice(view.column_start[columns.start], view.column_start[columns.start + 1])
         rows = view.row[part]
