@@ -45,7 +45,7 @@ def learning_curve(
     >>> learning_curve(history, best_epoch=3).axes[0].get_xlabel()
     'epoch'
     """
-    figure, (axes,) = panels(1, 1, 7.0, 3.2)
+    figure, (axes,) = panels(1, 1, 5.4, 3.4)
     curves = {name: label for name, label in _CURVES.items() if name in history}
     for (name, label), colour in zip(curves.items(), KINDS, strict=False):
         if history[name].notna().any():
@@ -56,7 +56,7 @@ def learning_curve(
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.spines[["top", "right"]].set_visible(False)
     if axes.get_legend_handles_labels()[0]:
-        figure.legend(loc="outside upper left", frameon=False, fontsize="small", ncols=2)
+        figure.legend(loc="outside upper left", frameon=False, fontsize="small")
     framed(figure, title, note)
     return figure
 

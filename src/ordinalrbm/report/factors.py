@@ -57,8 +57,8 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
     >>> model = orbm.CumulativeRBM.recommended(1, n_epochs=2, random_state=0).fit(X)
     >>> (factor,) = named_factors(model.read_factors(), labels_of(X.columns, {}))
-    >>> factor.label
-    Label(text='more: tea · milk', code='Factor 1')
+    >>> factor.name, sorted(strong.label.text for strong in factor.more), factor.less
+    ('Factor 1', ['milk', 'tea'], [])
     """
     texts = in_short(labels)
     strongest = reading.loadings.abs().max().to_numpy()
