@@ -1,6 +1,7 @@
 """What the documentation shows runs as it stands, and prints what it says."""
 
 import doctest
+import importlib.util
 import re
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 # Learning is the same on any number of threads, but not to the last digit on any processor.
 RELATIVE, ABSOLUTE = 0.05, 0.03
+
+# Packages of which there are examples, and that need not be there.
+OPTIONAL = ("faiss",)
 
 _BLOCK = re.compile(r"^```(?:python|pycon)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -54,7 +58,9 @@ def test_every_python_block_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
     for line, code in _blocks(page):
-        _run(page, line, code, names)
+        needed = [name for name in OPTIONAL if re.search(rf"\bimport {name}\b", code)]
+        if all(importlib.util.find_spec(name) for name in needed):
+            _run(page, line, code, names)
 
 
 def test_there_are_blocks_to_run():
