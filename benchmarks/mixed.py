@@ -145,11 +145,12 @@ def copula(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
     numbers, dummies = as_numbers(survey, shown)
     usual = {name: numbers[own].sum().idxmax() for name, own in dummies.items()}
     fewer = numbers.drop(columns=list(usual.values()))
-    ordered = [j for j, name in enumerate(fewer) if name not in survey.numeric]
-    numbered = [j for j, name in enumerate(fewer) if name in survey.numeric]
+    kinds = {"ordinal": [j for j, name in enumerate(fewer) if name not in survey.numeric]}
+    if survey.numeric:
+        kinds["continuous"] = [fewer.columns.get_loc(name) for name in survey.numeric]
     model = gcimpute().GaussianCopula(verbose=0, random_state=0)
     with warnings.catch_warnings(), threadpool_limits(1):
-        filled = model.fit_transform(fewer.to_numpy(), ordinal=ordered, continuous=numbered)
+        filled = model.fit_transform(fewer.to_numpy(), **kinds)
     table = pd.DataFrame(filled, columns=fewer.columns)
     for name, own in dummies.items():
         table[usual[name]] = 1.0 - table[[one for one in own if one != usual[name]]].sum(axis=1)

@@ -258,6 +258,10 @@ WHOLE = {
 OTHERS = {
     "learning_rate": [0, -0.1, np.nan, np.inf, "fast", None, True],
     "weight_decay": [-1, np.nan, np.inf, "strong", None],
+    "background_decay": [-1, np.nan, np.inf, "strong", None],
+    "nominal": ["mood", 3, {"mood": 1}, ["moood"], [9], [True]],
+    "numeric": ["mood", 3, ["moood"], [-1]],
+    "background": ["mood", 3, ["moood"], [1.5]],
     "validation_fraction": [-0.1, 0.5, 1, np.nan, "some", None],
     "unanswered": ["skipped", None, 0],
     "free_phase": ["none", None, 1],
@@ -279,7 +283,7 @@ BAD_PARAMETERS = [
 def test_bad_parameters(answers, name, value):
     estimator = small(**{name: value})  # the constructor takes everything, as scikit-learn has it
     text = refusal(estimator.fit, answers)
-    assert_says(text, f"'{name}'", repr(value))
+    assert_says(text, f"'{name}'", repr(value[0] if isinstance(value, list) else value))
     assert not hasattr(estimator, "model_")
 
 

@@ -123,6 +123,24 @@ def test_hidden_answers_are_found_again():
     assert 0.8 < np.polyfit(true, found, 1)[0] < 1.1
 
 
+def test_skewed_numbers_stay_within_those_seen(table):
+    """They are learnt by normal scores, so that nobody earns less than nothing."""
+    skewed = table.assign(income=np.exp(table["income"].astype(float) / 700.0))
+    model = orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent").fit(skewed)
+    scale = model.questionnaire_.numbers[1]
+    assert len(scale.values) > 10
+    gaps, own = skewed["income"].isna(), skewed["income"].dropna()
+    drawn = pd.concat([each["income"][gaps] for each in model.impute(skewed, n_draws=5)])
+    assert drawn.between(own.min(), own.max()).all()
+    # Half of the draws are below the median, and means are above it.
+    median, mean = (model.predict(skewed, rule=rule)["income"][gaps] for rule in ("median", "mean"))
+    assert (mean > median).mean() > 0.9
+    assert 0.35 < (drawn.to_numpy() < np.tile(median, 5)).mean() < 0.65
+    np.testing.assert_allclose(model.predict_proba(skewed)[4][gaps, 0], mean, rtol=1e-6)
+    far = skewed.assign(income=skewed["income"].max() * 3)  # given answers stay
+    np.testing.assert_allclose(model.impute(far)["income"], far["income"], rtol=1e-9)
+
+
 def test_polars_and_arrays(model, table):
     numbers = table.assign(
         party=table["party"].cat.codes.replace(-1, np.nan),
@@ -219,8 +237,13 @@ def test_files_keep_everything(model, table, tmp_path):
         lambda arrays, header: arrays.update(slopes=arrays["slopes"][:, :2]),
         lambda arrays, header: arrays.update(slopes=np.full_like(arrays["slopes"], np.nan)),
         lambda arrays, header: arrays.pop("factor_slopes"),
-        lambda arrays, header: header["kinds"].update(numbers=[[0.0, 0.0]] * 2),
-        lambda arrays, header: header["kinds"].update(numbers=[[0.0, "1"]] * 2),
+        lambda arrays, header: header["kinds"]["numbers"].pop(),
+        lambda arrays, header: header["kinds"]["numbers"][0].update(deviation=0.0),
+        lambda arrays, header: header["kinds"]["numbers"][0].update(mean="1"),
+        lambda arrays, header: header["kinds"]["numbers"][0].update(values=[1.0, 2.0]),
+        lambda arrays, header: header["kinds"]["numbers"][0].update(
+            values=[1.0, 2.0], scores=[1.0, 1.0]
+        ),
         lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "odd"),
         lambda arrays, header: header["kinds"]["kinds"].__setitem__(0, "nominal"),
         lambda arrays, header: header["kinds"].update(background=None),

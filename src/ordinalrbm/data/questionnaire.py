@@ -14,7 +14,8 @@ import pandas as pd
 
 from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers
 from ordinalrbm.data.background import Background, groups_of, learn_background
-from ordinalrbm.data.features import FURTHEST, Numbers, read_column
+from ordinalrbm.data.features import Numbers, read_column
+from ordinalrbm.data.number_scales import NumberScale, learn_number_scale
 from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.scales import Name, Scale, place, resolve_scales, shorten
 from ordinalrbm.data.tables import Encoded, Table, as_table, encode, read_table
@@ -35,14 +36,13 @@ class Questionnaire:
     ----------
     kinds : of every column, "ordinal", "nominal", "numeric" or "background"
     scales : of every column, its levels or categories; None of numbers and background
-    means, deviations : of the columns of numbers, in their order
+    numbers : scales of the columns of numbers, in their order
     background : how the columns of the background become numbers, or None
     """
 
     kinds: tuple[Kind, ...]
     scales: tuple[Scale | None, ...]
-    means: tuple[float, ...] = ()
-    deviations: tuple[float, ...] = ()
+    numbers: tuple[NumberScale, ...] = ()
     background: Background | None = None
 
     @classmethod
@@ -87,14 +87,15 @@ class Questionnaire:
             return encode(table, [scale for scale in self.scales if scale is not None])
         n_levels = self.n_levels
         levels = np.empty((table.n_rows, len(n_levels)), dtype=level_type(n_levels), order="F")
-        numbers = np.empty((table.n_rows, len(self.means)))
+        numbers = np.empty((table.n_rows, len(self.numbers)))
         for place_, j in enumerate(self.questions):
             scale = self.scales[j]
             if scale is not None:
                 levels[:, place_] = scale.encode(table.column(j), table.name(j))
             else:
                 own = self.numeric.index(j)
-                numbers[:, own] = self._standardised(own, table, j)
+                values = _read_numbers(table, j)
+                numbers[:, own] = self.numbers[own].standardise(values, table.name(j))
                 levels[:, place_] = np.where(np.isnan(numbers[:, own]), -1, 0)
         observations = Observations.from_dense(levels, n_levels)
         covariates = None
@@ -105,24 +106,11 @@ class Questionnaire:
     def _of_background(self) -> list[int]:
         return [j for j, kind in enumerate(self.kinds) if kind == "background"]
 
-    def _standardised(self, own: int, table: Table, j: int) -> np.ndarray:
-        values = _read_numbers(table, j)
-        found = (values - self.means[own]) / self.deviations[own]
-        far = np.abs(found) > FURTHEST
-        if far.any():
-            row = int(far.argmax())
-            raise DataError(
-                f"{place(table.name(j), row)}: the value {values[row]:g} is more than "
-                f"{FURTHEST:,.0f} standard deviations away from the mean {self.means[own]:g} that "
-                "was learnt; correct it or leave it empty."
-            )
-        return found
-
     def to_json(self) -> dict[str, Any]:
         """Plain lists, dictionaries and numbers, for the header of a model file."""
         return {
             "kinds": list(self.kinds),
-            "numbers": [list(pair) for pair in zip(self.means, self.deviations, strict=True)],
+            "numbers": [number.to_json() for number in self.numbers],
             "background": None if self.background is None else self.background.to_json(),
         }
 
@@ -141,11 +129,10 @@ class Questionnaire:
             for kind, own in zip(kinds, is_scale, strict=True)
         ):
             raise wrong
-        if not isinstance(numbers, list) or not all(map(_is_mean_and_deviation, numbers)):
+        if not isinstance(numbers, list):
             raise wrong
         found = cls(
-            tuple(kinds), tuple(scales), tuple(mean for mean, _ in numbers),
-            tuple(deviation for _, deviation in numbers),
+            tuple(kinds), tuple(scales), tuple(map(NumberScale.from_json, numbers)),
             background=None if background is None else Background.from_json(background),
         )  # fmt: skip
         n_background = kinds.count("background")
@@ -153,15 +140,6 @@ class Questionnaire:
         if len(numbers) != kinds.count("numeric") or own != n_background or not found.questions:
             raise wrong
         return found
-
-
-def _is_mean_and_deviation(pair: Any) -> bool:
-    return (
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(type(number) in (int, float) and abs(number) <= 1e300 for number in pair)
-        and pair[1] >= 1e-300
-    )
 
 
 def read_questionnaire(
@@ -185,12 +163,15 @@ def read_questionnaire(
     table = as_table(X)
     kinds = _kinds(table, nominal, numeric, background)
     own = _scales(table, kinds, scales)
-    moments = [_mean_and_deviation(table, j) for j, kind in enumerate(kinds) if kind == "numeric"]
+    numbers = [
+        learn_number_scale(_read_numbers(table, j), table.name(j))
+        for j, kind in enumerate(kinds)
+        if kind == "numeric"
+    ]
     told = [j for j, kind in enumerate(kinds) if kind == "background"]
     codes = frozenset(table.name(j) for j in _positions(table, nominal, "nominal"))
     found = Questionnaire(
-        tuple(kinds), tuple(own), tuple(mean for mean, _ in moments),
-        tuple(deviation for _, deviation in moments),
+        tuple(kinds), tuple(own), tuple(numbers),
         background=learn_background(_columns(table, told), codes) if told else None,
     )  # fmt: skip
     observations = found.encode(table)
@@ -302,26 +283,6 @@ def _read_numbers(table: Table, j: int) -> np.ndarray:
         f"{place(name, row)}: {shown!r:.80} is text, but the column is in numeric; convert it, for "
         "example with pandas.to_numeric, or put it in nominal."
     )
-
-
-def _mean_and_deviation(table: Table, j: int) -> tuple[float, float]:
-    values = _read_numbers(table, j)
-    known = values[~np.isnan(values)]
-    if not known.size:
-        raise DataError(f"{place(table.name(j))} has no answer at all; drop it.")
-    with np.errstate(over="ignore"):
-        mean, deviation = float(known.mean()), float(known.std())
-    if known.min() == known.max():
-        raise DataError(
-            f"{place(table.name(j))} has only the value {known[0]:g}, from which nothing can be "
-            "learnt as a number; leave it out."
-        )
-    if not 1e-300 < deviation < 1e300:
-        raise DataError(
-            f"{place(table.name(j))} has numbers too large or too close to be told apart; give it "
-            "in other units."
-        )
-    return mean, deviation
 
 
 def _columns(table: Table, positions: list[int]) -> dict[Name, Any]:

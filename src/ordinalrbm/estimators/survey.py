@@ -87,8 +87,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         Names or positions of columns whose answers have no order, such as a party: their
         categories are multinomial units.
     numeric : list of columns, default=None
-        Columns that hold numbers, such as an income: Gaussian units, standardised. All other
-        columns are ordered scales.
+        Columns that hold numbers, such as an income: Gaussian units, standardised, by normal
+        scores where they are skewed. All other columns are ordered scales.
     background : list of columns, default=None
         Columns that are no questions, such as country, sex and age. They are not predicted nor
         filled, but the means of the factors and of the answers are linear in them. They are read
@@ -421,8 +421,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             for i, j in enumerate(asked):
                 found[j][rows] = cube[:, i, : found[j].shape[1]]
         for own, j in enumerate(numeric):
-            found[j] *= self.questionnaire_.deviations[own]
-            found[j][:, 0] += self.questionnaire_.means[own]
+            found[j] = np.stack(self.questionnaire_.numbers[own].moments(*found[j].T), axis=1)
         return found
 
     def predict(self, X: Any, rule: Rule = "median") -> Any:
@@ -435,7 +434,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             The median has the smallest absolute error, the mode the most hits; the mean has the
             smallest squared error and is a number: of the levels' own values when these are
             numbers, otherwise of their positions 1..L. Of categories it is always the most likely
-            one, of numbers the mean; background stays as it is.
+            one; of numbers the mean, or the median with the other rules (they differ for skewed
+            ones). Background stays as it is.
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
         observations = self._read(X)
@@ -453,7 +453,11 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         """One prediction for each distribution of column j: a level, a mean, or a number."""
         scale = self.scales_[j]
         if scale is None:
-            return found[:, 0]
+            own = self.questionnaire_.numbers[self.questionnaire_.numeric.index(j)]
+            mean, deviation = found[:, 0], found[:, 1]
+            is_mean = rule == "mean"
+            point_ = own.moments(mean, deviation)[0] if is_mean else own.restore(mean)
+            return own.standardise(point_, j)
         if self.questionnaire_.kinds[j] == "nominal":
             rule = "mode"
         return point(found[:, : scale.n_levels], rule, scale.values)
@@ -468,8 +472,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         scales, numbers = list(self.scales_), {}
         for i, j in enumerate(known.questions):
             if known.kinds[j] == "numeric":
-                own = known.numeric.index(j)
-                numbers[j] = known.means[own] + known.deviations[own] * points[:, i]
+                scale = known.numbers[known.numeric.index(j)]
+                numbers[j] = scale.restore_given(points[:, i])
             elif are_means and known.kinds[j] == "ordinal":
                 numbers[j], scales[j] = points[:, i], None
             else:
@@ -576,8 +580,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             return point(found, rule)
         points = np.empty(len(found))
         for i, j in enumerate(self.questionnaire_.questions):
-            own = question == i
-            points[own] = self._point(found[own], j, rule)
+            own, is_number = question == i, self.questionnaire_.kinds[j] == "numeric"
+            points[own] = self._point(found[own], j, "mean" if is_number else rule)
         return points
 
     def _completed(self, points: np.ndarray, gaps: np.ndarray, X: Any) -> Any:
@@ -585,18 +589,18 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         known, table = self.questionnaire_, None
         for own, j in enumerate(known.numeric):
             table = tables.as_table(X) if table is None else table
-            if tables.is_integer(table, j):
-                i = known.questions.index(j)
-                number = known.means[own] + known.deviations[own] * points[gaps[:, i], i]
-                rounded = (np.round(number) - known.means[own]) / known.deviations[own]
-                points[gaps[:, i], i] = rounded
+            i = known.questions.index(j)
+            number = known.numbers[own].restore(points[gaps[:, i], i])
+            number = np.round(number) if tables.is_integer(table, j) else number
+            points[gaps[:, i], i] = known.numbers[own].standardise(number, j)
         return self._table(points, X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
 
         Each answer is predicted from nine tenths of the others of its row, in ten rounds. Numbers
-        count with the logarithm of their density, on the scale of standard deviations.
+        count with the logarithm of their density, on the scale of standard deviations (or of the
+        normal scores of skewed ones).
         """
         observations = self._read(X)
         if observations.n_entries == 0:
@@ -675,9 +679,10 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         with threads(self.n_jobs):
             levels = sampling.rows(self.model_, n, seed, n_steps)
         names = getattr(self, "feature_names_in_", None)
-        if names is None:
-            return self._table(levels, np.full((n, self.n_features_in_), np.nan))
-        return self._table(levels, self._blank(len(levels), list(names)))
+        like: Any = np.full((n, self.n_features_in_), np.nan)
+        if names is not None:
+            like = self._blank(n, list(names))
+        return self._completed(levels, np.ones(levels.shape, dtype=bool), like)
 
     def _blank(self, n: int, names: list[str]) -> pd.DataFrame:
         """A frame as answers are given in; text in order, because it may look like numbers."""
