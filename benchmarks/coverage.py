@@ -24,6 +24,7 @@ if __name__ != "__main__":
 
 import argparse
 import time
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,10 +115,17 @@ def _regression(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # ---- replicates ---------------------------------------------------------------------------------
 
 
-def replicate(
+class Analyses(NamedTuple):
+    """Of one sample: the complete table, and for each way its imputed tables."""
+
+    complete: Estimates
+    imputed: dict[str, list[Estimates]]
+
+
+def analyses(
     people: Population, share: float, mechanism: str, parameters: list[str], n_draws: int, seed: int
-) -> dict[str, dict[str, np.ndarray]]:
-    """For each way and quantity, (quantities, 3): covered, error, standard error."""
+) -> Analyses:
+    """Draw people, hide answers, impute, analyse."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(len(people.answers), size=N_ROWS)
     complete = people.answers[rows]
@@ -127,17 +135,41 @@ def replicate(
     if mechanism == "mar":
         X = np.column_stack([X, people.background[rows]])
         levels += [np.unique(column) for column in people.background.T]
-    truth, n_questions = analysed(people.answers), complete.shape[1]
-    found = {"complete": _judged(truth, _of_one(analysed(complete)))}
     model = orbm.CumulativeRBM.recommended(
         min(X.shape[1], 50), scales={j: list(found) for j, found in enumerate(levels)},
         validation_fraction=0.0, random_state=seed,
     ).fit(X)  # fmt: skip
-    for way in parameters:
-        tables = model.impute(X, n_draws=n_draws, parameters=way, random_state=seed)
-        results = [analysed(table[:, :n_questions]) for table in tables]
-        found[way] = _judged(truth, {name: _pooled(results, name) for name in QUANTITIES})
-    return found
+    imputed = {
+        way: [
+            analysed(table[:, : complete.shape[1]])
+            for table in model.impute(X, n_draws=n_draws, parameters=way, random_state=seed)
+        ]
+        for way in parameters
+    }
+    return Analyses(analysed(complete), imputed)
+
+
+def replicate(truth: Estimates, found: Analyses) -> dict[str, dict[str, np.ndarray]]:
+    """For each way and quantity, (quantities, 3): covered, error, standard error."""
+    judged = {"complete": _judged(truth, _of_one(found.complete))}
+    for way, results in found.imputed.items():
+        judged[way] = _judged(truth, {name: _pooled(results, name) for name in QUANTITIES})
+    return judged
+
+
+def spread(found: Analyses, way: str, name: str) -> tuple[float, float]:
+    """How far pooled estimates are from those of the complete table: as told, and in truth.
+
+    Squared and in squared standard errors. This compares with the same sample, so that few masks
+    tell more than coverage does: told, (1 + 1/M) times the variance between imputations, should
+    be the squared difference.
+    """
+    results = found.imputed[way]
+    estimates = np.array([result[name][0] for result in results])
+    within = np.mean([result[name][1] ** 2 for result in results], axis=0)
+    told = (1.0 + 1.0 / len(results)) * estimates.var(axis=0, ddof=1)
+    true = (estimates.mean(axis=0) - found.complete[name][0]) ** 2
+    return float((told / within).mean()), float((true / within).mean())
 
 
 def _of_one(results: Estimates) -> dict[str, np.ndarray]:
@@ -180,24 +212,30 @@ def main() -> None:
     parser.add_argument("--parameters", nargs="+", choices=("drawn", "fixed"), default=["drawn"])
     parser.add_argument("--masks", type=int, default=40)
     parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--spread", action="store_true", help="the missing part of errors alone")
     given = parser.parse_args()
-    print("data  missing  how   quantity      complete: coverage, se / true error", end="")
-    print("".join(f"   {way}: coverage, se / true error" for way in given.parameters))
-    for survey in given.surveys:
-        people = SURVEYS[survey]()
-        for share in given.missing:
-            for mechanism in given.mechanism:
-                began = time.perf_counter()
-                replicates = [
-                    replicate(people, share, mechanism, given.parameters, given.draws, seed)
-                    for seed in range(given.masks)
-                ]
-                seconds = (time.perf_counter() - began) / given.masks
-                for name in QUANTITIES:
-                    parts = [line(replicates, way, name) for way in ("complete", *given.parameters)]
-                    where = f"{survey:5s} {share:5.2f}    {mechanism:5s} {name:13s}"
-                    print(where, "   ".join(parts))
-                print(f"# {seconds:.1f} s per mask", flush=True)
+    what = "told, true spread" if given.spread else "coverage, se / true error"
+    ways = given.parameters if given.spread else ["complete", *given.parameters]
+    print("data  missing  how   quantity      " + "   ".join(f"{way}: {what}" for way in ways))
+    for survey, share, mechanism in product(given.surveys, given.missing, given.mechanism):
+        began, people = time.perf_counter(), SURVEYS[survey]()
+        every = [
+            analyses(people, share, mechanism, given.parameters, given.draws, seed)
+            for seed in range(given.masks)
+        ]
+        judged = [replicate(analysed(people.answers), found) for found in every]
+        for name in QUANTITIES:
+            parts = [
+                spread_line(every, way, name) if given.spread else line(judged, way, name)
+                for way in ways
+            ]
+            print(f"{survey:5s} {share:5.2f}    {mechanism:5s} {name:13s}", "   ".join(parts))
+        print(f"# {(time.perf_counter() - began) / given.masks:.1f} s per mask", flush=True)
+
+
+def spread_line(every: list[Analyses], way: str, name: str) -> str:
+    told, true = np.mean([spread(found, way, name) for found in every], axis=0)
+    return f"{told:6.3f} {true:6.3f}"
 
 
 if __name__ == "__main__":
