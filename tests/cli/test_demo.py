@@ -13,6 +13,7 @@ from scipy.special import ndtr
 import ordinalrbm as orbm
 from ordinalrbm import plots, report
 from ordinalrbm.cli import tour
+from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
@@ -39,6 +40,7 @@ def hand_made(weights, labels, *, thresholds=(-0.5, 0.7), bias=None, units=1, na
         units=units,
     )
     model.scales_ = [Scale(tuple(labels))] * n_columns
+    model.questionnaire_ = Questionnaire.of_scales(model.scales_)
     model.n_features_in_ = n_columns
     if names:
         model.feature_names_in_ = np.array([f"Q{i}" for i in range(n_columns)], dtype=object)
@@ -109,6 +111,7 @@ def test_reversed_and_text_scales_count_positions():
 def test_a_column_with_one_level_does_not_move():
     model = hand_made([[1.2], [0.0]], [1, 2, 3])
     model.scales_[1] = Scale((7,))
+    model.questionnaire_ = Questionnaire.of_scales(model.scales_)
     model.model_.n_levels[1] = 1
     X = pd.DataFrame({"Q0": [1, 2, 3], "Q1": [7, 7, None]})
     effects = factor_effects(model, X)

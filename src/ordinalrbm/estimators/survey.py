@@ -55,6 +55,9 @@ _SCORE_FOLDS = 10
 _NUMBERS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**14
 
 
+_BACKGROUND_DECAY = 5.0
+
+
 class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
@@ -189,7 +192,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         nominal: Any = None,
         numeric: Any = None,
         background: Any = None,
-        background_decay: float = 5.0,
+        background_decay: float = _BACKGROUND_DECAY,
         n_epochs: int = 40,
         batch_size: int = 100,
         learning_rate: float = 0.01,
@@ -733,15 +736,24 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         names = getattr(self, "feature_names_in_", None)
         header = {
             "model": "vector",
-            "parameters": plain_parameters(self) | {"scales": None},  # these are stored apart
+            "parameters": self._kept_parameters(),
             "units": self.model_.units,
             "scales": [None if scale is None else scale.to_json() for scale in self.scales_],
-            "kinds": None if self.questionnaire_.is_plain else self.questionnaire_.to_json(),
             "columns": None if names is None else [str(name) for name in names],
             "scales_given": self.scales is not None,
             **learning,
         }
+        if not self.questionnaire_.is_plain:
+            header["kinds"] = self.questionnaire_.to_json()
         model_file.save(path, arrays, header)
+
+    def _kept_parameters(self) -> dict[str, Any]:
+        """Without those of columns of other kinds where there are none, as in older files."""
+        kept = plain_parameters(self) | {"scales": None}  # these are stored apart
+        if self.questionnaire_.is_plain and self.background_decay == _BACKGROUND_DECAY:
+            for name in ("nominal", "numeric", "background", "background_decay"):
+                kept.pop(name)
+        return kept
 
     @classmethod
     def _from_file(cls, stored: Stored) -> CumulativeRBM:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.base import clone
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.errors import DataError
@@ -90,7 +89,7 @@ def compare_factor_numbers(
     for number in wanted:
         if tell is not None:
             tell(number)
-        model = clone(estimator).set_params(n_factors=number)
+        model = type(estimator)(**estimator.get_params()).set_params(n_factors=number)
         model.fit(shown, sample_weight=sample_weight)
         found[number] = log_of_level(distributions(model, shown, hidden), hidden.level)
     return _compared(found, hidden)

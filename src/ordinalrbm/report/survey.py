@@ -289,7 +289,7 @@ def about_learning(model: Any) -> dict[str, Any]:
     settings = [
         (name, str(value))
         for name, value in model.get_params().items()
-        if name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
+        if value is not None and name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
     ]
     return {
         "learning": figure,
