@@ -331,9 +331,12 @@ def _summed(
     active = factors[part.rows, : on.n_factors].float()
     if side.row_weight.numel():
         active = active * side.row_weight[part.rows, None]
+    bias, factor_bias = numbers[:, 0].float(), active.sum(0)
+    # Rows of ratings have no covariates.
+    slopes, factor_slopes = (part.new_zeros((part.numel(), 0)) for part in (bias, factor_bias))
     return Statistics(
-        summed(weights, pieces)[:, : on.n_factors], numbers[:, 0].float(),
-        numbers[:, 2:].contiguous(), active.sum(0), numbers[:, 1].float(),
+        summed(weights, pieces)[:, : on.n_factors], bias, numbers[:, 2:].contiguous(), factor_bias,
+        numbers[:, 1].float(), slopes, factor_slopes,
     )  # fmt: skip
 
 
