@@ -277,10 +277,12 @@ def test_commands_take_a_device(model, tmp_path):
     pd.DataFrame({"user": ["x"], "item": ["i1"], "rating": [5]}).to_csv(
         tmp_path / "new.csv", index=False
     )
+    others = simulated(9, 7, density=0.7, seed=1)
+    others[others["rating"].isin(ratings["rating"])].to_csv(tmp_path / "test.csv", index=False)
     commands = [
         ["predict", "a.orbm", "ratings.csv", "--out", "p.csv", "--rule", "mean"],
         ["recommend", "a.orbm", "--ratings", "new.csv", "--out", "r.csv", "-n", "2"],
-        ["evaluate", "a.orbm", "--data", "ratings.csv", "--json"],
+        ["evaluate", "a.orbm", "--data", "test.csv", "--json"],
     ]
     with contextlib.chdir(tmp_path):
         for command in commands:

@@ -55,6 +55,10 @@ class RatingsElsewhere(Ratings):
             object.__setattr__(self, name, getattr(whole, name))
         object.__setattr__(self, "age", None)
 
+    def have_rated(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each user has a rating: all whose ids the processes have read."""
+        return rows >= 0
+
     @property
     def observations(self) -> Observations:
         """An error: they are not here."""

@@ -86,6 +86,11 @@ class Ratings(Catalogue):
     def n_ratings(self) -> int:
         return self.observations.n_entries
 
+    def have_rated(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each user has a rating; the user -1 is unknown."""
+        counts = np.append(self.observations.row_counts, 0)
+        return counts[rows] > 0
+
     def to_frame(self, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
         """The ratings as a table with labels, by user and then by item."""
         row, column, level = self.observations.cells()

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
@@ -100,7 +101,7 @@ class MultinomialRBM(RatingModel):
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
 
     def _in_order(
-        self, model: MultinomialModel, data: TrainingData, ratings: Observations
+        self, model: MultinomialModel, data: TrainingData, known: Ratings
     ) -> MultinomialModel:
         return model
 

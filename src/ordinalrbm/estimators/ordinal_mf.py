@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.gaussian_state import NO_VALUES
 from ordinalrbm.engine.memory import Fit
@@ -126,9 +127,11 @@ class _FactorModel(RatingModel):
             kept = self.__dict__["_kept_others"] = (self.models_, seen, others)
         return kept[2]
 
-    def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
-        ordered = super()._in_order(model, data, ratings)
-        return with_described(ordered, ratings, self._features.tables)
+    def _in_order(self, model: Any, data: TrainingData, known: Ratings) -> Any:
+        ordered = super()._in_order(model, data, known)
+        if not self._features.tables.are_any:
+            return ordered
+        return with_described(ordered, known.observations, self._features.tables)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         super()._read_models(stored, n_users, n_levels)
@@ -306,11 +309,11 @@ class OrdinalMF(_FactorModel):
         found = sampled_learner.fit(observations, validation, settings, checkpoints, data.tables)
         return Fitted([found.draws], len(found.history), found.history, found.interrupted)
 
-    def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
+    def _in_order(self, model: Any, data: TrainingData, known: Ratings) -> Any:
         if isinstance(model, Draws):
             ordered = model.ordered(data.row_position, data.column_position, data.n_levels)
-            return ordered.with_described(ratings, self._features.tables)
-        return super()._in_order(model, data, ratings)
+            return ordered.with_described(known.observations, self._features.tables)
+        return super()._in_order(model, data, known)
 
     def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
         self.__dict__.pop("draws_", None)

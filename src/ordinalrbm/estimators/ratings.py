@@ -280,7 +280,7 @@ class RatingModel(Serving, BaseEstimator):
             return none
         backend = backend_for(self.device)
         held_out = None if data.is_given else data.validation
-        if held_out is not None and isinstance(observations, Observations):
+        if held_out is not None:
             observations = backend.with_cells(observations, held_out)
         try:
             with backend.working():
@@ -295,7 +295,7 @@ class RatingModel(Serving, BaseEstimator):
         return demand.of_learnt(found, data.row_position, data.column_position, ridge)
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
-        models = [self._in_order(model, data, known.observations) for model in fitted.models]
+        models = [self._in_order(model, data, known) for model in fitted.models]
         self._keep_models(models, fitted)
         self.best_epoch_, self.n_iter_ = fitted.best_epoch, len(fitted.history)
         self.about_: dict[str, Any] = {}
@@ -327,7 +327,7 @@ class RatingModel(Serving, BaseEstimator):
     def _takes_features(self) -> bool:
         return False
 
-    def _in_order(self, model: Any, data: TrainingData, ratings: Observations) -> Any:
+    def _in_order(self, model: Any, data: TrainingData, known: Ratings) -> Any:
         """The model with users and items in the order of their ids, as the ratings have them."""
         return restore_order(model, data.row_position, data.column_position, data.n_levels)
 
@@ -669,13 +669,10 @@ class RatingModel(Serving, BaseEstimator):
 
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each user: no rating, and no feature."""
-        seen, lines = self.ratings_.observations, self._features.tables.rows
-        if not seen.n_entries:  # it is another process that has the ratings
-            return rows < 0
-        known = seen.row_start[rows + 1] > seen.row_start[rows]
+        known, lines = self.ratings_.have_rated(rows), self._features.tables.rows
         if lines is not None and self._takes_features():
-            known |= lines.indptr[rows + 1] > lines.indptr[rows]
-        return (rows < 0) | ~known
+            known |= (rows >= 0) & (lines.indptr[rows + 1] > lines.indptr[rows])
+        return ~known
 
     def _is_on_gpu(self) -> bool:
         check_device(self.device)

@@ -68,6 +68,12 @@ class Distributed:
         self.rows, self.order = shares[self.group.rank], np.concatenate(shares)
         return self.rows
 
+    def _share_run(self, n_rows: int) -> np.ndarray:
+        """Give each rank a run of rows; returns those of this rank."""
+        everyone, group = np.arange(n_rows), self.group
+        shares = (group._share_of(rank, n_rows) for rank in range(group.size))
+        return self._share([everyone[share] for share in shares])
+
     def log_probability(self, model: Any, cells: Cells) -> np.ndarray:
         """Each by the rank that has the row.
 
@@ -105,9 +111,7 @@ class Distributed:
 
     def data(self, observations: Observations | SharedRows, n_factors: int) -> Data:
         """The ratings of this rank's rows, of all ratings or of its part of them."""
-        group, everyone = self.group, np.arange(observations.n_rows)
-        shares = (group._share_of(rank, everyone.size) for rank in range(group.size))
-        mine = self._share([everyone[share] for share in shares])
+        group, mine = self.group, self._share_run(observations.n_rows)
         if isinstance(observations, SharedRows):
             own = observations.own
         else:
@@ -124,6 +128,7 @@ class Distributed:
     def with_cells(self, observations: Observations | SharedRows, cells: Cells) -> Any:
         if isinstance(observations, Observations):
             return with_cells(observations, cells)
+        self._share_run(observations.n_rows)
         position = np.full(self.order.size + 1, -1)  # the last is that of unknown rows
         position[self.rows] = np.arange(self.rows.size)
         mine = cells._replace(row=position[cells.row])
