@@ -93,23 +93,21 @@ def throughput(model: Any, some: np.ndarray) -> None:
     users = model.users_.labels
     truth = [model.recommend(int(users[k])) for k in some]
 
-    def work(part: np.ndarray, wrong: list) -> None:
-        for k in part:
-            if not model.recommend(int(users[some[k]])).equals(truth[k]):
-                wrong.append(k)
+    def work(part: np.ndarray, found: list) -> None:
+        found += [(k, model.recommend(int(users[some[k]]))) for k in part]
 
     rates = []
     for n in (1, 8):
-        wrong: list = []
+        found: list = []
         parts = np.array_split(np.tile(np.arange(CALLS), 5), n)
-        threads = [threading.Thread(target=work, args=(part, wrong)) for part in parts]
+        threads = [threading.Thread(target=work, args=(part, found)) for part in parts]
         begun = time.perf_counter()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         rates.append(5 * CALLS / (time.perf_counter() - begun))
-        assert not wrong, f"{len(wrong)} wrong answers"
+        assert len(found) == 5 * CALLS and all(told.equals(truth[k]) for k, told in found)
     one, eight = rates
     print(f"  one thread {one:.0f} calls/s, eight {eight:.0f}: {eight / one:.2f} times")
 

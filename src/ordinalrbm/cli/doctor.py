@@ -8,13 +8,13 @@ import platform
 import shutil
 import sys
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from ordinalrbm import __version__
 from ordinalrbm.cli.app import FAILED, app
-from ordinalrbm.cli.options import JsonOption
+from ordinalrbm.cli.options import DeviceOption, JsonOption, QuietOption
 from ordinalrbm.cli.output import Output, listing
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
@@ -28,15 +28,36 @@ _LAYERS = {
 }
 
 
-@app.command(epilog="\b\nExample:\n  ordinalrbm doctor --json")
-def doctor(json: JsonOption = False) -> None:
+_EXAMPLES = """\b
+Examples:
+  ordinalrbm doctor
+  ordinalrbm doctor --compile --device cuda"""
+
+
+@app.command(epilog=_EXAMPLES)
+def doctor(
+    compile_all: Annotated[
+        bool,
+        typer.Option(
+            "--compile", help="Compile all kernels now, so that nobody waits for them later."
+        ),
+    ] = False,
+    device: DeviceOption = "cpu",
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
     """Check this installation.
 
     Versions, threads, memory, encoding and GPU, and whether the compiled kernels are right: what
-    they sample is compared with a small model that can be enumerated.
+    they sample is compared with a small model that can be enumerated. With --compile, every model
+    is used once, which compiles its kernels and keeps them on disk (with --device cuda those of
+    the GPU); the seconds of the first and of the second time are told.
     """
     from ordinalrbm.cli import selfcheck
+    from ordinalrbm.estimators.validation import check_device
 
+    check_device(device)
+    output = Output(as_json=json, quiet=quiet)
     found: dict[str, Any] = {
         "ordinalrbm": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
@@ -55,9 +76,22 @@ def doctor(json: JsonOption = False) -> None:
     found["factors by Gibbs sampling"] = f"{difference:.2g} (at most {bound:.2g}): {verdict}"
     found["checked in"] = f"{time.perf_counter() - begun:.1f} s"
     text = "All is well." if good else "The kernels are wrong on this machine; please report this."
-    Output(as_json=json).result({**found, "well": good}, listing(found), text=text)
+    if compile_all and good:
+        found |= _compiled(device, output)
+    output.result({**found, "well": good}, listing(found), text=text)
     if not good:
         raise typer.Exit(FAILED)
+
+
+def _compiled(device: str, output: Output) -> dict[str, str]:
+    """The seconds of the first and the second use of each model."""
+    from ordinalrbm.cli.warm_up import compile_kernels
+
+    found = {}
+    for name, first, again in compile_kernels(device):
+        found[name] = f"{first:.1f} s, then {again:.2f} s"
+        output.say(f"Compiled for {name}: {found[name]}")
+    return found
 
 
 def _versions() -> dict[str, str]:

@@ -82,7 +82,13 @@ class Ids:
             return None
         if any(type(label) is not kind for label in labels):
             return None
-        return self._index.get_indexer(labels).astype(np.int64, copy=False)
+        return np.array([self._position(label) for label in labels], dtype=np.int64)
+
+    def _position(self, label: Any) -> int:
+        try:
+            return int(self._index.get_loc(label))
+        except KeyError:
+            return -1
 
     def match(self, other: Ids, what: str = "id") -> np.ndarray:
         """Positions of another list's labels on this one, -1 for those that are unknown."""

@@ -88,8 +88,8 @@ class Ratings(Catalogue):
 
     def have_rated(self, rows: np.ndarray) -> np.ndarray:
         """Whether each user has a rating; the user -1 is unknown."""
-        counts = np.append(self.observations.row_counts, 0)
-        return counts[rows] > 0
+        start = self.observations.row_start
+        return (rows >= 0) & (start[rows + 1] > start[rows])
 
     def to_frame(self, columns: Sequence[str] = COLUMNS) -> pd.DataFrame:
         """The ratings as a table with labels, by user and then by item."""

@@ -87,7 +87,7 @@ def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Bes
     """The n best columns of each row, by whoever finds them."""
     n = min(n, worth.shape[0])
     shares, low, high = as_shares(worth)
-    best = _listed(list(batches(rows, n, shares)), n)
+    best = listed(list(batches(rows, n, shares)), n)
     return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
 
@@ -122,7 +122,7 @@ def best_wanted(
         # Those beyond have at most the demand of the last one that was looked at.
         is_open = (demand[:, -1] > score[left, -1]) & (m < n_columns)
         left, m = left[is_open], _TIMES_MORE * m
-    return _listed([(item, score.astype(np.float32))], n)
+    return listed([(item, score.astype(np.float32))], n)
 
 
 def most_wanted(
@@ -161,7 +161,7 @@ def best_products(
         scores = rows[some] @ columns.T
         _close(scores, row[some], seen, closed)
         _select(scores, item[some], score[some])
-    return _listed([(item, score)], n)
+    return listed([(item, score)], n)
 
 
 def _close(
@@ -231,7 +231,7 @@ def as_shares(worth: np.ndarray) -> tuple[np.ndarray, float, float]:
     return (worth / 2 - low / 2) / (half or 1.0), low, high
 
 
-def _listed(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> Best:
+def listed(parts: list[tuple[np.ndarray, np.ndarray]], n: int) -> Best:
     """One line per recommendation, without the empty places of rows that have seen much."""
     item = np.concatenate([np.zeros((0, n), np.int32), *(item for item, _ in parts)])
     score = np.concatenate([np.zeros((0, n), np.float32), *(score for _, score in parts)])

@@ -24,14 +24,14 @@ from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.predict import distributions
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.predict import UtilityModel
-from ordinalrbm.matrix.recommend import LEAST_DEMAND, Best, ladder_of, ranked
+from ordinalrbm.matrix.recommend import LEAST_DEMAND, Best, ladder_of, listed, ranked
 from ordinalrbm.matrix.trees import mapped
 
 # Bytes of what is computed together.
 _CELLS_BYTES = 2**28
 _SCORES_BYTES = 2**30
-# Of a score: mean, variance, score and key.
-_BYTES_PER_SCORE = 4 + 4 + 4 + 8
+# Of a score: mean, variance, demand, score and key.
+_BYTES_PER_SCORE = 4 + 4 + 4 + 4 + 8
 # Several threads may ask at once. A device does one thing after the other anyway, and Triton's
 # launcher and interpreter are not made for several; so they take turns, block by block.
 TURN = threading.Lock()
@@ -92,16 +92,21 @@ class OnGpu:
 
     def best_items(
         self, rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None,
-        closed: np.ndarray | None = None,
+        closed: np.ndarray | None = None, demand: Demand | None = None,
     ) -> Best:  # fmt: skip
-        """The n columns with the greatest worth, as :func:`recommend.best_items` has them."""
+        """The n columns with the greatest worth, as :func:`recommend.best_items` has them.
+
+        With ``demand``, those with the greatest product of both, as :func:`recommend.best_wanted`
+        has them; levels are then worth 0 or 1.
+        """
 
         def batches(
             rows: np.ndarray, n: int, worth: np.ndarray
         ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
             with TURN, working_on(self.device):
                 there = self._seen_there(seen)
-                ranking = _Ranking(self, worth)
+                wanted = None if demand is None else self._demand_there(demand)
+                ranking = _Ranking(self, worth, wanted)
             size = max(1, _SCORES_BYTES // (_BYTES_PER_SCORE * max(len(worth), 1)))
             for start in range(0, rows.size, size):
                 with TURN, working_on(self.device):
@@ -112,7 +117,10 @@ class OnGpu:
                     found = item.cpu().numpy(), score.cpu().numpy()
                 yield found
 
-        return ranked(batches, rows, n, worth)
+        if demand is None:
+            return ranked(batches, rows, n, worth)
+        n = min(n, len(worth))
+        return listed(list(batches(rows, n, worth)), n)
 
     def most_wanted(
         self, demand: Demand, row: np.ndarray, seen: Observations | None,
@@ -126,7 +134,7 @@ class OnGpu:
         for start in range(0, asked.size, size):
             with TURN, working_on(self.device):
                 rows = self._there(asked[start : start + size])
-                scores = (own[rows] @ facing.T).clamp_(min=float(LEAST_DEMAND))
+                scores = _clamped_demand(own, facing, rows)
                 _close(scores, rows, there, closed)
                 found.append([part.cpu().numpy() for part in kernels.best(scores, m)])
         item, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -150,8 +158,10 @@ class OnGpu:
 class _Ranking:
     """Columns made ready to be ranked, by every model."""
 
-    def __init__(self, there: OnGpu, worth: np.ndarray) -> None:
-        tensor = there._there
+    def __init__(
+        self, there: OnGpu, worth: np.ndarray, wanted: tuple[torch.Tensor, torch.Tensor] | None
+    ) -> None:
+        tensor, self.wanted = there._there, wanted
         self.lowest = tensor(worth[:, 0].astype(np.float32))
         self.parts: list[tuple[UtilityModel, kernels.Worth, Any, Any]] = []
         for model in there.models:
@@ -181,8 +191,14 @@ class _Ranking:
             gaps = torch.exp(model.row_cutpoints[rows, : len(worth.gain)]).float()
             gaps[:, :1] = 0.0
             kernels.add_worth(mean, variance, spread, gaps, worth, model.share, scores)
+        if self.wanted is not None:
+            scores *= _clamped_demand(*self.wanted, rows)
         _close(scores, rows, seen, closed)
         return kernels.best(scores, n)
+
+
+def _clamped_demand(own: torch.Tensor, facing: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return (own[rows] @ facing.T).clamp_(min=float(LEAST_DEMAND))
 
 
 def _close(

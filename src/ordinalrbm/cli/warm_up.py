@@ -1,0 +1,130 @@
+"""Compiling every kernel that a user may meet, so that nobody waits for it later.
+
+Machine code is kept on disk; what is compiled by one process is there for the next.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import ordinalrbm as orbm
+
+_FEW: dict[str, Any] = {"n_epochs": 2, "random_state": 0}
+_SURVEYS: dict[str, dict[str, Any]] = {
+    "surveys": {},
+    "surveys, by chains": {
+        "inference": "mcmc", "n_draws": 3, "free_phase": "persistent", "unanswered": "latent",
+    },
+    "surveys, response styles": {
+        "response_styles": 3, "units_per_factor": 4, "inference": "linear_response",
+    },
+}  # fmt: skip
+# Widths of the sampled posterior are drawn for the first time in the second sweep.
+_RATINGS: dict[str, Callable[..., Any]] = {
+    "OrdinalMF": partial(orbm.OrdinalMF, 2, **_FEW),
+    "OrdinalMF, points": partial(orbm.OrdinalMF, 2, posterior="point", **_FEW),
+    "OrdinalMF, sampled": partial(
+        orbm.OrdinalMF, 2, posterior="sampled", n_draws=2, n_epochs=4, random_state=0
+    ),
+    "MatrixCumulativeRBM": partial(orbm.MatrixCumulativeRBM, 2, 2, **_FEW),
+    "MatrixCumulativeRBM, persistent": partial(
+        orbm.MatrixCumulativeRBM, 2, 0, free_phase="persistent", **_FEW
+    ),
+    "GaussianMF": partial(orbm.GaussianMF, 2, **_FEW),
+}
+Work = Callable[[Path], None]
+
+
+def compile_kernels(device: str = "cpu") -> Iterator[tuple[str, float, float]]:
+    """Use every model once, and once more: its name, and the seconds of both."""
+    works = _works_on_ratings(device)
+    if device == "cpu":
+        works = _works_on_surveys() | works
+    for name, work in works.items():
+        seconds = []
+        for _ in range(2):
+            begun = time.perf_counter()
+            with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+                warnings.simplefilter("ignore")  # of so few answers, much may be said
+                work(Path(folder))
+            seconds.append(time.perf_counter() - begun)
+        yield name, seconds[0], seconds[1]
+
+
+# ---- surveys --------------------------------------------------------------------------------
+
+
+def _works_on_surveys() -> dict[str, Work]:
+    table = _answers()
+    works: dict[str, Work] = {
+        name: partial(_survey, table, **settings) for name, settings in _SURVEYS.items()
+    }
+    mixed = pd.DataFrame(table, columns=list("abcde")).assign(
+        party=np.resize(["x", "y", "z"], len(table)), age=np.arange(len(table)) * 0.5,
+        country=np.resize(["k", "l"], len(table)),
+    )  # fmt: skip
+    kinds: dict[str, Any] = {"nominal": ["party"], "numeric": ["age"], "background": ["country"]}
+    return works | {"surveys, mixed columns": partial(_survey, mixed, **kinds)}
+
+
+def _answers() -> np.ndarray:
+    rng = np.random.default_rng(0)
+    table = rng.integers(1, 5, (40, 5)).astype(float)
+    table[rng.random(table.shape) < 0.1] = np.nan
+    return table
+
+
+def _survey(table: Any, folder: Path, **settings: Any) -> None:
+    """Everything that a model of a survey can be asked."""
+    model = orbm.CumulativeRBM(2, **_FEW, **settings).fit(table, np.linspace(0.5, 2, len(table)))
+    model.predict_proba(table)
+    model.impute(table, n_draws=2, random_state=0)
+    model.score(table)
+    model.sample_factors(table[:5], n_draws=4, random_state=0)
+    if not settings.get("background"):
+        model.sample(5, random_state=0)
+        for method in ("exact", "ais"):
+            model.log_likelihood(table[:5], method, random_state=0)
+
+
+# ---- ratings --------------------------------------------------------------------------------
+
+
+def _works_on_ratings(device: str) -> dict[str, Work]:
+    table = _answers()
+    user, item = np.nonzero(~np.isnan(table))
+    ratings = (user, item, table[user, item])
+    makes, there = dict(_RATINGS), {}
+    if device == "cpu":
+        makes["MultinomialRBM"] = partial(orbm.MultinomialRBM, 2, **_FEW)
+    else:
+        there = {"device": device}
+    return {name: partial(_rater, make, there, ratings) for name, make in makes.items()}
+
+
+def _rater(
+    make: Callable[..., Any], there: dict[str, str], ratings: tuple[np.ndarray, ...], folder: Path
+) -> None:
+    """Everything that a model of ratings can be asked, once more after it was stored."""
+    model = make(**there)
+    model.fit(ratings, checkpoint=folder / "kept", every=1)
+    model.save(folder / "model.orbm")
+    new = ([77, 77], [0, 1], [1, 2])
+    for each in (model, orbm.load(folder / "model.orbm")):
+        each.predict_proba([0, -1, 1], [1, 2, -1])
+        for score in ("expected", "liked", "rating"):
+            each.recommend("all", n=2, score=score)
+            each.recommend(0, n=2, score=score)
+        each.recommend(ratings=new, n=2)
+        for what in ("explain", "fold_in"):  # not every model can
+            if hasattr(each, what):
+                each.fold_in(new) if what == "fold_in" else each.explain(0, 1)
