@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,14 @@ COMMANDS = [
 
 def _help(*command: str) -> str:
     return succeed_here(*command, "--help", cwd=Path.cwd()).stdout
+
+
+def _has_gpu() -> bool:
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _in_help(text: str) -> list[str]:
@@ -73,6 +82,8 @@ def workplace(originals, tmp_path_factory):
 def test_example(line, workplace):
     if line.startswith("demo ") and not LONG:
         pytest.skip("tests/cli/test_demo.py runs it; ORDINALRBM_LONG=1 here, too")
+    if "--device cuda" in line and not _has_gpu():
+        pytest.skip("there is no GPU here")
     done = succeed_here(*shlex.split(line), cwd=workplace)
     out = re.search(r"--out (\S+)", line)
     if out is not None and "--draws" not in line:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.matrix.gaussian import GaussianState
 
@@ -46,12 +48,23 @@ def many():
 
 
 def long_scale():
-    """So many levels that neighbouring gaps move together."""
+    """So many levels that neighbouring gaps move together; see `few_moving`."""
     rng = np.random.default_rng(6)
-    n_levels = np.array([80, 80, 50, 80, 7, 80])
-    dense = rng.integers(0, n_levels, (12, 6))
-    dense[rng.random(dense.shape) < 0.2] = -1
+    n_levels = np.array([12, 7, 10])
+    dense = rng.integers(0, n_levels, (5, 3))
+    dense[1, 0] = dense[3, 2] = -1
     return Observations.from_dense(dense, n_levels)
+
+
+@contextmanager
+def few_moving(ratings):
+    """Let four gaps of a long scale move by themselves, for which an interpreter has time."""
+    usual = thresholds.MOST_MOVING
+    thresholds.MOST_MOVING = 4 if ratings is long_scale else usual
+    try:
+        yield
+    finally:
+        thresholds.MOST_MOVING = usual
 
 
 # Ratings and numbers of factors.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ordinalrbm.engine import normal_reference
+from ordinalrbm.engine import normal_reference, thresholds
 from ordinalrbm.engine.half_sweep import (  # noqa: F401
     broadcast,
     cutpoint_squares,
@@ -18,7 +18,6 @@ from ordinalrbm.engine.half_sweep import (  # noqa: F401
     shift,
 )
 from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
-from ordinalrbm.engine.thresholds import MOST_MOVING
 
 
 class Row:
@@ -98,7 +97,7 @@ def move_gaps(row, this, prior, d):
     above = np.where((m <= row.level[:, None]) & ~row.last[:, None], wide, 0.0)
     # (gaps, groups): which gaps move together; the prior counts as that of their mean.
     n_gaps = m.size
-    group = np.arange(n_gaps) * min(n_gaps, MOST_MOVING) // n_gaps
+    group = np.arange(n_gaps) * min(n_gaps, thresholds.MOST_MOVING) // n_gaps
     together = (group[:, None] == np.arange(group[-1] + 1)).astype(float)
     below, above = below @ together, above @ together
     precision = prior.cutpoints_precision[1:] @ together / together.sum(axis=0)

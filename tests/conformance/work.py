@@ -81,9 +81,10 @@ def half_sweeps(name):
         data = backend.data(observations, n_factors)
         state = backend.to_device(backend.clone(cases.state(observations, n_factors)))
         rows, columns, row_prior, column_prior = state[:4]
-        data.rows.engine.half_sweep(data.rows.answers, rows, columns, row_prior)
-        if ratings is not cases.one_long_row:  # whose columns have an answer or two
-            data.columns.engine.half_sweep(data.columns.answers, columns, rows, column_prior)
+        with cases.few_moving(ratings):
+            data.rows.engine.half_sweep(data.rows.answers, rows, columns, row_prior)
+            if ratings is not cases.one_long_row:  # whose columns have an answer or two
+                data.columns.engine.half_sweep(data.columns.answers, columns, rows, column_prior)
         found[case] = backend.to_host(state)[:2]
     return found
 

@@ -63,7 +63,8 @@ def test_a_half_sweep(case):
     observations = ratings()
     state = cases.state(cases.ragged() if case == "columns" else observations, n_factors)
     state = swapped(state) if case == "columns" else state
-    truth, found, variance, found_variance = both_after(observations, state, 2, **options)
+    with cases.few_moving(ratings):
+        truth, found, variance, found_variance = both_after(observations, state, 2, **options)
     assert_close(found, truth)
     np.testing.assert_allclose(found_variance, variance, atol=1e-6)
 

@@ -44,11 +44,12 @@ _RATINGS: dict[str, Callable[..., Any]] = {
 Work = Callable[[Path], None]
 
 
-def compile_kernels(device: str = "cpu") -> Iterator[tuple[str, float, float]]:
+def compile_kernels(
+    device: str = "cpu", *, surveys: bool = True, ratings: bool = True
+) -> Iterator[tuple[str, float, float]]:
     """Use every model once, and once more: its name, and the seconds of both."""
-    works = _works_on_ratings(device)
-    if device == "cpu":
-        works = _works_on_surveys() | works
+    works = _works_on_surveys() if surveys and device == "cpu" else {}
+    works |= _works_on_ratings(device) if ratings else {}
     for name, work in works.items():
         seconds = []
         for _ in range(2):

@@ -209,8 +209,8 @@ class ReadableFactors:
         Examples
         --------
         >>> import ordinalrbm as orbm
-        >>> ratings = orbm.datasets.load_food_world_cup()
-        >>> model = orbm.CumulativeRBM.recommended(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
         >>> model.read_factors(rotation="oblimin").correlations.shape
         (3, 3)
         """
@@ -249,8 +249,8 @@ class ReadableFactors:
         Examples
         --------
         >>> import ordinalrbm as orbm
-        >>> ratings = orbm.datasets.load_food_world_cup()
-        >>> model = orbm.CumulativeRBM.recommended(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
         >>> model.loadings().columns.tolist()
         ['Factor 1', 'Factor 2', 'Factor 3']
         """
@@ -294,8 +294,8 @@ class ReadableFactors:
         Examples
         --------
         >>> import ordinalrbm as orbm
-        >>> ratings = orbm.datasets.load_food_world_cup()
-        >>> model = orbm.CumulativeRBM.recommended(3, n_epochs=2, random_state=0).fit(ratings)
+        >>> ratings = orbm.datasets.load_food_world_cup().iloc[:200]
+        >>> model = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(ratings)
         >>> scores, errors = model.scores(ratings, return_std=True)
         >>> bool((errors > 0).all(axis=None))
         True
