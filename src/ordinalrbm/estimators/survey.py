@@ -542,7 +542,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         levels = observations.to_dense()
         gaps = levels < 0
         if groups is not None:
-            gaps &= ~imputing.never_asked_cells(X, groups, fill=fill_never_asked)
+            questions = self.questionnaire_.questions
+            gaps &= ~imputing.never_asked_cells(X, groups, questions, fill=fill_never_asked)
 
         complete = _points_of(observations, levels)
 
@@ -564,7 +565,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 draws = sampling.gaps(self.model_, this, cells, n_draws, seed)
             else:
                 names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-                weight = imputing.weights_to_draw_by(observations, sample_weight, names)
+                asked = [names[j] for j in self.questionnaire_.questions]
+                weight = imputing.weights_to_draw_by(observations, sample_weight, asked)
                 settings = self._settings_to_draw_by(seed)
                 draws = multiple.gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(values) for values in draws]
