@@ -276,8 +276,8 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
         )
     material = read_material(data, known=from_json(content, f"File '{path}'"))
     assert material.survey is not None, "with a known schema, a file is a survey"
-    kinds = model.questionnaire_.kinds
-    return material.source, material.survey.as_learnt(model.feature_names_in_, kinds)
+    known = model.questionnaire_
+    return material.source, material.survey.as_learnt(model.feature_names_in_, known)
 
 
 def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:

@@ -760,7 +760,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     @classmethod
     def _from_file(cls, stored: Stored) -> CumulativeRBM:
         estimator = restored(cls, stored)
-        estimator.questionnaire_ = known = _read_kinds(stored)
+        estimator.questionnaire_ = known = Questionnaire.from_stored(stored)
         estimator.scales_ = list(known.scales)
         estimator.n_features_in_ = len(estimator.scales_)
         estimator.model_ = VectorModel.from_stored(
@@ -893,21 +893,6 @@ def _header(answers: Encoded) -> Any:
     if answers.names is not None:
         return pd.DataFrame(columns=answers.names)
     return np.zeros((0, answers.observations.n_columns))
-
-
-def _read_kinds(stored: Stored) -> Questionnaire:
-    """What the columns of a model file are; files of earlier releases know only scales."""
-    labels = stored.entry("scales", list)
-    if not labels:
-        raise DataError("it has no columns")
-    scales = [None if one is None else Scale.from_json(one) for one in labels]
-    kinds = stored.entry("kinds", dict, None) if "kinds" in stored.header else None
-    if kinds is not None:
-        return Questionnaire.from_json(kinds, scales)
-    known = [scale for scale in scales if scale is not None]
-    if len(known) < len(scales):
-        raise DataError("it has columns without a scale")
-    return Questionnaire.of_scales(known)
 
 
 def _read_names(stored: Stored, n_columns: int) -> list[str] | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
@@ -118,17 +119,30 @@ class Survey:
         """
         return replace(self, chosen=choose(self.schema, self.background, include, background))
 
-    def as_learnt(self, names: Iterable[str], kinds: Iterable[str]) -> Survey:
+    def as_learnt(self, names: Iterable[str], known: Questionnaire) -> Survey:
         """The same survey with the columns of a fitted model, which it must have."""
-        chosen = Chosen.of_kinds(names, kinds)
-        for name in chosen.columns:
-            if name not in self.background:
+        kinds = dict(zip(names, known.kinds, strict=True))
+        for (name, kind), scale in zip(kinds.items(), known.scales, strict=True):
+            if kind != "ordinal" and name not in self.background:
                 guess = did_you_mean(name, self.background.columns)
                 raise DataError(
                     f"{self.name!r} lacks the column {name!r}{guess}, which the model has learnt "
                     "from; add it, empty if nothing is known."
                 )
-        return replace(self, chosen=chosen)
+            if kind == "nominal" and scale is not None:
+                self._check_categories(name, scale)
+        return replace(self, chosen=Chosen.of_kinds(kinds, kinds.values()))
+
+    def _check_categories(self, name: str, scale: Scale) -> None:
+        there = self.background[name].dropna().unique().tolist()
+        unknown = [category for category in there if category not in scale.labels]
+        if unknown:
+            row = int((self.background[name] == unknown[0]).to_numpy(bool).argmax())
+            raise DataError(
+                f"{self.name!r}, column {name!r}, row {row} (counted from 0): the model knows no "
+                f"category {unknown[0]!r}, only {shorten(scale.labels)}; correct it or leave it "
+                "empty."
+            )
 
     @property
     def table(self) -> Encoded:
