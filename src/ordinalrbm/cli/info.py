@@ -57,7 +57,8 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     about = stored.notes()
     found |= _learning(stored, about)
     found |= {f"note, {name}": note for name, note in about.items() if _is_note(name, note)}
-    detail, tables = {}, []
+    detail: dict[str, Any] = {}
+    tables = []
     if found["model"] == "CumulativeRBM":
         known = Questionnaire.from_stored(stored)
         names = list(map(str, stored.entry("columns", list, None) or range(len(known.kinds))))
@@ -67,7 +68,7 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
         tables.append(_question_table(scales, known.kinds))
         detail = {"scales": scales}
         if not known.is_plain:
-            detail["kinds"] = dict(zip(names, known.kinds, strict=True))
+            detail |= {"kinds": dict(zip(names, known.kinds, strict=True))}
     else:
         found |= {name: _number_of(name, seen.shapes) for name in ("users", "items")}
         if stored.entry("one_scale", bool):

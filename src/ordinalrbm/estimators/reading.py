@@ -162,6 +162,10 @@ class FactorReading:
         """The question that a row of the loadings belongs to: its own name, unless a category."""
         return self._asked[item].name
 
+    def is_number(self, item: str) -> bool:
+        """Whether a row of the loadings is that of a number."""
+        return self._asked[item].number is not None
+
     def information(self, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
         """Fisher information of each of a factor's questions along it, and their sum ``total``.
 

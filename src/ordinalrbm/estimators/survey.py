@@ -19,7 +19,6 @@ from ordinalrbm.data import tables
 from ordinalrbm.data.answers import NUMERIC, Answers
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire, read_questionnaire
-from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
@@ -565,8 +564,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 draws = sampling.gaps(self.model_, this, cells, n_draws, seed)
             else:
                 names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-                asked = [names[j] for j in self.questionnaire_.questions]
-                weight = imputing.weights_to_draw_by(observations, sample_weight, asked)
+                own = [names[j] for j in self.questionnaire_.questions]
+                weight = imputing.weights_to_draw_by(observations, sample_weight, own)
                 settings = self._settings_to_draw_by(seed)
                 draws = multiple.gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(values) for values in draws]

@@ -248,7 +248,9 @@ def score_others(
     some of which are ``numeric``.
     """
     rows = np.flatnonzero(hidden.any(axis=1))
-    parts = [rows[start : start + _ROWS_AT_A_TIME] for start in range(0, len(rows), _ROWS_AT_A_TIME)]
+    parts = [
+        rows[start : start + _ROWS_AT_A_TIME] for start in range(0, len(rows), _ROWS_AT_A_TIME)
+    ]
     predicted = pd.concat([model.predict(answers.subset(part), rule="mean") for part in parts])
     lines: dict[bool, dict[str, dict[str, float]]] = {False: {}, True: {}}
     for name in hidden.columns[hidden.any()]:

@@ -61,9 +61,10 @@ class Chosen(NamedTuple):
     def of_kinds(cls, names: Iterable[str], kinds: Iterable[str]) -> Chosen:
         """What a fitted model has learnt from, by the kinds of its columns."""
         pairs = list(zip(names, kinds, strict=True))
-        return cls(
-            *(tuple(name for name, own in pairs if own == kind) for kind in cls._fields[:3])
-        )
+        return cls(*(tuple(name for name, own in pairs if own == kind) for kind in cls._fields[:3]))
+
+
+NOTHING = Chosen()
 
 
 def choose(
@@ -81,11 +82,11 @@ def choose(
     >>> choose(schema, values, ["nominal"], ["a*"])
     Chosen(nominal=('party',), numeric=(), background=('age',), codes=())
     """
-    by_name = {
-        how: _entries(schema, texts)
-        for how, texts in (("include", include), ("background", background))
+    entries: dict[_How, list[str]] = {
+        "include": _entries(schema, include),
+        "background": _entries(schema, background),
     }
-    asked, told = (_named(schema, values, by_name, how) for how in _WORDS)
+    asked, told = (_named(schema, values, entries, how) for how in _WORDS)
     both = [name for name in asked if name in told]
     if both:
         raise DataError(f"include and --background both name {both[0]!r}; leave it in one of them.")
@@ -153,7 +154,9 @@ def _matched(schema: Schema, values: pd.DataFrame, entry: str, how: _How) -> lis
 def _refused(name: str, role: Role, how: _How) -> str:
     """Why a column of the file cannot be chosen."""
     if role == "ordinal" and how == "include":
-        return f"include names {name!r}, an ordinal question, which takes part anyway; leave it out."
+        return (
+            f"include names {name!r}, an ordinal question, which takes part anyway; leave it out."
+        )
     remedy = "give it the role background in a schema, or leave it out."
     if role == "ordinal":
         return f"background names {name!r}, an ordinal question; {remedy}"

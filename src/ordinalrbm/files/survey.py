@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.chosen import OF_PEOPLE, Chosen, choose
+from ordinalrbm.files.chosen import NOTHING, OF_PEOPLE, Chosen, choose
 from ordinalrbm.files.codes import (
     as_number,
     count_codes,
@@ -97,7 +97,7 @@ class Survey:
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
     no_answers: np.ndarray | None = None
-    chosen: Chosen = Chosen()
+    chosen: Chosen = NOTHING
 
     def choosing(self, include: Sequence[str] = (), background: Sequence[str] = ()) -> Survey:
         """The same survey, of which a model learns from more than the ordinal questions.

@@ -243,7 +243,10 @@ def _idle(
     idle = [_turned(weights, a, b, n_parameters) for a, b in _pairs(n_factors)]
     for question in np.flatnonzero(model.kind == NOMINAL).tolist():
         columns = np.arange(len(weights))[model.layout.columns(question)]
-        for places in [*(columns * n_factors + k for k in range(n_factors)), first_threshold[columns]]:
+        for places in [
+            *(columns * n_factors + k for k in range(n_factors)),
+            first_threshold[columns],
+        ]:
             direction = np.zeros(n_parameters)
             direction[places] = 1.0
             idle.append(direction)

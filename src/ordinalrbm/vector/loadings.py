@@ -152,7 +152,9 @@ def contrasts(model: VectorModel, mean: np.ndarray) -> np.ndarray:
         own = plan.columns(question)
         share = category_shares(model, mean, question)
         against = np.eye(len(share)) - share
-        made[own, own] = against / (np.maximum(1.0 - share, _SMALLEST_PROBABILITY) * _LOGISTIC)[:, None]
+        made[own, own] = (
+            against / (np.maximum(1.0 - share, _SMALLEST_PROBABILITY) * _LOGISTIC)[:, None]
+        )
     return made
 
 
