@@ -457,6 +457,8 @@ def _restore_numbers(values: np.ndarray, dtype: Any, index: pd.Index) -> pd.Seri
     is_whole = pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
     if is_whole and not (series.dropna() == series.dropna().round()).all():
         return series
+    if isinstance(dtype, pd.CategoricalDtype):  # means of levels, which are no labels
+        return series
     try:
         return series.astype(dtype)
     except (TypeError, ValueError):
