@@ -61,7 +61,10 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> factor.name, sorted(strong.label.text for strong in factor.more), factor.less
     ('Factor 1', ['milk', 'tea'], [])
     """
-    texts = in_short(labels)
+    own = {name: label for name, label in labels.items() if reading.question(name) == name}
+    texts = in_short(own)
+    for name in labels.keys() - own.keys():  # a category without its question says nothing
+        texts |= in_short({name: labels[name]})
     strongest = reading.loadings.abs().max().to_numpy()
     least = min(WORTH_TELLING, float(strongest.max()))
     return [

@@ -17,7 +17,7 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
-from ordinalrbm.files.survey import LeftOut, Survey
+from ordinalrbm.files.survey import REASONS, LeftOut, Survey
 from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.compared import Compared, group_sections
@@ -308,7 +308,9 @@ def _other_kinds(
     if levels:
         counts = Observations.from_dense(np.column_stack(levels), [s.n_levels for s in scales])
         asked = [labels[name] for name in chosen.nominal]
-        categories = frequencies(Encoded(counts, scales), asked, weight, ordered=False)
+        # Of other kinds than scales, nothing tells why there is none.
+        why = np.full(counts.to_dense().shape, REASONS.index("no answer"))
+        categories = frequencies(Encoded(counts, scales), asked, weight, why, ordered=False)
     summaries = [summary_of(survey.background[n], labels[n], weight) for n in chosen.numeric]
     head = ("question", "answered", "mean", "sd", "least", "25 %", "median", "75 %", "greatest")
     numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in summaries]
