@@ -334,3 +334,100 @@ def test_a_new_category_and_a_far_number(model, table):
     assert_says(text, "'income'", "row 0", "standard deviations away")
     far = table.assign(land="xx")  # a land that was not there is no mistake
     assert np.isfinite(model.transform(far)).all()
+
+
+# ---- factors -------------------------------------------------------------------------------------
+
+
+def in_lands(n_rows, seed, apart=0.8):
+    """One trait, of which lands have different means; and the trait, standardised."""
+    rng = np.random.default_rng(seed)
+    land = rng.integers(0, 3, n_rows)
+    trait = apart * (land - 1.0) + rng.normal(size=n_rows)
+    pull = [1.2, 0.9, -0.8, 1.0, 0.7]
+    table = pd.DataFrame(
+        {
+            f"q{j}": np.digitize(a * trait + rng.normal(size=n_rows), [-1.0, 0.0, 1.0]) + 1.0
+            for j, a in enumerate(pull)
+        }
+    )
+    odds = np.stack([1.2 * trait, -trait, 0.2 + 0 * trait]) + rng.gumbel(size=(3, n_rows))
+    table["party"] = np.array(["red", "blue", "none"], dtype=object)[odds.argmax(axis=0)]
+    table["income"] = 2000 + 500 * (0.8 * trait + 0.7 * rng.normal(size=n_rows))
+    table["land"] = np.array(["at", "ch", "de"], dtype=object)[land]
+    return table, (trait - trait.mean()) / trait.std()
+
+
+def test_scores_recover_the_means_of_groups():
+    """Factors are standardised among all people, and a land's mean is on the factor."""
+    table, trait = in_lands(1200, seed=4)
+    kinds = {"nominal": ["party"], "numeric": ["income"], "background": ["land"]}
+    model = orbm.CumulativeRBM.recommended(1, n_epochs=6, random_state=0, **kinds).fit(table)
+    scores, errors = (part["Factor 1"] for part in model.scores(table, return_std=True))
+    sign = np.sign(np.corrcoef(scores, trait)[0, 1])
+    means = pd.DataFrame({"true": trait, "found": sign * scores}).groupby(table["land"]).mean()
+    assert 0.82 < np.polyfit(means["true"], means["found"], 1)[0] < 1.1
+    assert abs(scores.mean()) < 0.05
+    (drawn,) = model.scores(table, n_draws=1, random_state=0)
+    assert 0.9 < drawn["Factor 1"].var() < 1.1
+    covered = np.abs(sign * scores - trait) < 1.645 * errors
+    assert 0.85 < covered.mean() < 0.95
+
+
+def test_loadings_of_all_kinds():
+    table, _ = in_lands(800, seed=5, apart=0.0)
+    asked = table.drop(columns="land")
+    kinds = {"nominal": ["party"], "numeric": ["income"]}
+    model = orbm.CumulativeRBM.recommended(1, n_epochs=5, random_state=0, **kinds).fit(asked)
+    reading = model.read_factors(asked, questions={"party": "Party", "q0": "Trust"})
+    found, errors = reading.loadings["Factor 1"], reading.standard_errors["Factor 1"]
+    found = found * np.sign(found["q0"])
+    # What the utilities were made of; of a category its log odds against the mean of the others,
+    # with the variance of the logistic distribution.
+    known = {"q0": 1.2 / np.sqrt(2.44), "q2": -0.8 / np.sqrt(1.64), "income": 0.8 / np.sqrt(1.13)}
+    for name, loading in known.items():
+        assert abs(found[name] - loading) < 3.5 * errors[name]
+    assert found["party: red"] > 0.6 and found["party: blue"] < -0.6
+    assert ((errors > 0.01) & (errors < 0.12)).all()
+    assert reading.questions["party: red"] == "Party: red"
+    assert reading.question("party: red") == "party" and reading.is_number("income")
+    # Of the sum of a factor's questions, categories are no part.
+    assert reading.reliability.loc["Factor 1", "items"] == 6
+    curves = reading.curves("party")
+    assert curves.columns.tolist() == ["blue", "none", "red", "information"]
+    np.testing.assert_allclose(curves[["blue", "none", "red"]].sum(axis=1), 1.0)
+    pd.testing.assert_frame_equal(curves, reading.curves("party: none"))
+    high = "red" if reading.loadings.loc["party: red", "Factor 1"] > 0 else "blue"
+    assert curves[high].is_monotonic_increasing
+    income = reading.curves("income")["median"]
+    assert income.between(0, 4000).all() and income.nunique() > 50
+    assert "party" in reading.information().columns
+
+
+def test_information_of_categories_is_that_of_their_curves(model):
+    """Fisher's, from the slopes of the curves themselves."""
+    curves = model.read_factors().curves("party", "Factor 1", 601)
+    p = curves.drop(columns="information").to_numpy()
+    slope = np.gradient(p, curves.index.to_numpy(), axis=0)
+    np.testing.assert_allclose(
+        (slope**2 / p).sum(axis=1)[2:-2], curves["information"][2:-2], rtol=0.01
+    )
+
+
+def test_means_of_ordered_categories_are_numbers(table):
+    ordered = table.assign(trust=pd.Categorical(table["trust"], ordered=True))
+    model = orbm.CumulativeRBM(**SMALL, **KINDS).fit(ordered)
+    mean = model.predict(ordered, rule="mean")["trust"]
+    assert mean.between(1, 4).all() and (mean % 1 != 0).any()
+
+
+def test_groups_that_were_never_asked_where_there_is_background(model, table):
+    """What is no question is neither told nor filled."""
+    asked = table.assign(
+        mood=table["mood"].mask(table["land"] == "at"), age=table["age"].mask(table["land"] == "ch")
+    )
+    with pytest.warns(UserWarning, match="Never asked: 'mood' where land is at") as told:
+        filled = model.impute(asked, groups=asked["land"])
+    assert len(told) == 1 and "age" not in str(told[0].message)
+    assert filled["mood"][asked["land"] == "at"].isna().all()
+    assert filled["mood"][asked["land"] == "ch"].notna().all()

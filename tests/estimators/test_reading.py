@@ -116,7 +116,7 @@ def test_distributions_in_files_are_checked(fitted, mean, covariance, said):
 def test_a_model_without_people_makes_them_up(fitted):
     model, _, truth, _ = fitted
     alone = orbm.CumulativeRBM.recommended(2, random_state=0)
-    for name in ("model_", "scales_", "n_features_in_", "feature_names_in_"):
+    for name in ("model_", "questionnaire_", "scales_", "n_features_in_", "feature_names_in_"):
         setattr(alone, name, getattr(model, name))
     np.testing.assert_allclose(alone.loadings(), truth, atol=0.12)
 

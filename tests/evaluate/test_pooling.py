@@ -74,6 +74,18 @@ def test_names_are_kept(kind):
     assert found.loc["sex", "estimate"] == 6.0
 
 
+def test_each_quantity_may_have_its_own_degrees_of_freedom():
+    rng = np.random.default_rng(8)
+    estimates, errors = rng.normal(size=(5, 3)), rng.uniform(0.5, 1.0, (5, 3))
+    complete = [3.0, 40.0, np.inf]
+    together = orbm.pool(estimates, errors, df_complete=complete)
+    for j, own in enumerate(complete):
+        alone = orbm.pool(estimates[:, j], errors[:, j], df_complete=own)
+        np.testing.assert_allclose(together.iloc[j], alone.iloc[0])
+    with pytest.raises(DataError, match="one for each quantity"):
+        orbm.pool(estimates, errors, df_complete=[3.0, 40.0])
+
+
 def test_without_differences_nothing_is_missing():
     found = orbm.pool([2.0, 2.0, 2.0], [0.5, 0.5, 0.5]).iloc[0]
     assert found["se"] == 0.5 and found["fmi"] == 0.0

@@ -222,7 +222,7 @@ FRAME = pd.DataFrame({"Q": [1, 2, None]})
         ("a.xyz", {"Q": ["1", "2", "1"]}, "ending that is not known"),
         ("no/a.csv", {"Q": ["1", "2", "1"]}, "Folder '.*no' does not exist; create it"),
         ("a.csv", {"Q": ["1", "2"]}, "2 rows of answers for the 3 rows"),
-        ("a.csv", {"P": ["1", "2", "1"]}, "a column 'P', which is no ordinal question"),
+        ("a.csv", {"P": ["1", "2", "1"]}, "a column 'P', which is no question"),
         ("a.csv", {"Q": ["1", "2", "7"]}, r"'Q', row 2 \(counted from 0\): '7' is not the name"),
     ],
 )

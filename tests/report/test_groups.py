@@ -21,7 +21,7 @@ from ordinalrbm.report.comparing import Comparison, Groups, holm, most_sure, wel
 from ordinalrbm.report.frequencies import frequencies
 from ordinalrbm.report.groups import Grouping, group_means, grouping_of, groupings, moments
 from ordinalrbm.report.labels import Label
-from ordinalrbm.report.means import level_values, pool, question_means
+from ordinalrbm.report.means import level_values, question_means
 
 
 def in_groups(samples: list[np.ndarray]) -> Groups:
@@ -219,16 +219,6 @@ def test_reasons_for_no_answer_are_counted_apart():
 
 
 # Means
-
-
-def test_rubins_rules_are_those_of_pool():
-    rng = np.random.default_rng(8)
-    estimates, errors = rng.normal(size=(5, 4)), rng.uniform(0.5, 1.0, (5, 4))
-    for df in (3.0, 40.0):
-        mine = pool(estimates, errors, np.full(4, df))
-        theirs = orbm.pool(estimates, errors, df_complete=df)
-        for part, name in zip(mine, ("estimate", "se", "df"), strict=True):
-            np.testing.assert_allclose(part, theirs[name])
 
 
 def test_means_without_gaps_are_those_of_any_package():

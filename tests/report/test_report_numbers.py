@@ -191,7 +191,7 @@ def test_response_curves_are_the_models_probabilities():
 
     whole = survey(answers(80))
     model = fitted(whole, response_styles=3)
-    curves = response_curves(model, list("abcde"), model.transform(whole.answers))
+    curves = response_curves(model, list("abcde"), whole.answers)
     off = np.zeros((1, 3), dtype=np.float32)
     at_bias = predict.prior(model.model_, off, predict.all_cells(1, 5))
     for i, one in enumerate(curves):

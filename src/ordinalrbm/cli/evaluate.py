@@ -52,6 +52,10 @@ _OF_SURVEYS = {
     "nll": "negative log-likelihood",
 }
 
+# The same of categories without an order and of numbers, and what they are compared with.
+_OF_OTHERS = {"hits": "exactly right", "mae": "MAE", "rmse": "RMSE"}
+_USUAL = {"hits": "most frequent", "mae": "MAE, mean", "rmse": "RMSE, mean"}
+
 _OF_RANKINGS = ("ndcg", "recall", "coverage")
 # What predictions and lists are compared with, and what it is called for people.
 _COMPARED = {
@@ -62,6 +66,11 @@ _COMPARED = {
 }
 
 _READING = "Smaller is better, except for exactly right; marginal knows nobody."
+_READING_OTHERS = (
+    "The first table is about ordered questions. Of the others a tenth is hidden as well: the most "
+    "likely category is compared with the most frequent one, the expected number with the mean "
+    "(MAE and RMSE: mean absolute and root mean square error)."
+)
 _READING_BIASES = "Biases are damped means of users and items, without tastes."
 _WATCHED = "What a user rated among the ratings to watch is no candidate either."
 _WHICH = {
@@ -120,11 +129,12 @@ def evaluate(
 ) -> None:
     """Score predictions of hidden answers or ratings.
 
-    Some are hidden, and learning sees the others: of a survey, a tenth of the answers is hidden;
-    of ratings, ten of each user, and five more to watch learning by. The marginal distributions,
-    which know nobody, are scored beside the model, and of ratings damped biases, too. The best
-    items for each user are compared with the most popular. Given a model, it is tested on other
-    data without learning; ratings that it has learnt from are left out.
+    Some are hidden, and learning sees the others: of a survey, a tenth of the answers is hidden
+    (with --include, of categories and numbers too, which have scores of their own); of ratings,
+    ten of each user, and five more to watch learning by. The marginal distributions, which know
+    nobody, are scored beside the model, and of ratings damped biases, too. The best items for each
+    user are compared with the most popular. Given a model, it is tested on other data without
+    learning; ratings that it has learnt from are left out.
     """
     inputs.check_files(target, data, settings.schema, settings.users, settings.items)
     output = Output(as_json=json, quiet=quiet)
@@ -156,30 +166,75 @@ def evaluate(
 
 def _survey(material: inputs.Material, survey: Survey, settings: Settings, output: Output) -> None:
     from ordinalrbm.cli.learning import learn_survey
-    from ordinalrbm.evaluate.hidden import hide_answers
 
     inputs.tell_material(material, output)
-    shown, hidden = hide_answers(survey.encoded, _SHARE, settings.seed)
-    _tell_survey(learn_survey(replace(survey, encoded=shown), settings), survey, hidden, output)
+    hidden = _hide(survey, settings.seed)
+    _tell_survey(learn_survey(hidden.shown, settings), survey, hidden, output)
 
 
-def _tell_survey(model: Any, survey: Survey, hidden: Cells, output: Output) -> None:
+class _HiddenAnswers(NamedTuple):
+    """A survey without some answers, and which these are: levels, and cells of other columns."""
+
+    shown: Survey
+    levels: Cells
+    others: pd.DataFrame
+
+
+def _hide(survey: Survey, seed: int) -> _HiddenAnswers:
+    from ordinalrbm.evaluate.hidden import hide_answers, hide_others
+
+    shown, levels = hide_answers(survey.encoded, _SHARE, seed)
+    kept, others = hide_others(survey.background[survey.chosen.asked], _SHARE, seed)
+    background = survey.background.assign(**{str(name): kept[name] for name in kept})
+    return _HiddenAnswers(replace(survey, encoded=shown, background=background), levels, others)
+
+
+def _tell_survey(model: Any, survey: Survey, hidden: _HiddenAnswers, output: Output) -> None:
     from ordinalrbm.evaluate.hidden import score_hidden
 
-    n_hidden = hidden.row.size
+    n_hidden = hidden.levels.row.size
     if not n_hidden:
         raise DataError(f"{survey.name!r} has too few answers to hide any; give more rows.")
-    scores = score_hidden(model, survey.encoded, hidden)
+    scores = score_hidden(model, hidden.shown.table, hidden.levels)
     ours, usual = (
         {name: float(scores.overall[f"{who}_{name}"]) for name in _OF_SURVEYS}
         for who in ("model", "usual")
     )
-    table = _comparison(
-        _OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers"
+    tables = [
+        _comparison(_OF_SURVEYS, {"model": ours, "marginal": usual}, f"{n_hidden:,} hidden answers")
+    ]
+    found: dict[str, Any] = {"hidden": n_hidden, "model": ours, "marginal": usual}
+    found["by_question"] = scores.by_question.to_dict("index")
+    text = _READING
+    if hidden.others.any(axis=None):
+        others, told = _others(model, survey, hidden)
+        found, tables, text = found | others, [*tables, *told], f"{_READING} {_READING_OTHERS}"
+    output.result(found, *tables, text=text)
+
+
+def _others(
+    model: Any, survey: Survey, hidden: _HiddenAnswers
+) -> tuple[dict[str, Any], list[Table]]:
+    """Scores of hidden categories and numbers."""
+    from ordinalrbm.evaluate.hidden import score_others
+
+    scores = score_others(
+        model, hidden.shown.table, survey.background, hidden.others, survey.chosen.numeric
     )
-    found = {"hidden": n_hidden, "model": ours, "marginal": usual}
-    by_question = scores.by_question.to_dict("index")
-    output.result({**found, "by_question": by_question}, table, text=_READING)
+    found, tables = {}, []
+    for kind, lines in scores._asdict().items():
+        if lines.empty:
+            continue
+        found[kind] = lines.to_dict("index")
+        measures = [name.removeprefix("model_") for name in lines if name.startswith("model_")]
+        pairs = [(name, who) for name in measures for who in ("model", "usual")]
+        heads = [(_OF_OTHERS if who == "model" else _USUAL)[name] for name, who in pairs]
+        table = plain_table(f"hidden, {kind}", "hidden", *heads, numbers_from=1)
+        for question, line in lines.iterrows():
+            numbers = [f"{line[f'{who}_{name}']:.4g}" for name, who in pairs]
+            table.add_row(str(question), f"{line['count']:.0f}", *numbers)
+        tables.append(table)
+    return found, tables
 
 
 def _ratings(
@@ -286,8 +341,6 @@ def _comparison(
 
 
 def _test_survey(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
-    from ordinalrbm.evaluate.hidden import hide_answers
-
     _, survey = inputs.survey_for(model, path, data)
     # What it has learnt from, as far as one can tell.
     about = (model.about_.get("data"), model.about_.get("rows"))
@@ -297,4 +350,4 @@ def _test_survey(model: Any, path: Path, data: Path, seed: int, output: Output) 
             "new answers, or evaluate the file itself.",
             stacklevel=2,
         )
-    _tell_survey(model, survey, hide_answers(survey.encoded, _SHARE, seed)[1], output)
+    _tell_survey(model, survey, _hide(survey, seed), output)

@@ -69,6 +69,8 @@ def factors(
         Path | None,
         typer.Option(metavar="FILE", help="A TOML file that says what the columns are."),
     ] = None,
+    include: options.IncludeOption = None,
+    background: options.BackgroundOption = None,
     weighted: options.WeightedOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
@@ -87,11 +89,11 @@ def factors(
         from ordinalrbm.files.writing import check_table_format
 
         check_table_format(out)
-    survey = _survey(data, schema)
     settings = Settings(
-        epochs=epochs, seed=seed, threads=threads, weighted=weighted,
-        progress=output.shows_progress,
+        epochs=epochs, seed=seed, threads=threads, weighted=weighted, include=include,
+        background=background, progress=output.shows_progress,
     )  # fmt: skip
+    survey = inputs.with_columns(_survey(data, schema), settings)
     compared = None
     if number is None:
         numbers = _numbers(survey, from_, to)
@@ -111,7 +113,7 @@ def _survey(data: Path, schema: Path | None) -> Survey:
 
 
 def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
-    n_questions = survey.encoded.shape[1]
+    n_questions = survey.n_questions
     if highest is None:
         highest = max(lowest, min(_MOST, n_questions))
     _check_number(survey, highest, "--to")
@@ -121,7 +123,7 @@ def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
 
 
 def _check_number(survey: Survey, number: int, option: str) -> None:
-    n_questions = survey.encoded.shape[1]
+    n_questions = survey.n_questions
     if number > n_questions:
         raise DataError(
             f"{option} {number} is more than the {n_questions} questions of {survey.name!r}; give "
@@ -136,7 +138,7 @@ def _compare(
     from ordinalrbm.evaluate import compare_factor_numbers
 
     return compare_factor_numbers(
-        survey_estimator(survey, settings), survey.encoded, numbers,
+        survey_estimator(survey, settings), survey.table, numbers,
         random_state=settings.seed, sample_weight=weights_of(survey, settings),
         tell=lambda k: output.step(f"learning {k} of {numbers[-1]} factors"),
     )  # fmt: skip
@@ -152,7 +154,7 @@ def _read(
     output.step(f"learning {number} factors from all answers")
     model = learn_survey(survey, replace(settings, factors=number))
     return model.set_params(n_jobs=settings.threads).read_factors(
-        survey.encoded, rotation=rotation.value, sample_weight=weights_of(survey, settings)
+        survey.table, rotation=rotation.value, sample_weight=weights_of(survey, settings)
     )
 
 

@@ -23,6 +23,7 @@ Examples:
   ordinalrbm fit survey.sav --out survey.orbm
   ordinalrbm fit survey.sav --write-schema schema.toml
   ordinalrbm fit survey.sav --schema schema.toml --out survey.orbm -k 20
+  ordinalrbm fit survey.sav --out a.orbm --include region --background country
   ordinalrbm fit ratings.csv --out films.orbm --model ensemble
   ordinalrbm fit orders.csv --out a.orbm --user who --item what --rating mark
   ordinalrbm fit ratings.csv --out films.orbm --users people.csv --scale 1..5

@@ -18,6 +18,7 @@ from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from ordinalrbm.data.tables import Encoded
     from ordinalrbm.files.schema import Schema
@@ -104,12 +105,12 @@ def impute(
     source, survey = inputs.survey_for(fitted, model, data)
     weight = survey.weight if fitted.about_.get("weighted") else None
     found = fitted.impute(
-        survey.encoded, rule.value, n_draws=draws, parameters=parameters.value,
+        survey.table, rule.value, n_draws=draws, parameters=parameters.value,
         sample_weight=weight, random_state=seed,
     )  # fmt: skip
     tables = [found] if draws is None else found
     never = _never_asked(survey, fill_never_asked)
-    tables = [_without(table, never.cells) for table in tables]
+    tables = [_answers(table, survey, never.cells) for table in tables]
     cells = _write(paths, tables, source, survey.schema, fill_no_answer, stacked=stacked)
     about = {"out": [str(path) for path in paths], **asdict(cells)}
     about["never_asked"] = never.lines
@@ -126,7 +127,7 @@ def _check_options(ctx: typer.Context, rule: Rule, draws: int | None) -> None:
 
 
 def _write(
-    paths: list[Path], tables: list[Encoded], source: Source, schema: Schema, fill: bool, *,
+    paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema, fill: bool, *,
     stacked: bool,
 ) -> FilledCells:  # fmt: skip
     """Write one file or several, all of them or none."""
@@ -152,7 +153,7 @@ class _NeverAsked(NamedTuple):
 def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
     from ordinalrbm.data import never_asked
 
-    found = never_asked.never_asked(survey.encoded, survey.background)
+    found = never_asked.never_asked(survey.asked, survey.background)
     if found.empty:
         return _NeverAsked("", [], None)
     lines = [dict(line) for line in found.to_dict("records")]
@@ -160,19 +161,19 @@ def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
         return _NeverAsked(f"{never_asked.in_words(found)} They are filled too.", lines, None)
     words = f"{never_asked.in_words(found)} These stay as they are; --fill-never-asked fills them."
     return _NeverAsked(
-        words, lines, never_asked.never_asked_cells(survey.encoded, survey.background, found)
+        words, lines, never_asked.never_asked_cells(survey.asked, survey.background, found)
     )
 
 
-def _without(table: Encoded, cells: np.ndarray | None) -> Encoded:
-    """Imputed answers but for some cells."""
-    if cells is None:
-        return table
-    import numpy as np
+def _answers(
+    table: Encoded | pd.DataFrame, survey: Survey, without: np.ndarray | None
+) -> pd.DataFrame:
+    """Imputed answers to all questions but for some cells."""
+    from ordinalrbm.data.tables import Encoded
 
-    observations = table.observations
-    rows = np.repeat(np.arange(observations.n_rows), observations.row_counts)
-    return table.with_observations(observations.select(~cells[rows, observations.column]))
+    frame = table.to_frame() if isinstance(table, Encoded) else table
+    asked = frame[survey.asked.header]
+    return asked if without is None else asked.mask(without)
 
 
 def _told(paths: list[Path], cells: FilledCells, never: _NeverAsked) -> str:

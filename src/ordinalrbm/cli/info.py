@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,20 +50,25 @@ def info(
 
 
 def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
+    from ordinalrbm.data.questionnaire import Questionnaire
     from ordinalrbm.storage.reader import Stored
 
     stored = Stored(seen.arrays, seen.header)
     about = stored.notes()
     found |= _learning(stored, about)
     found |= {f"note, {name}": note for name, note in about.items() if _is_note(name, note)}
-    detail, tables = {}, []
+    detail: dict[str, Any] = {}
+    tables = []
     if found["model"] == "CumulativeRBM":
-        labels = _labels(stored)
-        names = stored.entry("columns", list, None) or range(len(labels))
-        scales = dict(zip(map(str, names), map(list, labels), strict=True))
-        found["questions"] = len(labels)
-        tables.append(_question_table(scales))
+        known = Questionnaire.from_stored(stored)
+        names = list(map(str, stored.entry("columns", list, None) or range(len(known.kinds))))
+        labels = (None if scale is None else list(scale.labels) for scale in known.scales)
+        scales = dict(zip(names, labels, strict=True))
+        found["questions"] = len(known.questions)
+        tables.append(_question_table(scales, known.kinds))
         detail = {"scales": scales}
+        if not known.is_plain:
+            detail |= {"kinds": dict(zip(names, known.kinds, strict=True))}
     else:
         found |= {name: _number_of(name, seen.shapes) for name in ("users", "items")}
         if stored.entry("one_scale", bool):
@@ -107,10 +113,15 @@ def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
     raise lacking(name)
 
 
-def _question_table(scales: dict[str, list[Any]]) -> Any:
+def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -> Any:
     table = plain_table("question", "levels", "from lowest to highest", numbers_from=3)
-    for name, levels in list(scales.items())[:_MOST_SHOWN]:
-        table.add_row(name, str(len(levels)), " < ".join(map(str, levels)))
+    for (name, levels), kind in list(zip(scales.items(), kinds, strict=True))[:_MOST_SHOWN]:
+        if levels is None:
+            table.add_row(name, "", "a number" if kind == "numeric" else f"({kind})")
+        else:
+            sign = " < " if kind == "ordinal" else ", "
+            order = "" if kind == "ordinal" else "without an order: "
+            table.add_row(name, str(len(levels)), order + sign.join(map(str, levels)))
     if len(scales) > _MOST_SHOWN:
         table.add_row(f"... and {len(scales) - _MOST_SHOWN} more", "", "")
     return table

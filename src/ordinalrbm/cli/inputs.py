@@ -179,6 +179,11 @@ def _tell_survey(survey: Survey, output: Output) -> None:
         f"{survey.name}: {n_rows:,} respondents, {n_questions} questions, "
         f"{survey.encoded.observations.density * 100:.1f} % answered."
     )
+    told = {"nominal": "Also asked about, without an order", "numeric": "Also asked about, numbers",
+            "background": "Background that shapes what is expected"}  # fmt: skip
+    for kind, words in told.items():
+        if getattr(survey.chosen, kind):
+            output.say(f"{words}: {', '.join(getattr(survey.chosen, kind))}.")
 
 
 def read_to_learn(
@@ -196,7 +201,8 @@ def read_to_learn(
     )  # fmt: skip
     if material.n_ratings is None:
         refuse(ctx, OF_RATINGS, f"'{path}' is taken for a survey")
-        return material
+        assert material.survey is not None, "a file is a survey or ratings"
+        return replace(material, survey=with_columns(material.survey, settings))
     refuse(ctx, OF_SURVEYS, f"'{path}' is taken for ratings")
     if settings.model not in (Model.MATRIX_CRBM, Model.ENSEMBLE):
         refuse(ctx, ("item_factors",), "only with --model matrix-crbm have items their own number")
@@ -204,6 +210,14 @@ def read_to_learn(
         why = f"--model {settings.model} knows users and items by their ratings alone"
         refuse(ctx, ("users", "items"), why)
     return replace(material, features=_read_features(material, settings, layout))
+
+
+def with_columns(survey: Survey, settings: Settings) -> Survey:
+    """A survey with the columns that --include and --background name."""
+    try:
+        return survey.choosing(settings.include or (), settings.background or ())
+    except DataError as error:
+        raise DataError(f"--{error}") from error
 
 
 def _read_features(
@@ -262,7 +276,8 @@ def survey_for(model: orbm.CumulativeRBM, path: Path, data: Path) -> tuple[Sourc
         )
     material = read_material(data, known=from_json(content, f"File '{path}'"))
     assert material.survey is not None, "with a known schema, a file is a survey"
-    return material.source, material.survey
+    known = model.questionnaire_
+    return material.source, material.survey.as_learnt(model.feature_names_in_, known)
 
 
 def ratings_for(model: Any, path: Path, data: Path, columns: RatingColumns) -> pd.DataFrame:

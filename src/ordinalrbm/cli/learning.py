@@ -68,7 +68,7 @@ def learn(material: Material, settings: Settings) -> Any:
 def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
     """The model that we recommend for surveys, fitted."""
     model = survey_estimator(survey, settings)
-    model.fit(survey.encoded, sample_weight=weights_of(survey, settings), **settings.checkpoints)
+    model.fit(survey.table, sample_weight=weights_of(survey, settings), **settings.checkpoints)
     _forget_the_run(model)
     model.about_ = {
         "data": survey.name,
@@ -83,8 +83,8 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
 
 def survey_estimator(survey: Survey, settings: Settings) -> CumulativeRBM:
     """The model that we recommend for surveys, not yet fitted."""
-    n_rows, n_questions = survey.encoded.shape
-    others = settings.common
+    n_rows, n_questions = survey.encoded.shape[0], survey.n_questions
+    others = settings.common | survey.chosen.parameters
     if n_rows > _MANY_ROWS:
         others.setdefault("n_epochs", _FEW_EPOCHS)
     n_factors = settings.factors or min(MOST_FACTORS, n_questions)

@@ -85,6 +85,23 @@ RotationOption = Annotated[
         help="How factors are rotated; with oblimin and promax they may be correlated.",
     ),
 ]
+_Columns = list[str] | None
+IncludeOption = Annotated[
+    _Columns,
+    typer.Option(
+        "--include", metavar="COLUMNS",
+        help="Survey: columns without an order that are asked about too: names, patterns with *, "
+        "nominal or numeric; with commas or repeated.",
+    ),
+]  # fmt: skip
+BackgroundOption = Annotated[
+    _Columns,
+    typer.Option(
+        "--background", metavar="COLUMNS",
+        help="Survey: columns that shape what is expected of people and are not asked about: "
+        "names, patterns with *, or background.",
+    ),
+]  # fmt: skip
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
@@ -134,6 +151,8 @@ class Settings:
             metavar="FILE", help="A TOML file that says what the columns of a survey are."
         ),
     ] = None
+    include: IncludeOption = None
+    background: BackgroundOption = None
     survey: Annotated[
         bool,
         typer.Option("--survey", help="Take the file for a survey, whatever its columns are."),
@@ -169,13 +188,13 @@ class Settings:
 # What only learning looks at.
 LEARNING = (
     "model", "factors", "item_factors", "epochs", "schema", "weighted", "survey", "scale", "users",
-    "items",
+    "items", "include", "background",
 )  # fmt: skip
 OF_RATINGS = (
     "model", "item_factors", "protocol", "min_ratings", "user", "device", "scale", "users", "items",
     *COLUMN_OPTIONS,
 )  # fmt: skip
-OF_SURVEYS = ("group", "weighted")
+OF_SURVEYS = ("group", "weighted", "include", "background")
 
 
 def expanded(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,10 @@ from ordinalrbm.cli.options import Rule, expanded, refuse
 from ordinalrbm.cli.output import Output
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+
+    from ordinalrbm.data.scales import Scale
 
 _PREDICT = """\b
 Examples:
@@ -39,7 +42,11 @@ def predict(
         ),
     ] = Rule.MEDIAN,
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="The probability of every level as well.")
+        bool,
+        typer.Option(
+            "--probabilities",
+            help="The probability of every level as well; of numbers the standard deviation.",
+        ),
     ] = False,
     columns: PairColumns,
     threads: options.ThreadsOption = None,
@@ -49,9 +56,9 @@ def predict(
 ) -> None:
     """Predict answers that were not given, or ratings of pairs.
 
-    Of a survey, one line for each question that somebody has not answered. Of ratings, one line
-    for each line of a table with the columns user and item; whoever is unknown is predicted like
-    the average.
+    Of a survey, one line for each question that somebody has not answered; of categories without
+    an order the most likely one is named, of numbers the mean. Of ratings, one line for each line
+    of a table with the columns user and item; whoever is unknown is predicted like the average.
     """
     inputs.check_files(model, data, out=out)
     from ordinalrbm.files.writing import check_table_format, write_table
@@ -77,26 +84,40 @@ def _gaps(model: Any, path: Path, data: Path, rule: Rule, probabilities: bool) -
     import numpy as np
     import pandas as pd
 
-    from ordinalrbm.evaluate.points import point
+    from ordinalrbm.data.tables import as_table
 
     _, survey = inputs.survey_for(model, path, data)
-    who, parts = inputs.respondents(survey), []
-    every, levels = model.predict_proba(survey.encoded), survey.encoded.observations.to_dense()
-    for place, name in enumerate(survey.schema.names("ordinal")):
-        rows = np.flatnonzero(levels[:, place] < 0)
+    who, parts, answers = inputs.respondents(survey), [], as_table(survey.asked)
+    every = model.predict_proba(survey.table)
+    for place in model.questionnaire_.questions:
+        rows = np.flatnonzero(pd.isna(answers.column(place)))
         distribution, scale = every[place][rows], model.scales_[place]
-        if rule is Rule.MEAN:
-            found = point(distribution, "mean", scale.values)
-        else:
-            level: Literal["mode", "median"] = "mode" if rule is Rule.MODE else "median"
-            found = scale.decode(point(distribution, level))
+        kind = model.questionnaire_.kinds[place]
+        found = _predicted(distribution, scale, Rule.MODE if kind == "nominal" else rule)
+        name = model.feature_names_in_[place]
         part = {"row": rows + 1, "respondent": who[rows], "question": name, "prediction": found}
-        if probabilities:
+        if probabilities and scale is None:
+            part["sd"] = distribution[:, 1]
+        elif probabilities:
             part |= {f"p_{level + 1}": column for level, column in enumerate(distribution.T)}
         parts.append(pd.DataFrame(part))
     table = pd.concat(parts, ignore_index=True)
+    if len({pd.api.types.is_numeric_dtype(part["prediction"]) for part in parts}) > 1:
+        table["prediction"] = table["prediction"].map(str)  # a column has one type
     # By respondent, as the file is; of one respondent, in the order of the questions.
     return table.sort_values("row", kind="stable", ignore_index=True)
+
+
+def _predicted(distribution: np.ndarray, scale: Scale | None, rule: Rule) -> np.ndarray:
+    """One level, category or number for each distribution; of numbers these have the mean first."""
+    from ordinalrbm.evaluate.points import point
+
+    if scale is None:
+        return distribution[:, 0]
+    if rule is Rule.MEAN:
+        return point(distribution, "mean", scale.values)
+    level: Literal["mode", "median"] = "mode" if rule is Rule.MODE else "median"
+    return scale.decode(point(distribution, level))
 
 
 def _pairs(

@@ -86,10 +86,10 @@ def _scored(
     """A line per respondent, and what the columns are called."""
     import pandas as pd
 
-    means, errors = model.scores(survey.encoded, return_std=True, **chosen)
+    means, errors = model.scores(survey.table, return_std=True, **chosen)
     drawn = []
     if draws is not None:
-        drawn = model.scores(survey.encoded, n_draws=draws, random_state=seed, **chosen)
+        drawn = model.scores(survey.table, n_draws=draws, random_state=seed, **chosen)
     columns: dict[str, Any] = {}
     labels: dict[str, str] = {}
 

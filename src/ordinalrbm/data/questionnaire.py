@@ -20,6 +20,7 @@ from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.scales import Name, Scale, place, resolve_scales, shorten
 from ordinalrbm.data.tables import Encoded, Table, as_table, encode, read_table
 from ordinalrbm.errors import DataError
+from ordinalrbm.storage.reader import Stored
 
 Kind = Literal["ordinal", "nominal", "numeric", "background"]
 KINDS: tuple[Kind, ...] = ("ordinal", "nominal", "numeric", "background")
@@ -113,6 +114,21 @@ class Questionnaire:
             "numbers": [number.to_json() for number in self.numbers],
             "background": None if self.background is None else self.background.to_json(),
         }
+
+    @classmethod
+    def from_stored(cls, stored: Stored) -> Questionnaire:
+        """What the columns of a model file are; files of earlier releases know only scales."""
+        labels = stored.entry("scales", list)
+        if not labels:
+            raise DataError("it has no columns")
+        scales = [None if one is None else Scale.from_json(one) for one in labels]
+        kinds = stored.entry("kinds", dict, None) if "kinds" in stored.header else None
+        if kinds is not None:
+            return cls.from_json(kinds, scales)
+        known = [scale for scale in scales if scale is not None]
+        if len(known) < len(scales):
+            raise DataError("it has columns without a scale")
+        return cls.of_scales(known)
 
     @classmethod
     def from_json(cls, content: Any, scales: Sequence[Scale | None]) -> Questionnaire:

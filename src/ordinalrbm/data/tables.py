@@ -35,10 +35,10 @@ Kind = Literal["pandas", "polars", "sparse", "array", "encoded"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """Answers as levels on known scales.
+    """Answers as levels on known scales, and columns of other kinds beside them, as they are.
 
     Estimators take it like any other table, and where their scales are these, nothing is encoded
-    again.
+    again. What is ``beside`` comes after the answers; scales, names and shape are of answers only.
 
     Examples
     --------
@@ -52,6 +52,12 @@ class Encoded:
     observations: Observations
     scales: list[Scale]
     names: list[str] | None = None  # None when the columns have only positions
+    beside: pd.DataFrame | None = None  # of the same rows: categories, numbers, background
+
+    @property
+    def header(self) -> list[str] | None:
+        """Names of all columns."""
+        return self.names if self.beside is None else [*(self.names or ()), *self.beside.columns]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -63,9 +69,13 @@ class Encoded:
 
     def subset(self, index: Any) -> Encoded:
         """The rows at these positions, in this order."""
-        return self.with_observations(self.observations.take_rows(index))
+        beside = None if self.beside is None else self.beside.iloc[index]
+        return replace(self, observations=self.observations.take_rows(index), beside=beside)
 
-    def column(self, j: int) -> pd.Categorical:
+    def column(self, j: int) -> Any:
+        """Column j: an ordered categorical, missing where unanswered, or what is beside."""
+        if self.beside is not None and j >= self.observations.n_columns:
+            return self.beside.iloc[:, j - self.observations.n_columns]
         view = self.observations.column_view
         part = slice(view.column_start[j], view.column_start[j + 1])
         codes = np.full(self.observations.n_rows, -1, dtype=np.int16)
@@ -73,11 +83,12 @@ class Encoded:
         return pd.Categorical.from_codes(codes, list(self.scales[j].labels), ordered=True)
 
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
-        """One ordered categorical per column, missing where unanswered."""
+        """One ordered categorical per column, missing where unanswered; then what is beside."""
         n_rows, n_columns = self.shape
-        names = range(n_columns) if self.names is None else self.names
+        names = range(n_columns) if self.header is None else self.header
         columns = {name: self.column(j) for j, name in enumerate(names)}
-        return pd.DataFrame(columns, index=pd.RangeIndex(n_rows) if index is None else index)
+        by_row = {n: c.array if isinstance(c, pd.Series) else c for n, c in columns.items()}
+        return pd.DataFrame(by_row, index=pd.RangeIndex(n_rows) if index is None else index)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +171,7 @@ def as_table(X: Any) -> Table:
     kind: Kind
     names: list[str] | None = None
     if isinstance(X, Encoded):
-        kind, names = "encoded", X.names
+        kind, names = "encoded", X.header
     elif isinstance(X, pd.DataFrame):
         kind, names = "pandas", _string_names(X)
     elif polars_kind(X) == "LazyFrame":
@@ -171,7 +182,10 @@ def as_table(X: Any) -> Table:
         kind, X = "sparse", _canonical_csc(X)
     else:
         kind, X = "array", _two_dimensional(X)
-    table = Table(kind, X, names, *X.shape)
+    n_rows, n_columns = X.shape
+    if kind == "encoded" and X.beside is not None:
+        n_columns += X.beside.shape[1]
+    table = Table(kind, X, names, n_rows, n_columns)
     _check_size(table)
     if kind != "encoded":
         _check_numbers(table)
@@ -219,7 +233,7 @@ def decode(
     array([[ 1., nan]])
     """
     table = like if isinstance(like, Table) else as_table(like)
-    if table.kind == "encoded" and any(scale is None for scale in scales):
+    if table.kind == "encoded" and (table.source.beside is not None or None in scales):
         table = as_table(table.source.to_frame())
     levels = np.asarray(levels_dense)
     if levels.ndim != 2 or levels.shape[1] != table.n_columns:
@@ -443,6 +457,8 @@ def _restore_numbers(values: np.ndarray, dtype: Any, index: pd.Index) -> pd.Seri
     is_whole = pd.api.types.is_integer_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
     if is_whole and not (series.dropna() == series.dropna().round()).all():
         return series
+    if isinstance(dtype, pd.CategoricalDtype):  # means of levels, which are no labels
+        return series
     try:
         return series.astype(dtype)
     except (TypeError, ValueError):
@@ -491,8 +507,8 @@ def _decode_polars(columns: list[_Restored], like: Any, as_given: bool) -> Any:
 
 def is_integer(table: Table, j: int) -> bool:
     """Whether column j holds integers by its type, which has no room for fractions."""
-    if table.kind == "pandas":
-        return bool(pd.api.types.is_integer_dtype(table.source.dtypes.iloc[j]))
+    if table.kind in ("pandas", "encoded"):
+        return bool(pd.api.types.is_integer_dtype(table.column(j).dtype))
     if table.kind == "polars":
         return bool(table.source.dtypes[j].is_integer())
     return False

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data import never_asked as asking
+from ordinalrbm.data import tables
 from ordinalrbm.data.columns import polars_kind
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.tables import IMPUTATION, Encoded
@@ -28,16 +29,21 @@ def check_options(rule: Any, n_draws: Any, parameters: Any, stacked: bool) -> No
         raise DataError("Only draws can be stacked; give n_draws, for example 20, or leave it out.")
 
 
-def never_asked_cells(X: Any, groups: Any, *, fill: bool) -> np.ndarray:
-    """(rows, columns) whether a gap is to stay because nobody in the group was asked; tells so."""
+def never_asked_cells(X: Any, groups: Any, questions: list[int], *, fill: bool) -> np.ndarray:
+    """(rows, questions) whether a gap is to stay because nobody in the group was asked; tells so.
+
+    ``questions`` are the columns that are no background.
+    """
+    table = tables.as_table(X)
     found = asking.never_asked(X, groups)
+    found = found[found["question"].isin([table.name(j) for j in questions])]
     if fill or found.empty:
         return np.zeros((1, 1), dtype=bool)
     warnings.warn(
         f"{asking.in_words(found)} These cells stay empty; fill_never_asked=True fills them.",
         stacklevel=user_stacklevel(),
     )
-    return asking.never_asked_cells(X, groups, found)
+    return asking.never_asked_cells(X, groups, found)[:, questions]
 
 
 def weights_to_draw_by(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL
+from ordinalrbm.data.number_scales import NumberScale
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
@@ -31,6 +34,25 @@ _LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
 _POPULATION = ("population.mean", "population.covariance")
 
 
+class _Asked(NamedTuple):
+    """What a row of the loadings belongs to."""
+
+    name: str  # of the question
+    question: int
+    kind: int
+    column: int  # of the model
+    levels: tuple[str, ...]
+    number: NumberScale | None
+
+
+# How likely levels and categories are along a factor, or where a number is.
+_CURVES: dict[int, Any] = {
+    ORDINAL: reading.response_curves,
+    NOMINAL: reading.category_curves,
+    NUMERIC: reading.number_curve,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class FactorReading:
     """Rotated factors of a fitted model and what is known of them.
@@ -39,16 +61,18 @@ class FactorReading:
     ----------
     loadings : DataFrame, questions by factors
         Standardised weights of the factors in each question's utility. Where factors are not
-        correlated these are correlations of utility and factor.
+        correlated these are correlations of utility and factor. A number has a row like a scale, a
+        nominal question one for each category ("party: red"): of the inclination to it rather
+        than to the others. With background, they hold among people with the same one.
     correlations : DataFrame, factors by factors
         Of the factors; ones and zeros unless the rotation is oblique.
     communalities : Series, by question
         Share of the utility's variance that the factors explain.
     reliability : DataFrame, by factor
-        ``items``: how many questions load on it more than on any other; of their sum (with signs as
-        the loadings have), ``omega``: McDonald's total omega of the utilities, and ``alpha``:
-        Cronbach's of the answers, where these were given. ``explained``: the factor's share of
-        the variance of all utilities.
+        ``items``: how many questions load on it more than on any other, nominal ones apart; of
+        their sum (with signs as the loadings have), ``omega``: McDonald's total omega of the
+        utilities, and ``alpha``: Cronbach's of the answers on ordered scales, where these were
+        given. ``explained``: the factor's share of the variance of all utilities.
     standard_errors, correlation_errors : DataFrame or None
         Of the loadings and the correlations; None where no answers were given, or too few.
     questions : dict
@@ -66,7 +90,7 @@ class FactorReading:
     rotation: str
     _model: VectorModel = field(repr=False)
     _solution: Solution = field(repr=False)
-    _levels: tuple[tuple[str, ...], ...] = field(repr=False)
+    _asked: Mapping[str, _Asked] = field(repr=False)
 
     @property
     def factors(self) -> list[str]:
@@ -118,18 +142,29 @@ class FactorReading:
         """Item response curves: how likely each level is along a factor, and the information.
 
         Other factors are at their means. Indexed by the factor in standard deviations; a column
-        for each level, and ``information``, Fisher's of this answer about the factor.
+        for each level or category, and ``information``, Fisher's of this answer about the factor.
+        Of a number there is its ``median`` instead. One of the categories stands for its question.
         """
-        if item not in self.loadings.index:
+        if item not in self._asked:
             raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
         check_whole("n_points", n_points, 2)
-        place, at = self.loadings.index.get_loc(item), np.linspace(_LOWEST, _HIGHEST, n_points)
-        probability, information = reading.response_curves(
-            self._model, self._solution, place, self._factor(factor), at
-        )
+        asked, at = self._asked[item], np.linspace(_LOWEST, _HIGHEST, n_points)
+        place = (asked.question if asked.kind == NOMINAL else asked.column, self._factor(factor))
+        curves = _CURVES[asked.kind](self._model, self._solution, *place, at)
         index = pd.Index(at, name=factor)
-        found = pd.DataFrame(probability, index=index, columns=list(self._levels[place]))
-        return found.assign(information=information)
+        if asked.number is None:
+            found = pd.DataFrame(curves[0], index=index, columns=list(asked.levels))
+        else:
+            found = pd.DataFrame({"median": asked.number.restore(curves[0])}, index=index)
+        return found.assign(information=curves[1])
+
+    def question(self, item: str) -> str:
+        """The question that a row of the loadings belongs to: its own name, unless a category."""
+        return self._asked[item].name
+
+    def is_number(self, item: str) -> bool:
+        """Whether a row of the loadings is that of a number."""
+        return self._asked[item].number is not None
 
     def information(self, factor: str = "Factor 1", n_points: int = 61) -> pd.DataFrame:
         """Fisher information of each of a factor's questions along it, and their sum ``total``.
@@ -137,11 +172,9 @@ class FactorReading:
         1/√total is the standard error with which all of these answers would tell the factor, if
         the other factors were known.
         """
+        own = dict.fromkeys(self.question(item) for item in self.items(factor))
         found = pd.DataFrame(
-            {
-                item: self.curves(item, factor, n_points)["information"]
-                for item in self.items(factor)
-            },
+            {item: self.curves(item, factor, n_points)["information"] for item in own},
             index=pd.Index(np.linspace(_LOWEST, _HIGHEST, n_points), name=factor),
         )
         return found.assign(total=found.sum(axis=1))
@@ -161,6 +194,7 @@ class ReadableFactors:
 
     if TYPE_CHECKING:
         model_: VectorModel
+        questionnaire_: Questionnaire
         scales_: list[Any]
         about_: dict[str, Any]
         n_jobs: int | None
@@ -217,7 +251,8 @@ class ReadableFactors:
         people = self._population()
         solution = self._solution(people, rotation, n_factors, gamma)
         factors = [f"Factor {k + 1}" for k in range(solution.loadings.shape[1])]
-        names = pd.Index(column_names(self))
+        asked = self._asked()
+        names = pd.Index([name for name, one in asked.items() if one.column >= 0])
         answers, weight, errors = None, None, None
         if X is not None:
             answers = self._read(X)
@@ -231,14 +266,16 @@ class ReadableFactors:
             loadings=pd.DataFrame(solution.loadings, names, factors),
             correlations=pd.DataFrame(solution.correlation, factors, factors),
             communalities=pd.Series(solution.communality, names, name="communality"),
-            reliability=_reliability(solution, factors, answers, weight),
+            reliability=_reliability(solution, factors, self.model_, answers, weight),
             standard_errors=_framed(errors, "loadings", names, factors),
             correlation_errors=_framed(errors, "correlation", factors, factors),
-            questions=self._questions() if questions is None else dict(questions),
+            questions=_with_categories(
+                self._questions() if questions is None else dict(questions), asked
+            ),
             rotation=rotation,
             _model=self.model_,
             _solution=solution,
-            _levels=tuple(tuple(map(str, scale.labels)) for scale in self.scales_),
+            _asked=asked,
         )
 
     def loadings(self, rotation: Rotation = "varimax", **options: Any) -> pd.DataFrame:
@@ -335,6 +372,23 @@ class ReadableFactors:
         return np.array([f"factor_{k}" for k in range(self.model_.n_factors)], dtype=object)
 
     # Inside
+
+    def _asked(self) -> dict[str, _Asked]:
+        """Rows of the loadings by name; nominal questions, whose categories have them, as well."""
+        known, names = self.questionnaire_, column_names(self)
+        plan, found = self.model_.layout, {}
+        for i, j in enumerate(known.questions):
+            scale, first = self.scales_[j], int(plan.first[i])
+            levels = () if scale is None else tuple(map(str, scale.labels))
+            number = None if scale is not None else known.numbers[known.numeric.index(j)]
+            one = _Asked(names[j], i, int(plan.kind[i]), first, levels, number)
+            if one.kind == NOMINAL:
+                found[one.name] = one._replace(column=-1)
+                for k, level in enumerate(levels):
+                    found[f"{one.name}: {level}"] = one._replace(column=first + k)
+            else:
+                found[one.name] = one
+        return found
 
     def _solution(
         self, people: Population, rotation: Rotation, n_factors: int | None, gamma: float
@@ -436,11 +490,23 @@ def _framed(errors: LoadingErrors | None, part: str, rows: Any, columns: Any) ->
     return None if errors is None else pd.DataFrame(getattr(errors, part), rows, columns)
 
 
+def _with_categories(questions: dict[str, str], asked: Mapping[str, _Asked]) -> dict[str, str]:
+    """Texts of questions and, where one is nominal, of its categories."""
+    for item, one in asked.items():
+        text = questions.get(one.name)
+        if one.kind == NOMINAL and one.column >= 0 and text and item not in questions:
+            questions[item] = f"{text}{item.removeprefix(one.name)}"
+    return questions
+
+
 def _reliability(
-    solution: Solution, factors: list[str], answers: Observations | None,
+    solution: Solution, factors: list[str], model: VectorModel, answers: Observations | None,
     weight: np.ndarray | None,
 ) -> pd.DataFrame:  # fmt: skip
-    every = reading.own_items(solution)
+    plan = model.layout
+    kind = plan.kind[plan.question]
+    # Categories of one question exclude each other: nobody would add them up.
+    every = [own[kind[own] != NOMINAL] for own in reading.own_items(solution)]
     keys = [np.sign(solution.loadings[own, k]) for k, own in enumerate(every)]
     explained = (solution.structure * solution.loadings).mean(axis=0)
     found: dict[str, Any] = {
@@ -451,8 +517,9 @@ def _reliability(
     if answers is not None:
         levels = answers.to_dense().astype(np.float64)
         levels[levels < 0] = np.nan
+        scales = [kind[own] == ORDINAL for own in every]
         found["alpha"] = [
-            reading.cronbach_alpha(levels[:, own], key, weight)
-            for own, key in zip(every, keys, strict=True)
+            reading.cronbach_alpha(levels[:, plan.question[own[some]]], key[some], weight)
+            for own, key, some in zip(every, keys, scales, strict=True)
         ]
     return pd.DataFrame(found, index=factors)

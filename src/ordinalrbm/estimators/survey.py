@@ -19,7 +19,6 @@ from ordinalrbm.data import tables
 from ordinalrbm.data.answers import NUMERIC, Answers
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire, read_questionnaire
-from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.philox import Purpose, uniforms
@@ -542,7 +541,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         levels = observations.to_dense()
         gaps = levels < 0
         if groups is not None:
-            gaps &= ~imputing.never_asked_cells(X, groups, fill=fill_never_asked)
+            questions = self.questionnaire_.questions
+            gaps &= ~imputing.never_asked_cells(X, groups, questions, fill=fill_never_asked)
 
         complete = _points_of(observations, levels)
 
@@ -564,7 +564,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 draws = sampling.gaps(self.model_, this, cells, n_draws, seed)
             else:
                 names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-                weight = imputing.weights_to_draw_by(observations, sample_weight, names)
+                own = [names[j] for j in self.questionnaire_.questions]
+                weight = imputing.weights_to_draw_by(observations, sample_weight, own)
                 settings = self._settings_to_draw_by(seed)
                 draws = multiple.gaps(observations, weight, settings, cells, n_draws)
             imputed = [filled(values) for values in draws]
@@ -758,7 +759,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     @classmethod
     def _from_file(cls, stored: Stored) -> CumulativeRBM:
         estimator = restored(cls, stored)
-        estimator.questionnaire_ = known = _read_kinds(stored)
+        estimator.questionnaire_ = known = Questionnaire.from_stored(stored)
         estimator.scales_ = list(known.scales)
         estimator.n_features_in_ = len(estimator.scales_)
         estimator.model_ = VectorModel.from_stored(
@@ -891,21 +892,6 @@ def _header(answers: Encoded) -> Any:
     if answers.names is not None:
         return pd.DataFrame(columns=answers.names)
     return np.zeros((0, answers.observations.n_columns))
-
-
-def _read_kinds(stored: Stored) -> Questionnaire:
-    """What the columns of a model file are; files of earlier releases know only scales."""
-    labels = stored.entry("scales", list)
-    if not labels:
-        raise DataError("it has no columns")
-    scales = [None if one is None else Scale.from_json(one) for one in labels]
-    kinds = stored.entry("kinds", dict, None) if "kinds" in stored.header else None
-    if kinds is not None:
-        return Questionnaire.from_json(kinds, scales)
-    known = [scale for scale in scales if scale is not None]
-    if len(known) < len(scales):
-        raise DataError("it has columns without a scale")
-    return Questionnaire.of_scales(known)
 
 
 def _read_names(stored: Stored, n_columns: int) -> list[str] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,6 +27,9 @@ class Predictor(Protocol):
 
     def predict_proba(self, X: Any) -> list[np.ndarray]:
         """Distribution of every answer: one (n, L_i) array per column."""
+
+    def predict(self, X: Any, rule: Any = "median") -> Any:
+        """One prediction per cell, in the kind of table that X is."""
 
 
 class HiddenScores(NamedTuple):
@@ -199,6 +203,73 @@ def score_hidden(model: Predictor, answers: Encoded, hidden: Cells) -> HiddenSco
     overall = by_question.mul(weight, axis=0).sum()
     overall["count"] = by_question["count"].sum()
     return HiddenScores(by_question, overall)
+
+
+class OtherScores(NamedTuple):
+    """How well hidden categories and numbers are predicted, a line for each question.
+
+    Of categories (``nominal``), ``hits``: how often the most likely one is right, and the most
+    frequent one. Of numbers (``numeric``), ``mae`` and ``rmse``: mean absolute and root mean square
+    error of the expected number, and of the mean of all others. Each of the ``model`` and of the
+    ``usual`` answer, for instance ``model_hits``; ``count`` is how many were hidden.
+    """
+
+    nominal: pd.DataFrame
+    numeric: pd.DataFrame
+
+
+def hide_others(
+    columns: pd.DataFrame, share: float, random_state: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Columns of categories and numbers with some of the values hidden, and where these were.
+
+    Examples
+    --------
+    >>> shown, hidden = hide_others(pd.DataFrame({"land": ["at", "ch"] * 10}), 0.1, 0)
+    >>> int(shown["land"].isna().sum()), int(hidden["land"].sum())
+    (2, 2)
+    """
+    rng = np.random.default_rng(random_state)
+    hidden = pd.DataFrame(False, columns.index, columns.columns)
+    for name in columns:
+        given = np.flatnonzero(columns[name].notna())
+        chosen = rng.permutation(given)[: round(share * given.size)]
+        hidden.loc[hidden.index[chosen], name] = True
+    return columns.mask(hidden), hidden
+
+
+def score_others(
+    model: Predictor, answers: Encoded, whole: pd.DataFrame, hidden: pd.DataFrame,
+    numeric: Collection[str],
+) -> OtherScores:  # fmt: skip
+    """Predict hidden categories and numbers from all that is shown of the same people.
+
+    ``answers`` has the columns beside it, those that are hidden missing; ``whole`` has them all,
+    some of which are ``numeric``.
+    """
+    rows = np.flatnonzero(hidden.any(axis=1))
+    parts = [
+        rows[start : start + _ROWS_AT_A_TIME] for start in range(0, len(rows), _ROWS_AT_A_TIME)
+    ]
+    predicted = pd.concat([model.predict(answers.subset(part), rule="mean") for part in parts])
+    lines: dict[bool, dict[str, dict[str, float]]] = {False: {}, True: {}}
+    for name in hidden.columns[hidden.any()]:
+        own = hidden[name].to_numpy()
+        truth, rest = whole[name][own], whole[name][~own].dropna()
+        is_number = name in numeric
+        usual = rest.astype(float).mean() if is_number else rest.mode().iloc[0]
+        ours = predicted[name].to_numpy()[own[rows]]
+        line: dict[str, float] = {"count": int(own.sum())}
+        for who, found in (("model", ours), ("usual", usual)):
+            scores = _numbers_off(truth, found) if is_number else {"hits": np.mean(truth == found)}
+            line |= {f"{who}_{score}": float(value) for score, value in scores.items()}
+        lines[is_number][name] = line
+    return OtherScores(*(pd.DataFrame.from_dict(own, orient="index") for own in lines.values()))
+
+
+def _numbers_off(truth: pd.Series, found: Any) -> dict[str, float]:
+    off = truth.to_numpy(dtype=np.float64) - np.asarray(found, dtype=np.float64)
+    return {"mae": np.abs(off).mean(), "rmse": np.sqrt((off**2).mean())}
 
 
 def count_levels(observations: Observations) -> np.ndarray:

@@ -9,7 +9,7 @@ of freedom are those of Barnard and Rubin (1999), the fraction of missing inform
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def pool(
     standard_errors: Any,
     *,
     level: float = 0.95,
-    df_complete: float | None = None,
+    df_complete: Any = None,
 ) -> pd.DataFrame:
     """Combine the results of several imputed tables by Rubin's rules.
 
@@ -39,7 +39,7 @@ def pool(
     standard_errors : the same of their standard errors
     level : float, default=0.95
         Coverage of the intervals.
-    df_complete : float, optional
+    df_complete : float, or one for each quantity, optional
         Degrees of freedom that the analysis would have if nothing were missing, for instance rows
         minus coefficients. Without it they are taken as many, which makes no difference from a few
         hundred rows on.
@@ -68,40 +68,76 @@ def pool(
     _check(found, errors)
     if not 0.0 < level < 1.0:
         raise DataError(f"The level must lie between 0 and 1, for example 0.95. Got {level!r}.")
-    if df_complete is not None and not df_complete > 0:
-        raise DataError(
-            f"df_complete must be a number above 0, or None for many. Got {df_complete!r}."
-        )
-    m = len(found)
-    within = (errors.to_numpy() ** 2).mean(axis=0)
-    between = found.to_numpy().var(axis=0, ddof=1) * (1.0 + 1.0 / m)
-    total = within + between
-    share = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
-    df = _degrees_of_freedom(share, m, df_complete)
-    estimate, se = found.to_numpy().mean(axis=0), np.sqrt(total)
-    half = stats.t.ppf(0.5 + 0.5 * level, df) * se
+    pooled = rubin(found.to_numpy(), errors.to_numpy(), _complete(df_complete, found))
+    half = stats.t.ppf(0.5 + 0.5 * level, pooled.freedom) * pooled.error
     # Rubin's (r + 2 / (df + 3)) / (r + 1), where r = share / (1 - share).
-    missing = share + (1.0 - share) * 2.0 / (df + 3.0)
+    missing = pooled.share + (1.0 - pooled.share) * 2.0 / (pooled.freedom + 3.0)
     return pd.DataFrame(
         {
-            "estimate": estimate,
-            "se": se,
-            "low": estimate - half,
-            "high": estimate + half,
-            "df": df,
-            "fmi": np.where(between > 0, missing, 0.0),
+            "estimate": pooled.estimate,
+            "se": pooled.error,
+            "low": pooled.estimate - half,
+            "high": pooled.estimate + half,
+            "df": pooled.freedom,
+            "fmi": np.where(pooled.share > 0, missing, 0.0),
         },
         index=found.columns,
     )
 
 
-def _degrees_of_freedom(share: np.ndarray, m: int, complete: float | None) -> np.ndarray:
+class Pooled(NamedTuple):
+    """Estimates pooled by Rubin's rules, their errors and degrees of freedom.
+
+    ``share`` is that of the variance which lies between imputations.
+    """
+
+    estimate: np.ndarray
+    error: np.ndarray
+    freedom: np.ndarray
+    share: np.ndarray
+
+
+def rubin(estimates: np.ndarray, errors: np.ndarray, complete: np.ndarray) -> Pooled:
+    """Pool arrays of any shape over their first axis; what is NaN stays so.
+
+    ``complete`` are the degrees of freedom that each estimate would have if nothing were missing.
+    A single imputation is taken as it is.
+
+    Examples
+    --------
+    >>> found = rubin(np.array([[2.9], [3.1], [3.0]]), np.full((3, 1), 0.1), np.array([1000.0]))
+    >>> [round(part.item(), 2) for part in found]
+    [3.0, 0.15, 6.04, 0.57]
+    """
+    m = len(estimates)
+    estimate, within = estimates.mean(axis=0), (errors**2).mean(axis=0)
+    if m == 1:
+        return Pooled(estimate, np.sqrt(within), complete, np.zeros_like(within))
+    between = estimates.var(axis=0, ddof=1) * (1.0 + 1.0 / m)
+    total = within + between
+    share = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
+    return Pooled(estimate, np.sqrt(total), _degrees_of_freedom(share, m, complete), share)
+
+
+def _complete(given: Any, found: pd.DataFrame) -> np.ndarray:
+    """Degrees of freedom of each quantity if nothing were missing."""
+    if given is None:
+        return np.full(found.shape[1], np.inf)
+    complete = np.asarray(given, dtype=np.float64)
+    if complete.shape not in ((), (found.shape[1],)) or not (complete > 0).all():
+        raise DataError(
+            "df_complete must be a number above 0, or one for each quantity, or None for many. Got "
+            f"{given!r}."
+        )
+    return np.broadcast_to(complete, found.shape[1:])
+
+
+def _degrees_of_freedom(share: np.ndarray, m: int, complete: np.ndarray) -> np.ndarray:
     """Barnard and Rubin's: never more than the complete table would have."""
     many = (m - 1) / np.maximum(share, _SMALLEST_SHARE) ** 2
-    if complete is None or np.isinf(complete):
-        return many
-    observed = (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
-    return many * observed / (many + observed)
+    finite = np.where(np.isinf(complete), 1.0, complete)
+    observed = (finite + 1.0) / (finite + 3.0) * finite * (1.0 - share)
+    return np.where(np.isinf(complete), many, many * observed / (many + observed))
 
 
 def _matrix(what: str, values: Any) -> pd.DataFrame:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
+from ordinalrbm.files.chosen import NOTHING, OF_PEOPLE, Chosen, choose
 from ordinalrbm.files.codes import (
     as_number,
     count_codes,
@@ -25,11 +28,10 @@ from ordinalrbm.files.codes import (
 from ordinalrbm.files.formats import from_frame, read
 from ordinalrbm.files.no_answer import SORTS, sort_of
 from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Code, Column, Role, Schema, did_you_mean
+from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean
 from ordinalrbm.files.schema_file import override
 from ordinalrbm.files.source import Source, StrPath, unreadable
 
-OF_PEOPLE: tuple[Role, ...] = ("nominal", "numeric", "background")  # what is in the background
 _EMPTY = "empty"  # a cell that holds nothing
 REASONS = (*SORTS, _EMPTY)
 _EXACT = 2**53  # from here on, floats skip whole numbers
@@ -82,6 +84,8 @@ class Survey:
         What had to be assumed to read the file, in sentences.
     no_answers : array of int8, shape (n_rows, n_questions), or None
         Why an answer lacks, as a place in `REASONS`; -1 where there is one. See `reasons`.
+    chosen : Chosen
+        Columns of the background that a model learns from as well; see `choosing`.
     """
 
     name: str
@@ -93,6 +97,69 @@ class Survey:
     left_out: tuple[LeftOut, ...]
     notes: tuple[str, ...] = ()
     no_answers: np.ndarray | None = None
+    chosen: Chosen = NOTHING
+
+    def choosing(self, include: Sequence[str] = (), background: Sequence[str] = ()) -> Survey:
+        """The same survey, of which a model learns from more than the ordinal questions.
+
+        Parameters
+        ----------
+        include : sequence of str
+            Columns without an order that are asked about: names, patterns with ``*``, or the words
+            ``nominal`` and ``numeric`` for all that have the role.
+        background : sequence of str
+            Columns that shape what is expected of people; ``background`` stands for all with that
+            role.
+
+        Examples
+        --------
+        >>> table = pd.DataFrame({"tea": [1, 2] * 9, "land": ["at", "ch"] * 9})
+        >>> read_survey(table).choosing(include=["land"]).table.header
+        ['tea', 'land']
+        """
+        return replace(self, chosen=choose(self.schema, self.background, include, background))
+
+    def as_learnt(self, names: Iterable[str], known: Questionnaire) -> Survey:
+        """The same survey with the columns of a fitted model, which it must have."""
+        kinds = dict(zip(names, known.kinds, strict=True))
+        for (name, kind), scale in zip(kinds.items(), known.scales, strict=True):
+            if kind != "ordinal" and name not in self.background:
+                guess = did_you_mean(name, self.background.columns)
+                raise DataError(
+                    f"{self.name!r} lacks the column {name!r}{guess}, which the model has learnt "
+                    "from; add it, empty if nothing is known."
+                )
+            if kind == "nominal" and scale is not None:
+                self._check_categories(name, scale)
+        return replace(self, chosen=Chosen.of_kinds(kinds, kinds.values()))
+
+    def _check_categories(self, name: str, scale: Scale) -> None:
+        there = self.background[name].dropna().unique().tolist()
+        unknown = [category for category in there if category not in scale.labels]
+        if unknown:
+            row = int((self.background[name] == unknown[0]).to_numpy(bool).argmax())
+            raise DataError(
+                f"{self.name!r}, column {name!r}, row {row} (counted from 0): the model knows no "
+                f"category {unknown[0]!r}, only {shorten(scale.labels)}; correct it or leave it "
+                "empty."
+            )
+
+    @property
+    def table(self) -> Encoded:
+        """What a model learns from and is asked about: answers, and the chosen columns."""
+        return self._with_beside(self.chosen.columns)
+
+    @property
+    def n_questions(self) -> int:
+        return self.encoded.shape[1] + len(self.chosen.asked)
+
+    @property
+    def asked(self) -> Encoded:
+        """All questions: the table without its background."""
+        return self._with_beside(self.chosen.asked)
+
+    def _with_beside(self, names: list[str]) -> Encoded:
+        return replace(self.encoded, beside=self.background[names]) if names else self.encoded
 
     @cached_property
     def reasons(self) -> pd.DataFrame:
@@ -271,7 +338,7 @@ def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndar
     position, codes = factorise_codes(source.frame[column.name])
     # One more entry than codes, so that position -1 finds "unanswered".
     level_of = [*map(position_finder(column.levels), codes), -1]
-    missing = _missing(source, column, [c for k, c in enumerate(codes) if level_of[k] < 0])
+    missing = missing_codes(source, column, [c for k, c in enumerate(codes) if level_of[k] < 0])
     for k, code in enumerate(codes):
         if level_of[k] < 0 and code not in missing:
             raise DataError(
@@ -306,7 +373,8 @@ def _reasons(
     return reasons
 
 
-def _missing(source: Source, column: Column, codes: list[Code]) -> set[Code]:
+def missing_codes(source: Source, column: Column, codes: Iterable[Code]) -> set[Code]:
+    """Which of some codes of a column are no answer."""
     declared = source.missing.get(column.name, ())
     find_stated = position_finder(column.missing)
     return {code for code in codes if find_stated(code) >= 0 or is_among(code, declared)}
@@ -316,7 +384,7 @@ def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
     """Names where the column has names, else the values; nothing where the code is no answer."""
     values = source.frame[column.name]
     position, codes = factorise_codes(values)
-    missing = _missing(source, column, codes)
+    missing = missing_codes(source, column, codes)
     _note_missing(source, column, missing, out)
     if column.role == "numeric":
         return _numbers(source, column, position, codes, missing)
@@ -328,16 +396,27 @@ def _background(source: Source, column: Column, out: list[LeftOut]) -> Any:
         if is_missing.any() and values.dtype.kind in "iu":
             values = values.astype("Int64")  # never by way of floats, in which long ids merge
         return as_whole(values.mask(is_missing))
-    find_level = position_finder(column.levels)
-    names = list(column.names)
-    category_of = []
+    full = with_all_codes(column, [code for code in codes if code not in missing])
+    find = position_finder(full.levels)
+    category_of = [-1 if code in missing else find(code) for code in codes]
+    return pd.Categorical.from_codes(np.array([*category_of, -1])[position], list(full.names))
+
+
+def with_all_codes(column: Column, codes: Iterable[Code]) -> Column:
+    """The column with these codes among its levels; one without a name is called by its code.
+
+    Examples
+    --------
+    >>> column = Column("land", "nominal", levels=(1, 2), names=("at", "ch"))
+    >>> with_all_codes(column, [2, 3]).names
+    ('at', 'ch', '3')
+    """
+    find, levels, names = position_finder(column.levels), list(column.levels), list(column.names)
     for code in codes:
-        k = -1 if code in missing else find_level(code)
-        if k < 0 and code not in missing:  # a category without a name is called by its code
-            k = len(names)
+        if find(code) < 0:
+            levels.append(code)
             names.append(str(code) if str(code) not in names else f"code {code}")
-        category_of.append(k)
-    return pd.Categorical.from_codes(np.array([*category_of, -1])[position], names)
+    return replace(column, levels=tuple(levels), names=tuple(names))
 
 
 def _numbers(

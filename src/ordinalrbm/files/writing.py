@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from pyreadstat import PyreadstatError, ReadstatError
 
 from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError
+from ordinalrbm.files.chosen import OF_PEOPLE
 from ordinalrbm.files.codes import (
     as_number,
     count_codes,
@@ -40,7 +41,7 @@ from ordinalrbm.files.codes import (
 )
 from ordinalrbm.files.schema import Code, Column, Schema
 from ordinalrbm.files.source import Format, Source, StrPath, format_of
-from ordinalrbm.files.survey import Survey, as_whole
+from ordinalrbm.files.survey import Survey, as_whole, missing_codes, with_all_codes
 from ordinalrbm.storage.atomic import atomic_write
 
 _STATA_IMPUTATION, _STATA_ROW = "_mi_m", "_mi_id"
@@ -80,13 +81,15 @@ def write_answers(
 
     Empty cells, and cells that hold another level, get the code of the level that `answers` holds.
     All other cells stay as they were; so do codes that are no answer, unless asked otherwise.
+    Numbers only take the place of what is no answer.
 
     Parameters
     ----------
     path : str or path
         Where to; the ending says in which format, which may be another than that of the source.
     answers : Survey, Encoded or DataFrame
-        Names of levels, of the same rows as the source; columns as many as are to be filled.
+        Names of levels or categories, or numbers, of the same rows as the source; columns as many
+        as are to be filled.
     source : Source
         The file as it was read.
     schema : Schema
@@ -283,21 +286,64 @@ def _filled(
             f"{source.name!r}; give one for each."
         )
     frame, filled, cells = source.frame.copy(), {}, FilledCells()
-    known = set(schema.names("ordinal"))
+    known = set(schema.names("ordinal", *OF_PEOPLE))
     for name in answers.columns:
         if name not in known or name not in frame:
             raise DataError(
-                f"The answers have a column {name!r}, which is no ordinal question of "
-                f"{source.name!r}; leave it out."
+                f"The answers have a column {name!r}, which is no question of {source.name!r}; "
+                "leave it out."
             )
         column = schema.column(name)
-        level = _levels(answers[name], column)
-        filled[name], counted = _to_fill(level, source, column, fill_no_answer)
+        values, filled[name], counted = _new_values(answers[name], source, column, fill_no_answer)
         cells += counted
         if filled[name].any():  # else even the column's type stays
-            codes = np.array([*_like(frame[name], column.levels), None], dtype=object)
-            frame[name] = _put(frame[name], filled[name], codes[level])
+            frame[name] = _put(frame[name], filled[name], values)
     return frame, filled, cells
+
+
+def _new_values(
+    answers: pd.Series, source: Source, column: Column, fill_no_answer: bool
+) -> tuple[np.ndarray, np.ndarray, FilledCells]:
+    """For each row the code or number to write, and whether to write it; and counts."""
+    is_number = pd.api.types.is_numeric_dtype(answers.dtype)
+    if is_number and column.role in ("numeric", "background"):
+        return _new_numbers(answers, source, column, fill_no_answer)
+    if column.role != "ordinal":
+        column = _with_categories(answers, source, column)
+        answers = answers.astype(object).map(_as_name, na_action="ignore")
+    level = _levels(answers, column)
+    to_fill, counted = _to_fill(level, _Held.of(source, column), fill_no_answer)
+    codes = np.array([*_like(source.frame[column.name], column.levels), None], dtype=object)
+    return codes[level], to_fill, counted
+
+
+def _new_numbers(
+    answers: pd.Series, source: Source, column: Column, fill_no_answer: bool
+) -> tuple[np.ndarray, np.ndarray, FilledCells]:
+    held = _Held.of(source, _with_categories(answers.iloc[:0], source, column))
+    numbers = answers.to_numpy(dtype=np.float64, na_value=np.nan)
+    # A number that is there stays, whatever it is.
+    level = np.where(np.isnan(numbers), -1, np.maximum(held.level, 0))
+    to_fill, counted = _to_fill(level, held, fill_no_answer)
+    is_text = isinstance(source.frame[column.name].dtype, pd.StringDtype)
+    codes = [plain_code(number) for number in numbers]
+    return np.array([str(c) if is_text else c for c in codes], dtype=object), to_fill, counted
+
+
+def _with_categories(answers: pd.Series, source: Source, column: Column) -> Column:
+    """A column with the codes that are in the file, and those among the answers that are not."""
+    _, codes = factorise_codes(source.frame[column.name])
+    missing = missing_codes(source, column, [*codes, *column.levels])
+    pairs = zip(column.levels, column.names, strict=True)
+    named = {level: name for level, name in pairs if level not in missing}
+    known = replace(column, levels=tuple(named), names=tuple(named.values()))
+    full = with_all_codes(known, [code for code in codes if code not in missing])
+    names = [_as_name(answer) for answer in answers.dropna().unique().tolist()]
+    return with_all_codes(full, [name for name in names if name not in full.names])
+
+
+def _as_name(answer: Any) -> str:
+    return str(plain_code(answer))
 
 
 def _stacked(
@@ -348,20 +394,31 @@ def _levels(answers: pd.Series, column: Column) -> np.ndarray:
     return level
 
 
+class _Held(NamedTuple):
+    """What the cells of a column hold: the position of a level, or -1; and whether a code."""
+
+    level: np.ndarray
+    is_code: np.ndarray  # that is no answer
+
+    @classmethod
+    def of(cls, source: Source, column: Column) -> _Held:
+        position, codes = factorise_codes(source.frame[column.name])
+        # One more entry than codes, so that position -1 finds "empty".
+        level = np.array([*map(position_finder(column.levels), codes), -1])[position]
+        is_code = (position >= 0) & (level < 0)
+        if column.name in source.tags:  # Stata's .a to .z are empty in the frame
+            is_code |= (source.tags[column.name] != "") & (level < 0)
+        return cls(level, is_code)
+
+
 def _to_fill(
-    level: np.ndarray, source: Source, column: Column, fill_no_answer: bool
+    level: np.ndarray, held: _Held, fill_no_answer: bool
 ) -> tuple[np.ndarray, FilledCells]:
     """Which cells get their level, and how many of them had no answer."""
-    position, codes = factorise_codes(source.frame[column.name])
-    # One more entry than codes, so that position -1 finds "empty".
-    current = np.array([*map(position_finder(column.levels), codes), -1])[position]
-    is_code = (position >= 0) & (current < 0)
-    if column.name in source.tags:  # Stata's .a to .z are empty in the frame
-        is_code |= (source.tags[column.name] != "") & (current < 0)
     given = level >= 0
-    is_empty = given & (current < 0) & ~is_code
-    n_codes = int((given & is_code).sum())
-    to_fill = given & (current != level) & (~is_code | fill_no_answer)
+    is_empty = given & (held.level < 0) & ~held.is_code
+    n_codes = int((given & held.is_code).sum())
+    to_fill = given & (held.level != level) & (~held.is_code | fill_no_answer)
     n_filled = n_codes if fill_no_answer else 0
     return to_fill, FilledCells(int(is_empty.sum()), n_filled, n_codes - n_filled)
 

@@ -47,6 +47,17 @@ def shades(count: int) -> list[str]:
     return [to_hex(colormaps[DEGREES](x)) for x in np.linspace(0.0, 0.95, count)]
 
 
+def kinds(count: int) -> list[str]:
+    """Colours of so many categories without an order; of many, they come again.
+
+    Examples
+    --------
+    >>> kinds(2)
+    ['#0072B2', '#E69F00']
+    """
+    return [KINDS[k % len(KINDS)] for k in range(count)]
+
+
 def ink_on(colour: str) -> str:
     """Black or white, whichever can be read on a colour.
 

@@ -16,7 +16,13 @@ from ordinalrbm.report.comparing import FEWEST_PEOPLE, Comparison, holm, most_su
 from ordinalrbm.report.factors import NamedFactor
 from ordinalrbm.report.groups import Grouping, GroupMeans
 from ordinalrbm.report.labels import Label, listed
-from ordinalrbm.report.means import N_FILLINGS, QuestionMeans, level_values, question_means
+from ordinalrbm.report.means import (
+    N_FILLINGS,
+    QuestionMeans,
+    has_gaps,
+    level_values,
+    question_means,
+)
 from ordinalrbm.report.page import Table
 
 MOST_SHOWN = 12
@@ -30,14 +36,31 @@ _ALPHA = 0.05
 
 
 class Compared(NamedTuple):
-    """People who have answered something, and what is known of them, row by row."""
+    """People who have answered something, and what is known of them, row by row.
 
-    answers: Encoded
+    ``table`` is what the model takes, ``asked`` its part that are questions, of which some beside
+    the answers are ``numeric``.
+    """
+
+    table: Encoded
+    asked: Encoded
+    numeric: tuple[str, ...]
     background: pd.DataFrame
     scores: np.ndarray
     weight: np.ndarray | None
     no_answers: np.ndarray | None
     schema: Schema
+
+    @property
+    def names(self) -> list[str]:
+        """What the questions are called, those on ordered scales first."""
+        return self.asked.header or []
+
+    @property
+    def averaged(self) -> list[int]:
+        """Places of the questions whose answers have a mean."""
+        n_ordered = self.asked.shape[1]
+        return [*range(n_ordered), *(self.names.index(name) for name in self.numeric)]
 
 
 class _Tested(NamedTuple):
@@ -75,32 +98,31 @@ def group_sections(
     for k in order[MOST_SHOWN:]:
         others[found[k].name] = f"beyond the {MOST_SHOWN} that differ most"
     means = question_means(
-        model, people.answers, _values(people), [one.means.grouping for one in shown],
-        people.weight, people.no_answers, random_state,
+        model, people.table, _values(people), [one.means.grouping for one in shown],
+        people.weight, people.no_answers, random_state, numeric=people.numeric,
     )  # fmt: skip
     adjusted = _adjusted([one.comparisons for one in means])
-    questions = [labels[name] for name in people.answers.names or []]
+    questions = [labels[name] for name in people.names]
     return {
         "no_factor": False,
         "overview": _overview(shown, factors, labels),
         "variables": [
-            _section(one, own, p, factors, labels, questions)
+            _section(one, own, p, factors, labels, questions, people.averaged)
             for one, own, p in zip(shown, means, adjusted, strict=True)
         ],
         "others": [(labels[name], why) for name, why in others.items()],
         "n_tests": (_count([one.means.comparisons for one in tested]),
                     _count([one.comparisons for one in means])),
         "n_fillings": N_FILLINGS,
-        "has_gaps": bool(people.answers.observations.density < 1.0),
+        "has_gaps": has_gaps(people.table, people.numeric),
         "fewest": FEWEST_PEOPLE,
     }  # fmt: skip
 
 
 def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
-    n_questions = people.answers.shape[1]
-    rests = np.reshape([factor.rests for factor in factors], (len(factors), n_questions)).T
+    names = people.names
+    rests = np.reshape([factor.rests for factor in factors], (len(factors), len(names))).T
     never = _never_asked(people, found)
-    names = people.answers.names or []
     without = [one.astype(float) @ rests >= _RESTS_ON for one in never]
     nowhere = np.zeros(len(factors), dtype=bool)
     itself = [
@@ -117,9 +139,9 @@ def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor])
 
 def _never_asked(people: Compared, found: list[Grouping]) -> list[np.ndarray]:
     """(G, Q) for each variable: whether nobody in a group was asked a question."""
-    names = people.answers.names or []
+    names = people.names
     groups = pd.DataFrame({str(k): pd.Series(one.code) for k, one in enumerate(found)})
-    lacking = never_asked(people.answers, groups.where(groups >= 0)) if found else pd.DataFrame()
+    lacking = never_asked(people.asked, groups.where(groups >= 0)) if found else pd.DataFrame()
     masks = [np.zeros((len(one.groups), len(names)), dtype=bool) for one in found]
     for line in lacking.itertuples(index=False):
         masks[int(line.column)][int(line.group), names.index(line.question)] = True
@@ -139,10 +161,10 @@ def _count(families: list[list[Comparison | None]]) -> int:
 
 def _values(people: Compared) -> list[np.ndarray]:
     columns = {column.name: column for column in people.schema.columns}
-    names = people.answers.names or []
+    answers = people.asked
     return [
         level_values(scale, columns.get(name))
-        for name, scale in zip(names, people.answers.scales, strict=True)
+        for name, scale in zip(answers.names or [], answers.scales, strict=True)
     ]
 
 
@@ -162,7 +184,7 @@ def _overview(shown: list[_Tested], factors: list[NamedFactor], labels: dict[str
 
 def _section(
     one: _Tested, means: QuestionMeans, adjusted: list[float], factors: list[NamedFactor],
-    labels: dict[str, Label], questions: list[Label],
+    labels: dict[str, Label], questions: list[Label], averaged: list[int],
 ) -> dict[str, Any]:  # fmt: skip
     own, k = one.means.grouping, one.strongest[0]
     return {
@@ -179,8 +201,11 @@ def _section(
         "left_out": _left_out(one, factors, questions),
         "itself": [factors[j].label for j in np.flatnonzero(one.itself)],
         "small": [g for g, n in zip(own.groups, own.counts, strict=True) if 0 < n < FEWEST_PEOPLE],
-        "means": _banner(means, adjusted, questions, one.never, labels[own.name]),
-    }
+        "means": _banner(
+            means, adjusted, [questions[j] for j in averaged], one.never[:, averaged],
+            labels[own.name],
+        ),
+    }  # fmt: skip
 
 
 def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ordinalrbm.estimators.reading import FactorReading
-from ordinalrbm.plots.style import ink_on, shades
+from ordinalrbm.plots.style import ink_on, kinds, shades
 from ordinalrbm.report.labels import Label, in_short
 
 # A factor is worth telling when some question loads on it at least so much, as is usual.
@@ -42,7 +43,7 @@ class NamedFactor(NamedTuple):
     explained: float  # share of the variance of all inclinations
     more: list[Strong]
     less: list[Strong]
-    rests: np.ndarray  # (Q,) shares of the questions in its squared loadings
+    rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
 
 def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[NamedFactor]:
@@ -60,7 +61,10 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> factor.name, sorted(strong.label.text for strong in factor.more), factor.less
     ('Factor 1', ['milk', 'tea'], [])
     """
-    texts = in_short(labels)
+    own = {name: label for name, label in labels.items() if reading.question(name) == name}
+    texts = in_short(own)
+    for name in labels.keys() - own.keys():  # a category without its question says nothing
+        texts |= in_short({name: labels[name]})
     strongest = reading.loadings.abs().max().to_numpy()
     least = min(WORTH_TELLING, float(strongest.max()))
     return [
@@ -85,7 +89,8 @@ def _named(
         for word, end in zip(("more", "less"), ends, strict=True)
         if end
     ]
-    text, squares = " / ".join(said), loadings**2
+    text = " / ".join(said)
+    squares = pd.Series(loadings**2).groupby(list(map(reading.question, names)), sort=False).sum()
     return NamedFactor(
         place,
         factor,
@@ -94,7 +99,7 @@ def _named(
         float(reading.reliability.loc[factor, "explained"]),
         ends[0][:_LISTED],
         ends[1][:_LISTED],
-        squares / squares.sum(),
+        (squares / squares.sum()).to_numpy(),
     )
 
 
@@ -108,12 +113,17 @@ class Piece(NamedTuple):
 
 
 class MovedQuestion(NamedTuple):
-    """How likely each level of a question is for people who are low and high on a factor."""
+    """How likely each level of a question is for people who are low and high on a factor.
+
+    Of a number, its medians for both.
+    """
 
     label: Label
     loading: float
     low: list[Piece]
     high: list[Piece]
+    is_ordered: bool = True
+    medians: tuple[float, float] | None = None
 
 
 def moved_questions(
@@ -123,13 +133,19 @@ def moved_questions(
     found = []
     for one in strong:
         curves = reading.curves(one.name, factor.name, _AROUND_THE_MEAN).drop(columns="information")
-        low, high = (_pieces(curves.columns, curves.iloc[k].to_numpy()) for k in (_LOW, _HIGH))
-        found.append(MovedQuestion(one.label, one.loading, low, high))
+        ends = [curves.iloc[k].to_numpy() for k in (_LOW, _HIGH)]
+        if reading.is_number(one.name):
+            medians = float(ends[0][0]), float(ends[1][0])
+            found.append(MovedQuestion(one.label, one.loading, [], [], medians=medians))
+            continue
+        is_ordered = reading.question(one.name) == one.name
+        colours = (shades if is_ordered else kinds)(len(curves.columns))
+        low, high = (_pieces(curves.columns, colours, end) for end in ends)
+        found.append(MovedQuestion(one.label, one.loading, low, high, is_ordered))
     return found
 
 
-def _pieces(levels: Sequence[str], shares: np.ndarray) -> list[Piece]:
-    colours = shades(len(shares))
+def _pieces(levels: Sequence[str], colours: Sequence[str], shares: np.ndarray) -> list[Piece]:
     return [
         Piece(str(level), colour, ink_on(colour), float(share))
         for level, colour, share in zip(levels, colours, shares, strict=True)

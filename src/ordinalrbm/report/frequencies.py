@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.survey import REASONS
-from ordinalrbm.plots.style import ink_on, shades
+from ordinalrbm.plots.style import ink_on, kinds, shades
 from ordinalrbm.report.groups import counting
 from ordinalrbm.report.labels import Label
+
+_QUARTERS = np.arange(5) / 4
 
 
 class Level(NamedTuple):
@@ -34,11 +37,12 @@ class Frequencies(NamedTuple):
 
 def frequencies(
     answers: Encoded, labels: list[Label], weight: np.ndarray | None = None,
-    no_answers: np.ndarray | None = None,
+    no_answers: np.ndarray | None = None, *, ordered: bool = True,
 ) -> list[Frequencies]:  # fmt: skip
     """Counts of people and weighted shares, question by question.
 
-    ``no_answers`` says why answers lack, as places in ``REASONS``; without it nobody knows.
+    ``no_answers`` says why answers lack, as places in ``REASONS``; without it nobody knows. Where
+    nothing is ``ordered``, levels are categories: the most frequent comes first.
 
     Examples
     --------
@@ -56,11 +60,13 @@ def frequencies(
         count = np.bincount(level[given], minlength=scale.n_levels)
         total = np.bincount(level[given], weights[given], minlength=scale.n_levels)
         share = total / total.sum() if total.sum() > 0 else total
-        colours = shades(scale.n_levels)
+        colours = (shades if ordered else kinds)(scale.n_levels)
         levels = [
             Level(name, colour, ink_on(colour), int(n), float(part))
             for name, colour, n, part in zip(scale.names, colours, count, share, strict=True)
         ]
+        if not ordered:
+            levels.sort(key=lambda level: -level.share)
         why = None if no_answers is None else no_answers[~given, j]
         found.append(Frequencies(label, levels, int(given.sum()), _reasons(why, given)))
     return found
@@ -77,3 +83,35 @@ def _reasons(why: np.ndarray | None, given: np.ndarray) -> list[tuple[str, int, 
         for k in np.argsort(-counts, kind="stable")
         if counts[k]
     ]
+
+
+class NumberSummary(NamedTuple):
+    """What was answered to a question for a number; people count by their weights."""
+
+    label: Label
+    n_answered: int
+    mean: float
+    deviation: float
+    quantiles: tuple[float, ...]  # least, quarter, median, three quarters, greatest
+
+
+def summary_of(values: pd.Series, label: Label, weight: np.ndarray | None = None) -> NumberSummary:
+    """Mean, standard deviation and quantiles of numbers, NaN where unanswered.
+
+    Examples
+    --------
+    >>> found = summary_of(pd.Series([1.0, 2.0, 3.0, None]), Label("hours"))
+    >>> found.n_answered, found.mean, found.quantiles
+    (3, 2.0, (1.0, 1.0, 2.0, 3.0, 3.0))
+    """
+    numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    given = ~np.isnan(numbers)
+    own, people = numbers[given], counting(weight, len(numbers))[given]
+    order = np.argsort(own, kind="stable")
+    below = np.cumsum(people[order]) / max(people.sum(), 1e-300)
+    # The smallest number that so large a share of the people does not exceed.
+    places = np.minimum(np.searchsorted(below, _QUARTERS - 1e-9), own.size - 1)
+    mean = float(np.average(own, weights=people))
+    variance = np.average((own - mean) ** 2, weights=people) * own.size / max(own.size - 1, 1)
+    quantiles = tuple(own[order][places].tolist())
+    return NumberSummary(label, int(given.sum()), mean, float(np.sqrt(variance)), quantiles)

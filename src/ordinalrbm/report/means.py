@@ -8,15 +8,17 @@ count for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy.stats import t as student_t
 
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.evaluate.pooling import rubin
 from ordinalrbm.files.schema import Column
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.report.comparing import FEWEST_PEOPLE, Comparison, Groups, welch
@@ -35,14 +37,6 @@ class QuestionMeans(NamedTuple):
     low: np.ndarray  # of a 95 % interval; NaN for a single person
     high: np.ndarray
     comparisons: list[Comparison | None]  # one for each question
-
-
-class Pooled(NamedTuple):
-    """Estimates from several fillings by Rubin's rules."""
-
-    estimate: np.ndarray
-    error: np.ndarray
-    freedom: np.ndarray
 
 
 def level_values(scale: Scale, column: Column | None) -> np.ndarray:
@@ -67,8 +61,9 @@ def level_values(scale: Scale, column: Column | None) -> np.ndarray:
 def question_means(
     model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], groupings: list[Grouping],
     weight: np.ndarray | None = None, no_answers: np.ndarray | None = None, random_state: int = 0,
+    numeric: Sequence[str] = (),
 ) -> list[QuestionMeans]:  # fmt: skip
-    """Mean answers to all questions in the groups of several variables.
+    """Mean answers to all questions on ordered scales, then of numbers, in the groups of variables.
 
     Parameters
     ----------
@@ -84,10 +79,14 @@ def question_means(
         Why answers lack, as a survey tells it.
     random_state : int
         Seed of the fillings.
+    numeric : sequence of str
+        Columns beside the answers that are numbers.
     """
-    weights, given = counting(weight, answers.shape[0]), answers.observations.to_dense() >= 0
+    weights = counting(weight, answers.shape[0])
+    given = ~np.isnan(_as_numbers(answers, values, numeric))
     found: list[list[Moments]] = [[] for _ in groupings]
-    for numbers in _fillings(model, answers, values, given, no_answers, random_state):
+    fillings = _fillings(model, answers, values, numeric, no_answers, random_state)
+    for numbers in fillings:
         for own, grouping in zip(found, groupings, strict=True):
             own.append(moments(numbers, grouping, weights))
     made = []
@@ -97,26 +96,47 @@ def question_means(
     return made
 
 
+def has_gaps(answers: Encoded, numeric: Sequence[str]) -> bool:
+    """Whether some answer on a scale, or some number, is missing."""
+    beside = answers.beside
+    lacks_number = beside is not None and bool(beside[list(numeric)].isna().any(axis=None))
+    return bool(answers.observations.density < 1.0) or lacks_number
+
+
 def _fillings(
-    model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], given: np.ndarray,
+    model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], numeric: Sequence[str],
     no_answers: np.ndarray | None, random_state: int,
 ) -> Iterator[np.ndarray]:  # fmt: skip
     """Answers as numbers, (n, Q), the gaps filled anew each time; once if there are none."""
-    does_not_apply = np.zeros(given.shape, dtype=bool)
+    original = _as_numbers(answers, values, numeric)
+    does_not_apply = np.zeros(original.shape, dtype=bool)
     if no_answers is not None:
-        does_not_apply = ~given & np.isin(no_answers, _NOTHING_TO_FILL)
+        scales = slice(0, no_answers.shape[1])
+        does_not_apply[:, scales] = np.isnan(original[:, scales])
+        does_not_apply[:, scales] &= np.isin(no_answers, _NOTHING_TO_FILL)
     # The model's draws do not depend on which gaps are wanted.
-    complete = given | does_not_apply
-    tables = [answers]
-    if not complete.all():
-        tables = model.impute(
-            answers, n_draws=N_FILLINGS, parameters="fixed", random_state=random_state
-        )
-    for table in tables:
-        level = table.observations.to_dense()
-        numbers = np.column_stack([own[level[:, j]] for j, own in enumerate(values)])
-        numbers[does_not_apply | (level < 0)] = np.nan
-        yield numbers
+    if not (np.isnan(original) & ~does_not_apply).any():
+        yield original
+        return
+    for table in model.impute(
+        answers, n_draws=N_FILLINGS, parameters="fixed", random_state=random_state
+    ):
+        yield np.where(does_not_apply, np.nan, _as_numbers(table, values, numeric))
+
+
+def _as_numbers(
+    answers: Encoded | pd.DataFrame, values: list[np.ndarray], numeric: Sequence[str]
+) -> np.ndarray:
+    """(n, Q) what levels count, then numbers; NaN where there is none."""
+    beside: Any = answers.beside if isinstance(answers, Encoded) else answers
+    if isinstance(answers, Encoded):
+        level = answers.observations.to_dense()
+    else:  # as a model fills it where there are columns of other kinds
+        scales = answers.columns[: len(values)]
+        level = np.column_stack([answers[name].cat.codes for name in scales])
+    counted = [np.append(own, np.nan)[level[:, j]] for j, own in enumerate(values)]
+    numbers = [beside[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in numeric]
+    return np.column_stack([*counted, *numbers])
 
 
 def _pooled_means(draws: list[Moments], grouping: Grouping, answered: np.ndarray) -> QuestionMeans:
@@ -124,40 +144,14 @@ def _pooled_means(draws: list[Moments], grouping: Grouping, answered: np.ndarray
     size = np.mean([one.size for one in draws], axis=0)
     variance = np.mean([one.variance for one in draws], axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):  # groups of nobody or of one
-        pooled = pool(means, errors, size - 1.0)
-        reach = student_t.ppf(0.975, pooled.freedom) * pooled.error
+        pooled = rubin(means, errors, size - 1.0)
+        # Where nothing was filled, nothing is lost.
+        freedom = np.where(pooled.share > 0, pooled.freedom, size - 1.0)
+        reach = student_t.ppf(0.975, freedom) * pooled.error
     nobody = answered == 0
     mean = np.where(nobody, np.nan, pooled.estimate)
     comparisons = []
     for j in range(mean.shape[1]):
-        every = Groups(
-            mean[:, j], variance[:, j], pooled.error[:, j], pooled.freedom[:, j], size[:, j]
-        )
+        every = Groups(mean[:, j], variance[:, j], pooled.error[:, j], freedom[:, j], size[:, j])
         comparisons.append(welch(every.of(answered[:, j] >= FEWEST_PEOPLE)))
     return QuestionMeans(grouping, answered, mean, mean - reach, mean + reach, comparisons)
-
-
-def pool(estimates: np.ndarray, errors: np.ndarray, complete: np.ndarray) -> Pooled:
-    """Rubin's rules with Barnard and Rubin's degrees of freedom, over the first axis.
-
-    As :func:`ordinalrbm.pool`, for estimates that rest on different numbers of people: ``complete``
-    are the degrees of freedom that each would have if nothing were missing.
-
-    Examples
-    --------
-    >>> found = pool(np.array([[2.9], [3.1], [3.0]]), np.full((3, 1), 0.1), np.array([1000.0]))
-    >>> [round(part.item(), 2) for part in found]
-    [3.0, 0.15, 6.04]
-    """
-    m = len(estimates)
-    estimate, within = estimates.mean(axis=0), (errors**2).mean(axis=0)
-    if m == 1:
-        return Pooled(estimate, np.sqrt(within), complete)
-    between = estimates.var(axis=0, ddof=1) * (1.0 + 1.0 / m)
-    total = within + between
-    share = np.divide(between, total, out=np.zeros_like(total), where=total > 0)
-    observed = (complete + 1.0) / (complete + 3.0) * complete * (1.0 - share)
-    filled = (m - 1) / np.maximum(share, 1e-4) ** 2
-    # Where nothing was filled, nothing is lost.
-    freedom = np.where(between > 0, filled * observed / (filled + observed), complete)
-    return Pooled(estimate, np.sqrt(total), freedom)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ordinalrbm.estimators.reading import column_names
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.report.factors import named_factors
 from ordinalrbm.report.labels import labels_of
@@ -41,11 +42,13 @@ def model_page(model: Any, *, title: str | None = None) -> str:
         return ratings_page(model, title=title)
     reading = model.read_factors()
     labels = labels_of([str(name) for name in reading.loadings.index], reading.questions)
-    curves = response_curves(model, list(labels))
+    known = model.questionnaire_
+    names = zip(column_names(model), known.kinds, strict=True)
+    curves = response_curves(model, [name for name, kind in names if kind == "ordinal"])
     return render(
         "model.html.j2",
         title=title or "Model",
-        n_questions=len(labels),
+        n_questions=len(known.questions),
         n_factors=model.model_.n_factors,
         factors=factor_sections(reading, named_factors(reading, labels)),
         curves=[small_chart(one, labels[one.name]) for one in curves],

@@ -11,18 +11,18 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm import plots
-from ordinalrbm.data.observations import Cells
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
-from ordinalrbm.files.survey import LeftOut, Survey
+from ordinalrbm.files.survey import REASONS, LeftOut, Survey
 from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
 from ordinalrbm.report.compared import Compared, group_sections
 from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
-from ordinalrbm.report.frequencies import frequencies
+from ordinalrbm.report.frequencies import frequencies, summary_of
 from ordinalrbm.report.groups import Grouping, grouping_of
 from ordinalrbm.report.labels import Label, in_short, labels_of, texts_of
 from ordinalrbm.report.page import Table, drawing, render, small_chart
@@ -43,9 +43,13 @@ Progress = Callable[[str], None]
 
 
 class People(NamedTuple):
-    """People of a survey: their answers with nothing hidden, and what the model says of them."""
+    """People of a survey: their answers with nothing hidden, and what the model says of them.
+
+    ``table`` is what the model is asked about: beside the answers, columns of other kinds.
+    """
 
     answers: Encoded
+    table: Encoded
     answered: np.ndarray
     scores: np.ndarray  # (n, K) on rotated factors
 
@@ -105,18 +109,20 @@ def survey_page(
     True
     """
     say = progress or (lambda text: None)
-    answers = _checked(model, survey, group)
+    survey = _checked(model, survey, group)
     if held_out is not None:
-        answers = hiding.restored(answers, held_out)
-    answered = answers.observations.row_counts > 0
+        survey = replace(survey, encoded=hiding.restored(survey.encoded, held_out))
+    answers = survey.encoded
+    answered = np.asarray(_answered(survey).any(axis=1))
     rows = np.flatnonzero(answered)
     if not rows.size:
         raise DataError("Nobody has answered any question, so there is nothing to report.")
     say("inferring the factors of all respondents")
-    people = People(answers, answered, model.scores(answers).to_numpy())
-    labels = labels_of([*people.names, *map(str, survey.background)], texts_of(survey.schema))
+    people = People(answers, survey.table, answered, model.scores(survey.table).to_numpy())
     reading = model.read_factors(questions=texts_of(survey.schema))
-    factors = named_factors(reading, {name: labels[name] for name in people.names})
+    labels = labels_of([*people.names, *map(str, survey.background)], texts_of(survey.schema))
+    labels |= labels_of(set(reading.loadings.index) - set(labels), reading.questions)  # categories
+    factors = named_factors(reading, {str(name): labels[name] for name in reading.loadings.index})
     say("predicting hidden answers")
     hidden = _hidden(model, people, labels, held_out, random_state)
     say(f"placing {rows.size:,} respondents on a map")
@@ -129,8 +135,8 @@ def survey_page(
     compared = _compared(survey, people, factors)
     groups = group_sections(model, compared, factors, labels, group, random_state)
     say("drawing")
-    some = answers.subset(some_of(rows, _ENOUGH_ROWS, random_state))
-    curves = response_curves(model, people.names, np.asarray(model.transform(some)))
+    some = people.table.subset(some_of(rows, _ENOUGH_ROWS, random_state))
+    curves = response_curves(model, people.names, some)
     weight = None if survey.weight is None else survey.weight.to_numpy(float)
     asked = [labels[name] for name in people.names]
     return render(
@@ -138,14 +144,15 @@ def survey_page(
         title=title or survey.name,
         facts={
             "n_rows": len(people.answered),
-            "n_questions": answers.shape[1],
-            "share_answered": answers.observations.density,
+            "n_questions": survey.n_questions,
+            "share_answered": float(_answered(survey).mean()),
             "n_silent": len(people.answered) - rows.size,
         },
         scales=_scales(people, labels),
         left_out=_left_out(survey),
         frequencies=frequencies(answers, asked, weight, survey.no_answers),
-        unfolded=answers.shape[1] <= _MOST_UNFOLDED,
+        unfolded=survey.n_questions <= _MOST_UNFOLDED,
+        others=_other_kinds(model, survey, labels, reading, factors, weight),
         hidden=hidden,
         map=the_map,
         factors=factor_sections(reading, factors),
@@ -160,12 +167,20 @@ def survey_page(
     )
 
 
+def _answered(survey: Survey) -> np.ndarray:
+    """(rows, questions) whether each question of any kind was answered."""
+    others = survey.background[survey.chosen.asked].notna().to_numpy()
+    return np.hstack([survey.encoded.observations.to_dense() >= 0, others])
+
+
 def _compared(survey: Survey, people: People, factors: list[NamedFactor]) -> Compared:
     """Those who have answered something, for comparisons on some factors."""
     there, no_answers = people.answered, survey.no_answers
-    background = comparable(replace(survey, encoded=people.answers)).reset_index(drop=True)
+    background = comparable(survey).reset_index(drop=True)
     return Compared(
-        people.answers.subset(there),
+        people.table.subset(there),
+        survey.asked.subset(there),
+        survey.chosen.numeric,
         background[there],
         people.scores[there][:, [factor.place for factor in factors]],
         None if survey.weight is None else survey.weight.to_numpy(float)[there],
@@ -174,24 +189,25 @@ def _compared(survey: Survey, people: People, factors: list[NamedFactor]) -> Com
     )
 
 
-def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Encoded:
-    """The survey's answers, which must be on the scales of the model."""
+def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
+    """The survey with the columns of the model, on whose scales its answers must be."""
     check_is_fitted(model, "model_")
-    answers = survey.encoded
-    names = answers.names or []
-    if list(getattr(model, "feature_names_in_", names)) != names:
+    names, known = survey.encoded.names or [], model.questionnaire_
+    learnt = list(getattr(model, "feature_names_in_", names))
+    n_ordered = known.kinds.count("ordinal")
+    if learnt[:n_ordered] != names or set(known.kinds[: len(names)]) != {"ordinal"}:
         raise DataError(
             "The questions of the survey are not those that the model was fitted on; give the "
             "survey that it has learnt from."
         )
-    for name, own, scale in zip(names, answers.scales, model.scales_, strict=True):
+    for name, own, scale in zip(names, survey.encoded.scales, known.scales, strict=False):
         if own != scale:
             raise DataError(
                 f"The levels of '{name}' in the survey are not those of the model; give the survey "
                 "that it has learnt from."
             )
     check_group(survey, group)
-    return answers
+    return survey.as_learnt(learnt, known)
 
 
 def comparable(survey: Survey) -> pd.DataFrame:
@@ -273,6 +289,49 @@ def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:
     return [(what, len(names), ", ".join(names)) for what, names in columns.items()]
 
 
+# 2. Questions of other kinds, and background
+
+
+def _other_kinds(
+    model: CumulativeRBM, survey: Survey, labels: dict[str, Label], reading: FactorReading,
+    factors: list[NamedFactor], weight: np.ndarray | None,
+) -> dict[str, Any] | None:  # fmt: skip
+    """Categories and how often they were chosen, numbers in short, and loadings of both."""
+    chosen = survey.chosen
+    if not chosen.columns:
+        return None
+    scales = [model.scales_[list(model.feature_names_in_).index(n)] for n in chosen.nominal]
+    levels = [
+        s.encode(survey.background[n], n) for s, n in zip(scales, chosen.nominal, strict=True)
+    ]
+    categories = []
+    if levels:
+        counts = Observations.from_dense(np.column_stack(levels), [s.n_levels for s in scales])
+        asked = [labels[name] for name in chosen.nominal]
+        # Of other kinds than scales, nothing tells why there is none.
+        why = np.full(counts.to_dense().shape, REASONS.index("no answer"))
+        categories = frequencies(Encoded(counts, scales), asked, weight, why, ordered=False)
+    summaries = [summary_of(survey.background[n], labels[n], weight) for n in chosen.numeric]
+    head = ("question", "answered", "mean", "sd", "least", "25 %", "median", "75 %", "greatest")
+    numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in summaries]
+    return {
+        "categories": categories,
+        "numbers": Table(head, numbers, ("", ",d", *[".5g"] * 7)),
+        "loadings": _loadings_of(chosen.asked, reading, factors, labels),
+        "background": [labels[name] for name in chosen.background],
+    }
+
+
+def _loadings_of(
+    questions: list[str], reading: FactorReading, factors: list[NamedFactor],
+    labels: dict[str, Label],
+) -> Table:  # fmt: skip
+    own = [name for name in reading.loadings.index if reading.question(name) in questions]
+    told = [factor.name for factor in factors[:_N_FACTORS_TOLD]]
+    rows = [(labels[name], *reading.loadings.loc[name, told]) for name in own]
+    return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
+
+
 # 3. Learning
 
 
@@ -314,7 +373,7 @@ def _hidden(
     if not rows.size:
         return None
     asked = Cells(*(part[kept] for part in held_out))
-    scores = hiding.score_hidden(model, people.answers, asked)
+    scores = hiding.score_hidden(model, people.table, asked)
     lines = scores.by_question.assign(gain=lambda t: t["usual_error"] - t["model_error"])
     lines = lines.sort_values("gain", ascending=False, kind="stable")
     return {

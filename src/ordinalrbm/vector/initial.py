@@ -197,9 +197,12 @@ def _with_slopes(
     )
     is_category = model.layout.is_category
     variance = np.where(is_category, _deviation(columns.share) ** 2, 1.0)
-    own, of_factors = regression.shared(
-        slopes, model.weights.astype(np.float64), variance, informed, model.units, precision
-    )
+    weights = model.weights.astype(np.float64)
+    covariance = regression.factor_covariance(weights, variance, model.units)
+    # Utilities were scaled already; categories have log odds, which are smaller without factors.
+    spread = regression.category_spread(weights, columns.share, covariance, model.layout)
+    slopes = slopes * spread[:, None]
+    own, of_factors = regression.shared(slopes, weights, variance, informed, model.units, precision)
     return model._replace(
         slopes=own.astype(np.float32), factor_slopes=of_factors.astype(np.float32)
     )

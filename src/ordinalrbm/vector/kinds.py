@@ -14,6 +14,9 @@ from ordinalrbm.data.answers import NOMINAL, NUMERIC, numbers_of
 from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.engine import side as engine
 
+# The mean of a logistic of a normal of variance v is the logistic of its mean over √(1 + v c).
+LOGISTIC_OF_NORMAL = 0.368
+
 
 class Layout(NamedTuple):
     """Which columns questions become.

@@ -3,20 +3,27 @@
 Near its fit the model is an ordinal factor model: u = Λ f + e with f of variance one, and
 thresholds. The derivative of a row's log-likelihood by a loading is E[(u_i − μ_i) f_k | v], by
 Fisher's identity, and by a threshold the density there; both come from mean-field and linear
-response. The sum of their squares over the rows is the information, and its inverse the covariance
-of what was estimated. Turning all factors changes no likelihood, so these directions are left out.
-The errors of rotated loadings are seen by rotating random draws around the estimate.
+response. Of a number u is known, and its scale and bias stand for thresholds; of a category the
+derivative is E[(y − p) f_k | v] with y whether it was chosen and p how likely that was. The sum of
+their squares over the rows is the information, and its inverse the covariance of what was
+estimated. Turning all factors changes no likelihood, nor does moving all categories of a question
+alike, so these directions are left out. The errors of rotated loadings are seen by rotating random
+draws around the estimate. What background adds is taken for known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
+from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.engine import normal_reference
 from ordinalrbm.engine.side import Side
-from ordinalrbm.vector.loadings import Population, Solution, rotated_like
+from ordinalrbm.engine.thresholds import unknown_level
+from ordinalrbm.vector.loadings import Population, Solution, contrasts, rotated_like
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.posterior import IMPROBABLE, Component, mean_field
 from ordinalrbm.vector.predict import factor_covariances
@@ -46,6 +53,7 @@ class _Cells(NamedTuple):
     variance: np.ndarray  # Var[u | level]
     at_low: np.ndarray  # density at the thresholds below and above
     at_high: np.ndarray
+    utility: np.ndarray  # of numbers that are known, else NaN
 
 
 def loading_errors(
@@ -63,8 +71,9 @@ def loading_errors(
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     noise = np.random.default_rng(seed).normal(size=(_N_DRAWS, len(values))) @ root.T
+    readable = contrasts(model, people.mean)
     drawn = [
-        rotated_like(weights + one.reshape(weights.shape), solution, rotation, gamma)
+        rotated_like(readable @ (weights + one.reshape(weights.shape)), solution, rotation, gamma)
         for one in noise
     ]
     return LoadingErrors(
@@ -88,10 +97,10 @@ def _covariance(
     size = max(1, _NUMBERS_AT_ONCE // n_parameters)
     for start in range(0, this.n_rows, size):
         stop = min(start + size, this.n_rows)
-        scores = _scores(model, _part(this, start, stop), people, weights, first_threshold)
+        scores = _scores(model, this.rows(start, stop), people, weights, first_threshold)
         weighted = scores * row_weight[start:stop, None]
         bread, meat = bread + weighted.T @ scores, meat + weighted.T @ weighted
-    inverse = _inverse(bread, weights)
+    inverse = _inverse(bread, _idle(model, weights, first_threshold, n_parameters))
     # The inverse of an information from few rows is too large on average.
     correction = (n_rows - n_parameters - 1) / n_rows
     n_loadings = weights.size
@@ -99,16 +108,15 @@ def _covariance(
 
 
 def _places(model: VectorModel) -> tuple[np.ndarray, int]:
-    """Where each question's thresholds begin among the parameters, and how many there are."""
-    n_thresholds = np.maximum(model.n_levels.astype(np.intp) - 1, 0)
-    ends = model.weights.size + np.cumsum(n_thresholds)
-    return ends - n_thresholds, int(ends[-1])
+    """Where each column's thresholds begin among the parameters, and how many there are.
 
-
-def _part(this: Side, start: int, stop: int) -> Side:
-    return this._replace(
-        row_start=this.row_start[start : stop + 1], stretch=this.stretch[start:stop]
-    )
+    In their place a number has its scale and its bias, a category its bias.
+    """
+    plan = model.layout
+    n_own = np.maximum(plan.n_levels.astype(np.intp) - 1, 0)
+    n_own = np.where(plan.is_number, 2, np.where(plan.is_category, 1, n_own))
+    ends = model.weights.size + np.cumsum(n_own)
+    return ends - n_own, int(ends[-1])
 
 
 def _scores(
@@ -145,21 +153,55 @@ def _scores_of_style(
         cells.shift[:, None] * mean[cells.row]
         + (cells.variance - 1.0)[:, None] * spread[cells.row, cells.column]
     )
-    by_threshold = _by_threshold(model, styled, cells, first_threshold - weights.size)
+    first_threshold = first_threshold - weights.size
+    by_threshold = _by_threshold(model, styled, cells, first_threshold)
+    if model.kind.size:
+        by_category = _by_category(model, styled, factors)
+        for columns, apart, share in by_category:
+            middle = np.einsum("rl,rlk->rk", share, spread[:, columns])
+            moved = share[:, :, None] * (spread[:, columns] - middle[:, None])
+            there = np.isfinite(apart[:, :1, None])
+            by_loading[:, columns] = np.where(there, apart[:, :, None] * mean[:, None] - moved, 0.0)
+            by_threshold[:, first_threshold[columns]] = np.nan_to_num(apart)
     return np.concatenate([by_loading.reshape(n_rows, -1), by_threshold], axis=1)
+
+
+def _by_category(
+    model: VectorModel, this: Side, factors: np.ndarray
+) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Of each nominal question its columns, (rows, C) choice less share, NaN if unknown; shares."""
+    plan = model.layout
+    first, last = this.row_start[0], this.row_start[-1]
+    row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
+    column, known = this.column[first:last], this.known[first:last]
+    mean = model.bias + factors.astype(np.float64) @ model.weights.T
+    if this.offset.size:
+        mean[row, column] += this.offset[first:last]
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
+        columns = plan.columns(question)
+        chosen = np.full((this.n_rows, columns.stop - columns.start), np.nan)
+        own = (column >= columns.start) & (column < columns.stop)
+        chosen[row[own], column[own] - columns.start] = known[own]
+        share = softmax(mean[:, columns], axis=1)
+        yield columns, chosen - share, share
 
 
 def _by_threshold(
     model: VectorModel, this: Side, cells: _Cells, first_threshold: np.ndarray
 ) -> np.ndarray:
-    n_thresholds = np.maximum(model.n_levels.astype(np.intp) - 1, 0)
-    found = np.zeros((this.n_rows, int(n_thresholds.sum())))
+    plan = model.layout
+    n_thresholds = np.where(plan.is_number | plan.is_category, 0, plan.n_levels.astype(np.intp) - 1)
+    found = np.zeros((this.n_rows, _places(model)[1] - model.weights.size))
     stretch = this.stretch[cells.row] if this.stretch.size else np.ones(cells.row.size)
     has_upper = cells.level < n_thresholds[cells.column]  # false of unknown answers
     has_lower = (cells.level > 0) & (cells.level <= n_thresholds[cells.column])
     place = first_threshold[cells.column] + cells.level
     found[cells.row[has_upper], place[has_upper]] = (stretch * cells.at_high)[has_upper]
     found[cells.row[has_lower], place[has_lower] - 1] = -(stretch * cells.at_low)[has_lower]
+    number = np.flatnonzero(~np.isnan(cells.utility))
+    row, place = cells.row[number], first_threshold[cells.column[number]]
+    found[row, place] = 1.0 - cells.shift[number] * cells.utility[number]
+    found[row, place + 1] = cells.shift[number]
     return found
 
 
@@ -167,30 +209,57 @@ def _cells(model: VectorModel, this: Side, factors: np.ndarray) -> _Cells:
     first, last = this.row_start[0], this.row_start[-1]
     row = np.repeat(np.arange(this.n_rows), np.diff(this.row_start))
     column, level = this.column[first:last], this.level[first:last].astype(np.intp)
-    mean = model.bias + factors.astype(np.float64) @ model.weights.T
+    mean = (model.bias + factors.astype(np.float64) @ model.weights.T)[row, column]
+    if this.shift.size:
+        mean = mean + this.shift[first:last]
+    plan = model.layout
+    utility = np.full(row.size, np.nan)
+    is_number = plan.is_number[column]
+    if is_number.any():
+        scale = this.thresholds[column[is_number], 1]
+        utility[is_number] = scale * this.known[first:last][is_number]
+    # Only scales have intervals; unknown numbers and all categories have the whole line.
+    level = np.where(is_number | plan.is_category[column], unknown_level(this.thresholds), level)
     stretch = this.stretch[row] if this.stretch.size else 1.0
-    low = stretch * this.thresholds[column, level] - mean[row, column]
-    high = stretch * this.thresholds[column, level + 1] - mean[row, column]
+    low = stretch * this.thresholds[column, level] - mean
+    high = stretch * this.thresholds[column, level + 1] - mean
+    shift = normal_reference.truncated_mean(low, high)
+    variance = normal_reference.truncated_variance(low, high)
+    is_known = ~np.isnan(utility)
     return _Cells(
         row, column, level,
-        normal_reference.truncated_mean(low, high),
-        normal_reference.truncated_variance(low, high),
+        np.where(is_known, utility - mean, shift),
+        np.where(is_known, 0.0, variance),
         *normal_reference.edge_densities(low, high),
+        utility,
     )  # fmt: skip
 
 
-def _inverse(information: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The inverse among what can be known: not how all factors are turned, nor levels unused."""
+def _idle(
+    model: VectorModel, weights: np.ndarray, first_threshold: np.ndarray, n_parameters: int
+) -> np.ndarray:
+    """(parameters, directions) along which no likelihood changes."""
+    n_factors = weights.shape[1]
+    idle = [_turned(weights, a, b, n_parameters) for a, b in _pairs(n_factors)]
+    for question in np.flatnonzero(model.kind == NOMINAL).tolist():
+        columns = np.arange(len(weights))[model.layout.columns(question)]
+        for places in [
+            *(columns * n_factors + k for k in range(n_factors)),
+            first_threshold[columns],
+        ]:
+            direction = np.zeros(n_parameters)
+            direction[places] = 1.0
+            idle.append(direction)
+    return np.stack(idle, axis=1) if idle else np.zeros((n_parameters, 0))
+
+
+def _inverse(information: np.ndarray, idle: np.ndarray) -> np.ndarray:
+    """The inverse among what can be known: not what is idle, nor levels unused."""
     n_parameters = len(information)
     known = np.diag(information) > _NEGLIGIBLE * np.diag(information).max()
     basis = np.eye(n_parameters)[:, known]
-    turns = np.zeros((n_parameters, 0))
-    n_factors = weights.shape[1]
-    if n_factors > 1:
-        turns = np.stack([_turned(weights, a, b, n_parameters) for a, b in _pairs(n_factors)], 1)
-    n_turns = turns.shape[1]
-    orthogonal, _ = np.linalg.qr(basis.T @ turns, mode="complete")
-    basis = basis @ orthogonal[:, n_turns:]
+    orthogonal, _ = np.linalg.qr(basis.T @ idle, mode="complete")
+    basis = basis @ orthogonal[:, idle.shape[1] :]
     inner = basis.T @ information @ basis
     scale = np.sqrt(np.diag(inner))
     values, vectors = np.linalg.eigh(inner / np.outer(scale, scale))

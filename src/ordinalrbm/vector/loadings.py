@@ -5,6 +5,10 @@ factors have mean m and covariance C, write h = m + C^½ f with uncorrelated fac
 one. The loadings of u on them are Λ = W C^½, the variance of u_i is 1 + |Λ_i|², and the
 standardised loading, the correlation of utility and factor, is Λ_ik / √(1 + |Λ_i|²). Fewer factors
 than the model has are the principal axes of these loadings that explain most. These are rotated.
+
+A number is read like a utility, which is its multiple. Each category of a nominal question has the
+loadings of the inclination to it rather than to the others: its log odds against the mean of the
+others, by their shares, with the noise of a logistic distribution.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, softmax
 
+from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs
 from ordinalrbm.engine.side import Batch
@@ -30,6 +35,7 @@ _DRAWS_PER_ROW, _STEPS_BETWEEN = 5, 5
 _FREE_ROWS, _FREE_DRAWS, _FREE_STEPS_BETWEEN = 2_000, 10, 20
 _SMALLEST_EIGENVALUE = 1e-9
 _SMALLEST_PROBABILITY = 1e-12
+_LOGISTIC = np.pi / np.sqrt(3.0)  # standard deviation of its noise
 
 
 class Population(NamedTuple):
@@ -128,11 +134,34 @@ def solve(
     gamma: float = 0.0,
 ) -> Solution:  # fmt: skip
     """Rotated loadings of the model's factors, or of the ``n_factors`` axes that explain most."""
-    weights = model.weights.astype(np.float64) @ people.root
+    weights = contrasts(model, people.mean) @ model.weights.astype(np.float64) @ people.root
     unrotated, axes = principal_axes(weights, n_factors)
     pattern, correlation, turn = rotate(unrotated, rotation, gamma=gamma)
     projection = turn.T @ axes.T @ people.inverse_root
     return Solution(pattern, correlation, utility_spread(weights), people.mean, projection)
+
+
+def contrasts(model: VectorModel, mean: np.ndarray) -> np.ndarray:
+    """(N', N') what makes readable rows of the weights: of categories, each against the others.
+
+    The shares of categories are those of people whose factors are at the ``mean``.
+    """
+    made = np.eye(len(model.weights))
+    plan = model.layout
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
+        own = plan.columns(question)
+        share = category_shares(model, mean, question)
+        against = np.eye(len(share)) - share
+        made[own, own] = (
+            against / (np.maximum(1.0 - share, _SMALLEST_PROBABILITY) * _LOGISTIC)[:, None]
+        )
+    return made
+
+
+def category_shares(model: VectorModel, mean: np.ndarray, question: int) -> np.ndarray:
+    """(C,) of a nominal question, among people with these factors and an average background."""
+    own = model.layout.columns(question)
+    return softmax(model.bias[own] + model.weights[own].astype(np.float64) @ mean)
 
 
 def utility_spread(weights: np.ndarray) -> np.ndarray:
@@ -225,14 +254,15 @@ def _pairwise_covariance(answers: np.ndarray, weight: np.ndarray | None) -> np.n
 def response_curves(
     model: VectorModel, solution: Solution, question: int, factor: int, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """P(level) (points, L) of a question along a factor, and its Fisher information (points,).
+    """P(level) (points, L) of a scale along a factor, and its Fisher information (points,).
 
-    Other factors stay at their means; response styles are averaged over.
+    ``question`` is its column. Other factors stay at their means; response styles are averaged
+    over.
     """
     slope = solution.loadings[question, factor] * solution.spread[question]
     centre = model.bias[question] + model.weights[question].astype(np.float64) @ solution.mean
-    n_levels = int(model.n_levels[question])
-    bounds = model.thresholds[question, : n_levels + 1]
+    bounds = model.thresholds[question, : int(model.layout.n_levels[question]) + 1]
+    n_levels = len(bounds) - 1
     utility = centre + slope * np.asarray(at, dtype=np.float64)
     below, density = np.zeros((2, utility.size, n_levels + 1))
     for stretch, share in zip(model.stretches, model.style_weights, strict=True):
@@ -242,3 +272,26 @@ def response_curves(
     probability = np.diff(below, axis=1)
     change = -slope * np.diff(density, axis=1)
     return probability, (change**2 / np.maximum(probability, _SMALLEST_PROBABILITY)).sum(axis=1)
+
+
+def category_curves(
+    model: VectorModel, solution: Solution, question: int, factor: int, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of a nominal question: P(category) (points, C), and the information."""
+    own = model.layout.columns(question)
+    share = category_shares(model, solution.mean, question)
+    slope = solution.loadings[own, factor] * solution.spread[own] * (1.0 - share) * _LOGISTIC
+    log_share = np.log(np.maximum(share, _SMALLEST_PROBABILITY))
+    probability = softmax(log_share + np.outer(at, slope), axis=1)
+    mean = probability @ slope
+    return probability, probability @ slope**2 - mean**2
+
+
+def number_curve(
+    model: VectorModel, solution: Solution, column: int, factor: int, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of a number along a factor, in standard deviations, and the information."""
+    slope = solution.loadings[column, factor] * solution.spread[column]
+    centre = model.bias[column] + model.weights[column].astype(np.float64) @ solution.mean
+    mean = (centre + slope * np.asarray(at, dtype=np.float64)) / np.exp(model.cutpoints[column, 0])
+    return mean, np.full(mean.shape, slope**2)

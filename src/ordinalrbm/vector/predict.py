@@ -23,6 +23,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import gibbs, normal_reference
 from ordinalrbm.engine.side import Side
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY, log_of_level
+from ordinalrbm.vector.kinds import LOGISTIC_OF_NORMAL
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.vector.posterior import Posterior, State
 
@@ -33,8 +34,6 @@ _CHUNK = 2**22  # numbers in the (rows, K, K) arrays that are held at a time: 32
 _SMALLEST_VARIANCE = 1e-6
 # Beyond this the response is that of a fixed point about to become unstable: not believed.
 _LARGEST_GAIN = 0.995
-# The mean of a logistic of a normal of variance v is the logistic of its mean over √(1 + v c).
-_LOGISTIC_OF_NORMAL = 0.368
 # What is known of a number in a distribution, while it is summed: mean, mean square, density, and
 # how often these have been added.
 _OF_NUMBER = 4
@@ -231,7 +230,7 @@ def _categories(mean: np.ndarray, differences: np.ndarray | None) -> np.ndarray:
     if differences is None:
         return softmax(mean, axis=1)
     ahead = mean[:, :, None] - mean[:, None, :]
-    against = expit(ahead / np.sqrt(1.0 + _LOGISTIC_OF_NORMAL * differences))
+    against = expit(ahead / np.sqrt(1.0 + LOGISTIC_OF_NORMAL * differences))
     others = ~np.eye(mean.shape[1], dtype=bool)
     behind = (1.0 / np.maximum(against, SMALLEST_PROBABILITY)).sum(axis=2, where=others)
     chances = 1.0 / (2.0 - mean.shape[1] + behind)

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from ordinalrbm.data.answers import NOMINAL
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import normal_reference
-from ordinalrbm.vector.kinds import Layout
+from ordinalrbm.vector.kinds import LOGISTIC_OF_NORMAL, Layout
 
 _NEWTON_STEPS = 3
 _CATEGORY_STEPS = 25
@@ -121,11 +121,8 @@ def shared(
     units, precision : of a factor; of the prior on the slopes
     """
     n_factors = weights.shape[1]
-    taken_in = np.sqrt(variance)[:, None] * weights
-    values, vectors = np.linalg.eigh(0.25 * units * taken_in.T @ taken_in)
-    response = 1.0 / (1.0 - np.minimum(values, _LARGEST_RESPONSE))
-    covariance = 0.25 * units * (vectors * response) @ vectors.T
-    moved = weights @ covariance  # by how much a column moves with the bias of a factor
+    # By how much a column moves with the bias of a factor.
+    moved = weights @ factor_covariance(weights, variance, units)
     trusted = n_informed / (n_informed + max(precision, _SMALLEST_PRECISION))
     of_factors = np.empty((n_factors, slopes.shape[1]))
     for p in range(slopes.shape[1]):
@@ -134,3 +131,29 @@ def shared(
             moved.T @ trust + units * np.eye(n_factors), trust.T @ slopes[:, p]
         )
     return slopes - moved @ of_factors, of_factors
+
+
+def factor_covariance(weights: np.ndarray, variance: np.ndarray, units: int) -> np.ndarray:
+    """(K, K) covariance of the factors among people with the same background, about."""
+    taken_in = np.sqrt(variance)[:, None] * weights
+    values, vectors = np.linalg.eigh(0.25 * units * taken_in.T @ taken_in)
+    response = 1.0 / (1.0 - np.minimum(values, _LARGEST_RESPONSE))
+    return 0.25 * units * (vectors * response) @ vectors.T
+
+
+def category_spread(
+    weights: np.ndarray, share: np.ndarray, covariance: np.ndarray, plan: Layout
+) -> np.ndarray:
+    """(N',) by how much log odds of categories are larger given the factors than without them.
+
+    Those of a category against the others vary among people; over a normal distribution of them, a
+    slope is smaller by the root of 1 + their variance, in units of the logistic distribution.
+    """
+    found = np.ones(len(weights))
+    for question in np.flatnonzero(plan.kind == NOMINAL).tolist():
+        own = plan.columns(question)
+        chance = share[own] / share[own].sum()
+        apart = (weights[own] - chance @ weights[own]) / np.maximum(1.0 - chance, 1e-6)[:, None]
+        variance = ((apart @ covariance) * apart).sum(axis=1)
+        found[own] = np.sqrt(1.0 + LOGISTIC_OF_NORMAL * variance)
+    return found

@@ -1,0 +1,279 @@
+"""Surveys with nominal and numeric questions and background, from the command line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyreadstat
+import pytest
+from mixed_files import ASKED, MISSING, PARTIES, N, mixed_frame, write_mixed
+from program import found, names_in, run_here, succeed_here
+
+import ordinalrbm as orbm
+from ordinalrbm.data.questionnaire import Questionnaire
+from ordinalrbm.files.survey import read_survey
+
+WITH = ["--include", "party,income", "--include", "hours", "--background", "land,age"]
+QUICK = ["--epochs", 3, "-k", 2]
+
+
+@pytest.fixture(scope="session")
+def mixed_originals(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mixed")
+    write_mixed(folder / "mixed.sav")
+    mixed_frame().to_csv(folder / "mixed.csv", index=False)
+    succeed_here("fit", "mixed.sav", "--out", "mixed.orbm", *WITH, *QUICK, cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def mixed(mixed_originals: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(mixed_originals, tmp_path / "work"))
+
+
+# ---- which columns -------------------------------------------------------------------------------
+
+
+def test_columns_are_of_the_kinds_that_their_roles_say(mixed):
+    model = orbm.load(mixed / "mixed.orbm")
+    names = [*ASKED, "land", "age"]
+    assert model.feature_names_in_.tolist() == names
+    kinds = ["ordinal"] * 4 + ["nominal", "numeric", "numeric", "background", "background"]
+    assert model.questionnaire_.kinds == tuple(kinds)
+    about = found("info", "mixed.orbm", cwd=mixed)
+    assert about["questions"] == 7 and about["kinds"] == dict(zip(names, kinds, strict=True))
+    assert about["scales"]["party"] == ["Red", "Blue", "Green"]
+    shown = succeed_here("info", "mixed.orbm", cwd=mixed).stdout
+    assert "without an order: Red, Blue, Green" in shown and "a number" in shown
+
+
+@pytest.mark.parametrize(
+    ("include", "background", "nominal", "numeric", "told"),
+    [
+        (["nominal"], [], ["party", "land"], [], []),
+        (["nominal, numeric"], ["land"], ["party"], ["income", "hours", "age"], ["land"]),
+        (["p*", "inc*"], ["*a*"], None, None, None),
+        (["p*"], ["l*", "age"], ["party"], [], ["land", "age"]),
+        ([], ["numeric*", "age"], None, None, None),
+    ],
+)
+def test_words_names_and_patterns(mixed, include, background, nominal, numeric, told):
+    survey = read_survey(mixed / "mixed.sav")
+    if nominal is None:
+        with pytest.raises(orbm.DataError, match=r"both name 'party'|'numeric\*' matches no"):
+            survey.choosing(include, background)
+        return
+    chosen = survey.choosing(include, background).chosen
+    assert [list(part) for part in chosen[:3]] == [nominal, numeric, told]
+
+
+def test_numbers_that_are_codes_are_groups(mixed):
+    """Without labels nothing but the role tells that numbers stand for lands."""
+    (mixed / "s.toml").write_text('[land]\nrole = "nominal"\n[age]\nrole = "background"\n')
+    survey = read_survey(mixed / "mixed.csv", mixed / "s.toml")
+    chosen = survey.choosing(["numeric"], ["land", "background"])
+    assert chosen.chosen.parameters["nominal"] == ["land"]
+    model = orbm.CumulativeRBM(1, n_epochs=1, random_state=0, **chosen.chosen.parameters)
+    background = model.fit(chosen.table).questionnaire_.background
+    assert background.names == ["land=1", "land=2", "land=3", "age"]
+
+
+def test_without_options_nothing_changes(mixed):
+    """The model of the ordinal questions alone, with the very bytes of one made in Python."""
+    succeed_here("fit", "mixed.sav", "--out", "plain.orbm", "--epochs", 1, cwd=mixed)
+    model = orbm.load(mixed / "plain.orbm")
+    assert model.questionnaire_ == Questionnaire.of_scales(model.scales_)
+    parameters = found("info", "plain.orbm", cwd=mixed)["parameters"]
+    assert not {"nominal", "numeric", "background", "background_decay"} & set(parameters)
+
+
+# ---- filling and predicting ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta", "csv"])
+def test_gaps_of_all_kinds_are_filled(mixed, ending):
+    about = found("impute", "mixed.orbm", "mixed.sav", "--out", f"full.{ending}", cwd=mixed)
+    before, place = mixed_frame(), mixed / f"full.{ending}"
+    if ending == "csv":
+        after = pd.read_csv(place)
+    else:
+        read = pyreadstat.read_sav if ending == "sav" else pyreadstat.read_dta
+        after, said = read(place, user_missing=True)
+        assert "Red" in said.variable_value_labels["party"].values()
+    gaps = int(before[ASKED].isna().to_numpy().sum())
+    assert about["empty_filled"] == gaps and about["codes_kept"] == 10
+    for name in before.columns:
+        given = before[name].notna() & ~before[name].isin(MISSING.get(name, []))
+        assert (after[name][given].astype(float) == before[name][given]).all()
+    filled = after["party"][before["party"].isna()].astype(float)
+    assert filled.isin([1, 2, 3]).all() and filled.nunique() > 1
+    income = after["income"][before["income"].isna()].astype(float)
+    assert (income % 1 == 0).all() and income.between(0, 6000).all() and income.nunique() > 5
+    refused = after["party"][before["party"] == 9]
+    assert set(refused) == ({"a"} if ending == "dta" else {9})
+
+
+def test_several_draws_below_each_other(mixed):
+    arguments = ["impute", "mixed.orbm", "mixed.sav", "--draws", 2, "--parameters", "fixed"]
+    succeed_here(*arguments, "--fill-no-answer", "--out", "all.sav", cwd=mixed)
+    table, said = pyreadstat.read_sav(mixed / "all.sav", user_missing=True)
+    assert said.variable_value_labels["party"] == PARTIES
+    original, *drawn = (part for _, part in table.groupby("Imputation_"))
+    assert original["party"].isna().any() and (original["party"] == 9).any()
+    for part in drawn:
+        assert part[ASKED].notna().all(axis=None)
+        assert part["party"].isin([1, 2, 3]).all() and (part["income"] < 99999).all()
+    gaps = original["hours"].isna().to_numpy()
+    first, second = (part["hours"].to_numpy()[gaps] for part in drawn)
+    assert (first != second).all()
+
+
+@pytest.mark.parametrize("rule", ["median", "mean"])
+def test_predictions_of_all_kinds(mixed, rule):
+    arguments = ["predict", "mixed.orbm", "mixed.sav", "--probabilities", "--rule", rule]
+    succeed_here(*arguments, "--out", "gaps.parquet", cwd=mixed)
+    table = pd.read_parquet(mixed / "gaps.parquet")
+    survey = read_survey(mixed / "mixed.sav").choosing(
+        ["party", "income", "hours"], ["land", "age"]
+    )
+    answers = survey.table.to_frame()
+    assert table["question"].value_counts().to_dict() == answers[ASKED].isna().sum().to_dict()
+    model = orbm.load(mixed / "mixed.orbm")
+    every = model.predict_proba(survey.table)
+    party = table[table["question"] == "party"]
+    chances = every[4][party["row"] - 1]
+    np.testing.assert_allclose(party[["p_1", "p_2", "p_3"]], chances)
+    assert party["prediction"].tolist() == [["Red", "Blue", "Green"][k] for k in chances.argmax(1)]
+    income = table[table["question"] == "income"]
+    np.testing.assert_allclose(income["prediction"].astype(float), every[5][income["row"] - 1, 0])
+    np.testing.assert_allclose(income["sd"], every[5][income["row"] - 1, 1])
+
+
+def test_new_files_have_the_same_columns(mixed):
+    frame = mixed_frame()
+    frame.assign(party=np.nan, land=np.nan).to_csv(mixed / "empty.csv", index=False)
+    about = found("impute", "mixed.orbm", "empty.csv", "--out", "o.csv", cwd=mixed)
+    assert about["empty_filled"] >= N
+    for changed, words in (
+        (frame.drop(columns="party"), "lacks the column 'party'"),
+        (frame.drop(columns="land"), "lacks the column 'land'"),
+        (frame.assign(party=frame["party"].where(frame.index != 5, 7)), "no category '7'"),
+        (frame.assign(income=frame["income"].astype(object).where(frame.index != 5, "much")),
+         "'much' is no number"),
+    ):  # fmt: skip
+        changed.to_csv(mixed / "new.csv", index=False)
+        done = run_here("impute", "mixed.orbm", "new.csv", "--out", "o.csv", cwd=mixed)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+# ---- judging and reading -------------------------------------------------------------------------
+
+
+def test_evaluate_scores_every_kind(mixed):
+    arguments = ["evaluate", "mixed.sav", *WITH, "--epochs", 6, "-k", 2]
+    about = found(*arguments, cwd=mixed)
+    assert about["model"]["nll"] < about["marginal"]["nll"]
+    assert set(about["by_question"]) <= {"q1", "q2", "q3", "q4"}
+    given = mixed_frame().replace({"party": {9: np.nan}, "income": {99999: np.nan}})
+    assert set(about["nominal"]) == {"party"} and set(about["numeric"]) == {"income", "hours"}
+    for name, line in (about["nominal"] | about["numeric"]).items():
+        assert line["count"] == round(0.1 * given[name].notna().sum())
+    for line in about["numeric"].values():
+        assert line["model_mae"] < line["usual_mae"] and line["model_rmse"] < line["usual_rmse"]
+    of_model = run_here("evaluate", "mixed.orbm", "--data", "mixed.csv", cwd=mixed)
+    assert of_model.returncode == 0 and "most frequent" in of_model.stdout
+    assert "learnt from 'mixed'" in of_model.stderr
+
+
+def test_factors_and_scores(mixed):
+    about = found("factors", "mixed.sav", "-k", 1, *WITH, "--epochs", 5, cwd=mixed)
+    lines = about["loadings"]
+    rows = {*ASKED, "party: Red", "party: Blue", "party: Green"} - {"party"}
+    assert set(lines) == rows
+    assert lines["party: Red"]["question"] == "Party voted for: Red"
+    loading = {name: line["Factor 1"] for name, line in lines.items()}
+    assert min(loading["q1"], loading["income"], loading["party: Red"]) > 0.4
+    assert max(loading["q3"], loading["party: Blue"]) < -0.4 and abs(loading["party: Green"]) < 0.3
+    assert all(0 < line["Factor 1 (error)"] < 0.2 for line in lines.values())
+    (reliability,) = about["reliability"].values()
+    assert reliability["items"] == 6 and 0.5 < reliability["alpha"] < reliability["omega"] < 1
+    compared = found("factors", "mixed.sav", "--to", 2, *WITH, "--epochs", 1, cwd=mixed)
+    assert [line["factors"] for line in compared["numbers"]] == [1, 2]
+    succeed_here("scores", "mixed.orbm", "mixed.sav", "-k", 1, "--out", "s.csv", cwd=mixed)
+    scores = pd.read_csv(mixed / "s.csv")
+    assert len(scores) == N and abs(scores["factor_1"].mean()) < 0.1
+    assert 0.6 < scores["factor_1"].std() < 1.1
+
+
+def test_report_shows_every_kind(mixed):
+    shown = ["--group", "land", "--title", "All kinds"]
+    succeed_here("report", "mixed.sav", "--out", "p.html", *WITH, *QUICK, *shown, cwd=mixed)
+    page = (mixed / "p.html").read_text(encoding="utf-8")
+    for words in (
+        "Asked about, without an order", "Asked about, numbers", "Background that shapes",
+        "is linear in", "Loadings of categories and numbers", "Party voted for: Red",
+    ):  # fmt: skip
+        assert words in page, words
+    frame = mixed_frame().replace({"income": {99999: np.nan}}).dropna(subset="income")
+    mean = np.average(frame["income"], weights=frame["wt"])
+    assert f"{mean:.5g}" in page and f'data-value="{frame["income"].max()}"' in page
+    succeed_here("report", "mixed.orbm", "--data", "mixed.csv", "--out", "d.html", cwd=mixed)
+    succeed_here("report", "mixed.orbm", "--out", "m.html", cwd=mixed)
+    assert "for 7 questions" in (mixed / "m.html").read_text(encoding="utf-8")
+
+
+# ---- wrong input ---------------------------------------------------------------------------------
+
+LAND = '[land]\nrole = "background"\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "schema", "words"),
+    [
+        ("--include nope", "", "--include 'nope' matches no nominal, numeric or background column"),
+        ("--include q1", "", "--include names 'q1', an ordinal question"),
+        ("--background q1", "", "--background names 'q1', an ordinal question"),
+        ("--include wt", "", "'wt', which has the role weight"),
+        ("--background caseid", "", "'caseid', which has the role id"),
+        ("--include party --background p*", "", "--include and --background both name 'party'"),
+        ("--background background", "", "finds no column with the role background"),
+        ("--background one", '[one]\nrole = "background"\n', "Column 'one' cannot be background"),
+        ("--background same", '[same]\nrole = "background"\n', "'q1' has one answer only within"),
+        ("", '["zz*"]\nrole = "id"\n', "the rule 'zz*' matches the name of no column"),
+        ("", '[q1]\n"missing+" = [4]\n["q*"]\n"levels+" = [4]\n', "remove one"),
+    ],
+)
+def test_wrong_columns_are_one_sentence(mixed, options, schema, words):
+    frame = mixed_frame()
+    same = frame["q1"].map({1: "a", 2: "b", 3: "c", 4: "d"})
+    frame.assign(one="x", same=same).to_csv(mixed / "wrong.csv", index=False)
+    (mixed / "s.toml").write_text(schema)
+    before = names_in(mixed)
+    given = ["--schema", "s.toml"] if schema else []
+    for command in (["fit", "wrong.csv", "--out", "x.orbm"], ["evaluate", "wrong.csv"]):
+        done = run_here(*command, *given, *options.split(), "--quiet", cwd=mixed)
+        assert done.returncode == 2 and words in done.stderr, done.stderr
+        assert done.stderr.count("\n") == 1 and done.stdout == ""
+    assert names_in(mixed) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("fit ratings.csv --out x.orbm --include a", "--include changes nothing here"),
+        ("evaluate mixed.orbm --data mixed.sav --background a", "has learnt already"),
+        ("factors mixed.sav --rotation oblique", "'oblique' is not one of"),
+        ("report one.csv --schema s.toml --group land --out p.html", "one group only"),
+    ],
+)
+def test_options_that_do_not_fit(mixed, arguments, words):
+    ratings = pd.DataFrame({"user": [1, 2] * 9, "item": range(18), "rating": [1, 2, 3] * 6})
+    ratings.to_csv(mixed / "ratings.csv", index=False)
+    mixed_frame().assign(land="Austria").to_csv(mixed / "one.csv", index=False)
+    (mixed / "s.toml").write_text(LAND)
+    done = run_here(*arguments.split(), cwd=mixed)
+    assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1
