@@ -303,3 +303,23 @@ def test_new_ratings_of_a_call_are_the_latest():
     pd.testing.assert_frame_equal(
         found[0], model.fold_in(new).recommend(777, score="demand"), rtol=1e-3
     )
+
+
+@pytest.mark.parametrize("liked", [None, 1, 3, 5])
+@pytest.mark.parametrize("users", [["u3"], "all"])
+def test_expected_is_demand_times_the_chance_to_be_liked(users, liked):
+    """Also for the shorter way of one model with Gaussian factors, which stops early."""
+    frame = simulated(20, 15)
+    scale = [1, 2, 3, 4, 5]
+    model = orbm.OrdinalMF(2, n_epochs=3, random_state=0, scale=scale).fit(frame)
+    found = model.recommend(users, n=4, liked=liked, exclude_seen=False)
+    labels = model.users_.labels if users == "all" else np.array(users, dtype=object)
+    row = model.users_.lookup(labels)
+    wanted = np.maximum(model.demand_.rows[row] @ model.demand_.columns.T, 1e-3)
+    for user, own_demand in zip(labels, wanted, strict=True):
+        chance = model.predict_proba(user, model.items_.labels)[:, scale.index(liked or 4) :]
+        worth = own_demand * chance.sum(axis=1)
+        best = np.argsort(-worth, kind="stable")[:4]
+        own = found[found["user"] == user]
+        assert own["item"].tolist() == model.items_.labels[best].tolist()
+        np.testing.assert_allclose(own["score"], worth[best], rtol=1e-5)

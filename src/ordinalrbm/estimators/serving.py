@@ -21,6 +21,7 @@ from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import recommend as recommending
 from ordinalrbm.matrix.demand import Demand
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.vectors import Vectors
 from ordinalrbm.runtime.jit import alone
@@ -56,6 +57,7 @@ class _Wanted(NamedTuple):
     n: int
     score: str
     worth: np.ndarray  # (items, L): what each level counts
+    lowest: np.ndarray  # (items,): the lowest level that counts
     closed: np.ndarray | None  # (items,) mask of those that nobody gets
     is_one_scale: bool
 
@@ -161,18 +163,18 @@ class Serving:
             left_out = self.ratings_.lookup(exclude, "item")
             closed[left_out[left_out >= 0]] = True
         is_one_scale = len(self.ratings_.distinct()[0]) == 1
-        return _Wanted(n, score, self._kept_worth(score, liked), closed, is_one_scale)
+        return _Wanted(n, score, *self._kept_worth(score, liked), closed, is_one_scale)
 
-    def _kept_worth(self, score: str, liked: Any) -> np.ndarray:
-        """What levels count; the usual one is kept for the next time."""
+    def _kept_worth(self, score: str, liked: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What levels count, and the lowest that does; the usual ones are kept."""
         if liked is not None:
-            return self._worth(score, liked)
+            return _with_lowest(self._worth(score, liked))
         key = score == "rating"
-        kept: tuple[Ratings, dict[bool, np.ndarray]] | None = self.__dict__.get("_worths")
+        kept: tuple[Ratings, dict[bool, Any]] | None = self.__dict__.get("_worths")
         if kept is None or kept[0] is not self.ratings_:
             kept = self.__dict__["_worths"] = (self.ratings_, {})
         if key not in kept[1]:
-            kept[1][key] = self._worth(score, liked)
+            kept[1][key] = _with_lowest(self._worth(score, liked))
         return kept[1][key]
 
     def _worth(self, score: str, liked: Any = None) -> np.ndarray:
@@ -382,19 +384,8 @@ class Serving:
         n_items = len(self.ratings_.items)
         with self._threads(rows.row.size):
             return recommending.best_wanted(
-                most_wanted, partial(self._chance, rows, wanted), rows.row.size, n_items, wanted.n
+                most_wanted, _choose(rows, wanted), rows.row.size, n_items, wanted.n
             )
-
-    def _chance(
-        self, rows: _Rows, wanted: _Wanted, place: np.ndarray, column: np.ndarray
-    ) -> np.ndarray:
-        """How likely each of these cells is liked; one where demand alone counts."""
-        if wanted.score == "demand":
-            return np.ones(column.size)
-        cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
-        found = probabilities(rows.models, cells)
-        width = wanted.worth.shape[1]
-        return (found[:, :width] * wanted.worth[column]).sum(axis=1)
 
     def _scores_for_unknown(self, wanted: _Wanted) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
@@ -442,6 +433,29 @@ class Serving:
 
     def _on_gpu(self) -> Any:
         raise NotImplementedError
+
+
+def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What levels count, and the lowest of each item that does; beyond the last if none."""
+    counts = worth > 0.0
+    return worth, np.where(counts.any(axis=1), counts.argmax(axis=1), worth.shape[1])
+
+
+def _choose(rows: _Rows, wanted: _Wanted) -> recommending.Choose:
+    """How columns are chosen among those most wanted."""
+    if wanted.score == "demand":
+        return lambda _, items, demand, n: (items[:, :n], demand[:, :n])
+    model = rows.models[0]
+    if len(rows.models) == 1 and isinstance(model, GaussianModel) and not model.is_draw:
+        return partial(recommending.choose_by_gaussian, model, wanted.lowest, rows.row)
+    return partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
+
+
+def _chance(rows: _Rows, wanted: _Wanted, place: np.ndarray, column: np.ndarray) -> np.ndarray:
+    """How likely each of these cells is liked."""
+    cells = Cells(rows.row[place], column.astype(np.intp), np.zeros(column.size, np.int8))
+    found, width = probabilities(rows.models, cells), wanted.worth.shape[1]
+    return (found[:, :width] * wanted.worth[column]).sum(axis=1)
 
 
 def _labels(given: Any) -> np.ndarray:

@@ -212,11 +212,32 @@ def _set_gaussian(rows: Any, columns: Any, row: Any, column: Any, found: Any) ->
 
 @inlined
 def _set_gaussian_cell(rows: Any, columns: Any, d: Any, i: Any, found: Any, cell: Any) -> None:
+    found.base[cell], found.deviation[cell] = gaussian_moments(rows, columns, d, i)
+
+
+@inlined
+def gaussian_moments(rows: Any, columns: Any, d: Any, i: Any) -> Any:
+    """Mean and standard deviation of a utility, without a model's spread."""
     p, q = rows.mean[d], columns.mean[i]
     mean = np.float64(p[0]) + np.float64(q[0])
     for k in range(1, p.size):
         mean += np.float64(p[k]) * np.float64(q[k])
-    found.base[cell], found.deviation[cell] = mean, _deviation(rows, columns, d, i)
+    return mean, _deviation(rows, columns, d, i)
+
+
+@inlined
+def chance_from(
+    lowest: Any, mean: Any, deviation: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any
+) -> Any:
+    """Probability of a level and all above."""
+    if lowest <= 0:
+        return 1.0
+    if lowest >= n_levels:
+        return 0.0
+    bound = column_cutpoints[0] - mean
+    for level in range(1, lowest):
+        bound += thresholds.gap(column_cutpoints, row_cutpoints, level)
+    return double.mass(min(max(bound / deviation, -_FAR), _FAR), np.inf)
 
 
 @compiled(parallel=True)

@@ -22,7 +22,7 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import polynomial
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
-from ordinalrbm.matrix.predict import Model, UtilityModel
+from ordinalrbm.matrix.predict import Model, UtilityModel, chance_from, gaussian_moments
 from ordinalrbm.runtime.jit import compiled, inlined
 
 _BATCH_BYTES = 64 * 2**20
@@ -94,12 +94,15 @@ def ranked(batches: Batches, rows: np.ndarray, n: int, worth: np.ndarray) -> Bes
 # Given the places of rows and a number m: the m columns with the greatest demand of each, and what
 # it is, in order; of empty places it is −∞.
 MostWanted = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
+# Given places of rows, columns in the order of demand, what it is, and a number n: the n columns of
+# each row with the greatest product of demand and chance to be liked, and that product, in order.
+Choose = Callable[[np.ndarray, np.ndarray, np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 # Given places of rows and columns, pair by pair: how likely it is that the row would like it.
 Chance = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def best_wanted(
-    most_wanted: MostWanted, chance: Chance, n_rows: int, n_columns: int, n: int
+    most_wanted: MostWanted, choose: Choose, n_rows: int, n_columns: int, n: int
 ) -> Best:
     """The n columns of each row with the greatest product of demand and chance to be liked.
 
@@ -112,17 +115,63 @@ def best_wanted(
     while left.size and n:
         m = min(m, n_columns)
         wanted, demand = most_wanted(left, m)
-        product = np.full(demand.shape, -np.inf)
-        there = np.nonzero(demand > -np.inf)
-        product[there] = demand[there] * chance(left[there[0]], wanted[there])
-        order = np.argsort(-product, axis=1, kind="stable")[:, :n]
-        item[left], score[left] = (
-            np.take_along_axis(part, order, axis=1) for part in (wanted, product)
-        )
+        item[left], score[left] = choose(left, wanted, demand, n)
         # Those beyond have at most the demand of the last one that was looked at.
         is_open = (demand[:, -1] > score[left, -1]) & (m < n_columns)
         left, m = left[is_open], _TIMES_MORE * m
     return listed([(item, score.astype(np.float32))], n)
+
+
+def choose_by_chance(
+    chance: Chance, place: np.ndarray, wanted: np.ndarray, demand: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose by chances that any models give."""
+    product = np.full(demand.shape, -np.inf)
+    there = np.nonzero(demand > -np.inf)
+    product[there] = demand[there] * chance(place[there[0]], wanted[there])
+    order = np.argsort(-product, axis=1, kind="stable")[:, :n]
+    item, score = (np.take_along_axis(part, order, axis=1) for part in (wanted, product))
+    return item, score
+
+
+def choose_by_gaussian(
+    model: GaussianModel, lowest: np.ndarray, row: np.ndarray, place: np.ndarray,
+    wanted: np.ndarray, demand: np.ndarray, n: int,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """Choose by one model with Gaussian factors, without a detour; ``lowest`` levels are liked."""
+    item = np.empty((place.size, n), dtype=np.int32)
+    score = np.empty((place.size, n))
+    _choose(
+        model.rows, model.columns, model.row_cutpoints, model.column_cutpoints, model.n_levels,
+        float(model.spread), lowest, row[place], wanted, demand, item, score,
+    )  # fmt: skip
+    return item, score
+
+
+@compiled(parallel=True)
+def _choose(
+    rows: Any, columns: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, spread: Any,
+    lowest: Any, row: Any, wanted: Any, demand: Any, item: Any, score: Any,
+) -> None:  # fmt: skip
+    for place in prange(row.size):
+        best, found, d = score[place], item[place], row[place]
+        for k in range(best.size):
+            best[k] = -np.inf
+            found[k] = -1
+        for k in range(wanted.shape[1]):
+            own = np.float64(demand[place, k])
+            # A chance is at most one: what comes after is worth less than the worst found.
+            if own == -np.inf or own <= best[0]:
+                break
+            i = wanted[place, k]
+            mean, deviation = gaussian_moments(rows, columns, d, i)
+            product = own * chance_from(
+                lowest[i], mean, spread * deviation, row_cutpoints[d], column_cutpoints[i],
+                n_levels[i],
+            )  # fmt: skip
+            if product > best[0]:
+                _sift_down(best, found, best.size, product, i)
+        _sort_heap(best, found)
 
 
 def most_wanted(
@@ -385,7 +434,13 @@ def _select_row(scores: Any, item: Any, best: Any) -> None:
     for i in range(scores.size):
         if scores[i] > best[0]:  # of equal ones the first is there already
             _sift_down(best, item, n, scores[i], i)
-    for last in range(n - 1, 0, -1):
+    _sort_heap(best, item)
+
+
+@inlined
+def _sort_heap(best: Any, item: Any) -> None:
+    """Put a heap in order, the best first."""
+    for last in range(best.size - 1, 0, -1):
         value, column = best[last], item[last]
         best[last], item[last] = best[0], item[0]
         _sift_down(best, item, last, value, column)
