@@ -28,13 +28,13 @@ from pandas.api import types as dtypes
 from ordinalrbm.data.columns import as_column, factorise, polars_kind, shown
 from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.roles import candidates
-from ordinalrbm.data.scales import MANY_LEVELS, place, plain_categories, shorten
+from ordinalrbm.data.scales import MANY_LEVELS, Name, place, plain_categories, shorten
 from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.storage.reader import Stored
 
 FEWEST = 3  # ids with a category: what one or two have in common tells nothing of others
-FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
+_FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
 
 What = Literal["user", "item", "row"]
 
@@ -301,6 +301,22 @@ class CodedColumn(ABC):
         return content
 
 
+def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) -> np.ndarray:
+    """How many standard deviations from the mean; NaN stays, and what is too far out is refused."""
+    with np.errstate(over="ignore"):
+        # Halves, because the distance of two large numbers may be more than a float holds.
+        found = (values / 2 - mean / 2) / deviation * 2
+    too_far = np.abs(found) > _FURTHEST
+    if too_far.any():
+        row = int(too_far.argmax())
+        raise DataError(
+            f"{place(name, row)}: the value {shown(values[row])} is more than {_FURTHEST:,.0f} "
+            f"standard deviations away from the mean {mean:g} that was learnt; correct it or leave "
+            "it empty."
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class NumberColumn(CodedColumn):
     """Deviations from the mean; what is missing is 0, which is the mean."""
@@ -317,17 +333,7 @@ class NumberColumn(CodedColumn):
 
     def encode(self, column: Column) -> sp.csr_array:
         values = _as_numbers(column)
-        with np.errstate(over="ignore"):
-            # Halves, because the distance of two large numbers may be more than a float holds.
-            standard = (values / 2 - self.mean / 2) / self.deviation * 2
-        too_far = np.abs(standard) > FURTHEST
-        if too_far.any():
-            row = int(too_far.argmax())
-            raise DataError(
-                f"{place(self.name, row)}: the value {shown(values[row])} is more than "
-                f"{FURTHEST:,.0f} standard deviations away from the mean {self.mean:g} that was "
-                "learnt; correct it or leave it empty."
-            )
+        standard = standardised(values, self.mean, self.deviation, self.name)
         missing = np.isnan(values)
         features = np.zeros((len(values), len(self.feature_names)), dtype=np.float32)
         features[:, 0] = np.where(missing, 0, standard)

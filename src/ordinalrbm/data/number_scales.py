@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import skew
 
-from ordinalrbm.data.features import FURTHEST
+from ordinalrbm.data.features import standardised
 from ordinalrbm.data.scales import Name, place
 from ordinalrbm.errors import DataError
 
@@ -46,15 +46,7 @@ class NumberScale:
 
     def standardise(self, values: np.ndarray, name: Name) -> np.ndarray:
         """Numbers on the scale of the model; NaN stays."""
-        found = (values - self.mean) / self.deviation
-        far = np.abs(found) > FURTHEST
-        if far.any():
-            row = int(far.argmax())
-            raise DataError(
-                f"{place(name, row)}: the value {values[row]:g} is more than {FURTHEST:,.0f} "
-                f"standard deviations away from the mean {self.mean:g} that was learnt; correct it "
-                "or leave it empty."
-            )
+        found = standardised(values, self.mean, self.deviation, name)
         if not self.values:
             return found
         # Beyond what was seen, in standard deviations from there.

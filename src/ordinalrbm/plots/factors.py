@@ -9,7 +9,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import KINDS, framed, panels, plain_text, shades, shortened, wrapped
+from ordinalrbm.plots.style import (
+    KINDS,
+    framed,
+    panels,
+    plain_text,
+    shades,
+    shortened,
+    unboxed,
+    wrapped,
+)
 
 _PANELS_PER_ROW = 4
 _MOST_LINES = len(KINDS)  # questions with a colour of their own
@@ -103,7 +112,7 @@ def item_curves(curves: Mapping[str, pd.DataFrame], *, title: str = "", note: st
         axes.set_xlabel(f"{table.index.name} (standard deviations)", fontsize=8)
         axes.set_ylabel("probability", fontsize=8)
         axes.tick_params(labelsize=7)
-        axes.spines[["top", "right"]].set_visible(False)
+        unboxed(axes)
         axes.legend(fontsize=6, frameon=False)
     framed(figure, title, note)
     return figure
@@ -145,7 +154,7 @@ def information_curves(information: pd.DataFrame, *, title: str = "", note: str 
     axes.set_xlabel(f"{information.index.name} (standard deviations)")
     axes.set_ylabel("Fisher information")
     axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
+    unboxed(axes)
     axes.legend(fontsize=7, frameon=False)
     framed(figure, title, note)
     return figure

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, wrapped
+from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, unboxed, wrapped
 
 # What a learning history calls them, and what they are.
 _CURVES = {
@@ -54,7 +54,7 @@ def learning_curve(
         axes.axvline(best_epoch, color=QUIET, lw=1, ls=":", label=f"epoch {best_epoch} was kept")
     axes.set(xlabel="epoch", ylabel="log-likelihood\nper answer")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.spines[["top", "right"]].set_visible(False)
+    unboxed(axes)
     if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="outside upper left", frameon=False, fontsize="small")
     framed(figure, title, note)

@@ -8,7 +8,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ordinalrbm.plots.style import KINDS, QUIET, bare, framed, panels, plain_text, shades, shortened
+from ordinalrbm.plots.style import (
+    KINDS,
+    QUIET,
+    bare,
+    framed,
+    panels,
+    plain_text,
+    shades,
+    shortened,
+    unboxed,
+)
 
 
 @plain_text
@@ -89,6 +99,6 @@ def calibration(reliability: pd.DataFrame, *, title: str = "", note: str = "") -
     counts.bar(reliability["low"], reliability["count"], width * 0.94, align="edge", color=QUIET)
     counts.set_ylabel("how many")
     for one in (axes, counts):
-        one.spines[["top", "right"]].set_visible(False)
+        unboxed(one)
     framed(figure, title, note)
     return figure

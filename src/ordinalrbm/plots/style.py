@@ -128,6 +128,11 @@ def framed(figure: Figure, title: str, note: str) -> None:
         figure.supxlabel(note, fontsize="small", color=QUIET)
 
 
+def unboxed(axes: Axes) -> None:
+    """Leave the two axes that carry numbers."""
+    axes.spines[["top", "right"]].set_visible(False)
+
+
 def bare(axes: Axes) -> None:
     """Leave only the axis that carries numbers."""
     axes.spines[["top", "right", "left"]].set_visible(False)
