@@ -14,10 +14,10 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data import columns
 from ordinalrbm.data.ratings import encode, extend, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime import side_by_side
 
 steady = settings(derandomize=True, deadline=None, max_examples=60)
 
@@ -178,7 +178,7 @@ def test_further_ratings_against_a_slow_reading(first, second):
 
 @pytest.mark.parametrize("spread", [1, 10**9])
 def test_blocks_are_joined(monkeypatch, spread):
-    monkeypatch.setattr(columns, "BLOCK", 7)
+    monkeypatch.setattr(side_by_side, "BLOCK", 7)
     rng = np.random.default_rng(3)
     cells = rng.permutation(30 * 20)[:200]
     users, items = cells // 20 * spread + 3, cells % 20

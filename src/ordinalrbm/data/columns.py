@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
-
-BLOCK = 1 << 18  # rows worked on at a time
 
 
 def as_column(values: Any, what: str) -> Any:
@@ -54,12 +52,6 @@ def unmasked(values: Any) -> Any:
     plain = values.data.astype(object)
     plain[mask] = None
     return plain
-
-
-def blocks(n: int) -> Iterator[slice]:
-    """Slices of so many rows, one block after the other."""
-    for start in range(0, n, BLOCK):
-        yield slice(start, min(start + BLOCK, n))
 
 
 def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:

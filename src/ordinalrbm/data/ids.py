@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.data import columns
-from ordinalrbm.data.columns import as_column, blocks, factorise, shown
+from ordinalrbm.data.columns import as_column, factorise, shown
 from ordinalrbm.data.scales import plain_categories
 from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.runtime.side_by_side import BLOCK, each_block
 from ordinalrbm.storage.reader import Stored
 
 _FEW = 64  # labels that a service may ask for at once
@@ -169,7 +169,7 @@ def number_ids(
         _check_64_bits(values, what)
         low, high = int(values.min()), int(values.max())
         # A table over the whole range is quickest, unless most of it would be empty.
-        if high - low <= len(values) + columns.BLOCK:
+        if high - low <= len(values) + BLOCK:
             return _number_by_table(values, low, high)
     if isinstance(values, pd.Categorical):
         codes, distinct = values.codes, np.array(plain_categories(values.categories), dtype=object)
@@ -192,8 +192,11 @@ def number_ids(
 
 def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarray, Ids]:
     present = np.zeros(high - low + 1, dtype=bool)
-    for block in blocks(len(values)):
+
+    def mark(block: slice) -> None:
         present[values[block].astype(np.int64) - low] = True
+
+    each_block(mark, len(values))
     ids = Ids(np.flatnonzero(present) + low)
     if low == 0 and len(ids) == len(present):  # positions already
         return values.astype(np.int32, copy=False), ids
@@ -204,8 +207,11 @@ def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarra
 def mapped(codes: np.ndarray, table: np.ndarray, low: int = 0) -> np.ndarray:
     """``table[codes - low]``, without NumPy's copy of all codes to 64 bits."""
     out = np.empty(len(codes), dtype=table.dtype)
-    for block in blocks(len(codes)):
+
+    def look_up(block: slice) -> None:
         out[block] = table[codes[block].astype(np.int64, copy=False) - low]
+
+    each_block(look_up, len(codes))
     return out
 
 

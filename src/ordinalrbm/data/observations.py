@@ -22,6 +22,7 @@ from numba import prange
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.jit import alone, compiled
+from ordinalrbm.runtime.side_by_side import MANY, each_block
 from ordinalrbm.storage.reader import Stored
 
 
@@ -96,14 +97,25 @@ class Observations:
     def row_counts(self) -> np.ndarray:
         return np.diff(self.row_start)
 
-    @property
+    @cached_property
     def column_counts(self) -> np.ndarray:
-        return _counts(self.column, self.n_columns)
+        counts, ends = _chunks(self.n_entries, self.n_columns)
+        with _side_by_side(self.n_entries):
+            _count_keys(np.concatenate([[0], ends]), self.column, counts)
+        return counts.sum(axis=0)
 
     def level_counts(self, n_levels: int) -> np.ndarray:
         """How often each level was given in the columns with so many levels, all together."""
-        chosen = self.n_levels[self.column] == n_levels
-        return np.bincount(self.level[chosen], minlength=n_levels)
+        are_alike = bool((self.n_levels == n_levels).all())
+
+        def count(block: slice) -> np.ndarray:
+            level = self.level[block]
+            if not are_alike:
+                level = level[self.n_levels[self.column[block]] == n_levels]
+            return _counts(level, n_levels)
+
+        none = np.zeros(n_levels, dtype=np.int64)
+        return np.sum([none, *each_block(count, self.n_entries)], axis=0)
 
     def levels_of_columns(self, columns: np.ndarray) -> np.ndarray:
         """(columns asked for, L): how often each level was given in each of them."""
@@ -154,8 +166,10 @@ class Observations:
                 f"entry_mask must be a boolean array of shape ({self.n_entries},), one per "
                 f"answer. Got {mask.dtype} of shape {mask.shape} instead."
             )
-        row_start = _starts(_count_kept(self.row_start, mask))
-        return Observations(row_start, self.column[mask], self.level[mask], self.n_levels)
+        left_out = np.flatnonzero(~mask)
+        row_start = self.row_start - np.searchsorted(left_out, self.row_start)
+        column, level = (_without(part, mask, left_out) for part in (self.column, self.level))
+        return Observations(row_start, column, level, self.n_levels)
 
     def insert(self, cells: Cells) -> Observations:
         """With those of these cells that are not there yet; of a cell that comes twice, the first.
@@ -176,8 +190,8 @@ class Observations:
         added = np.bincount(row[new], minlength=self.n_rows)
         return Observations(
             self.row_start + _starts(added),
-            np.insert(self.column, place[new], column[new].astype(np.int32)),
-            np.insert(self.level, place[new], level[new].astype(self.level.dtype)),
+            _with(self.column, place[new], column[new]),
+            _with(self.level, place[new], level[new]),
             self.n_levels,
         )
 
@@ -287,7 +301,7 @@ class Observations:
                 f"There are {len(rows)} rows, {len(columns)} columns and {len(levels)} "
                 "levels; give as many of each."
             )
-        bad = _first_off_scale(columns, levels, n_levels)
+        bad = _off_scale(columns, levels, n_levels)
         if bad >= 0:
             j = columns[bad]
             raise DataError(
@@ -301,7 +315,7 @@ class Observations:
         row_start, column, level = _rearranged(
             np.arange(n_columns), column_start, row, level, np.arange(n_rows), n_rows
         )
-        twice = _first_out_of_order(row_start, column)  # sorted, so that only equal ones are
+        twice = _out_of_order(row_start, column)  # sorted, so that only equal ones are
         if twice >= 0:
             d = int(np.searchsorted(row_start, twice, side="right")) - 1
             raise DataError(
@@ -326,9 +340,9 @@ class Observations:
         level = stored.checked_array("level", (np.int8, np.int16), column.shape)
         if row_start[0] or row_start[-1] != len(column) or (np.diff(row_start) < 0).any():
             raise DataError("the rows of its answers do not follow each other")
-        if _first_off_scale(column, level, n_levels) >= 0:
+        if _off_scale(column, level, n_levels) >= 0:
             raise DataError("one of its answers is not on its scale")
-        if _first_out_of_order(row_start, column) >= 0:
+        if _out_of_order(row_start, column) >= 0:
             raise DataError("its answers are out of order, or there are two for one cell")
         return cls(row_start, column, level, n_levels)
 
@@ -430,6 +444,27 @@ def _checked_column(levels: Any, j: int, n_rows: int, n_levels: int) -> np.ndarr
     return np.ascontiguousarray(levels, dtype=np.int16)
 
 
+def _off_scale(columns: np.ndarray, levels: np.ndarray, n_levels: np.ndarray) -> int:
+    """The first answer that is not on the scale of its column; -1 if there is none."""
+
+    def look(block: slice) -> int:
+        found = _first_off_scale(columns[block], levels[block], n_levels)
+        return found if found < 0 else block.start + found
+
+    return next((found for found in each_block(look, len(levels)) if found >= 0), -1)
+
+
+def _out_of_order(row_start: np.ndarray, column: np.ndarray) -> int:
+    """The first answer whose column is not behind that of the one before; -1 if there is none."""
+
+    def look(rows: slice) -> int:
+        return _first_out_of_order(row_start[rows.start : rows.stop + 1], column)
+
+    n_rows = len(row_start) - 1
+    per_row = len(column) // max(n_rows, 1)
+    return next((found for found in each_block(look, n_rows, per_row) if found >= 0), -1)
+
+
 def _checked_index(index: Any, size: int, what: str) -> np.ndarray:
     index = _integers(index, f"The {what}s")
     if index.size and not (index.min() >= 0 and index.max() < size):
@@ -446,6 +481,36 @@ def _checked_index(index: Any, size: int, what: str) -> np.ndarray:
 
 def _starts(counts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def _without(values: np.ndarray, mask: np.ndarray, left_out: np.ndarray) -> np.ndarray:
+    """Values under a mask; ``left_out`` are the positions of the others."""
+    found = np.empty(values.size - left_out.size, dtype=values.dtype)
+
+    def keep(block: slice) -> None:
+        first, last = np.searchsorted(left_out, (block.start, block.stop))
+        found[block.start - first : block.stop - last] = values[block][mask[block]]
+
+    each_block(keep, values.size)
+    return found
+
+
+def _with(values: np.ndarray, place: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Values with new ones before those at these places, which ascend."""
+    new = new.astype(values.dtype)
+    if values.size < MANY:
+        return np.insert(values, place, new)
+    found = np.empty(values.size + new.size, dtype=values.dtype)
+
+    def fill(block: slice) -> None:
+        first, last = np.searchsorted(place, (block.start, block.stop))
+        if block.stop == values.size:
+            last = place.size
+        own = np.insert(values[block], place[first:last] - block.start, new[first:last])
+        found[block.start + first : block.stop + last] = own
+
+    each_block(fill, values.size)
+    return found
 
 
 def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
@@ -492,17 +557,15 @@ def _by_column(
 # Sorting by counting is shared by threads: each has a stretch of what is sorted, counts it by
 # itself, and then knows where its part of every key begins. The order does not depend on them.
 
-_MANY = 2**20  # for less, starting threads costs more than they save
-
 
 def _side_by_side(n_entries: int) -> Any:
-    return alone() if n_entries < _MANY else nullcontext()
+    return alone() if n_entries < MANY else nullcontext()
 
 
 def _chunks(n_entries: int, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
     """Counts of keys in each chunk, none yet, no more of them than entries; where chunks end."""
     n_chunks = 1
-    if n_entries >= _MANY:
+    if n_entries >= MANY:
         n_chunks = int(np.clip(n_entries // max(n_keys, 1), 1, numba.get_num_threads()))
     ends = n_entries * np.arange(1, n_chunks + 1) // n_chunks
     return np.zeros((n_chunks, n_keys), dtype=np.int64), ends
@@ -601,15 +664,6 @@ def _copy_rows(
         for e in range(new_start[d], new_start[d + 1]):
             new_column[e] = column[e + shift]
             new_level[e] = level[e + shift]
-
-
-@compiled()
-def _count_kept(row_start: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    kept = np.zeros(len(row_start) - 1, dtype=np.int64)
-    for d in range(len(kept)):
-        for e in range(row_start[d], row_start[d + 1]):
-            kept[d] += mask[e]
-    return kept
 
 
 @compiled(parallel=True)

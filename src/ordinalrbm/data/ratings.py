@@ -25,7 +25,6 @@ import scipy.sparse as sp
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import (
     as_column,
-    blocks,
     factorise,
     polars_kind,
     shown,
@@ -45,6 +44,7 @@ from ordinalrbm.data.scales import (
 )
 from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
+from ordinalrbm.runtime.side_by_side import blocks, each_block
 from ordinalrbm.runtime.stages import stage
 
 COLUMNS = ("user", "item", "rating")
@@ -433,19 +433,32 @@ def read_values(table: Triples) -> Values:
         if code.min() < 0:
             raise _missing_rating(table, int((code < 0).argmax()))
         return Values(code, distinct, bool(ratings.ordered), not ratings.ordered)
-    known: dict[Any, int] = {}
     code = np.empty(len(ratings), dtype=np.int16)
-    for block in blocks(len(ratings)):
-        block_code, found = factorise(ratings[block], "The ratings")
-        if len(block_code) and block_code.min() < 0:
-            raise _missing_rating(table, block.start + int((block_code < 0).argmax()))
+
+    def number(block: slice) -> list[Any]:
+        """Number the values of a block for itself; returns them."""
+        own, found = factorise(ratings[block], "The ratings")
+        if len(own) and own.min() < 0:
+            raise _missing_rating(table, block.start + int((own < 0).argmax()))
+        if len(found) > MAX_LEVELS:
+            raise too_many_values(len(found))
+        code[block] = own
         is_narrow = found.dtype.kind == "f" and found.dtype.itemsize < 8
         # Narrow floats at their written value: float32 0.1 is 0.1.
-        plain = [float(str(value)) for value in found] if is_narrow else found.tolist()
-        of_found = [known.setdefault(value, len(known)) for value in plain]
-        if len(known) > MAX_LEVELS:
-            raise too_many_values(len(known))
-        code[block] = np.array(of_found, dtype=np.int16)[block_code]
+        return [float(str(value)) for value in found] if is_narrow else found.tolist()
+
+    known: dict[Any, int] = {}
+    of_blocks = {
+        block.start: np.array([known.setdefault(value, len(known)) for value in plain], np.int64)
+        for block, plain in zip(blocks(len(ratings)), each_block(number, len(ratings)), strict=True)
+    }
+    if len(known) > MAX_LEVELS:
+        raise too_many_values(len(known))
+
+    def number_alike(block: slice) -> None:
+        code[block] = of_blocks[block.start][code[block]]
+
+    each_block(number_alike, len(ratings))
     values = Values(code, list(known), is_ordered=False, is_unordered=False)
     _check_values(table, values)
     return values
@@ -566,12 +579,18 @@ def levels_of(table: Triples, values: Values, item: np.ndarray, known: Catalogue
         zero = [value == 0 for value in values.distinct]
         level_of[:, zero] = np.maximum(level_of[:, zero], _NO_LEVEL)
     level = np.empty(len(item), dtype=level_of.dtype)
-    for block in blocks(len(item)):
-        which = 0 if scale_of is None else scale_of[item[block]]
-        level[block] = level_of[which, values.code[block]]
+
+    def look_up(block: slice) -> None:
+        code = values.code[block]
+        if scale_of is None:
+            level[block] = level_of[0][code]
+        else:
+            level[block] = level_of[scale_of[item[block]], code]
         if level[block].min() == OFF_SCALE:
             row = block.start + int((level[block] == OFF_SCALE).argmax())
             raise _off_scale(table, row, known, int(item[row]))
+
+    each_block(look_up, len(item))
     return level
 
 

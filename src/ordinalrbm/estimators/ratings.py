@@ -34,7 +34,7 @@ from ordinalrbm.matrix.backends import backend_for, single_backend
 from ordinalrbm.matrix.cold_start import cold_start_on, from_answers, restore_order, with_cold_start
 from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
-from ordinalrbm.matrix.fitted import Fitted
+from ordinalrbm.matrix.fitted import Fitted, Loaded
 from ordinalrbm.matrix.gaussian_model import Touched
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, prepare
@@ -261,7 +261,8 @@ class RatingModel(Serving, BaseEstimator):
                     data = data.with_tables(self._features.tables)
                 fitted = self._learn(data, seed, checkpoints)
                 with stage("demand"):
-                    wanted = self._learn_demand(data, seed)
+                    wanted = self._learn_demand(data, seed, fitted.loaded)
+                fitted = fitted._replace(loaded=None)  # the device has better uses for its memory
             with stage("in the order of the ids"):
                 known = at_first(known, among)
                 self._keep(known, data, fitted)
@@ -271,28 +272,31 @@ class RatingModel(Serving, BaseEstimator):
                 )
         return self
 
-    def _learn_demand(self, data: TrainingData, seed: int) -> Demand:
+    def _learn_demand(self, data: TrainingData, seed: int, loaded: Loaded | None) -> Demand:
         """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
-        observations = data.observations
         none = Demand.none(data.row_position.size, data.column_position.size)
-        n_factors = min(self.demand_factors, observations.n_rows, observations.n_columns)
-        if not n_factors or not observations.n_entries:
+        n_factors = min(self.demand_factors, data.observations.n_rows, data.observations.n_columns)
+        if not n_factors or not data.observations.n_entries:
             return none
-        backend = backend_for(self.device)
-        held_out = None if data.is_given else data.validation
-        if held_out is not None:
-            observations = backend.with_cells(observations, held_out)
         try:
+            backend, observations, views = loaded or self._load(data, n_factors)
             with backend.working():
-                views = backend.data(observations, n_factors)
                 first = backend.to_device(demand.start(observations, n_factors, seed))
                 ridge = demand.ridge_of(observations)
                 found = backend.to_host(demand.learn(views, first, ridge))
         except KeyboardInterrupt:
-            if backend.group is not None:
+            if process_group.current() is not None:
                 raise
             return none
         return demand.of_learnt(found, data.row_position, data.column_position, ridge)
+
+    def _load(self, data: TrainingData, n_factors: int) -> Loaded:
+        """All ratings, with what was held out, where so many factors of them can be learnt."""
+        backend, observations = backend_for(self.device), data.observations
+        if data.validation is not None and not data.is_given:
+            observations = backend.with_cells(observations, data.validation)
+        with backend.working():
+            return Loaded(backend, observations, backend.data(observations, n_factors))
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         models = [self._in_order(model, data, known) for model in fitted.models]

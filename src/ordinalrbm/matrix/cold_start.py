@@ -19,6 +19,7 @@ from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.runtime.side_by_side import taken
 from ordinalrbm.storage.reader import Stored
 
 _SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
@@ -70,7 +71,7 @@ def _with_average_column(half: Half, cutpoints: Any) -> Half:
 def _append(part: Any, last: Any) -> Any:
     """An array with one more line, of the same type."""
     if isinstance(part, np.ndarray):
-        return np.concatenate([part, np.asarray(last)[None]]).astype(part.dtype)
+        return np.concatenate([part, np.asarray(last, dtype=part.dtype)[None]])
     return _library(part).cat([part, last[None].to(part.dtype)])
 
 
@@ -145,8 +146,9 @@ def restore_order(model: Any, rows: np.ndarray, columns: np.ndarray, n_levels: n
 
     ``rows`` and ``columns`` are positions in the model, ``n_levels`` those of all columns.
     """
+    has_unknown = bool((rows < 0).any() or (columns < 0).any())
     # A model of nothing has only the unknown row and column.
-    known = with_cold_start(model) if (rows >= 0).any() else model
+    known = with_cold_start(model) if has_unknown and (rows >= 0).any() else model
     width = thresholds.n_cutpoints(n_levels)
     if isinstance(known, GaussianModel):
         most = np.full(rows.size, width + 1)
@@ -170,7 +172,7 @@ def restore_order(model: Any, rows: np.ndarray, columns: np.ndarray, n_levels: n
 def _taken_posterior(
     posterior: FactorPosterior, rows: np.ndarray, n_levels: np.ndarray, width: int
 ) -> FactorPosterior:
-    mean, variance = posterior.mean[rows], posterior.variance[rows]
+    mean, variance = taken(posterior.mean, rows), taken(posterior.variance, rows)
     return posterior_of(mean, variance, _wide(posterior.cutpoints[rows], width), n_levels)
 
 
@@ -192,7 +194,8 @@ def _widened(prior: FactorPrior, width: int, features: np.ndarray) -> FactorPrio
     """For longer scales, and with features in this order; unknown ones, at −1, tell nothing."""
     own, weights = prior.cutpoints_precision, prior.weights
     if weights.each.shape[1]:
-        each = np.where((features >= 0)[:, None], weights.each[features], np.float32(0.0))
+        each = taken(weights.each, features)
+        each[features < 0] = 0.0
         weights = weights._replace(each=each)
     precision = np.pad(own, (0, width - own.size), mode="edge")
     return prior._replace(cutpoints_precision=precision, weights=weights)

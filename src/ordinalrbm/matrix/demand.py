@@ -24,6 +24,7 @@ from ordinalrbm.data.observations import Counted, Observations
 from ordinalrbm.engine import half_sweep
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
+from ordinalrbm.runtime.side_by_side import each_block, taken
 from ordinalrbm.storage.reader import Stored
 
 # What a cell without an answer counts, α, and λ as a multiple of a power of how many answers rows
@@ -62,7 +63,7 @@ class Demand(NamedTuple):
     @classmethod
     def of(cls, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
         """Rounded as files have it, so that a model is the same before and after."""
-        rows, columns = (part.astype(np.float16).astype(np.float32) for part in (rows, columns))
+        rows, columns = (_rounded(part) for part in (rows, columns))
         with threadpool_limits(limits=1, user_api="blas"):
             gram = (columns.T @ columns).astype(np.float64)
         return cls(rows, columns, ridge, gram)
@@ -151,7 +152,20 @@ def of_learnt(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: floa
 
 
 def _taken(part: np.ndarray, position: np.ndarray) -> np.ndarray:
-    return np.where((position >= 0)[:, None], part[position], np.float32(0.0))
+    found = taken(part, position)
+    found[position < 0] = 0.0
+    return found
+
+
+def _rounded(table: np.ndarray) -> np.ndarray:
+    """As float16 has it, in float32."""
+    found = np.empty(table.shape, dtype=np.float32)
+
+    def round_off(block: slice) -> None:
+        found[block] = table[block].astype(np.float16)
+
+    each_block(round_off, *table.shape)
+    return found
 
 
 def ridge_of(answers: Counted) -> float:

@@ -10,11 +10,20 @@ from ordinalrbm.matrix.cold_start import Precisions
 _NO_HISTORY = ("epoch", "validation", "seconds")
 
 
+class Loaded(NamedTuple):
+    """Ratings where a backend has them, so that nobody need bring them there again."""
+
+    backend: Any
+    observations: Any
+    views: Any
+
+
 class Fitted(NamedTuple):
     """Models to average over (the best epoch's, or several of the last), and how learning went.
 
     ``precisions`` are those of the priors of columns and of rows of binary factors, None for what
-    has nothing to learn; models with Gaussian factors hold theirs.
+    has nothing to learn; models with Gaussian factors hold theirs. ``loaded`` are all ratings, with
+    those that were held out, if they were learnt from in the end.
     """
 
     models: list[Any]
@@ -22,6 +31,7 @@ class Fitted(NamedTuple):
     history: Sequence[Any]
     interrupted: bool
     precisions: tuple[Precisions | None, Precisions | None] = (None, None)
+    loaded: Loaded | None = None
 
     @property
     def columns(self) -> list[str]:

@@ -15,7 +15,7 @@ from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import backend_for
 from ordinalrbm.matrix.calibration import NO_CALIBRATION, calibration
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.fitted import Fitted, evenly_shared
+from ordinalrbm.matrix.fitted import Fitted, Loaded, evenly_shared
 from ordinalrbm.matrix.gaussian import (
     GaussianState,
     Precisions,
@@ -106,7 +106,10 @@ def fit(
         with stage("calibration, and what was held out"):
             models, was_all = learner.models(is_over=not interrupted)
     interrupted = interrupted or not was_all
-    return Fitted(evenly_shared(models), learner.stopping.best_epoch, learner.history, interrupted)
+    return Fitted(
+        evenly_shared(models), learner.stopping.best_epoch, learner.history, interrupted,
+        loaded=learner.loaded,
+    )  # fmt: skip
 
 
 class _Learner:
@@ -133,6 +136,7 @@ class _Learner:
             self.data = with_features_of(self.data, self.gaussian, own)
         self.best = self.gaussian
         self.last: list[GaussianModel] = []
+        self.loaded: Loaded | None = None
         self.stopping = EarlyStopping(settings.patience, _WORTHWHILE)
         self.history: list[Record] = []
         self.started = time.perf_counter()
@@ -157,7 +161,7 @@ class _Learner:
             model = GaussianModel.of_state(self.gaussian)
             value = float(self.backend.log_probability(model, self.validation).mean())
         if averaged > 1:
-            model = GaussianModel.of_state(self.backend.to_host(self.backend.clone(self.gaussian)))
+            model = self.backend.to_host(GaussianModel.of_state(self.backend.clone(self.gaussian)))
             self.last = [*self.last, model][-averaged:]
         self.history.append(Record(number, value, time.perf_counter() - self.started))
         if self.stopping.after(value):
@@ -193,8 +197,8 @@ class _Learner:
         When learning ``is_over``, and not interrupted, these may be learnt from as well. Ctrl-C
         leaves that out; whether it did not come is said, too.
         """
-        best = GaussianModel.of_state(self.backend.to_host(self.best))
-        models = self.last if self.settings.n_averaged > 1 else [best]
+        best = GaussianModel.of_state(self.best)
+        models = self.last if self.settings.n_averaged > 1 else [self.backend.to_host(best)]
         if self.validation is None:
             return models, True
         found, observations = NO_CALIBRATION, self.observations
@@ -207,7 +211,7 @@ class _Learner:
             except KeyboardInterrupt:
                 if self.backend.group is not None:  # where others wait for this one
                     raise
-                is_over = False
+                is_over, self.loaded = False, None
         return found.apply(models, observations), is_over or not self.settings.learns_validation
 
     def _learnt_from_all(self, observations: Observations | SharedRows) -> list[GaussianModel]:
@@ -215,15 +219,21 @@ class _Learner:
         n_averaged = self.settings.n_averaged
         # A copy: an interruption leaves what was there.
         state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
+        del self.data  # whose memory is needed
         data = self.backend.data(observations, state.n_factors)
+        if not self.settings.values.size:  # which are learnt on the cores, whatever the device
+            self.loaded = Loaded(self.backend, observations, data)
         if self.settings.rated_sets or self.tables.are_any:
             data = with_features_of(data, state, self.backend.own_rows(self.tables))
         found: list[GaussianModel] = []
         first = self.stopping.best_epoch + 1
-        for number in range(first, first + max(_MORE_EPOCHS, n_averaged)):
+        stop = first + max(_MORE_EPOCHS, n_averaged)
+        for number in range(first, stop):
             state = epoch(data, state, number, self.settings.is_point)
-            whole = self.backend.to_host(self.backend.clone(state))
-            found = [*found, GaussianModel.of_state(whole)][-n_averaged:]
+            if number >= stop - n_averaged:
+                found.append(
+                    self.backend.to_host(GaussianModel.of_state(self.backend.clone(state)))
+                )
         return found
 
 

@@ -181,7 +181,13 @@ class GaussianModel(NamedTuple):
         return not (self.is_draw or self.rows.variance.any() or self.columns.variance.any())
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
-        return self._replace(rows=FactorPosterior(*map(change, self.rows)))
+        """Every array changed that has a line per row."""
+        prior = self.column_prior
+        if prior.weights.each.shape[1]:
+            weights = prior.weights._replace(each=change(prior.weights.each))
+            prior = prior._replace(weights=weights)
+        rows = FactorPosterior(*map(change, self.rows))
+        return self._replace(rows=rows, column_prior=prior)
 
 
 def _posterior_from(

@@ -17,6 +17,7 @@ from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import user_stacklevel
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
+from ordinalrbm.runtime.side_by_side import each_block
 
 # Ratings held out to watch learning by: more would not tell more, and cost time in every epoch.
 _MOST_HELD_OUT = 200_000
@@ -187,7 +188,13 @@ def hold_out(
     n = observations.n_entries
     n_all = int(among.summed(np.array([n]))[0])
     share = min(fraction, _MOST_HELD_OUT / max(n_all, 1))
-    chosen = np.flatnonzero(_stretch(rng, among.before(n), n) < share)
+    before = among.before(n)
+
+    def drawn(block: slice) -> np.ndarray:
+        draws = _stretch(rng, before + block.start, block.stop - block.start)
+        return block.start + np.flatnonzero(draws < share)
+
+    chosen = np.concatenate([np.zeros(0, dtype=np.int64), *each_block(drawn, n)])
     _skip(rng, n_all)
     row = np.searchsorted(observations.row_start, chosen, side="right") - 1
     for of_chosen, counts in (

@@ -28,6 +28,7 @@ from safetensors import SafetensorError, safe_open
 
 from ordinalrbm import __version__
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.side_by_side import each
 
 FORMAT = "ordinalrbm"
 MAJOR, MINOR = 2, 0
@@ -82,7 +83,7 @@ def write(path: Path, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> N
         "version": f"{MAJOR}.{MINOR}",
         "release": __version__,
         **header,
-        "checksums": {name: _digest(_bytes_of(array)) for name, array in stored.items()},
+        "checksums": _digests(stored),
     }
     # Wide types first, so that every array begins where its type wants to.
     order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
@@ -120,6 +121,11 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
+def _digests(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+    contents = [_bytes_of(array) for array in arrays.values()]
+    return dict(zip(arrays, each(_digest, contents, sum(map(len, contents))), strict=True))
+
+
 def _digest(content: bytes | memoryview) -> str:
     return blake2b(content, digest_size=len(_ZEROS) // 2).hexdigest()
 
@@ -137,7 +143,9 @@ class Contents(NamedTuple):
 
     def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
         """The arrays whose names begin so, in memory of their own, their checksums verified."""
-        return {name: self._array(name) for name in self.shapes if name.startswith(prefix)}
+        names = [name for name in self.shapes if name.startswith(prefix)]
+        size = sum(prod(self.shapes[name]) for name in names)
+        return dict(zip(names, each(self._array, names, size), strict=True))
 
     def _array(self, name: str) -> np.ndarray:
         try:

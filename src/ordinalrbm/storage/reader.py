@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.side_by_side import each_block
 
 Estimator = TypeVar("Estimator")
 Kinds = type | tuple[type, ...]
@@ -76,8 +77,7 @@ class Stored:
             wanted = ", ".join("any" if one is None else str(one) for one in shape)
             wanted += "," if len(shape) == 1 else ""
             raise wrong(full, f"has shape {array.shape} instead of ({wanted})")
-        # Smallest and largest are NaN where anything is; no array of truths is made on the way.
-        if array.size and not (low <= array.min().item() and array.max().item() <= high):
+        if array.size and not _is_between(array, low, high):
             raise wrong(full, f"has numbers that are not between {low:g} and {high:g}")
         return array
 
@@ -172,6 +172,17 @@ def _part(parts: Mapping[str, Any], name: str) -> Any:
 
 def lacking(name: str) -> DataError:
     return DataError(f"it lacks a part of the model, '{name:.80}'")
+
+
+def _is_between(array: np.ndarray, low: float, high: float) -> bool:
+    numbers = array.reshape(-1)
+
+    def look(block: slice) -> bool:
+        # Smallest and largest are NaN where anything is; no array of truths is made on the way.
+        some = numbers[block]
+        return bool(low <= some.min().item() and some.max().item() <= high)
+
+    return all(each_block(look, numbers.size))
 
 
 def wrong(name: str, what: str) -> DataError:
