@@ -151,10 +151,10 @@ def tell_material(material: Material, output: Output) -> None:
     if survey is not None:
         _tell_survey(survey, output)
     elif ratings is not None:
-        output.say(
-            f"{name}: {len(ratings):,} ratings by {ratings['user'].nunique():,} users of "
-            f"{ratings['item'].nunique():,} items."
-        )
+        from ordinalrbm.data.ids import numbered_quickly
+
+        n_users, n_items = (numbered_quickly(ratings[side])[1] for side in ("user", "item"))
+        output.say(f"{name}: {len(ratings):,} ratings by {n_users:,} users of {n_items:,} items.")
         n_repeated = len(material.source.frame) - len(ratings)
         if n_repeated:
             output.say(f"Repeated ratings of a pair became one: {n_repeated:,} fewer.")

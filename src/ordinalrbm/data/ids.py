@@ -164,13 +164,11 @@ def number_ids(
     ([0, 1, 0], ['u', 'w'])
     """
     values = as_column(values, f"The {what}s")
-    kind = getattr(values.dtype, "kind", "O")
-    if isinstance(values, np.ndarray) and kind in "iu":
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
         _check_64_bits(values, what)
-        low, high = int(values.min()), int(values.max())
-        # A table over the whole range is quickest, unless most of it would be empty.
-        if high - low <= len(values) + BLOCK:
-            return _number_by_table(values, low, high)
+    span = _dense_span(values)
+    if span is not None:
+        return _number_by_table(values, *span)
     if isinstance(values, pd.Categorical):
         codes, distinct = values.codes, np.array(plain_categories(values.categories), dtype=object)
     else:
@@ -190,11 +188,38 @@ def number_ids(
     return mapped(codes, rank), Ids(labels[order])
 
 
+def numbered_quickly(values: Any) -> tuple[np.ndarray, int]:
+    """Numbers of a column's distinct values, whatever they are, and how many there are.
+
+    Examples
+    --------
+    >>> numbered_quickly(pd.Series([7, 9, 7]))[1]
+    2
+    """
+    column = as_column(values, "The ids")
+    span = _dense_span(column) if len(column) else None
+    if span is not None:
+        position, ids = _number_by_table(column, *span)
+        return position, len(ids)
+    codes, distinct = pd.factorize(column)
+    return codes, len(distinct)
+
+
+def _dense_span(values: Any) -> tuple[int, int] | None:
+    """The least and the largest of integers, if a table over all between is not mostly empty."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "iu":
+        return None
+    low, high = int(values.min()), int(values.max())
+    return (low, high) if high - low <= len(values) + BLOCK and high < 2**63 else None
+
+
 def _number_by_table(values: np.ndarray, low: int, high: int) -> tuple[np.ndarray, Ids]:
     present = np.zeros(high - low + 1, dtype=bool)
 
     def mark(block: slice) -> None:
-        present[values[block].astype(np.int64) - low] = True
+        # Written to only once each: threads would wait for each other's writes.
+        place = values[block].astype(np.int64) - low
+        present[place[~present[place]]] = True
 
     each_block(mark, len(values))
     ids = Ids(np.flatnonzero(present) + low)

@@ -347,6 +347,26 @@ class Observations:
         return cls(row_start, column, level, n_levels)
 
 
+def is_any_twice(rows: np.ndarray, columns: np.ndarray) -> bool:
+    """Whether any cell is there twice; positions are from 0.
+
+    Examples
+    --------
+    >>> is_any_twice(np.array([1, 0, 1]), np.array([2, 2, 2]))
+    True
+    """
+    if not rows.size:
+        return False
+    rows, columns = (part.astype(np.int32, copy=False) for part in (rows, columns))
+    n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
+    levels = np.zeros(rows.size, dtype=np.int8)
+    column_start, row, _ = _by_column(rows, columns, levels, n_columns)
+    row_start, column, _ = _rearranged(
+        np.arange(n_columns), column_start, row, levels, np.arange(n_rows), n_rows
+    )
+    return _out_of_order(row_start, column) >= 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRows:
     """Answers that several processes share, each with some of the rows.

@@ -31,7 +31,7 @@ from ordinalrbm.data.columns import (
     warn_of_padding,
 )
 from ordinalrbm.data.ids import Ids, find, number_ids
-from ordinalrbm.data.observations import Cells, Observations, level_type
+from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
 from ordinalrbm.data.recency import ages, older
 from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import (
@@ -44,7 +44,7 @@ from ordinalrbm.data.scales import (
 )
 from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
-from ordinalrbm.runtime.side_by_side import blocks, each_block
+from ordinalrbm.runtime.side_by_side import MANY, blocks, each_block
 from ordinalrbm.runtime.stages import stage
 
 COLUMNS = ("user", "item", "rating")
@@ -644,6 +644,8 @@ def _without_gaps(cells: Cells) -> Cells:
 
 def repeated_cell(user: np.ndarray, item: np.ndarray) -> tuple[int, int] | None:
     """Where the first cell that is there twice is there for the first and the second time."""
+    if user.size >= MANY and not is_any_twice(user, item):  # much sooner than by hashing all
+        return None
     cell = user.astype(np.int64) * (int(item.max(initial=0)) + 1) + item
     repeated = pd.Series(cell).duplicated().to_numpy()
     if not repeated.any():

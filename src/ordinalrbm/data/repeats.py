@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.ids import numbered_quickly
 from ordinalrbm.data.ratings import repeated_cell
 
 Duplicates = Literal["error", "last", "mean"]
@@ -75,9 +76,10 @@ def _nearest(values: np.ndarray, ascending: np.ndarray) -> np.ndarray:
 def _cells(ratings: pd.DataFrame) -> pd.Series:
     """A number for each pair of user and item."""
     user, item = _numbered(ratings)
-    return pd.Series(user * (int(item.max(initial=0)) + 1) + item, index=ratings.index)
+    cell = user.astype(np.int64) * (int(item.max(initial=0)) + 1) + item
+    return pd.Series(cell, index=ratings.index)
 
 
 def _numbered(ratings: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    user, item = (pd.factorize(ratings[name])[0].astype(np.int64) for name in ("user", "item"))
+    user, item = (numbered_quickly(ratings[name])[0] for name in ("user", "item"))
     return user, item

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -259,9 +260,11 @@ class RatingModel(Serving, BaseEstimator):
                 with stage("held out and in random order"):
                     data = prepare(known, given, self._held_out(), seed, among)
                     data = data.with_tables(self._features.tables)
-                fitted = self._learn(data, seed, checkpoints)
+                with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
+                    first = aside.submit(self._first_demand, data, seed)
+                    fitted = self._learn(data, seed, checkpoints)
                 with stage("demand"):
-                    wanted = self._learn_demand(data, seed, fitted.loaded)
+                    wanted = self._learn_demand(data, first.result(), fitted.loaded)
                 fitted = fitted._replace(loaded=None)  # the device has better uses for its memory
             with stage("in the order of the ids"):
                 known = at_first(known, among)
@@ -272,18 +275,24 @@ class RatingModel(Serving, BaseEstimator):
                 )
         return self
 
-    def _learn_demand(self, data: TrainingData, seed: int, loaded: Loaded | None) -> Demand:
+    def _first_demand(self, data: TrainingData, seed: int) -> demand.Factors:
+        known = data.observations
+        n_factors = min(self.demand_factors, known.n_rows, known.n_columns)
+        return demand.start(known, n_factors, seed)
+
+    def _learn_demand(
+        self, data: TrainingData, first: demand.Factors, loaded: Loaded | None
+    ) -> Demand:
         """Which items users choose, in the order of the ids; nothing of it if Ctrl-C comes."""
         none = Demand.none(data.row_position.size, data.column_position.size)
-        n_factors = min(self.demand_factors, data.observations.n_rows, data.observations.n_columns)
+        n_factors = first.columns.shape[1]
         if not n_factors or not data.observations.n_entries:
             return none
         try:
             backend, observations, views = loaded or self._load(data, n_factors)
             with backend.working():
-                first = backend.to_device(demand.start(observations, n_factors, seed))
                 ridge = demand.ridge_of(observations)
-                found = backend.to_host(demand.learn(views, first, ridge))
+                found = backend.to_host(demand.learn(views, backend.to_device(first), ridge))
         except KeyboardInterrupt:
             if process_group.current() is not None:
                 raise

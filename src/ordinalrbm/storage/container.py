@@ -51,6 +51,9 @@ _MOST_NUMBERS = 2**40  # of an array, also where a zero among its dimensions hid
 _MOST_SAID = 200  # letters of what is wrong; names from a file may be of any length
 
 
+Checksums = Mapping[str, str] | None
+
+
 class BrokenFileError(Exception):
     """What is wrong with the bytes of a file, to be said in brackets."""
 
@@ -73,17 +76,20 @@ def as_stored(name: str, array: Any) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def write(path: Path, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> None:
-    """Write a file; equal arrays and headers make equal bytes."""
+def write(
+    path: Path, arrays: Mapping[str, Any], header: Mapping[str, Any], checksums: Checksums = None
+) -> None:
+    """Write a file; equal arrays and headers make equal bytes. Checksums may be known already."""
     # Not by safetensors' save_file, which leaves a half-written file of its own when it is killed.
     stored = {name: as_stored(name, arrays[name]) for name in sorted(arrays)}
+    checksums = checksums_of(stored) if checksums is None else checksums
     about = {
         "checksum": _ZEROS.decode(),
         "format": FORMAT,
         "version": f"{MAJOR}.{MINOR}",
         "release": __version__,
         **header,
-        "checksums": _digests(stored),
+        "checksums": {name: checksums[name] for name in stored},
     }
     # Wide types first, so that every array begins where its type wants to.
     order = sorted(stored, key=lambda name: (-stored[name].itemsize, name))
@@ -121,7 +127,8 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _digests(arrays: dict[str, np.ndarray]) -> dict[str, str]:
+def checksums_of(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Of every array as a file holds it."""
     contents = [_bytes_of(array) for array in arrays.values()]
     return dict(zip(arrays, each(_digest, contents, sum(map(len, contents))), strict=True))
 
@@ -133,13 +140,21 @@ def _digest(content: bytes | memoryview) -> str:
 # Reading
 
 
+class Place(NamedTuple):
+    """Where an array begins in a file, and the type of its numbers."""
+
+    start: int
+    kind: np.dtype
+
+
 class Contents(NamedTuple):
     """An open file: its header, and arrays that are read when they are asked for."""
 
     header: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
+    places: dict[str, Place]
     checksums: dict[str, Any]
-    file: Any
+    path: Path
 
     def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
         """The arrays whose names begin so, in memory of their own, their checksums verified."""
@@ -148,11 +163,14 @@ class Contents(NamedTuple):
         return dict(zip(names, each(self._array, names, size), strict=True))
 
     def _array(self, name: str) -> np.ndarray:
+        # Not by safetensors, which reads one after the other.
+        start, kind = self.places[name]
         try:
-            array = self.file.get_tensor(name)
-        except (ValueError, TypeError) as error:
+            array = np.empty(self.shapes[name], dtype=kind)
+        except ValueError as error:
             raise _senseless(name) from error
         content = _bytes_of(array)
+        _read_into(content, self.path, start)
         if _digest(content) != self.checksums[name]:
             raise DamagedFileError(f"its array '{name:.80}'")
         if array.dtype == np.bool_ and np.asarray(content).max(initial=0) > 1:
@@ -224,6 +242,18 @@ def _read_front(path: Path) -> bytes:
         return first + file.read(length)
 
 
+def _read_into(content: memoryview, path: Path, start: int) -> None:
+    """Fill with what stands in a file; what is missing there stays as it is."""
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        done = 0
+        while done < len(content):
+            n = file.readinto(content[done:])
+            if not n:  # the file has got shorter, as its checksum will tell
+                return
+            done += n
+
+
 def _contents(path: Path, front: bytes, file: Any) -> Contents:
     header = _parsed((file.metadata() or {}).get(FORMAT, ""))
     if header.get("format") != FORMAT:
@@ -237,11 +267,17 @@ def _contents(path: Path, front: bytes, file: Any) -> Contents:
         )
     if header.pop("checksum", None) != _digest(_with_checksum(front, _ZEROS)):
         raise DamagedFileError("its header")
-    shapes = {name: _shape(name, file.get_slice(name)) for name in file.keys()}  # noqa: SIM118
+    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    shapes = {name: _shape(name, part) for name, part in slices.items()}
+    said = _parsed(front[_LENGTH:].decode())
+    places = {
+        name: Place(len(front) + _offset(name, said), TYPES[part.get_dtype()])
+        for name, part in slices.items()
+    }
     sums = header.pop("checksums", None)
     if not isinstance(sums, dict) or set(sums) != set(shapes):
         raise BrokenFileError("its header lacks the checksums of some arrays")
-    return Contents(header, shapes, sums, file)
+    return Contents(header, shapes, places, sums, path)
 
 
 def _shape(name: str, array: Any) -> tuple[int, ...]:
@@ -250,6 +286,17 @@ def _shape(name: str, array: Any) -> tuple[int, ...]:
     if array.get_dtype() not in TYPES or prod(max(n, 1) for n in shape) > _MOST_NUMBERS:
         raise _senseless(name)
     return shape
+
+
+def _offset(name: str, said: dict[str, Any]) -> int:
+    """Where an array begins behind the JSON; safetensors has checked it, unless it stands twice."""
+    try:
+        start = said[name]["data_offsets"][0]
+    except (KeyError, TypeError, IndexError) as error:
+        raise _senseless(name) from error
+    if type(start) is not int or start < 0:
+        raise _senseless(name)
+    return start
 
 
 def _senseless(name: str) -> BrokenFileError:

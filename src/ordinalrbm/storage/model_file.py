@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,20 +97,25 @@ def save(path: str | os.PathLike, arrays: dict[str, np.ndarray], header: dict[st
     """Write a model file, unless it could not be read again: parameters may be no numbers."""
     stored = {name: container.as_stored(name, array) for name, array in arrays.items()}
     as_read = json.loads(json.dumps(header, allow_nan=False))
-    try:
-        _model(stored, as_read)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(
-            f"The model was not saved to '{path}', because it could not be read again "
-            f"({_shortened(error)}); fit it again, with a smaller learning rate if it has one."
-        ) from error
-    write(path, stored, header)
+    with ThreadPoolExecutor(1) as aside:
+        checksums = aside.submit(container.checksums_of, stored)
+        try:
+            _model(stored, as_read)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DataError(
+                f"The model was not saved to '{path}', because it could not be read again "
+                f"({_shortened(error)}); fit it again, with a smaller learning rate if it has one."
+            ) from error
+        write(path, stored, header, checksums.result())
 
 
-def write(path: str | os.PathLike, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> None:
+def write(
+    path: str | os.PathLike, arrays: Mapping[str, Any], header: Mapping[str, Any],
+    checksums: container.Checksums = None,
+) -> None:  # fmt: skip
     """Write a file, all of it or nothing."""
     with atomic_write(path) as file:
-        container.write(file, arrays, header)
+        container.write(file, arrays, header, checksums)
 
 
 def read(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -25,6 +25,7 @@ from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on
 from ordinalrbm.engine.gpu.tables import padded
+from ordinalrbm.engine.gpu.transfer import fetched
 from ordinalrbm.engine.rated_sets import RatedSets
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
@@ -39,6 +40,7 @@ from ordinalrbm.matrix.model import Half, answers_only
 from ordinalrbm.matrix.predict import UtilityModel
 from ordinalrbm.matrix.sampled import SampledData
 from ordinalrbm.matrix.trees import mapped
+from ordinalrbm.runtime.side_by_side import MANY
 
 # Parts of a Half that have a number per factor in each row.
 _TABLES = ("weights", "factors")
@@ -210,9 +212,6 @@ _ON_HOST = ("precision", "cutpoints_precision", "values", "centre")
 
 
 def _array(part: torch.Tensor) -> np.ndarray:
-    """On the host, in memory of NumPy's, which comes in large pages and is quicker to fill."""
-    if not part.is_cuda:
-        return part.contiguous().numpy()
-    found = np.empty(tuple(part.shape), dtype=str(part.dtype).removeprefix("torch."))
-    torch.from_numpy(found).copy_(part)
-    return found
+    if not part.is_cuda or part.numel() < MANY:
+        return part.contiguous().cpu().numpy()
+    return fetched(part)
