@@ -24,7 +24,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
@@ -37,16 +36,7 @@ def table(scale: float) -> pd.DataFrame:
     import torch
     from netflix_shaped import made
 
-    row, column, level = made(torch.device("cuda"), scale).observations().cells()
-    torch.cuda.empty_cache()
-    order = np.random.default_rng(0).permutation(row.size)
-    return pd.DataFrame(
-        {
-            "user": row[order].astype(np.int32),
-            "item": column[order].astype(np.int32),
-            "rating": (level[order] + 1).astype(np.int8),
-        }
-    )
+    return made(torch.device("cuda"), scale).shuffled()
 
 
 def timed(what: str, call: Callable[[], Any]) -> Any:

@@ -9,6 +9,7 @@ from program import run, succeed
 from typer.testing import CliRunner
 
 from ordinalrbm import cli
+from ordinalrbm.cli import warm_up
 from ordinalrbm.vector import posterior
 
 
@@ -49,3 +50,10 @@ def test_a_terminal_without_unicode(files):
     assert "gar nicht" in done.stdout
     done = succeed("info", "survey.orbm", "--json", cwd=files, PYTHONIOENCODING="ascii")
     assert json.loads(done.stdout)["scales"]["q4"][0] == "gar nicht"
+
+
+def test_all_that_is_compiled_for_a_device_is_learnt_there():
+    models = warm_up.raters("cuda:1")
+    assert "OrdinalMF, sampled" in models
+    assert {model.device for model in models.values()} == {"cuda:1"}
+    assert set(models) < set(warm_up.raters("cpu"))

@@ -39,7 +39,11 @@ _RATINGS: dict[str, Callable[..., Any]] = {
     "MatrixCumulativeRBM, persistent": partial(
         orbm.MatrixCumulativeRBM, 2, 0, free_phase="persistent", **_FEW
     ),
+}
+# These know no device.
+_RATINGS_ON_CORES: dict[str, Callable[..., Any]] = {
     "GaussianMF": partial(orbm.GaussianMF, 2, **_FEW),
+    "MultinomialRBM": partial(orbm.MultinomialRBM, 2, **_FEW),
 }
 Work = Callable[[Path], None]
 
@@ -104,19 +108,18 @@ def _works_on_ratings(device: str) -> dict[str, Work]:
     table = _answers()
     user, item = np.nonzero(~np.isnan(table))
     ratings = (user, item, table[user, item])
-    makes, there = dict(_RATINGS), {}
+    return {name: partial(_rater, model, ratings) for name, model in raters(device).items()}
+
+
+def raters(device: str) -> dict[str, Any]:
+    """Models of ratings, not learnt yet, of all that a device can learn."""
     if device == "cpu":
-        makes["MultinomialRBM"] = partial(orbm.MultinomialRBM, 2, **_FEW)
-    else:
-        there = {"device": device}
-    return {name: partial(_rater, make, there, ratings) for name, make in makes.items()}
+        return {name: make() for name, make in (_RATINGS | _RATINGS_ON_CORES).items()}
+    return {name: make(device=device) for name, make in _RATINGS.items()}
 
 
-def _rater(
-    make: Callable[..., Any], there: dict[str, str], ratings: tuple[np.ndarray, ...], folder: Path
-) -> None:
+def _rater(model: Any, ratings: tuple[np.ndarray, ...], folder: Path) -> None:
     """Everything that a model of ratings can be asked, once more after it was stored."""
-    model = make(**there)
     model.fit(ratings, checkpoint=folder / "kept", every=1)
     model.save(folder / "model.orbm")
     new = ([77, 77], [0, 1], [1, 2])
