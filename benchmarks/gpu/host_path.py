@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--factors", type=int, default=100)
     parser.add_argument("--folder", type=Path, help="where ratings are, or will be, written to")
+    parser.add_argument("--without-doctor", action="store_true", help="as compiled by a first fit")
     parser.add_argument("--only", choices=("make", "cold", "fits", "loads"))
     given = parser.parse_args()
     if given.only is None:
@@ -94,6 +95,8 @@ def run_all(given: argparse.Namespace, folder: Path) -> None:
     (folder / "ratings").mkdir(exist_ok=True)
     caches = {"TRITON_CACHE_DIR": folder / "triton", "NUMBA_CACHE_DIR": folder / "numba"}
     warm = {name: f"{place}-by-doctor" for name, place in caches.items()}
+    if given.without_doctor:
+        warm = caches
     own = [sys.executable, __file__, "--folder", str(folder), "--scale", str(given.scale),
            "--factors", str(given.factors), "--only"]  # fmt: skip
     command = [sys.executable, "-m", "ordinalrbm"]
@@ -103,10 +106,12 @@ def run_all(given: argparse.Namespace, folder: Path) -> None:
         ("ratings", caches, [*own, "make"]),
         ("nothing compiled", caches, [*own, "cold"]),
         ("doctor --compile", warm, [*command, "doctor", "--compile", "--device", "cuda"]),
-        ("after doctor --compile", warm, [*own, "fits"]),
+        ("all is compiled", warm, [*own, "fits"]),
         ("reading the model", warm, [*own, "loads"]),
         ("fit of a Parquet folder", warm, [*command, *fit]),
     ):
+        if given.without_doctor and "doctor" in arguments:
+            continue
         begun = time.perf_counter()
         print(f"--- {what}", flush=True)
         subprocess.run(

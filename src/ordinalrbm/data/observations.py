@@ -21,7 +21,7 @@ import numpy as np
 from numba import prange
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.runtime.jit import alone, compiled
+from ordinalrbm.runtime.jit import alone, called, compiled
 from ordinalrbm.runtime.side_by_side import MANY, each_block
 from ordinalrbm.storage.reader import Stored
 
@@ -131,7 +131,7 @@ class Observations:
         if self._transposed is not None:  # whose arrays need not be there twice
             column_start, row = self._transposed.row_start, self._transposed.column
         else:
-            column_start = _starts(self.column_counts)
+            column_start = starts(self.column_counts)
             row = np.empty(self.n_entries, dtype=np.int32)
         is_short = self.n_entries <= np.iinfo(np.int32).max
         entry = np.empty(self.n_entries, dtype=np.int32 if is_short else np.int64)
@@ -152,7 +152,7 @@ class Observations:
     def take_rows(self, index: Any) -> Observations:
         """The rows at these positions (or under a mask), in this order; also more than once."""
         index = _row_index(index, self.n_rows)
-        row_start = _starts(self.row_counts[index])
+        row_start = starts(self.row_counts[index])
         column = np.empty(row_start[-1], dtype=self.column.dtype)
         level = np.empty(row_start[-1], dtype=self.level.dtype)
         _copy_rows(index, self.row_start, self.column, self.level, row_start, column, level)
@@ -189,7 +189,7 @@ class Observations:
         new = place >= 0
         added = np.bincount(row[new], minlength=self.n_rows)
         return Observations(
-            self.row_start + _starts(added),
+            self.row_start + starts(added),
             _with(self.column, place[new], column[new]),
             _with(self.level, place[new], level[new]),
             self.n_levels,
@@ -227,10 +227,10 @@ class Observations:
         position = np.full(self.n_columns, -1)
         position[columns] = np.arange(columns.size)
         n_levels = self.n_levels[columns]
+        by_rows = _reordered(rows, self.row_start, self.column, self.level, position, columns.size)
         by_columns = _rearranged(
-            rows, self.row_start, self.column, self.level, position, columns.size
+            np.arange(rows.size), *by_rows, np.arange(columns.size), columns.size
         )
-        by_rows = _rearranged(np.arange(columns.size), *by_columns, np.arange(rows.size), rows.size)
         found = Observations(*by_rows, n_levels)
         transposed = Observations(*by_columns, _alike(n_levels, rows.size))
         object.__setattr__(found, "_transposed", transposed)
@@ -273,7 +273,7 @@ class Observations:
         per_row = np.zeros(n_rows, dtype=np.int64)
         for j in range(n_columns):
             per_row += column(j) >= 0
-        row_start = _starts(per_row)
+        row_start = starts(per_row)
         columns = np.empty(row_start[-1], dtype=np.int32)
         level = np.empty(row_start[-1], dtype=level_type(n_levels))
         cursor = row_start[:-1].copy()
@@ -310,11 +310,7 @@ class Observations:
                 "encode the others with their scale."
             )
         levels = levels.astype(level_type(n_levels), copy=False)
-        # Sorting by counting, by columns first and then stably by rows, in two linear passes.
-        column_start, row, level = _by_column(rows, columns, levels, n_columns)
-        row_start, column, level = _rearranged(
-            np.arange(n_columns), column_start, row, level, np.arange(n_rows), n_rows
-        )
+        row_start, column, level = _by_row(rows, columns, levels, n_rows, n_columns)
         twice = _out_of_order(row_start, column)  # sorted, so that only equal ones are
         if twice >= 0:
             d = int(np.searchsorted(row_start, twice, side="right")) - 1
@@ -360,10 +356,7 @@ def is_any_twice(rows: np.ndarray, columns: np.ndarray) -> bool:
     rows, columns = (part.astype(np.int32, copy=False) for part in (rows, columns))
     n_rows, n_columns = int(rows.max()) + 1, int(columns.max()) + 1
     levels = np.zeros(rows.size, dtype=np.int8)
-    column_start, row, _ = _by_column(rows, columns, levels, n_columns)
-    row_start, column, _ = _rearranged(
-        np.arange(n_columns), column_start, row, levels, np.arange(n_rows), n_rows
-    )
+    row_start, column, _ = _by_row(rows, columns, levels, n_rows, n_columns)
     return _out_of_order(row_start, column) >= 0
 
 
@@ -401,6 +394,18 @@ class SharedRows:
 
 # Answers of which only sizes and counts are asked.
 Counted = Observations | SharedRows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """How many answers rows and columns have, where the answers themselves are elsewhere."""
+
+    row_counts: np.ndarray  # int64
+    column_counts: np.ndarray  # int64
+
+    @property
+    def n_entries(self) -> int:
+        return int(self.row_counts.sum())
 
 
 # ---- checks -----------------------------------------------------------------------------------
@@ -499,7 +504,8 @@ def _checked_index(index: Any, size: int, what: str) -> np.ndarray:
 # ---- building ---------------------------------------------------------------------------------
 
 
-def _starts(counts: np.ndarray) -> np.ndarray:
+def starts(counts: np.ndarray) -> np.ndarray:
+    """Where each of so many begins, one behind the other, and where the last ends."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
@@ -560,18 +566,50 @@ def _rearranged(
     return column_start, new_row, new_level
 
 
-def _by_column(
-    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, n_columns: int
+def _by_row(
+    rows: np.ndarray, columns: np.ndarray, levels: np.ndarray, n_rows: int, n_columns: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Triples sorted by column, else as they were: column_start, row and level."""
-    counts, ends = _chunks(len(rows), n_columns)
+    """Triples sorted by row and column: row_start, column and level."""
+    counts, ends = _chunks(len(rows), n_rows)
     bounds = np.concatenate([[0], ends])
-    row, level = np.empty_like(rows), np.empty_like(levels)
+    column, level = np.empty_like(columns), np.empty_like(levels)
     with _side_by_side(len(rows)):
-        _count_keys(bounds, columns, counts)
-        column_start = _cursors(counts)
-        _fill_by_column(bounds, rows, columns, levels, counts, row, level)
-    return column_start, row, level
+        _count_keys(bounds, rows, counts)
+        row_start = _cursors(counts)
+        _fill_by_row(bounds, rows, columns, levels, counts, column, level)
+        _sort_rows(_even_stretches(row_start), row_start, column, level, n_columns)
+    return row_start, column, level
+
+
+def _reordered(
+    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
+    position: np.ndarray, n_columns: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Rows in this order, columns at these positions (-1: left out) and sorted by them."""
+    counts = row_start[rows + 1] - row_start[rows]
+    with _side_by_side(len(column)):
+        if (position < 0).any():
+            stretches = _even_stretches(starts(counts))
+            _count_placed(stretches, rows, row_start, column, position, counts)
+        new_start = starts(counts)
+        stretches = _even_stretches(new_start)
+        new_column = np.empty(new_start[-1], dtype=np.int32)
+        new_level = np.empty(new_start[-1], dtype=level.dtype)
+        _place_rows(
+            stretches, rows, row_start, column, level, position, new_start, new_column, new_level
+        )
+        _sort_rows(stretches, new_start, new_column, new_level, n_columns)
+    return new_start, new_column, new_level
+
+
+def _even_stretches(row_start: np.ndarray) -> np.ndarray:
+    """Bounds of runs of rows that have about as many answers each, a few for every thread."""
+    n_entries, n_parts = int(row_start[-1]), 1
+    if n_entries >= MANY:
+        n_parts = 8 * numba.get_num_threads()
+    ends = n_entries * np.arange(1, n_parts) // n_parts
+    inner = np.searchsorted(row_start, ends)
+    return np.concatenate([[0], inner, [row_start.size - 1]])
 
 
 # Sorting by counting is shared by threads: each has a stretch of what is sorted, counts it by
@@ -593,13 +631,13 @@ def _chunks(n_entries: int, n_keys: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _cursors(counts: np.ndarray) -> np.ndarray:
     """Starts of all keys; counts of the chunks become where each begins to write."""
-    starts = _starts(counts.sum(axis=0))
+    first = starts(counts.sum(axis=0))
     before = np.zeros(counts.shape[1], dtype=np.int64)
     for k in range(len(counts)):
         own = counts[k].copy()
-        counts[k] = starts[:-1] + before
+        counts[k] = first[:-1] + before
         before += own
-    return starts
+    return first
 
 
 @compiled()
@@ -696,16 +734,86 @@ def _count_keys(
 
 
 @compiled(parallel=True)
-def _fill_by_column(
+def _fill_by_row(
     bounds: np.ndarray, rows: np.ndarray, columns: np.ndarray, levels: np.ndarray,
-    cursor: np.ndarray, row: np.ndarray, level: np.ndarray,
+    cursor: np.ndarray, column: np.ndarray, level: np.ndarray,
 ) -> None:  # fmt: skip
     for chunk in prange(bounds.size - 1):
         for e in range(bounds[chunk], bounds[chunk + 1]):
-            slot = cursor[chunk, columns[e]]
-            row[slot] = rows[e]
+            slot = cursor[chunk, rows[e]]
+            column[slot] = columns[e]
             level[slot] = levels[e]
-            cursor[chunk, columns[e]] = slot + 1
+            cursor[chunk, rows[e]] = slot + 1
+
+
+@compiled(parallel=True)
+def _count_placed(
+    stretches: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
+    position: np.ndarray, counts: np.ndarray,
+) -> None:  # fmt: skip
+    for part in prange(stretches.size - 1):
+        for k in range(stretches[part], stretches[part + 1]):
+            counts[k] = 0
+            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
+                counts[k] += position[column[e]] >= 0
+
+
+@compiled(parallel=True)
+def _place_rows(
+    stretches: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
+    level: np.ndarray, position: np.ndarray, new_start: np.ndarray, new_column: np.ndarray,
+    new_level: np.ndarray,
+) -> None:  # fmt: skip
+    for part in prange(stretches.size - 1):
+        for k in range(stretches[part], stretches[part + 1]):
+            slot = new_start[k]
+            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
+                i = position[column[e]]
+                if i >= 0:
+                    new_column[slot] = i
+                    new_level[slot] = level[e]
+                    slot += 1
+
+
+@called
+def _sorted_by_digits(both: np.ndarray, n_columns: int) -> np.ndarray:
+    """Numbers sorted by what is above their lowest 16 bits; in time that does not depend on it."""
+    other, shift = np.empty_like(both), 16
+    while n_columns >> (shift - 16):
+        start = np.zeros(2049, dtype=np.int64)
+        for number in both:
+            start[((number >> shift) & 2047) + 1] += 1
+        for digit in range(2048):
+            start[digit + 1] += start[digit]
+        for number in both:
+            digit = (number >> shift) & 2047
+            other[start[digit]] = number
+            start[digit] += 1
+        both, other, shift = other, both, shift + 11
+    return both
+
+
+@compiled(parallel=True)
+def _sort_rows(
+    stretches: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
+    n_columns: int,
+) -> None:  # fmt: skip
+    """Sort the answers of every row by column, in place."""
+    for part in prange(stretches.size - 1):
+        for d in range(stretches[part], stretches[part + 1]):
+            first, stop = row_start[d], row_start[d + 1]
+            is_sorted = True
+            for e in range(first + 1, stop):
+                is_sorted &= column[e - 1] <= column[e]
+            if not is_sorted:
+                # Both in one number, so that a level goes along with its column.
+                both = np.empty(stop - first, dtype=np.int64)
+                for e in range(first, stop):
+                    both[e - first] = (np.int64(column[e]) << 16) | level[e]
+                both = _sorted_by_digits(both, n_columns) if both.size > 512 else np.sort(both)
+                for e in range(first, stop):
+                    column[e] = both[e - first] >> 16
+                    level[e] = both[e - first] & 0x7FFF
 
 
 @compiled()

@@ -289,9 +289,9 @@ class RatingModel(Serving, BaseEstimator):
         if not n_factors or not data.observations.n_entries:
             return none
         try:
-            backend, observations, views = loaded or self._load(data, n_factors)
+            backend, counted, views = loaded or self._load(data, n_factors)
             with backend.working():
-                ridge = demand.ridge_of(observations)
+                ridge = demand.ridge_of(counted)
                 found = backend.to_host(demand.learn(views, backend.to_device(first), ridge))
         except KeyboardInterrupt:
             if process_group.current() is not None:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ordinalrbm.data.columns import polars_kind
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.errors import DataError, DataTypeError
-from ordinalrbm.files import delimited, statistical
+from ordinalrbm.files import delimited
 from ordinalrbm.files.arrow import with_exact_integers
 from ordinalrbm.files.codes import plain_code
 from ordinalrbm.files.source import Format, Source, StrPath, format_of, name_of, unreadable, what
@@ -67,6 +67,8 @@ def read(path: StrPath) -> Source:
         elif kind == "parquet":
             source = _read_parquet(file)
         else:
+            from ordinalrbm.files import statistical  # the reader of SPSS files takes its time
+
             source = statistical.read(file, kind)
     return _checked(source)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.data.observations import Cells, Observations, SharedRows
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine.sharded import (
     Columns,
     Rows,
@@ -137,6 +137,12 @@ class Distributed:
         return SharedRows(
             own, self._whole(own.row_counts), group.summed(own.column_counts), by_level
         )
+
+    def data_with(
+        self, data: Data, observations: Any, cells: Cells, n_factors: int
+    ) -> tuple[Data, Counted | Counts]:
+        whole = self.with_cells(observations, cells)
+        return self.data(whole, n_factors), whole
 
     def own_rows(self, tables: Tables) -> Tables:
         rows = None if tables.rows is None else tables.rows[self.rows]

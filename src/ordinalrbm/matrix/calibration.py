@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from scipy.optimize import minimize
 
-from ordinalrbm.data.observations import Cells, Counted
+from ordinalrbm.data.observations import Cells, Counted, Counts
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
 from ordinalrbm.matrix.gaussian_model import GaussianModel
@@ -81,7 +81,7 @@ class Calibration(NamedTuple):
 
     numbers: np.ndarray
 
-    def apply(self, models: Sequence[AnyModel], observations: Counted) -> list[AnyModel]:
+    def apply(self, models: Sequence[AnyModel], observations: Counted | Counts) -> list[AnyModel]:
         """The models with gains, spread and biases; ``observations`` are those learnt from."""
         if not np.isfinite(self.numbers).all():  # of a model that rules out what is the case
             return list(models)
@@ -153,7 +153,7 @@ def _found(judge: _Judge, model: UtilityModel) -> np.ndarray:
     return wide if loss - wide_loss > _WORTH_WIDENING else found
 
 
-def _log_counts(observations: Counted) -> list[np.ndarray]:
+def _log_counts(observations: Counted | Counts) -> list[np.ndarray]:
     """Logarithms of how much everyone has rated or been rated, around their means."""
     counts = (observations.row_counts, observations.column_counts)
     logs = [np.log(np.maximum(count, 1)) for count in counts]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import gibbs, half_sweep, thresholds
 from ordinalrbm.engine.side import AllReduce, Array, Batch, Statistics
 from ordinalrbm.matrix import ascent, cavity
@@ -73,6 +73,13 @@ class Cpu:
     def sampled(self, data: SampledData) -> SampledData:
         """Ratings and features as the sampler takes them."""
         return data
+
+    def data_with(
+        self, data: Data, observations: Any, cells: Cells, n_factors: int
+    ) -> tuple[Data, Counted | Counts]:
+        """Ratings with those of some cells, as `with_cells` has them, and how many there are."""
+        whole = self.with_cells(observations, cells)
+        return self.data(whole, n_factors), whole
 
     def with_cells(self, observations: Any, cells: Cells) -> Any:
         """The ratings with those of some cells, if they are of known rows and columns and new."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ordinalrbm.data.observations import Counted, Observations
+from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine import half_sweep
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
@@ -168,7 +168,7 @@ def _rounded(table: np.ndarray) -> np.ndarray:
     return found
 
 
-def ridge_of(answers: Counted) -> float:
+def ridge_of(answers: Counted | Counts) -> float:
     """λ for so many answers."""
     rated = [int((counts > 0).sum()) for counts in (answers.row_counts, answers.column_counts)]
     per_line = [answers.n_entries / max(n, 1) for n in rated]

@@ -14,7 +14,7 @@ class Loaded(NamedTuple):
     """Ratings where a backend has them, so that nobody need bring them there again."""
 
     backend: Any
-    observations: Any
+    counted: Any  # how many there are
     views: Any
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ordinalrbm.data.observations import Cells, Observations, SharedRows
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, SharedRows
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import backend_for
@@ -201,28 +201,28 @@ class _Learner:
         models = self.last if self.settings.n_averaged > 1 else [self.backend.to_host(best)]
         if self.validation is None:
             return models, True
-        found, observations = NO_CALIBRATION, self.observations
+        found = NO_CALIBRATION
+        observations: Counted | Counts = self.observations
         if self.settings.calibrate:
-            found = calibration(models[-1], observations, self.validation)
+            found = calibration(models[-1], self.observations, self.validation)
         if is_over and self.settings.learns_validation:
-            whole = self.backend.with_cells(observations, self.validation)
             try:
-                models, observations = self._learnt_from_all(whole), whole
+                models, observations = self._learnt_from_all(self.validation)
             except KeyboardInterrupt:
                 if self.backend.group is not None:  # where others wait for this one
                     raise
                 is_over, self.loaded = False, None
         return found.apply(models, observations), is_over or not self.settings.learns_validation
 
-    def _learnt_from_all(self, observations: Observations | SharedRows) -> list[GaussianModel]:
-        """The models after a few more epochs, which all ratings are learnt from."""
+    def _learnt_from_all(self, cells: Cells) -> tuple[list[GaussianModel], Counted | Counts]:
+        """The models after a few more epochs, which learn from these cells, too; all counts."""
         n_averaged = self.settings.n_averaged
         # A copy: an interruption leaves what was there.
         state = self.backend.clone(self.best if n_averaged == 1 else self.gaussian)
-        del self.data  # whose memory is needed
-        data = self.backend.data(observations, state.n_factors)
+        data, counted = self.backend.data_with(self.data, self.observations, cells, state.n_factors)
+        self.data = data  # instead of what was there, whose memory is needed
         if not self.settings.values.size:  # which are learnt on the cores, whatever the device
-            self.loaded = Loaded(self.backend, observations, data)
+            self.loaded = Loaded(self.backend, counted, data)
         if self.settings.rated_sets or self.tables.are_any:
             data = with_features_of(data, state, self.backend.own_rows(self.tables))
         found: list[GaussianModel] = []
@@ -234,7 +234,7 @@ class _Learner:
                 found.append(
                     self.backend.to_host(GaussianModel.of_state(self.backend.clone(state)))
                 )
-        return found
+        return found, counted
 
 
 def _start(

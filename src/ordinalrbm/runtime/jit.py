@@ -143,6 +143,8 @@ class Parallel:
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel."""
         if _state.forked_off or getattr(_own, "is_alone", False):
+            if getattr(_own, "compiles_both", False):
+                self.threaded.compile(tuple(map(numba.typeof, arguments)))
             return self.serial(*arguments)
         if threading_layer() == "workqueue":
             with _state.lock:
@@ -171,6 +173,16 @@ def alone() -> Iterator[None]:
         yield
     finally:
         _own.is_alone = before
+
+
+@contextmanager
+def compiling_both() -> Iterator[None]:
+    """Kernels that this thread runs alone inside are also compiled for several threads."""
+    _own.compiles_both = True
+    try:
+        yield
+    finally:
+        _own.compiles_both = False
 
 
 class _State:

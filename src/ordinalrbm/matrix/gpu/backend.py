@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ordinalrbm.data.observations import Cells, Observations
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, starts
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
 from ordinalrbm.engine.gpu import (
@@ -23,6 +23,7 @@ from ordinalrbm.engine.gpu import (
 )
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
+from ordinalrbm.engine.gpu.inserted import inserted, places
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import fetched
@@ -125,6 +126,31 @@ class Cuda(Cpu):
             parts = streamed.streamed(both, blocks, self.device)
             rows, columns = (View(answers, streamed) for answers in parts)
         return Data(rows, columns, np.unique(observations.n_levels))
+
+    def data_with(
+        self, data: Data, observations: Observations, cells: Cells, n_factors: int
+    ) -> tuple[Data, Counted | Counts]:
+        if data.rows.engine is not half_sweep:  # streamed from the host
+            return super().data_with(data, observations, cells, n_factors)
+        known = (cells.row >= 0) & (cells.column >= 0)
+        key = (cells.row * np.int64(observations.n_columns) + cells.column)[known]
+        _, first = np.unique(key, return_index=True)
+        cells = Cells(*(part[known][first].astype(np.int64) for part in cells))
+        place = places(data.rows.answers, observations.row_start, cells)
+        is_new = place >= 0
+        cells = Cells(*(part[is_new.cpu().numpy()] for part in cells))
+        by_column = np.lexsort((cells.row, cells.column))
+        turned = Cells(cells.column[by_column], cells.row[by_column], cells.level[by_column])
+        found, counts = [], []
+        before = observations.row_counts, observations.column_counts
+        for view, some, old in zip((data.rows, data.columns), (cells, turned), before, strict=True):
+            start, new = starts(old), old + np.bincount(some.row, minlength=old.size)
+            where = places(view.answers, start, some)
+            answers = inserted(view.answers, starts(new), some, where)
+            found.append(View(answers, half_sweep))
+            counts.append(new)
+        rows, columns = found
+        return Data(rows, columns, data.scales), Counts(*counts)
 
     def sampled(self, data: SampledData) -> SampledData:
         rows, columns = (answers_on(view, self.device) for view in (data.answers, data.transposed))
