@@ -29,7 +29,7 @@ import ordinalrbm as orbm
 
 HIDDEN = 200_000
 DAMPING = 10.0
-RANKS, PENALTIES = (5, 10, 20, 40, 80), (0.003, 0.01, 0.03, 0.1, 0.3)
+RANKS, PENALTIES = (1, 2, 3, 5, 10, 20, 40, 80), (0.003, 0.01, 0.03, 0.1, 0.3)
 
 
 class Least:
