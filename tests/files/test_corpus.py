@@ -16,7 +16,22 @@ from corpus_columns import Truth, read_corpus, sources
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Column
 
-FILES = ("first", "second", "third", "fourth", "fifth")
+FILES = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+)
 NO_QUESTION = {"weight", "id"}
 
 

@@ -62,7 +62,7 @@ def test_file_with_labels(tmp_path: Path, ending: str) -> None:
             44,
             {"Gender": "nominal", "Age": "background", "Location (Census Region)": "nominal"},
         ),
-        ("anes96.csv", 7, dict.fromkeys(("popul", "age", "income", "logpopul"), "numeric")),
+        ("anes96.csv", 8, dict.fromkeys(("popul", "age", "logpopul"), "numeric")),
         ("bfi.parquet", 26, {"gender": "nominal", "age": "numeric"}),
         (
             "big5-openpsychometrics.parquet",
@@ -79,7 +79,8 @@ def test_real_files(file: str, n_questions: int, others: dict[str, str]) -> None
     roles = {column.name: column.role for column in schema.columns}
     kept = ("nominal", "numeric", "background")
     assert {name: role for name, role in roles.items() if role in kept} == others
-    assert not any(column.missing for column in schema.columns)
+    missing = {column.name: column.missing for column in schema.columns if column.missing}
+    assert missing == ({"engnat": (0,)} if file.startswith("big5") else {})
 
 
 # ---- missing ----------------------------------------------------------------------------------
@@ -188,6 +189,31 @@ def test_none_among_numbers_is_no_gap(tmp_path: Path) -> None:
     )
     column = propose(source).column("children")
     assert column.role == "background" and "beside the text 'None'" in column.reason
+
+
+def test_hundreds_of_labelled_codes_are_categories() -> None:
+    """As languages and ethnic groups in the merged file of many countries."""
+    labels = {code: f"{chr(65 + code % 26)}{code:x}ka" for code in range(100, 550)}
+    column = proposed(list(labels) * 3, labels={**labels, 9999: "Don't know"})
+    assert column.role == "nominal" and column.missing == (9999,)
+
+
+def test_numbers_around_one_may_be_a_weight() -> None:
+    column = proposed(np.round(np.random.default_rng(0).lognormal(-0.08, 0.4, 300), 4))
+    assert column.role == "numeric" and column.is_doubtful and "a weight" in column.reason
+
+
+def test_zero_is_no_answer_where_it_is_very_rare_below_a_short_scale() -> None:
+    column = proposed([1] * 900 + [2] * 600 + [0] * 5)
+    assert column.levels == (1, 2) and column.missing == (0,) and not column.confidence > 0.75
+    assert proposed([1] * 900 + [2] * 600 + [0] * 90).levels == (0, 1, 2)
+    assert proposed([*range(1, 11)] * 200 + [0] * 2).levels == tuple(range(11))
+
+
+def test_incomes_that_are_all_numbers_from_one_are_bands() -> None:
+    assert proposed([*range(1, 25)] * 20, name="income").levels == tuple(range(1, 25))
+    assert proposed([*range(1, 25)] * 20, name="visits").role == "numeric"
+    assert proposed([*range(1, 2400, 7)] * 20, name="income").role == "numeric"
 
 
 # ---- levels -----------------------------------------------------------------------------------

@@ -9,20 +9,23 @@ from itertools import pairwise
 from ordinalrbm.files.codes import as_number
 from ordinalrbm.files.evidence import Clue, Verdict, weigh
 from ordinalrbm.files.look import Habits, Look
-from ordinalrbm.files.no_answer import no_answer, says_middle
+from ordinalrbm.files.no_answer import is_spontaneous, no_answer, says_depends, says_middle
 from ordinalrbm.files.orders import (
     Fit,
     are_alike,
     are_opposites,
     are_yes_and_no,
     best_fit,
+    denies,
     is_graded,
     is_mirrored,
+    n_own_words,
+    one_end_denies,
     share_graded,
     shares_words,
     without_shared_words,
 )
-from ordinalrbm.files.ranges import ranges_in_order
+from ordinalrbm.files.ranges import places_of_ranges, ranges_in_order
 from ordinalrbm.files.schema import Code
 from ordinalrbm.files.vocabulary import (
     NOMINAL_WORDS,
@@ -42,6 +45,11 @@ TYPICAL_MISSING = frozenset(
 )  # fmt: skip
 _MOST_RANGES = 20  # income groups and the like
 _VERY_MANY = 50  # labels that are compared with each other
+_FEW_WORDS, _MANY_WORDS = (
+    1.2,
+    2.2,
+)  # of a label alone, on average; in labels of a scale there are fewer
+_ENOUGH_PLACES = 3  # on a scale, for a label without one to be strange
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -71,7 +79,7 @@ def set_apart(look: Look, habits: Habits) -> Reading:
         if not more or len(rest.texts) - len(more) < 2:
             break
         apart |= more
-        rest = _without(rest, more)
+        rest = set_aside(rest, more)
     reading = Reading(rest, tuple(numeric_order(rest.texts) or rest.texts))
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
@@ -91,7 +99,8 @@ def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
-def _without(look: Look, apart: Iterable[Code]) -> Look:
+def set_aside(look: Look, apart: Iterable[Code]) -> Look:
+    """The column with further codes that are no answer."""
     apart = dict.fromkeys(apart)  # in their order
     return replace(
         look,
@@ -104,7 +113,10 @@ def _without(look: Look, apart: Iterable[Code]) -> Look:
 def _scale_of(codes: Sequence[Code], texts: dict[Code, str]) -> Fit | None:
     """The known scale that most labels belong to, in the order of their codes."""
     fit = best_fit(tuple(texts[code] for code in codes))
-    if fit is None or len(fit.outside) > max(1, len(fit.places) // 2):
+    if fit is None:
+        return None
+    outside = [text for text in fit.outside if no_answer(text) is None]
+    if len(outside) > max(1, len(fit.places) // 2):
         return None
     if numeric_order(codes) is None:
         return fit if fit.is_clear else None
@@ -124,20 +136,28 @@ def _clues_of_missing(
     found = no_answer(label)
     others = [look.texts[other] for other in codes if other != code]
     clues = [Clue(0.5 if shares_words(label, others) else 2, "its words")] if found else []
-    if says_middle(label):
+    if says_middle(label) or _agrees_with_no_side(code, codes, look):
         return [Clue(-9, "it says neither")]  # a middle, or looked at later
     on_scale = _points_of_scale(code, codes, look, fit)
+    is_denial = _denies_above_the_top(code, codes, look, fit)
     if on_scale > 0:
         clues.append(Clue(on_scale, "it is not on the scale of the others"))
         if n_categories_named([label]):
             clues.append(Clue(1.5, "it names no degree"))  # "other" beside levels is none
+        if is_spontaneous(label):
+            clues.append(Clue(1.5, "it was not read out"))
+        if is_denial:
+            clues.append(Clue(1.5, "it denies something, above the highest level"))
     else:
         clues.append(Clue(on_scale, "it is one of the others"))
         if n_categories_named([label]):
             clues.append(Clue(-4, "it names a category"))
-    if is_graded(label) and not found:
+    if is_graded(label) and not (found or is_denial or n_categories_named([label])):
         clues.append(Clue(-2, "it tells a degree"))
-    clues += _clues_of_code(code, codes, look, habits, is_worded=found is not None)
+    of_code = _clues_of_code(code, codes, look, habits, is_worded=found is not None)
+    clues += of_code
+    if _denies_apart(label, others, of_code):
+        clues.append(Clue(1.5, "it denies something"))
     n_scales = habits.endings.get(label_words(label), 0)
     if n_scales >= 2 and code == codes[-1] and share_graded(others) >= 0.5:
         clues.append(Clue(min(n_scales - 1, 2), f"it is the last of {n_scales} different scales"))
@@ -157,6 +177,24 @@ def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | N
     if is_end and is_mirrored(others) and not is_mirrored([look.texts[c] for c in codes]):
         return 2 if len(others) > 2 else 1.5
     return 0 if share_graded(others) >= 0.6 else -2.5
+
+
+def _denies_apart(label: str, others: Sequence[str], of_code: Sequence[Clue]) -> bool:
+    """Whether "does not farm" has a code of its own beside levels; not beside parties."""
+    is_apart = any(clue.points > 0 for clue in of_code)
+    return is_apart and denies(label) and not is_graded(label) and share_graded(others) >= 0.4
+
+
+def _denies_above_the_top(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> bool:
+    """Whether "has no religion" stands next to "every day": below "never" it might be a level.
+
+    Where a scale runs from one pole to another, nothing is denied beyond either.
+    """
+    if fit is None or code != codes[-1] or not denies(look.texts[code]):
+        return False
+    places = [fit.places[look.texts[c]] for c in codes[:-1] if look.texts[c] in fit.places]
+    is_beyond = places[-1] == max(places) > places[0] if places else False
+    return len(places) > 2 and (is_beyond or is_mirrored([look.texts[c] for c in codes[:-1]]))
 
 
 def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
@@ -185,8 +223,8 @@ def _clues_of_code(
         is_odd = sum(n >= 0 for n in numbers) >= 2 and numbers[0] != -numbers[-1]
         return [Clue(3, "its code is negative")] if is_odd else []
     if number in _apart(numbers) and number > len(numbers):
-        usual = code in habits.missing_codes
-        return [Clue(2.2 if usual else 1.2, f"its code {code} stands apart")]
+        usual = (code in habits.missing_codes) + (code in habits.most_missing)
+        return [Clue(1.2 + usual, f"its code {code} stands apart")]
     is_last = is_worded and code == codes[-1]
     return [Clue(-1.2 if is_last else -2.5, "its code is next to the others")]
 
@@ -208,7 +246,11 @@ def _with_middle(reading: Reading) -> Reading:
     codes, look = list(reading.levels), reading.look
     if numeric_order(codes) is None:
         return reading
-    ends = [code for code in codes if says_middle(look.texts[code])]
+    ends = [
+        code
+        for code in codes
+        if says_middle(look.texts[code]) or _agrees_with_no_side(code, codes, look)
+    ]
     ends = [code for code in ends if code in (codes[0], codes[-1])]
     if len(ends) != 1 or len(codes) < 3:
         return reading
@@ -216,7 +258,7 @@ def _with_middle(reading: Reading) -> Reading:
     others = [code for code in codes if code != middle]
     texts = [look.texts[code] for code in others]
     name = look.texts[middle]
-    if is_mirrored(texts) and not any(map(says_middle, texts)):
+    if _have_a_middle(texts, name):
         half = len(others) // 2
         levels = (*others[:half], middle, *others[half:])
         note = f"{name!r} moved to the middle"
@@ -228,11 +270,31 @@ def _with_middle(reading: Reading) -> Reading:
         return reading  # "both" among categories is a category
     return replace(
         reading,
-        look=_without(look, [middle]),
+        look=set_aside(look, [middle]),
         levels=tuple(others),
         confidence=min(reading.confidence, 0.7),
         notes=(*reading.notes, f"{name!r} taken for no answer: it is no middle of these"),
     )
+
+
+def _agrees_with_no_side(code: Code, codes: Sequence[Code], look: Look) -> bool:
+    """Whether a last label denies, in their words, what four others say of two sides."""
+    others = [look.texts[other] for other in codes if other != code]
+    if code != codes[-1] or len(others) != 4 or not denies(look.texts[code]):
+        return False
+    words = set(label_words(look.texts[code]).split())
+    shared = [words & set(label_words(other).split()) for other in others]
+    return all(map(is_graded, others[::3])) and all(shared) and is_mirrored(others)
+
+
+def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
+    """Whether labels run from one end to another, with room for one between them."""
+    if any(map(says_middle, texts)):
+        return False
+    if len(texts) == 2 and says_depends(middle):
+        return True
+    fit = best_fit(tuple(texts))
+    return is_mirrored(texts) or (fit is not None and not fit.outside and fit.is_balanced)
 
 
 # ---- levels or categories ---------------------------------------------------------------------
@@ -264,10 +326,12 @@ def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clu
         clues.append(Clue(3, "kinds of no and yes"))
     elif len(texts) > 2 and are_opposites(texts[0], texts[-1]):
         clues.append(Clue(2.5, f"from {texts[0]} to its opposite {texts[-1]}"))
+    elif 2 < len(texts) <= _MANY and one_end_denies(texts):
+        clues.append(Clue(2, "one end denies what the others say"))
     elif is_mirrored(texts):
         clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
     else:
-        clues.append(_of_degree(texts, fit))
+        clues.append(_of_degree(texts, fit, look.question))
         if are_alike(texts):
             clues.append(Clue(2, "its labels differ in few words"))
         if len(texts) % 2 and len(texts) > 2 and says_middle(texts[len(texts) // 2]):
@@ -279,10 +343,14 @@ def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clu
     return clues
 
 
-def _of_degree(texts: list[str], fit: Fit | None) -> Clue:
+def _of_degree(texts: list[str], fit: Fit | None, question: str) -> Clue:
     share = share_graded(texts)
     if len(texts) == 2:  # few words to go by
-        return Clue(0.5 if share == 1 else -3, "two categories without a known order")
+        is_likely = share == 1 or (share >= 0.3 and asked_in_order(question))
+        return Clue(0.5 if is_likely else -3, "two categories without a known order")
+    most_words = _FEW_WORDS if asked_for_kinds(question) else _MANY_WORDS
+    if fit is None and n_own_words(texts) >= most_words:
+        share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
     if share >= 0.8:
         return Clue(3, "nearly all labels tell a degree")
     if share >= 0.6 or fit is not None:
@@ -295,11 +363,13 @@ def _of_degree(texts: list[str], fit: Fit | None) -> Clue:
 def _ranges_ascend(texts: list[str]) -> bool:
     if not 3 <= len(texts) <= _MOST_RANGES:
         return False
-    for spelt in (texts, without_shared_words(texts)):
-        ordered, _ = ranges_in_order(spelt)
-        if ordered is not None and ordered in (spelt, spelt[::-1]):
-            return True
-    return False
+    ordered, _ = ranges_in_order(texts)
+    if ordered is not None and ordered in (texts, texts[::-1]):
+        return True
+    # Of the same things numbered, "ward 1" and "ward 2", neither is more than the other.
+    spelt = without_shared_words(texts)
+    places = places_of_ranges(spelt) or {}
+    return len(places) == len(texts) and _is_monotone([places[text] for text in spelt])
 
 
 def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:
@@ -334,6 +404,15 @@ def _of_numbers(levels: Sequence[Code]) -> list[Clue]:
     if len(numbers) > _MANY:
         clues.append(Clue(-1.5, f"{len(numbers)} categories, many for levels"))
     return clues
+
+
+def stray_end(look: Look, levels: Sequence[Code]) -> Code | None:
+    """The first or last level, if it tells no degree and all others are on one known scale."""
+    fit = _scale_of(levels, look.texts) if all(code in look.texts for code in levels) else None
+    if fit is None or len(fit.outside) != 1 or len(fit.places) < _ENOUGH_PLACES:
+        return None
+    ends = [code for code in (levels[0], levels[-1]) if look.texts[code] in fit.outside]
+    return next((code for code in ends if share_graded([look.texts[code]]) == 0), None)
 
 
 def in_order(look: Look, levels: Sequence[Code]) -> tuple[list[Code], str]:

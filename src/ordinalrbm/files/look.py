@@ -60,7 +60,7 @@ def look_at(source: Source, name: str) -> Look:
     values = source.frame[name]
     is_date = name in source.dates or pd.api.types.is_datetime64_any_dtype(values.dtype)
     is_codes, counts = _counts(values)
-    labels = {code: label for code, label in source.value_labels.get(name, {}).items() if label}
+    labels = {c: label for c, label in source.value_labels.get(name, {}).items() if _says(label)}
     if values.dtype == bool or isinstance(values.dtype, pd.BooleanDtype):
         labels = {0: "false", 1: "true"}
     missing = _sure_missing(source, name, counts, labels)
@@ -80,6 +80,11 @@ def look_at(source: Source, name: str) -> Look:
         is_codes,
         order,
     )
+
+
+def _says(label: str) -> bool:
+    """Whether a label is more than a dot or a dash, as some files have for codes in between."""
+    return any(letter.isalnum() for letter in label)
 
 
 def _counts(values: pd.Series) -> tuple[bool, dict[Code, int]]:
@@ -136,6 +141,7 @@ class Habits:
     """What the columns of a file have in common."""
 
     missing_codes: frozenset[Code]  # no answer in several columns
+    most_missing: frozenset[Code]  # no answer in most columns that have labels
     endings: dict[str, int]  # in how many different scales a label stands last
     ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
 
@@ -144,6 +150,8 @@ class Habits:
         looks = list(looks)
         times = Counter(code for look in looks for code in look.missing)
         usual = frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)
+        most = sum(bool(look.labels) for look in looks) / 2
+        in_most = frozenset(code for code in usual if times[code] > most)
         scales: dict[str, set[frozenset[str]]] = defaultdict(set)
         for look in looks:
             last = _last(look.labels)
@@ -151,7 +159,18 @@ class Habits:
                 words = {code: label_words(label) for code, label in look.labels.items()}
                 scales[words[last]].add(frozenset(words.values()))
         ranges = Counter(filter(None, map(_range, looks)))
-        return cls(usual, {label: len(several) for label, several in scales.items()}, dict(ranges))
+        endings = {label: _n_different(label, several) for label, several in scales.items()}
+        return cls(usual, in_most, endings, dict(ranges))
+
+
+def _n_different(last: str, scales: Iterable[frozenset[str]]) -> int:
+    """How many scales there are that share few labels but the last one."""
+    kept: list[frozenset[str]] = []
+    for scale in sorted(scales, key=sorted):
+        labels = scale - {last}
+        if all(2 * len(labels & other) < len(labels) for other in kept):
+            kept.append(labels)
+    return len(kept)
 
 
 def _range(look: Look) -> tuple[int, int] | None:

@@ -48,6 +48,7 @@ def _words_of_sort(sort: Sort) -> _Words:
 
 
 _BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
+_READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
 _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
 
@@ -105,6 +106,8 @@ def _said_nearly_alone(words: str) -> tuple[list[Sort], str]:
 
 
 def _is_aside(rest: str) -> bool:
+    if rest in _READING:  # "does not know how to read"
+        return False
     return set(rest.split()) <= _BESIDE or any(rest in known.alone for known in _BY_SORT)
 
 
@@ -128,7 +131,40 @@ def says_middle(label: str) -> bool:
     --------
     >>> says_middle("Agree with neither"), says_middle("Cela dépend"), says_middle("Agree")
     (True, True, False)
+    >>> says_middle("Null/Neutral")
+    True
     """
     words = label_words(label)
+    if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
+        return True
     is_neither = re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words)
     return words in _MIDDLE_ALONE or bool(is_neither) or _few_words_around(words, _MIDDLE_WITHIN)
+
+
+def says_depends(label: str) -> bool:
+    """Whether a label says "it depends", which stands between any two sides.
+
+    Examples
+    --------
+    >>> says_depends("Depends"), says_depends("Both")
+    (True, False)
+    """
+    words = label_words(re.sub(r"\([^)]*\)", " ", label))
+    return words in _DEPENDS
+
+
+_DEPENDS = frozenset(alternatives(PHRASES["middle"]["depends"]))
+_SPONTANEOUS = re.compile(
+    r"\b(spont|volunteered|unprompted|(do not|not|ne pas|no|não) (read|lire|leer|ler))"
+)
+
+
+def is_spontaneous(label: str) -> bool:
+    """Whether a label says that it was not offered as an answer.
+
+    Examples
+    --------
+    >>> is_spontaneous("Autre (SPONTANE)"), is_spontaneous("Never")
+    (True, False)
+    """
+    return bool(_SPONTANEOUS.search(label_words(label)))

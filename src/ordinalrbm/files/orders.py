@@ -9,17 +9,22 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from ordinalrbm.files.ranges import places_of_ranges
+from ordinalrbm.files.rates import times_a_year
 from ordinalrbm.files.vocabulary import (
     PHRASES,
     Phrases,
     alternatives,
     label_words,
     remembered,
+    singulars,
+    stems,
     without_code,
     words_of,
 )
 
 _STRONG, _WEAK = Phrases(PHRASES["graded"]["strong"]), Phrases(PHRASES["graded"]["weak"])
+_ONLY = Phrases("only|exclusively|uniquement|seulement|exclusivement|solo|solamente|só|somente|nur")
 _SMALL_WORDS = words_of(
     "of with to de du des d da do avec con com mit von in the a an le la en na going on auf dem "
     "der den it them they"
@@ -28,6 +33,8 @@ _NEGATIONS = words_of(
     "not no non did does do dont doesnt didnt never pas ne nicht kein keine nao nem ni sin sem"
 )
 _NEGATIVE_STARTS = ("in", "un", "dis", "im", "ir", "non", "des", "de")
+_MOST_COUNTED = 60  # labels in which ranges and rates are looked for; towns are more
+_CUT, _MISSPELT = 3, 5  # letters that are enough to know a word by
 _LONG = 6  # words of a label
 
 
@@ -69,6 +76,8 @@ def _positions(levels: Iterable[str]) -> dict[str, int]:
     for position, phrases in enumerate(levels):
         for phrase in alternatives(phrases):
             positions.setdefault(phrase, position)
+    for phrase, position in list(positions.items()):
+        positions.setdefault(stems(phrase), position)
     return positions
 
 
@@ -120,6 +129,14 @@ class Fit(NamedTuple):
         return min(self.places.values()) < self.middle < max(self.places.values())
 
     @property
+    def is_balanced(self) -> bool:
+        """Whether as many texts stand below a middle as above it, and none there."""
+        if self.middle is None:
+            return False
+        sides = [place - self.middle for place in self.places.values()]
+        return 0 not in sides and 2 * sum(side < 0 for side in sides) == len(sides)
+
+    @property
     def is_clear(self) -> bool:
         """Whether no two texts stand at the same place."""
         return len(set(self.places.values())) == len(self.places)
@@ -157,9 +174,11 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
     """
     spellings = _spellings(texts)
     best: Fit | None = None
+    best_order: _Order | None = None
     ways_in = {way for ways in spellings.values() for way in ways}
     for number in sorted({k for way in ways_in for k in _orders_with().get(way, ())}):
-        positions, middle = _orders()[number]
+        order = _orders()[number]
+        positions = order.positions
         places = {
             text: next(positions[way] for way in ways if way in positions)
             for text, ways in spellings.items()
@@ -167,10 +186,95 @@ def best_fit(texts: tuple[str, ...]) -> Fit | None:
         }
         if len(set(places.values())) < 2:
             continue
-        fit = Fit(places, tuple(text for text in spellings if text not in places), middle)
+        fit = _fit(places, texts, order.middle)
         if best is None or _quality(fit) > _quality(best):
+            best, best_order = fit, order
+    if len(texts) > _MOST_COUNTED:
+        return best
+    if best is not None and best_order is not None:
+        best = _with_misspelt(best, best_order, spellings)
+    return _better(best, _fit_of_rates(spellings), _fit_of_ranges(texts))
+
+
+def _fit(places: dict[str, int], texts: Iterable[str], middle: int | None = None) -> Fit:
+    return Fit(places, tuple(text for text in dict.fromkeys(texts) if text not in places), middle)
+
+
+def _better(best: Fit | None, *others: Fit | None) -> Fit | None:
+    """The fit of most texts; of equal ones the first."""
+    for fit in others:
+        if fit is not None and (best is None or _quality(fit) > _quality(best)):
             best = fit
     return best
+
+
+def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> Fit:
+    """The fit with texts that are cut short or misspelt, at places where no other stands."""
+    places = dict(fit.places)
+    for text in fit.outside:
+        near = {
+            position
+            for phrase, position in order.positions.items()
+            if position not in places.values() and _is_nearly(spellings[text][0], phrase)
+        }
+        if len(near) == 1:
+            (places[text],) = near
+    return _fit(places, spellings, order.middle)
+
+
+def _is_nearly(words: str, phrase: str) -> bool:
+    """Whether each word is that of a phrase, cut short or with one letter wrong.
+
+    Examples
+    --------
+    >>> _is_nearly("inact member", "inactive member"), _is_nearly("stronlgy", "strongly")
+    (True, True)
+    >>> _is_nearly("unlikely", "likely"), _is_nearly("more", "most")
+    (False, False)
+    """
+    one, other = words.split(), phrase.split()
+    if len(one) != len(other) or not any(len(word) > 2 for word in one):
+        return False
+    return all(
+        a == b or (len(a) >= _CUT and b.startswith(a)) or _is_misspelt(a, b)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _is_misspelt(word: str, known: str) -> bool:
+    """Whether a long word has one letter more, less or other than a known one, or two swapped."""
+    if min(len(word), len(known)) < _MISSPELT or word[0] != known[0]:
+        return False
+    start = next((k for k, (a, b) in enumerate(zip(word, known, strict=False)) if a != b), None)
+    if start is None:
+        return abs(len(word) - len(known)) == 1
+    a, b = word[start:], known[start:]
+    is_swapped = a[:2] == b[1::-1] and a[2:] == b[2:]
+    return is_swapped or a[1:] == b[1:] or a[1:] == b or a == b[1:]
+
+
+def _fit_of_rates(spellings: dict[str, list[str]]) -> Fit | None:
+    """Labels that say how many times in what time, wherever they are not listed."""
+    rates: dict[str, float] = {}
+    for text, ways in spellings.items():
+        said = [rate for rate in map(times_a_year, ways) if rate is not None]
+        if said:
+            rates[text] = said[0]
+    ordered = sorted(set(rates.values()))
+    if len(ordered) < 3:  # "never" and "daily" alone are words like others
+        return None
+    return _fit({text: ordered.index(rate) for text, rate in rates.items()}, spellings)
+
+
+def _fit_of_ranges(texts: Sequence[str]) -> Fit | None:
+    for spelt in (list(texts), without_shared_words(texts)):
+        found = places_of_ranges(spelt)
+        if found is None:
+            return None
+        places = {text: found[way] for text, way in zip(texts, spelt, strict=True) if way in found}
+        if len(places) >= 3 and len(places) == len(found):
+            return _fit(places, texts)
+    return None
 
 
 def _quality(fit: Fit) -> tuple[int, int]:
@@ -186,9 +290,13 @@ def _spellings(texts: Sequence[str]) -> dict[str, list[str]]:
     most = max(2, round(0.6 * len(texts)))
     shared = {word for word, n in times.items() if n >= most and not _STRONG.in_(word)}
     shared -= _NEGATIONS
-    return {
-        text: list(dict.fromkeys(filter(None, (label_words(text), words, _core(words, shared)))))
+    ways = {
+        text: (label_words(text), words, _core(words, set()), _core(words, shared))
         for text, words in bare.items()
+    }
+    return {
+        text: list(dict.fromkeys(filter(None, (*spelt, *map(stems, spelt)))))
+        for text, spelt in ways.items()
     }
 
 
@@ -221,7 +329,7 @@ def share_graded(texts: Sequence[str]) -> float:
 
 @remembered
 def _grade(words: str) -> float:
-    if _STRONG.in_(words):
+    if _STRONG.in_(words) or _STRONG.in_(singulars(words)):
         return 1.0 if len(words.split()) <= _LONG else 0.3
     return 0.5 if _WEAK.in_(words) or re.search(r"\d", words) else 0.0
 
@@ -250,6 +358,39 @@ def are_opposites(one: str, other: str) -> bool:
     if len(starts) == 2 and starts & _YES and starts & _NO:
         return True
     return _negates(first, second) or _negates(second, first)
+
+
+def denies(text: str) -> bool:
+    """Whether a label says that something is not there or is not done, among few words.
+
+    Examples
+    --------
+    >>> denies("Respondent has no religion"), denies("Every day")
+    (True, False)
+    """
+    words = label_words(text).split()
+    return len(words) <= _LONG and bool(_NEGATIONS & set(words))
+
+
+def one_end_denies(texts: Sequence[str]) -> bool:
+    """Whether all labels speak of the same, and only the first or the last denies just that.
+
+    Examples
+    --------
+    >>> one_end_denies(["Does not own", "Someone else owns", "Owns it"])
+    True
+    >>> one_end_denies(["Public school", "Private school", "No children in school"])
+    False
+    """
+    words = [set(label_words(text).split()) for text in texts]
+    are_denied = [bool(one & _NEGATIONS) for one in words]
+    if sum(are_denied) != 1 or not (are_denied[0] or are_denied[-1]):
+        return False
+    spoken_of = [set(map(stems, one - _NEGATIONS - _SMALL_WORDS)) for one in words]
+    shared = set.intersection(*spoken_of)
+    denied = spoken_of[0 if are_denied[0] else -1]
+    denied = {word for word in denied if len(word) > 3 or word in shared}  # "não é uma ..."
+    return bool(shared) and denied <= shared
 
 
 def are_yes_and_no(texts: Sequence[str]) -> bool:
@@ -313,6 +454,22 @@ def are_alike(texts: Sequence[str]) -> bool:
     return sum(shared) / len(shared) >= 0.5
 
 
+def n_own_words(texts: Sequence[str]) -> float:
+    """How many words, on average, a label has for itself that tell no degree.
+
+    Examples
+    --------
+    >>> n_own_words(["Very good", "Good"]), n_own_words(["Strong defence forces", "High growth"])
+    (0.0, 1.5)
+    """
+    words = [
+        set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS
+        for text in texts
+    ]
+    times = Counter(stems(word) for one in words for word in one)
+    return sum(times[stems(w)] == 1 for one in words for w in one) / max(len(texts), 1)
+
+
 def without_shared_words(texts: Sequence[str]) -> list[str]:
     """Labels without what all but one of them speak of, as it is spelt.
 
@@ -321,12 +478,14 @@ def without_shared_words(texts: Sequence[str]) -> list[str]:
     >>> without_shared_words(["0-10 books", "11-100 books", "more than 100 books"])
     ['0-10', '11-100', 'more than 100']
     """
-    words = [set(re.findall(r"[^\W\d]+", text.casefold())) for text in texts]
+    words = [
+        set(singulars(" ".join(re.findall(r"[^\W\d]+", text.casefold()))).split()) for text in texts
+    ]
     times = Counter(word for one in words for word in one)
     shared = {w for w, n in times.items() if n >= max(2, len(texts) - 1) and not _STRONG.in_(w)}
     if not shared:
         return list(texts)
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(shared)))})\b", re.IGNORECASE)
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(shared)))})s?\b", re.IGNORECASE)
     return [" ".join(pattern.sub(" ", text).split()) for text in texts]
 
 
@@ -361,9 +520,28 @@ def is_mirrored(texts: Sequence[str]) -> bool:
     if len(texts) < 4:
         return False
     labels = [label_words(text) for text in texts]
-    degrees = [set(_STRONG.in_(words)) for words in labels]
+    degrees = [set(_STRONG.in_(words)) | set(_ONLY.in_(words)) for words in labels]
     of_inner = {phrase for found in degrees[1:-1] for phrase in found}
     of_ends = (degrees[0] & degrees[-1]) - of_inner
     words = [set(label.split()) - _SMALL_WORDS for label in labels]
+    if _are_swapped_halves(words):
+        return True
     inner = words[1] & words[-2]
     return bool(of_ends) and words[0] != words[-1] and (bool(inner) or len(texts) <= 5)
+
+
+def _are_swapped_halves(words: Sequence[set[str]]) -> bool:
+    """Whether labels of the second half are those of the first, backwards, with another pole.
+
+    As "strong left, weak left, weak right, strong right": wherever two labels stand equally far
+    from the ends, the same word takes the place of the same other.
+    """
+    half = len(words) // 2
+    pairs = [(words[k], words[-1 - k]) for k in range(half)]
+    poles = {(frozenset(one - other), frozenset(other - one)) for one, other in pairs}
+    poles.discard((frozenset(), frozenset()))  # "more left than right", "more right than left"
+    first_half = {frozenset(one) for one, _ in pairs}
+    if len(poles) != 1 or len(first_half) < half:
+        return False
+    ((one, other),) = poles
+    return bool(one) and bool(other)

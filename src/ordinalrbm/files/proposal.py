@@ -23,9 +23,12 @@ from ordinalrbm.files.labelled import (
     in_order,
     numeric_order,
     set_apart,
+    set_aside,
+    stray_end,
 )
 from ordinalrbm.files.look import Habits, Look, look_at
-from ordinalrbm.files.orders import best_fit, share_graded
+from ordinalrbm.files.no_answer import no_answer
+from ordinalrbm.files.orders import best_fit, is_graded, share_graded
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
@@ -39,6 +42,7 @@ from ordinalrbm.files.vocabulary import (
     n_categories_named,
     named_after,
     numbers_something,
+    says_other,
     says_sampling_weight,
 )
 
@@ -47,12 +51,19 @@ _MOST_DECLARED = 20  # levels without labels of a column that its file calls ord
 _MOST_RANGES = 20  # income groups and the like
 _MOST_CATEGORIES = 300  # countries are fewer; more different texts are free text
 _ENOUGH_ROWS = 50  # with fewer, whole numbers may well all differ by chance
+_MANY_ANSWERS = 1000  # with fewer, the lowest of levels may well be rare
+_VERY_RARE = 0.05  # beside the rarest of all other levels
+_MOST_ABOVE_ZERO = 7  # levels; of 0 to 10, 0 may be rare
+_MOST_INCOMES = 30  # bands of income in a file without labels
 _ENOUGH_ANSWERS = 100  # with fewer, a level that nobody chose may well be by chance
 _DATE_TEXT = re.compile(
     r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:\d\d)?"
 )
 _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
+_NEAR_ONE = 0.1  # weights are often made to have the mean 1
+_CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
 _BATTERY = 3  # columns with the same range of numbers
+_INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
@@ -288,28 +299,48 @@ def _seen(look: Look) -> list[Code]:
 
 def _worded(look: Look, habits: Habits) -> Column | None:
     """Where codes have labels, or answers are text."""
-    if len(look.texts) < 2 or len(look.counts) > _MOST_CATEGORIES:
+    if len(look.texts) < 2 or (len(look.counts) > _MOST_CATEGORIES and not look.labels):
         return None
     seen = numeric_order(look.counts)
     if not look.labels:
         return _text_answers(look, habits) if seen is None else None
     if seen is not None and _is_measured(look, seen):
-        return _column(look, "numeric", _measurement(seen), 0.9)
+        return _measured(look, seen)
     reading = set_apart(look, habits)
     look, notes = reading.look, list(reading.notes)
     levels, odd = _with_unlabelled(reading, seen)
     look, levels, odd_note, odd_confidence = _odd_codes(look, levels, odd, habits)
     if len(levels) < 2:
         return None
+    look, levels, other_note = _without_others(look, levels)
+    notes += filter(None, [other_note])
     verdict = weigh(clues_of_order(look, levels))
     confidence = min(reading.confidence, verdict.confidence, odd_confidence)
     reason = "; ".join(filter(None, [verdict.because, *notes, odd_note]))
     if not verdict.is_so:
         return _column(look, "nominal", reason, confidence, _seen(look))
+    stray = stray_end(look, levels)
+    if stray is not None:
+        reason += f"; {look.label(stray)!r} is not on the scale of the others: look at it"
+        confidence = min(confidence, 0.6)
     ordered, moved = in_order(look, levels)
     if moved:
         reason, confidence = f"{reason}; {moved}", min(confidence, 0.7)
     return _levels(look, reason, confidence, ordered)
+
+
+def _without_others(look: Look, levels: list[Code]) -> tuple[Look, list[Code], str]:
+    """Set "other" apart where all else is clearly in an order: it stands nowhere on a scale."""
+    others = [code for code in levels if says_other(look.label(code))]
+    rest = [code for code in levels if code not in others]
+    if not others or len(rest) < 3:
+        return look, levels, ""
+    without = set_aside(look, others)
+    verdict = weigh(clues_of_order(without, rest))
+    if not verdict.is_so or verdict.confidence < _CLEARLY:
+        return look, levels, ""
+    names = ", ".join(repr(look.label(code)) for code in others)
+    return without, rest, f"{names} taken for no answer: no level among levels"
 
 
 def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> Column:
@@ -328,6 +359,30 @@ def _is_measured(look: Look, seen: list[Code]) -> bool:
     if len(bare) > MOST_LEVELS and len(bare) > worded:
         return True
     return any(not _is_whole(code) for code in bare) and len(bare) > worded
+
+
+def _measured(look: Look, seen: list[Code]) -> Column:
+    """Numbers, of which those with words that stand apart from all others are no answer."""
+    look = _without_labels_apart(look, seen)
+    return _column(look, "numeric", _measurement([c for c in seen if c in look.counts]), 0.9)
+
+
+def _without_labels_apart(look: Look, seen: list[Code]) -> Look:
+    bare = [_number(code) for code in seen if code not in look.labels]
+    if not bare:
+        return look
+    low, high = min(bare), max(bare)
+    apart = [code for code, label in look.labels.items() if _is_apart(code, low, high, label)]
+    return set_aside(look, apart)
+
+
+def _is_apart(code: Code, low: float, high: float, label: str) -> bool:
+    """Whether a labelled number is far from those without labels, as 998 is from ages."""
+    number = as_number(code)
+    # "95 or older" is an age, and "too many to count" a number.
+    if number is None or re.search(r"\d", label) or (is_graded(label) and not no_answer(label)):
+        return False
+    return number < min(low, 0.0) or (number in TYPICAL_MISSING and number > high + 1)
 
 
 def _with_unlabelled(reading: Reading, seen: list[Code] | None) -> tuple[list[Code], list[Code]]:
@@ -354,11 +409,7 @@ def _odd_codes(
     notes = []
     if apart:
         notes.append(f"{_listed(apart)} without a label taken for no answer")
-        look = replace(
-            look,
-            counts={code: n for code, n in look.counts.items() if code not in apart},
-            missing={**look.missing, **{code: str(code) for code in apart}},
-        )
+        look = set_aside(look, apart)
         levels = [code for code in levels if code not in apart]
     if kept:
         verb, it, has = ("stands", "it", "has") if len(kept) == 1 else ("stand", "them", "have")
@@ -368,6 +419,8 @@ def _odd_codes(
 
 def _is_no_level(code: Code, others: list[Code], look: Look, habits: Habits) -> bool:
     number, highest = _number(code), max(map(_number, others), default=0.0)
+    if number == 0 and not look.labels:
+        return True  # it is apart only where it is very rare
     if code in habits.missing_codes and (number < 0 or number > highest + 1):
         return True
     if number < 0:
@@ -413,12 +466,18 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
         return None
     if not all(math.isfinite(_number(code)) for code in seen):
         return _column(look, "background", _measurement(seen), 0.6)
+    look = _without_labels_apart(look, seen)
+    seen = [code for code in seen if code in look.counts]
     if numbers_something(look.name, look.question):
         reason = "its name says that it numbers something, and its values repeat"
         return _column(look, "nominal", reason, 0.8)
     if asked_for_number(look.question) and len(seen) > 2:
         return _column(look, "numeric", "it is asked for a number", 0.85)
+    if _varies_around_one(look):
+        reason = "positive numbers around 1: if they are a weight, make it one"
+        return _column(look, "numeric", reason, 0.6)
     core, odd = _core(seen, habits)
+    core, odd = _without_rare_zero(look, core, odd)
     if not all(_is_whole(code) for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
     look, _, note, confidence = _odd_codes(look, seen, odd, habits)
@@ -426,11 +485,34 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
     return _bare_numbers(look, core, odd, note, confidence, habits)
 
 
+def _without_rare_zero(
+    look: Look, core: list[Code], odd: list[Code]
+) -> tuple[list[Code], list[Code]]:
+    """With 0 among the codes that stand apart where it is very rare below a short scale from 1."""
+    numbers = [_number(code) for code in core]
+    if not 3 <= len(numbers) <= _MOST_ABOVE_ZERO + 1 or numbers[:2] != [0.0, 1.0]:
+        return core, odd
+    zero, *others = core
+    is_rare = look.counts[zero] < _VERY_RARE * min(look.counts[code] for code in others)
+    is_rare &= look.n_answers >= _MANY_ANSWERS
+    return (others, [zero, *odd]) if is_rare else (core, odd)
+
+
+def _varies_around_one(look: Look) -> bool:
+    """Whether numbers are like those of a weight, for which name and label do not say so."""
+    numbers = {_number(code): n for code, n in look.counts.items()}
+    if len(numbers) <= MOST_LEVELS or min(numbers) <= 0 or all(map(float.is_integer, numbers)):
+        return False
+    mean = sum(number * n for number, n in numbers.items()) / look.n_answers
+    return abs(mean - 1) < _NEAR_ONE
+
+
 def _bare_numbers(
     look: Look, core: list[Code], odd: list[Code], note: str, confidence: float, habits: Habits
 ) -> Column:
     low, high = int(_number(core[0])), int(_number(core[-1]))
     declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
+    declared |= _are_bands_of_income(look, core)
     symmetric = low == -high and high <= 5
     counted = 0 <= low <= 2 and high < MOST_LEVELS + min(low, 1)
     if look.measure == "nominal":
@@ -443,6 +525,14 @@ def _bare_numbers(
     reason = "; ".join(filter(None, [f"whole numbers from {low} to {high}", note]))
     sure = 0.65 if not (counted or symmetric) else _sure_of_range(low, high, habits)
     return _column(look, "ordinal", reason, min(confidence, sure), levels)
+
+
+def _are_bands_of_income(look: Look, core: list[Code]) -> bool:
+    """Whether incomes are all whole numbers from 1 up: in money, most would be missing."""
+    numbers = [_number(code) for code in core]
+    is_row = numbers == list(range(int(numbers[0]), int(numbers[0]) + len(numbers)))
+    is_named = named_after(look.name, _INCOME) or named_after(look.question, _INCOME)
+    return bool(is_named) and is_row and numbers[0] in (0, 1) and len(numbers) <= _MOST_INCOMES
 
 
 def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:

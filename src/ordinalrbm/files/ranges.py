@@ -36,6 +36,7 @@ _UNITS: dict[str, tuple[str, float]] = {
 }
 _MAGNITUDES = {"k": 1e3, "thousand": 1e3, "tausend": 1e3, "mille": 1e3, "mil": 1e3,
                "m": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6, "millionen": 1e6}  # fmt: skip
+_SHORTENED = 1000.0
 _PER = frozenset(["per", "a", "pro", "par", "por"])  # before a unit: "2 hours a week"
 _BELOW = words_of("less under below younger up most unter bis weniger höchstens moins menos hasta")
 _ABOVE = frozenset(["over", "more", "above", "older", "mehr", "plus", "mas", "uber", "alter"])
@@ -46,6 +47,25 @@ _OTHER_WORDS = words_of(
 _KNOWN = _OTHER_WORDS | _BELOW | _ABOVE | _PER | _UNITS.keys() | _MAGNITUDES.keys()
 _SYMBOLS = {"≤": "<", "≥": ">", "−": "-", "–": "-", "—": "-", "$": " usd ", "€": " eur ",
             "£": " gbp ", "%": " percent "}  # fmt: skip
+_NUMBER_WORDS = {
+    word: number
+    for number, words in enumerate((
+        "zero no none nil null kein keine keinen zéro aucun aucune cero ninguno ninguna ningún "
+        "nenhum nenhuma",
+        "one ein eine einen un une uno una um uma",
+        "two zwei deux dos dois duas",
+        "three drei trois tres três",
+        "four vier quatre cuatro quatro",
+        "five fünf cinq cinco",
+        "six sechs seis",
+        "seven sieben sept siete sete",
+        "eight acht huit ocho oito",
+        "nine neun neuf nueve nove",
+        "ten zehn dix diez dez",
+    ))
+    for word in words_of(words)
+}  # fmt: skip
+_NUMBER_WORD = re.compile(rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})\b")
 _TOKEN = re.compile(r"\d+(?:\.\d+)?|\.\d+|[a-z]+|[<>+-]")
 
 
@@ -57,6 +77,7 @@ class _Range:
     side: int
     unit: tuple[str, float] | None
     words: frozenset[str]
+    is_wide: bool  # from a number to another, or all above or below one
 
 
 def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
@@ -72,23 +93,55 @@ def ranges_in_order(texts: Iterable[str]) -> tuple[list[str] | None, str]:
     (None, '')
     """
     spelt = {text: _symbols(text) for text in texts}
+    ranges = _ranges(spelt)
+    if len(ranges) < len(spelt):
+        return None, ""
+    starts = _starts(ranges)
+    if starts is None:
+        return None, "ranges of numbers whose units cannot be compared"
+    if len(set(starts.values())) < len(starts):
+        return None, "ranges of numbers of which two begin alike"
+    return sorted(starts, key=lambda text: starts[text]), ""
+
+
+def places_of_ranges(texts: Iterable[str]) -> dict[str, int] | None:
+    """Where those of the texts stand that are ranges of numbers, in digits or in words.
+
+    It is None where their units cannot be compared, and nothing where two are alike. Numbers alone
+    are no ranges: "party 1" and "party 2" only count parties.
+
+    Examples
+    --------
+    >>> places_of_ranges(["None", "1-2", "three or more", "I forgot"])
+    {'None': 0, '1-2': 1, 'three or more': 2}
+    """
+    spelt = {text: _with_digits(_symbols(text)) for text in texts}
+    ranges = _ranges(spelt)
+    starts = _starts(ranges)
+    if starts is None:
+        return None
+    ordered = sorted(set(starts.values()))
+    if len(ordered) < len(starts) or not any(found.is_wide for found in ranges.values()):
+        return {}
+    return {text: ordered.index(start) for text, start in starts.items()}
+
+
+def _ranges(spelt: dict[str, str]) -> dict[str, _Range]:
     marks = [mark for mark in ".," if _is_decimal(mark, spelt.values())]
-    ranges: dict[str, _Range] = {}
-    for text, plain in spelt.items():
-        found = _range(_plain_numbers(plain, marks))
-        if found is None:
-            return None, ""
-        ranges[text] = found
+    found = {text: _range(_plain_numbers(plain, marks)) for text, plain in spelt.items()}
+    return {text: one for text, one in found.items() if one is not None}
+
+
+def _starts(ranges: dict[str, _Range]) -> dict[str, tuple[float, int]] | None:
+    """Where ranges begin, in one unit; None where their units cannot be compared."""
     units = {found.unit for found in ranges.values() if found.unit is not None}
     if not _comparable(ranges.values(), units):
-        return None, "ranges of numbers whose units cannot be compared"
+        return None
     starts: dict[str, tuple[float, int]] = {}
     for text, found in ranges.items():
         size = found.unit[1] if found.unit and len(units) > 1 else 1.0
         starts[text] = found.start * size, found.side
-    if len(set(starts.values())) < len(starts):
-        return None, "ranges of numbers of which two begin alike"
-    return sorted(starts, key=lambda text: starts[text]), ""
+    return starts
 
 
 def _comparable(ranges: Collection[_Range], units: set[tuple[str, float]]) -> bool:
@@ -109,6 +162,11 @@ def _symbols(text: str) -> str:
         text = text.replace(symbol, spelling)
     text = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     return re.sub(r"(?<=\d)'(?=\d{3})", "", text)
+
+
+def _with_digits(text: str) -> str:
+    """With digits for words: "0 calls" for "no calls"."""
+    return _NUMBER_WORD.sub(lambda found: f" {_NUMBER_WORDS[found[0]]} ", text)
 
 
 def _is_decimal(mark: str, texts: Iterable[str]) -> bool:
@@ -140,11 +198,13 @@ def _range(text: str) -> _Range | None:
     sizes = [_MAGNITUDES.get(words[k + 1], 1.0) if k + 1 < len(words) else 1.0 for k in at]
     if sizes[0] == 1 and abs(numbers[0]) < abs(numbers[-1]):
         sizes[0] = sizes[-1]  # 10-50k begins at 10k, but 500-1k at 500
+    if 0 < numbers[0] * _SHORTENED <= numbers[-1]:
+        sizes[0] *= _SHORTENED  # 10 to under 20,000
     side = 0
     if len(at) == 1:
         above = ">" in words or "+" in words or letters & _ABOVE
         side = -1 if "<" in words or letters & _BELOW else int(bool(above))
-    return _Range(numbers[0] * sizes[0], side, _unit(words, at), letters)
+    return _Range(numbers[0] * sizes[0], side, _unit(words, at), letters, len(at) > 1 or side != 0)
 
 
 def _is_negative(tokens: list[tuple[str, int]], k: int, first: int) -> bool:

@@ -17,6 +17,10 @@ from typing import Any
 remembered = lru_cache(maxsize=20_000)
 
 
+def _spell_out(found: re.Match[str]) -> str:
+    return "without " if found[1] else "with "
+
+
 def plain_words(text: str) -> str:
     """Text in small letters without accents and punctuation.
 
@@ -25,7 +29,9 @@ def plain_words(text: str) -> str:
     >>> plain_words("Weiß  nicht / N'est pas sûr!")
     'weiss nicht nest pas sur'
     """
-    text = re.sub(r"['’`´]", "", text.casefold())
+    text = re.sub(r"\bw/(o\b)?", _spell_out, text.casefold())
+    text = re.sub(r"(?<=[a-zé])\((e|s|es|a|as|ne|en|in)\)", "", text)  # intéressé(e)
+    text = re.sub(r"['’`´]", "", text)
     letters = unicodedata.normalize("NFKD", text)
     return " ".join(re.findall(r"[a-z0-9]+", letters.encode("ascii", "ignore").decode()))
 
@@ -91,6 +97,40 @@ def _without_umlauts(text: str) -> str:
     return text.translate(_UMLAUTS)
 
 
+@remembered
+def stems(words: str) -> str:
+    """Plain words without endings of number and gender, as far as they are long.
+
+    Examples
+    --------
+    >>> stems("beaucoup meilleures"), stems("meilleur"), stems("muy buena"), stems("less")
+    ('beaucoup meilleur', 'meilleur', 'muy buen', 'less')
+    """
+    return " ".join(map(_stem, words.split()))
+
+
+@remembered
+def singulars(words: str) -> str:
+    """Words without the s of the plural, as far as they are long.
+
+    Examples
+    --------
+    >>> singulars("muitos problemas"), singulars("less")
+    ('muito problema', 'less')
+    """
+    return " ".join(map(_singular, words.split()))
+
+
+def _singular(word: str) -> str:
+    is_plural = len(word) > 3 and word.endswith("s") and not word.endswith("ss")
+    return word[:-1] if is_plural else word
+
+
+def _stem(word: str) -> str:
+    word = _singular(word)
+    return word[:-1] if len(word) > 4 and word[-1] in "eoa" else word
+
+
 class Phrases:
     """Phrases to look for in plain words; a phrase is found as whole words only.
 
@@ -140,7 +180,9 @@ _ASKED_ORDERED, _ASKED_UNORDERED, _ASKED_BANDED = (
     Phrases(PHRASES["asked"][key]) for key in ("ordered", "unordered", "banded")
 )
 _NOMINAL_ANSWERS = frozenset(alternatives(PHRASES["answers"]["nominal"]))
-_NOMINAL_STARTS = words_of(PHRASES["answers"]["nominal_starts"])
+_OTHER = words_of(PHRASES["answers"]["other"])
+_FEW_WORDS = 3
+_NOMINAL_STARTS = _OTHER | words_of(PHRASES["answers"]["nominal_starts"])
 _ORDERED_PARTIES = frozenset(alternatives(PHRASES["answers"]["ordered_parties"]))
 
 
@@ -222,6 +264,18 @@ def n_categories_named(labels: Iterable[str]) -> int:
     if any(phrase in _ORDERED_PARTIES for phrase in phrases):
         return 0  # party identification runs from one end to the other
     return sum(_names_category(phrase) for phrase in phrases)
+
+
+def says_other(label: str) -> bool:
+    """Whether a label names only what is not in the list.
+
+    Examples
+    --------
+    >>> says_other("Other (specify)"), says_other("Autre diplôme"), says_other("On other days")
+    (True, True, False)
+    """
+    words = label_words(label).split()
+    return bool(words) and words[0] in _OTHER and len(words) <= _FEW_WORDS
 
 
 def _names_category(phrase: str) -> bool:
@@ -318,9 +372,13 @@ def looks_like_date(name: str, question: str) -> bool:
     >>> looks_like_date("v3", "Date of interview"), looks_like_date("update", "")
     (True, False)
     """
-    words = f"{plain_words(question)} {' '.join(sorted(name_words(name)))}"
+    asked = plain_words(_without_number(question))
+    words = f"{asked} {' '.join(sorted(name_words(name)))}"
     if re.search(r"\b(birth|born|naissance|nacimiento|nascimento|geburt\w*|age)\b", words):
         return False
-    return bool(_DATED.in_(plain_words(question))) or bool(
-        name_words(name) & {"date", "datum", "fecha", "timestamp", "dateintr", "intdate"}
+    is_named = asked.split(" ", 1)[0] in {"date", "datum", "fecha"}
+    return (
+        is_named
+        or bool(_DATED.in_(asked))
+        or bool(name_words(name) & {"date", "datum", "fecha", "timestamp", "dateintr", "intdate"})
     )
