@@ -200,6 +200,15 @@ DANGEROUS = {
     "infinite thresholds": (
         "vector", change_array("cutpoints", lambda a: put(a, (0, 0), np.inf)),
         "'cutpoints' has numbers"),
+    "a prior of any width": (
+        "ordinal_mf", change_array("0.row_prior.cutpoints_precision", lambda a: 0 * a + 1e-20),
+        "cutpoints_precision"),
+    "priors of which some are infinite": (
+        "matrix_crbm",
+        change_array("0.by_rows.cold_start.weights_precision", lambda a: np.full_like(a, np.inf)),
+        "infinite where other"),
+    "draws around a million": (
+        "sampled", change_array("draws.rows.mean", lambda a: np.full_like(a, 1e6)), "rows.mean"),
     "users twice": (
         "matrix_crbm", change_array("users.number", lambda a: put(a, 0, a[1])), "twice"),
     "ids that overlap": (

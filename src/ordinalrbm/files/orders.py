@@ -215,7 +215,8 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
         near = {
             position
             for phrase, position in order.positions.items()
-            if position not in places.values() and _is_nearly(spellings[text][0], phrase)
+            if position not in places.values()
+            and any(_is_nearly(words, phrase) for words in spellings[text][:1])  # "." has no words
         }
         if len(near) == 1:
             (places[text],) = near

@@ -200,6 +200,9 @@ def _range(text: str) -> _Range | None:
         sizes[0] = sizes[-1]  # 10-50k begins at 10k, but 500-1k at 500
     if 0 < numbers[0] * _SHORTENED <= numbers[-1]:
         sizes[0] *= _SHORTENED  # 10 to under 20,000
+    has_unit = bool(letters & _UNITS.keys())  # 30 minutes to 1 hour
+    if numbers[0] * sizes[0] > numbers[-1] * sizes[-1] and not has_unit:
+        return None  # two numbers that stand for something else
     side = 0
     if len(at) == 1:
         above = ">" in words or "+" in words or letters & _ABOVE

@@ -20,9 +20,9 @@ from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.multinomial import MultinomialModel
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.runtime.side_by_side import taken
-from ordinalrbm.storage.reader import Stored
+from ordinalrbm.storage.reader import Stored, wrong
 
-_SMALLEST_PRECISION = 1e-30  # of a file; they are divided by
+_SMALLEST_PRECISION = 1e-9  # of a file; they are divided by
 
 
 def with_cold_start(model: Any) -> Any:
@@ -283,15 +283,18 @@ class ColdStartPrior(NamedTuple):
     def from_stored(cls, stored: Stored, half: Half) -> ColdStartPrior:
         n_factors, width = half.n_factors, half.cutpoints.shape[1]
         most = thresholds.LARGEST_CUTPOINT
-        precisions = zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
+        precisions = [
+            stored.checked_array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
+            for name, size in zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
+        ]
+        is_fixed = np.isinf(np.concatenate(precisions))
+        if is_fixed.any() and not is_fixed.all():
+            raise wrong("weights_precision", "is infinite where other precisions are not")
         return cls(
             stored.parameter("factors", np.float64, (n_factors,)),
             stored.parameter("bias", np.float64, (1,)),
             stored.parameter("cutpoints", np.float64, (width + 2, width), high=most),
-            *(
-                stored.checked_array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
-                for name, size in precisions
-            ),
+            *precisions,
         )
 
 

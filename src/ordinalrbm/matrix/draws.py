@@ -31,7 +31,7 @@ from ordinalrbm.storage.reader import Stored, wrong
 _DROPPED, _AVERAGED = 8, 12
 # Of those who were learnt and have new ratings: they begin near where they will be.
 _REDRAWN = 2
-_LARGEST_WIDTH, _SMALLEST_PRECISION = 1e6, 1e-30
+_LARGEST_WIDTH, _LARGEST_MEAN, _SMALLEST_PRECISION = 1e5, 1e4, 1e-9
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
 BLOCK = 10
@@ -162,7 +162,7 @@ class DrawnSides(NamedTuple):
         found = cls(
             factors,
             stored.checked_array("width", np.float32, (n_draws, n), least, _LARGEST_WIDTH),
-            stored.parameter("mean", np.float32, (n_draws, width)),
+            stored.parameter("mean", np.float32, (n_draws, width), -_LARGEST_MEAN, _LARGEST_MEAN),
             stored.parameter("precision", np.float32, (n_draws, width, width)),
             (weights := stored.parameter("weights", np.float16, (None, None, width))),
             stored.parameter("table_weights", np.float16, (len(weights), None, width)),

@@ -17,7 +17,7 @@ from ordinalrbm.matrix.prior_means import NO_WEIGHTS, Weights
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Of a file; they are divided by.
-_SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-30, 1e-9
+_SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-9, 1e-9
 
 
 # Of a posterior: they follow from cutpoints and scales.
