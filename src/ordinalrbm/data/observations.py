@@ -209,8 +209,7 @@ class Observations:
         """
         if self._transposed is not None:
             return self._transposed
-        rows, columns = np.arange(self.n_rows), np.arange(self.n_columns)
-        arrays = _rearranged(rows, self.row_start, self.column, self.level, columns, columns.size)
+        arrays = _transposed(self.row_start, self.column, self.level, self.n_columns)
         return Observations(*arrays, _alike(self.n_levels, self.n_rows))
 
     def reorder(self, rows: np.ndarray, columns: np.ndarray) -> Observations:
@@ -228,9 +227,7 @@ class Observations:
         position[columns] = np.arange(columns.size)
         n_levels = self.n_levels[columns]
         by_rows = _reordered(rows, self.row_start, self.column, self.level, position, columns.size)
-        by_columns = _rearranged(
-            np.arange(rows.size), *by_rows, np.arange(columns.size), columns.size
-        )
+        by_columns = _transposed(*by_rows, columns.size)
         found = Observations(*by_rows, n_levels)
         transposed = Observations(*by_columns, _alike(n_levels, rows.size))
         object.__setattr__(found, "_transposed", transposed)
@@ -544,25 +541,18 @@ def _alike(n_levels: np.ndarray, n_rows: int) -> np.ndarray:
     return np.full(n_rows, n_levels.max(initial=1), dtype=np.int32)
 
 
-def _rearranged(
-    rows: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
-    position: np.ndarray, n_columns: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """Rows in this order and columns at these positions (-1: left out), as a transposed matrix.
-
-    Its column_start, row and level; rows ascend within a column.
-    """
-    n_until = (row_start[rows + 1] - row_start[rows]).cumsum()
-    counts, ends = _chunks(int(n_until[-1]) if n_until.size else 0, n_columns)
-    bounds = np.concatenate([[0], np.searchsorted(n_until, ends[:-1]), [n_until.size]])
+def _transposed(
+    row_start: np.ndarray, column: np.ndarray, level: np.ndarray, n_columns: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same by columns: column_start, row and level; rows ascend within a column."""
+    counts, ends = _chunks(len(column), n_columns)
+    bounds = np.concatenate([[0], np.searchsorted(row_start, ends[:-1]), [row_start.size - 1]])
     with _side_by_side(len(column)):
-        _count_rearranged(bounds, rows, row_start, column, position, counts)
+        _count_keys(row_start[bounds], column, counts)
         column_start = _cursors(counts)
         new_row = np.empty(column_start[-1], dtype=np.int32)
         new_level = np.empty(column_start[-1], dtype=level.dtype)
-        _fill_rearranged(
-            bounds, rows, row_start, column, level, position, counts, new_row, new_level
-        )
+        _fill_transposed(bounds, row_start, column, level, counts, new_row, new_level)
     return column_start, new_row, new_level
 
 
@@ -683,33 +673,17 @@ def _fill_column_view(
 
 
 @compiled(parallel=True)
-def _count_rearranged(
-    bounds: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
-    position: np.ndarray, counts: np.ndarray,
+def _fill_transposed(
+    bounds: np.ndarray, row_start: np.ndarray, column: np.ndarray, level: np.ndarray,
+    cursor: np.ndarray, new_row: np.ndarray, new_level: np.ndarray,
 ) -> None:  # fmt: skip
     for chunk in prange(bounds.size - 1):
-        for k in range(bounds[chunk], bounds[chunk + 1]):
-            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
-                i = position[column[e]]
-                if i >= 0:
-                    counts[chunk, i] += 1
-
-
-@compiled(parallel=True)
-def _fill_rearranged(
-    bounds: np.ndarray, rows: np.ndarray, row_start: np.ndarray, column: np.ndarray,
-    level: np.ndarray, position: np.ndarray, cursor: np.ndarray, new_row: np.ndarray,
-    new_level: np.ndarray,
-) -> None:  # fmt: skip
-    for chunk in prange(bounds.size - 1):
-        for k in range(bounds[chunk], bounds[chunk + 1]):
-            for e in range(row_start[rows[k]], row_start[rows[k] + 1]):
-                i = position[column[e]]
-                if i >= 0:
-                    slot = cursor[chunk, i]
-                    new_row[slot] = k
-                    new_level[slot] = level[e]
-                    cursor[chunk, i] = slot + 1
+        for d in range(bounds[chunk], bounds[chunk + 1]):
+            for e in range(row_start[d], row_start[d + 1]):
+                slot = cursor[chunk, column[e]]
+                new_row[slot] = d
+                new_level[slot] = level[e]
+                cursor[chunk, column[e]] = slot + 1
 
 
 @compiled()
