@@ -62,6 +62,7 @@ def fits(folder: Path, n_factors: int, model_file: Path | None = None) -> None:
 
 
 def loads(model_file: Path) -> None:
+    timed("import of the estimator", lambda: orbm.OrdinalMF)
     model = timed("load", lambda: orbm.load(model_file))
     timed("first recommend after load", lambda: model.recommend(7))
     timed("second", lambda: model.recommend(8))

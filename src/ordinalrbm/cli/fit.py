@@ -15,6 +15,7 @@ from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
+from ordinalrbm.engine.gpu.device import load_aside
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.stages import stage, timings
 
@@ -99,8 +100,9 @@ def fit(
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
     stages = ctx.with_resource(timings())
-    with stage("reading the file"):
-        material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
+    if rank is None:  # several processes have a GPU each
+        load_aside(device)
+    material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     inputs.tell_material(material, output)
@@ -133,11 +135,13 @@ def fit(
     seconds = time.perf_counter() - begun
     output.say(f"Learnt in {seconds:.1f} s.")
     numbers = summary(fitted.history_, fitted.n_iter_, fitted.best_epoch_)
+    tables = []
     if show_timings:
         numbers["stages"] = {name: round(took, 3) for name, took in stages.items()}
-        output.show(_timings_table(stages))
+        tables = [_timings_table(stages)]
     output.result(
         {"model": str(place), "seconds": round(seconds, 3), **numbers},
+        *tables,
         text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
     )
 

@@ -17,6 +17,7 @@ from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import OF_RATINGS, OF_SURVEYS, Model, Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.stages import stage
 from ordinalrbm.storage.atomic import check_place
 
 if TYPE_CHECKING:
@@ -104,16 +105,19 @@ def read_material(
         with suppress(DataError):
             unread = ParquetRatings(path, layout)
             return Material(unread.source, unread=unread)
-    source = read(path)
+    with stage("reading the file"):
+        source = read(path)
     if not as_survey and (layout.names_columns or is_ratings(source)):
         if known is None:
-            return Material(source, ratings=checked_ratings(source, layout))
+            with stage("checking the file"):
+                return Material(source, ratings=checked_ratings(source, layout))
         if not set(known.names("ordinal")) & set(source.frame.columns):
             raise DataError(
                 f"File '{path}' holds ratings, but the model was learnt from a survey; give a file "
                 "with its questions."
             )
-    return _survey_material(source, schema_file, known, layout, as_survey)
+    with stage("checking the file"):
+        return _survey_material(source, schema_file, known, layout, as_survey)
 
 
 def _survey_material(
@@ -147,6 +151,8 @@ def respondents(survey: Survey) -> np.ndarray:
 
 def tell_material(material: Material, output: Output) -> None:
     """Say what the file was taken for, and what of it is left out."""
+    if output.quiet:
+        return
     name, survey, ratings = material.source.name, material.survey, material.ratings
     if survey is not None:
         _tell_survey(survey, output)

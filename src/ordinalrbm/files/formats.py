@@ -27,6 +27,7 @@ from ordinalrbm.files import delimited
 from ordinalrbm.files.arrow import with_exact_integers
 from ordinalrbm.files.codes import plain_code
 from ordinalrbm.files.source import Format, Source, StrPath, format_of, name_of, unreadable, what
+from ordinalrbm.runtime.side_by_side import each
 
 __all__ = ["Source", "from_frame", "read"]
 
@@ -164,7 +165,8 @@ def refuse_twice(names: list[str], where: str) -> None:
 
 def _read_parquet(path: Path) -> Source:
     table = _folder_table(path) if path.is_dir() else _file_table(path)
-    frame = with_exact_integers(table.to_pandas(), table)
+    # Columns of one type would be copied side by side, which takes longer than to read them.
+    frame = with_exact_integers(table.to_pandas(split_blocks=True), table)
     return Source(path, "parquet", name_of(path), plain_frame(frame))
 
 
@@ -177,7 +179,8 @@ def _file_table(path: Path) -> pa.Table:
 def _folder_table(folder: Path) -> pa.Table:
     """All Parquet files of a folder one after the other."""
     files = parquet_files(folder)
-    tables = [with_partitions(_file_table(file), file, folder) for file in files]
+    size = sum(file.stat().st_size for file in files)
+    tables = each(lambda file: with_partitions(_file_table(file), file, folder), files, size)
     # Columns that only some files have are kept, empty elsewhere.
     return pa.concat_tables(tables, promote_options="permissive")
 

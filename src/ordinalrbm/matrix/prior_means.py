@@ -120,19 +120,20 @@ def renewed(
     size = features.products(residual, direction)
     for step in range(_STEPS):
         by_rows, average = features.times(direction)
-        image = features.transposed_times(by_rows)
-        image = [
-            part + ridge * own
-            for part, ridge, own in zip(image, features.ridges, direction, strict=True)
-        ]
-        share = size / np.maximum(features.products(direction, image), 1e-30)
+        share = size / np.maximum(features.curvature(direction, by_rows), 1e-30)
         along = features.there(share)
         weights = [own + along * way for own, way in zip(weights, direction, strict=True)]
         centre = centre + share * average
         expected = expected + along * by_rows
         if step == _STEPS - 1:
             break
-        residual = [part - along * own for part, own in zip(residual, image, strict=True)]
+        image = features.transposed_times(by_rows)
+        residual = [
+            part - along * (of_rows + ridge * way)
+            for part, of_rows, ridge, way in zip(
+                residual, image, features.ridges, direction, strict=True
+            )
+        ]
         scaled = features.scaled(residual)
         before, size = size, features.products(residual, scaled)
         again = features.there(size / np.maximum(before, 1e-30))
@@ -176,12 +177,21 @@ class _Features:
 
     def products(self, parts: list[Any], others: list[Any]) -> np.ndarray:
         """Sums over features of products of their numbers; rated ones are the other side's."""
+        return np.sum(self._totals(parts, others), axis=0)
+
+    def _totals(self, parts: list[Any], others: list[Any]) -> list[np.ndarray]:
         totals = []
         if self.rated_sets:
             totals.append(self.other.engine.totals(parts[0] * others[0]))
         if self.has_table:
             totals.append(self.view.engine.totals_here(parts[-1] * others[-1]))
-        return np.sum(totals, axis=0)
+        return totals
+
+    def curvature(self, direction: list[Any], by_rows: Any) -> np.ndarray:
+        """What the regression's loss curves by along a direction, which makes this of the rows."""
+        found = self.view.engine.totals(by_rows * by_rows)
+        parts = self._totals(direction, direction)
+        return found + sum(ridge * part for ridge, part in zip(self.ridges, parts, strict=True))
 
     def there(self, values: np.ndarray) -> Any:
         return self.view.engine.array(values.astype(np.float32), self.like)
