@@ -8,7 +8,10 @@ DOCS_READY := .venv/.docs-ready
 TORCH := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
 
-.PHONY: demo test test-long test-torch bench-gpu lint docs clean
+LOWEST := .venv-lowest/bin
+LOWEST_READY := .venv-lowest/.ready
+
+.PHONY: demo test test-long test-torch test-lowest bench-gpu lint docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/ordinalrbm demo
@@ -42,6 +45,11 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/factor_draws.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sampling.py --netflix
 
+# With the lowest versions that pyproject.toml declares: the demo, and what meets other libraries.
+test-lowest: $(LOWEST_READY)
+	cd .venv-lowest && bin/ordinalrbm demo
+	$(LOWEST)/pytest -q tests/cli/test_survey_commands.py tests/cli/test_rating_commands.py tests/files/test_file_formats.py tests/files/test_writing_files.py tests/matrix/test_rating_estimators.py
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,6 +74,13 @@ $(DEMO_READY): $(READY)
 	$(BIN)/python -c 'from ordinalrbm.cli.tour import warm_up; warm_up()'
 	touch $(DEMO_READY)
 
+$(LOWEST_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-lowest
+	$(LOWEST)/python -m pip install --quiet --upgrade pip
+	$(LOWEST)/python tests/lowest_versions.py > .venv-lowest/versions.txt
+	$(LOWEST)/python -m pip install --quiet --no-compile --constraint .venv-lowest/versions.txt . pytest
+	touch $(LOWEST_READY)
+
 # These versions are builds without CUDA on machines without a GPU.
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
@@ -74,5 +89,5 @@ $(TORCH_READY): pyproject.toml
 	touch $(TORCH_READY)
 
 clean:
-	rm -rf .venv .venv-torch build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-torch .venv-lowest build site *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

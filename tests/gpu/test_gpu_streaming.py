@@ -87,18 +87,20 @@ def test_an_engine_has_all_functions():
 def test_ratings_that_fit_are_not_streamed(observations):
     need, size = need_of(observations)
     views = observations, observations.transpose()
-    assert streamed.planned(views, need, size, 10**9) is None
-    enough = need.stays + max(streamed._cost_of_rows(view, need).sum() for view in views)
-    assert streamed.planned(views, need, size, int(enough)) is None
-    assert streamed.planned(views, need, size, int(enough) - 1) is not None
+    assert streamed.planned(observations, need, size, 10**9) is None
+    costs = [streamed._cost_of_rows(view.row_counts, need).sum() for view in views]
+    enough = need.stays + max(costs)
+    assert streamed.planned(observations, need, size, int(enough)) is None
+    assert streamed.planned(observations, need, size, int(enough) - 1) is not None
 
 
 def test_blocks_hold_all_rows_and_fit(observations):
     need, size = need_of(observations)
     views = observations, observations.transpose()
     budget = need.stays + LEFT
-    for view, blocks in zip(views, streamed.planned(views, need, size, budget), strict=True):
-        cost = streamed._cost_of_rows(view, need)
+    planned = streamed.planned(observations, need, size, budget)
+    for view, blocks in zip(views, planned, strict=True):
+        cost = streamed._cost_of_rows(view.row_counts, need)
         assert [block.start for block in blocks] == [0, *(block.stop for block in blocks[:-1])]
         assert blocks[-1].stop == view.n_rows
         for block in blocks:

@@ -8,6 +8,7 @@ pytest.importorskip("triton")
 
 from ordinalrbm.data.observations import Cells, Observations  # noqa: E402
 from ordinalrbm.engine.gpu import transfer  # noqa: E402
+from ordinalrbm.engine.gpu.pieces import answers_on, turned  # noqa: E402
 from ordinalrbm.matrix.gpu.backend import Cuda  # noqa: E402
 from ordinalrbm.matrix.prepare import with_cells  # noqa: E402
 
@@ -20,6 +21,21 @@ def test_a_table_is_fetched_piece_by_piece(device, monkeypatch, shape, kind):
     found = transfer.fetched(table.to(device))
     assert found.dtype == table.numpy().dtype
     np.testing.assert_array_equal(found, table.numpy())
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (40, 7), (7, 300)])
+def test_answers_are_turned_as_on_the_host(device, shape):
+    dense = np.random.default_rng(0).integers(-1, 3, shape)
+    dense[:, 0] = -1
+    observations = Observations.from_dense(dense, 3)
+    found = turned(answers_on(observations, device), observations)
+    wanted = answers_on(observations.transpose(), device)
+    np.testing.assert_array_equal(found.pieces.host_start, wanted.pieces.host_start)
+    for one, other in zip(
+        (*found.pieces[:4], *found[1:]), (*wanted.pieces[:4], *wanted[1:]), strict=True
+    ):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
 
 
 def cells_among(n_rows, n_columns, n, rng):

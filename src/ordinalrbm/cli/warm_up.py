@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.data.ratings import read_ratings
+from ordinalrbm.data.repeats import find_repeat
 from ordinalrbm.runtime.jit import compiling_both
 
 _FEW: dict[str, Any] = {"n_epochs": 2, "random_state": 0}
@@ -113,7 +115,17 @@ def _works_on_ratings(device: str) -> dict[str, Work]:
     table = _answers()
     user, item = np.nonzero(~np.isnan(table))
     ratings = (user, item, table[user, item])
-    return {name: partial(_rater, model, ratings) for name, model in raters(device).items()}
+    works: dict[str, Work] = {"tables of ratings": partial(_read_table, ratings)}
+    return works | {name: partial(_rater, model, ratings) for name, model in raters(device).items()}
+
+
+def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:
+    """Ids that are positions are taken as they stand in the table, which nobody may write to."""
+    user, item, rating = ratings
+    frame = pd.DataFrame({"user": user, "item": item}, dtype=np.int32)
+    frame["rating"] = rating.astype(np.int8)
+    read_ratings(frame)
+    find_repeat(frame)
 
 
 def raters(device: str) -> dict[str, Any]:

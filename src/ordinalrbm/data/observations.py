@@ -64,6 +64,9 @@ class Observations:
     level: np.ndarray  # from 0; int8, int16 when a scale has more than 127 levels
     n_levels: np.ndarray  # int32, of each column's scale
     _transposed: Observations | None = field(default=None, init=False, repr=False)
+    # Whether that is kept once it is made: of what is learnt from, which is seen by rows and by
+    # columns again and again.
+    _keeps_transposed: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         bounds = (self.row_start[0], self.row_start[-1])
@@ -210,12 +213,15 @@ class Observations:
         if self._transposed is not None:
             return self._transposed
         arrays = _transposed(self.row_start, self.column, self.level, self.n_columns)
-        return Observations(*arrays, _alike(self.n_levels, self.n_rows))
+        found = Observations(*arrays, _alike(self.n_levels, self.n_rows))
+        if self._keeps_transposed:
+            object.__setattr__(self, "_transposed", found)
+        return found
 
     def reorder(self, rows: np.ndarray, columns: np.ndarray) -> Observations:
         """Only these rows and columns (positions, each at most once), in this order.
 
-        The transposed matrix, which is made on the way, is kept for `transpose`.
+        It keeps the transposed matrix when that is asked for.
 
         Examples
         --------
@@ -227,10 +233,8 @@ class Observations:
         position[columns] = np.arange(columns.size)
         n_levels = self.n_levels[columns]
         by_rows = _reordered(rows, self.row_start, self.column, self.level, position, columns.size)
-        by_columns = _transposed(*by_rows, columns.size)
         found = Observations(*by_rows, n_levels)
-        transposed = Observations(*by_columns, _alike(n_levels, rows.size))
-        object.__setattr__(found, "_transposed", transposed)
+        object.__setattr__(found, "_keeps_transposed", True)
         return found
 
     @classmethod

@@ -127,6 +127,9 @@ _SUMS = 3
 _OF_PIECE, _OF_ROW = 20, 8
 # Tables have rows of a multiple of so many numbers; see `engine/gpu/tables.py`.
 _MULTIPLE, _PIECE = 16, 256
+# Of an answer that is sorted by columns: itself, its row, keys and places before and after, and
+# itself again.
+_TO_TURN = 5 + 4 + 2 * (4 + 8) + 5
 # A share of what is free is left to kernels, matrix products and gaps between arrays.
 _USABLE = 0.85
 
@@ -159,6 +162,11 @@ def on_gpu(size: Size, level_bytes: int = 1) -> OnGpu:
     # Column and level, by rows and by columns or in two buffers; two numbers in float32.
     answer = 2 * (4 + level_bytes) + 2 * 4
     return OnGpu(stays, answer, _SUMS * 4 * table, 2 * _SUMS * 4 * table)
+
+
+def to_turn(n_answers: int) -> int:
+    """What it takes on a GPU to sort answers by columns, with the answers and the result."""
+    return _TO_TURN * n_answers
 
 
 def usable_on_gpu(free: int) -> int:

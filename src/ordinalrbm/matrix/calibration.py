@@ -7,7 +7,7 @@ are most likely values under priors that want no change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -92,20 +92,27 @@ class Calibration(NamedTuple):
 NO_CALIBRATION = Calibration(np.full(_PRIOR_RATINGS.size, np.nan))
 
 
-def calibration(model: AnyModel, observations: Counted, validation: Cells) -> Calibration:
-    """Gains, spread and biases that suit the validation ratings.
+def calibration(
+    model: AnyModel, observations: Counted, validation: Cells
+) -> Callable[[], Calibration]:
+    """What finds gains, spread and biases that suit the validation ratings.
 
-    Rows and columns of the model are those of the observations, which were learnt from.
+    It may be called later, and in another thread: what it takes of the model, it has. Rows and
+    columns of the model are those of the observations, which were learnt from.
     """
     some = Cells(*(part[:_ENOUGH] for part in validation))
     if some.row.size == 0:
-        return NO_CALIBRATION
+        return lambda: NO_CALIBRATION
     row, column = _log_counts(observations)
     # An unknown row or column, −1, finds the zero at the end.
     of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
     judge = _Judge(utilities(model, some), bounds(model, some), np.stack(of_cells))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return Calibration(_found(judge, model))
+
+    def find() -> Calibration:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return Calibration(_found(judge, model))
+
+    return find
 
 
 def shifts_of_draws(
@@ -139,7 +146,7 @@ def calibrated(
     models: Sequence[AnyModel], observations: Counted, validation: Cells
 ) -> list[AnyModel]:
     """The models with what suits the validation ratings, judged by the last of them."""
-    return calibration(models[-1], observations, validation).apply(models, observations)
+    return calibration(models[-1], observations, validation)().apply(models, observations)
 
 
 def _found(judge: _Judge, model: UtilityModel) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +15,7 @@ from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, S
 from ordinalrbm.engine.half_sweep import gaps_of
 from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
 from ordinalrbm.matrix.backends import backend_for
-from ordinalrbm.matrix.calibration import NO_CALIBRATION, calibration
+from ordinalrbm.matrix.calibration import NO_CALIBRATION, Calibration, calibration
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.fitted import Fitted, Loaded, evenly_shared
 from ordinalrbm.matrix.gaussian import (
@@ -201,18 +203,23 @@ class _Learner:
         models = self.last if self.settings.n_averaged > 1 else [self.backend.to_host(best)]
         if self.validation is None:
             return models, True
-        found = NO_CALIBRATION
         observations: Counted | Counts = self.observations
-        if self.settings.calibrate:
-            found = calibration(models[-1], self.observations, self.validation)
-        if is_over and self.settings.learns_validation:
-            try:
-                models, observations = self._learnt_from_all(self.validation)
-            except KeyboardInterrupt:
-                if self.backend.group is not None:  # where others wait for this one
-                    raise
-                is_over, self.loaded = False, None
-        return found.apply(models, observations), is_over or not self.settings.learns_validation
+        with ThreadPoolExecutor(1) as aside:  # as long as a few epochs of a GPU
+            found = aside.submit(self._calibration(models[-1], self.validation))
+            if is_over and self.settings.learns_validation:
+                try:
+                    models, observations = self._learnt_from_all(self.validation)
+                except KeyboardInterrupt:
+                    if self.backend.group is not None:  # where others wait for this one
+                        raise
+                    is_over, self.loaded = False, None
+        models = found.result().apply(models, observations)
+        return models, is_over or not self.settings.learns_validation
+
+    def _calibration(self, model: GaussianModel, cells: Cells) -> Callable[[], Calibration]:
+        if not self.settings.calibrate:
+            return lambda: NO_CALIBRATION
+        return calibration(model, self.observations, cells)
 
     def _learnt_from_all(self, cells: Cells) -> tuple[list[GaussianModel], Counted | Counts]:
         """The models after a few more epochs, which learn from these cells, too; all counts."""

@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, starts
 
 # Answers of a piece. Netflix' users have 200 ratings on average, its films 5,600.
 SIZE = 256
@@ -91,6 +91,17 @@ def answers_on(observations: Observations, device: torch.device) -> Answers:
         torch.from_numpy(observations.column).to(device),
         torch.from_numpy(observations.level).to(device),
     )
+
+
+def turned(answers: Answers, observations: Observations) -> Answers:
+    """The same answers by columns; rows ascend within a column."""
+    device = answers.column.device
+    counts = torch.from_numpy(observations.row_counts).to(device)
+    row = torch.arange(observations.n_rows, dtype=torch.int32, device=device)
+    row = torch.repeat_interleave(row, counts, output_size=observations.n_entries)
+    order = torch.sort(answers.column, stable=True).indices
+    pieces = pieces_of(starts(observations.column_counts), device)
+    return Answers(pieces, row[order], answers.level[order])
 
 
 @triton.jit

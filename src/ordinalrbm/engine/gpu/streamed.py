@@ -193,13 +193,14 @@ class Feed:
 
 
 def planned(
-    views: Sequence[Observations], need: memory.OnGpu, size: memory.Size, free: int
+    observations: Observations, need: memory.OnGpu, size: memory.Size, free: int
 ) -> list[list[slice]] | None:
-    """Blocks of rows of each view, or None if all ratings fit into the memory that is free.
+    """Blocks of rows and of columns, or None if all ratings fit into the memory that is free.
 
     A DataError says when not even a few rows at a time do.
     """
-    costs = [_cost_of_rows(view, need) for view in views]
+    counts = (observations.row_counts, observations.column_counts)
+    costs = [_cost_of_rows(own, need) for own in counts]
     if need.stays + max(cost.sum() for cost in costs) <= free:
         return None
     groups = [_in_groups(cost) for cost in costs]
@@ -215,8 +216,7 @@ def planned(
     ]  # fmt: skip
 
 
-def _cost_of_rows(view: Observations, need: memory.OnGpu) -> np.ndarray:
-    counts = np.diff(view.row_start)
+def _cost_of_rows(counts: np.ndarray, need: memory.OnGpu) -> np.ndarray:
     return need.answer * counts + need.piece * -(-counts // SIZE) + need.row
 
 

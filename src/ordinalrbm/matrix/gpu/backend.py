@@ -24,7 +24,7 @@ from ordinalrbm.engine.gpu import (
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.inserted import inserted, places
-from ordinalrbm.engine.gpu.pieces import Answers, answers_on
+from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import fetched
 from ordinalrbm.engine.rated_sets import RatedSets
@@ -115,17 +115,21 @@ class Cuda(Cpu):
 
     def data(self, observations: Observations, n_factors: int) -> Data:
         """Both views on the device, or streamed to it if they do not fit."""
-        both = observations, observations.transpose()
         size = memory.size_of(observations, n_factors)
         need = memory.on_gpu(size, observations.level.itemsize)
-        usable = self._usable()
-        blocks = None if usable is None else streamed.planned(both, need, size, usable)
-        if blocks is None:
-            rows, columns = (View(answers_on(view, self.device), half_sweep) for view in both)
-        else:
+        usable, scales = self._usable(), np.unique(observations.n_levels)
+        blocks = None if usable is None else streamed.planned(observations, need, size, usable)
+        if blocks is not None:
+            both = observations, observations.transpose()
             parts = streamed.streamed(both, blocks, self.device)
             rows, columns = (View(answers, streamed) for answers in parts)
-        return Data(rows, columns, np.unique(observations.n_levels))
+            return Data(rows, columns, scales)
+        answers = answers_on(observations, self.device)
+        if usable is None or usable > memory.to_turn(observations.n_entries):
+            by_columns = turned(answers, observations)
+        else:
+            by_columns = answers_on(observations.transpose(), self.device)
+        return Data(View(answers, half_sweep), View(by_columns, half_sweep), scales)
 
     def data_with(
         self, data: Data, observations: Observations, cells: Cells, n_factors: int
