@@ -15,7 +15,6 @@ from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
-from ordinalrbm.engine.gpu.device import load_aside
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.stages import stage, timings
 
@@ -100,8 +99,6 @@ def fit(
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
     stages = ctx.with_resource(timings())
-    if rank is None:  # several processes have a GPU each
-        load_aside(device)
     material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")

@@ -17,7 +17,7 @@ from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, encode, extend, renewed
 from ordinalrbm.engine import memory
-from ordinalrbm.engine.gpu.device import load_aside, working_on_named
+from ordinalrbm.engine.gpu.device import working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
@@ -237,8 +237,6 @@ class RatingModel(Serving, BaseEstimator):
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
         group = process_group.current() or process_group.ALONE
-        if group is process_group.ALONE:  # processes of a group have a GPU each
-            load_aside(self.device)
         with Checkpoints(checkpoint, every, resume, group) as checkpoints:
             known, given, among = read_given(
                 ratings, validation, scale=self.scale, item_scales=self.item_scales,

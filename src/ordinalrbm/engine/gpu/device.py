@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ordinalrbm.errors import DataError
@@ -39,19 +38,6 @@ def torch_device(name: str) -> Any:
             "counted from 0; give one of these."
         )
     return device
-
-
-def load_aside(name: str) -> None:
-    """Begin to load what a device needs, which takes seconds, while other things are done."""
-    if name != "cpu":
-        threading.Thread(target=_load, args=(name,), daemon=True).start()
-
-
-def _load(name: str) -> None:
-    with suppress(Exception):  # whatever is wrong is told when it is needed
-        import torch
-
-        torch.zeros(1, device=torch_device(name))  # which wakes the driver
 
 
 def free_memory(device: Any) -> int | None:
