@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -95,6 +94,8 @@ def _compiled(device: str, output: Output) -> dict[str, str]:
 
 
 def _versions() -> dict[str, str]:
+    import importlib.metadata  # takes its time, and every command would wait for it
+
     found = {}
     for name in _PACKAGES:
         try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 import typer
 from rich import box
 from rich.console import Console
@@ -102,8 +102,8 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
-    if isinstance(value, np.generic):
+    if type(value).__module__ == "numpy":  # which takes long to import, and may not be there yet
         value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
