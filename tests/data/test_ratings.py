@@ -360,6 +360,11 @@ def spoilt(column, row, value):
     return data
 
 
+def in_polars(**changes):
+    """Two ratings in a frame of polars."""
+    return pl.DataFrame({"user": [1, 2], "item": [3, 4], "rating": [1, 2], **changes})
+
+
 REFUSED = {
     "no user": (
         spoilt("user", 2, None),
@@ -431,6 +436,13 @@ REFUSED = {
     "two-dimensional": ((np.ones((2, 2), int), [1], [1]), r"one dimension, not shape \(2, 2\)"),
     "scalar": ((1, [1], [1]), "The users must be a list or an array, not 1"),
     "lazy": (pl.LazyFrame({"user": [1]}), r"LazyFrame; collect\(\)"),
+    "struct of ids": (in_polars(item=[{"a": 1}, {"a": 2}]), "'item' holds Struct.*take it apart"),
+    "struct of ratings": (in_polars(rating=[{"a": 1}] * 2), "'rating' holds Struct.*take it apart"),
+    "list in polars": (in_polars(user=[[1], [2]]), "'user' holds List.*take it apart"),
+    "id of 128 bits": (
+        in_polars(user=pl.Series([2**100, 1], dtype=pl.Int128)),
+        "The user 1267650600228229401496703205376 does not fit into 64 bits.*astype",
+    ),
 }
 
 
@@ -441,6 +453,11 @@ def test_bad_input_is_named_with_its_remedy(case):
         read_ratings(data)
     assert "\n" not in str(refusal.value)
     assert str(refusal.value).endswith(".")
+
+
+def test_integers_of_128_bits():
+    wide = in_polars().cast(pl.Int128)
+    assert read_ratings(wide).to_frame().equals(read_ratings(in_polars()).to_frame())
 
 
 def test_ratings_off_a_given_scale():

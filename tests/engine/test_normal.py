@@ -213,3 +213,31 @@ def test_mills_ratio():
     assert relative_error(got, normal_reference.mills_ratio(x)) < 1e-8
     # Differences across zero must vanish there: its value at zero is the constant that they use.
     assert abs(got[0] / normal.MILLS_0 - 1) < 1e-15
+
+
+def test_bounds_that_meet():
+    """Nothing lies between them, and still nothing is NaN: the mean is where they meet."""
+    place = np.concatenate([[0.0], np.outer([-1.0, 1.0], 10.0 ** np.arange(-9.0, 6.0)).ravel()])
+    for low, high in ((place, place), (place, np.nextafter(place, np.inf))):
+        at_low, at_high, mean = filled(edge_densities, low, high, n_out=3)
+        np.testing.assert_allclose(mean, place, rtol=1e-3, atol=1e-3)
+        assert np.isfinite(at_low).all()
+        assert np.isfinite(at_high).all()
+        mass, log_mass = filled(masses, low, high, n_out=2)
+        assert ((mass >= 0) & (mass < 1e-11)).all()
+        assert np.isfinite(log_mass).all()
+        for u in (1e-9, 0.5, 1.0 - 1e-9):
+            drawn = filled(truncated_draws, low, high, np.full(place.size, u))
+            np.testing.assert_allclose(drawn, place, rtol=1e-9, atol=1e-9)
+
+
+def test_intervals_beyond_all_mass():
+    """Bounds that the kernels take for infinity have a mass that is not below zero."""
+    low = np.array([2e6, 1e8, -np.inf, -1e12, 1e9, -3e6])
+    high = np.array([np.inf, 2e8, -1e7, -1e11, 1e9, -2e6])
+    mass, log_mass = filled(masses, low, high, n_out=2)
+    assert ((mass >= 0) & (mass < 1e-290)).all()
+    assert np.isfinite(log_mass).all()
+    _, _, mean = filled(edge_densities, low, high, n_out=3)
+    nearest = np.where(low > 0, low, high)
+    np.testing.assert_allclose(mean, nearest, rtol=1e-3)

@@ -183,3 +183,12 @@ def test_arguments_broadcast():
     ]
     assert whole.shape == (5, 3)
     assert np.array_equal(whole, one_by_one)
+
+
+@pytest.mark.parametrize("place", [-300.0, -36.0, -1e-9, 0.0, 0.5, 37.0, 1000.0])
+def test_bounds_that_meet(place):
+    """The mean is where they meet, as it is by mpmath for the narrowest interval there is."""
+    found = float(normal_reference.truncated_mean(place, place))
+    assert np.isfinite(normal_reference.edge_densities(place, place)).all()
+    truth = mean(place, mp.mpf(place) + mp.mpf(10) ** -18)
+    assert abs(found - float(truth)) <= 1e-9 * max(1.0, abs(place))

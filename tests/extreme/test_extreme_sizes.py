@@ -58,7 +58,7 @@ def root_of(errors, chosen):
     return np.sqrt(np.mean(errors[chosen] ** 2))
 
 
-@pytest.mark.parametrize("kind", ["OrdinalMF", "MatrixCumulativeRBM"])
+@pytest.mark.parametrize("kind", ["OrdinalMF", "MatrixCumulativeRBM", "GaussianMF", "point"])
 def test_a_million_items_most_of_them_never_rated(kind, tmp_path):
     rng = np.random.default_rng(0)
     user, rated = np.repeat(np.arange(500), 10), np.arange(300) * (N_ITEMS // 300 - 2)

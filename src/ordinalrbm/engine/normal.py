@@ -79,6 +79,7 @@ class _Format(NamedTuple):
     infinity: float  # stands for it as the bound of an interval
     narrow: float  # an interval that is narrower, or further out, has lost too many digits
     far: float
+    least: float  # width of an interval, next to its distance from zero, that still has a mass
     exp: tuple[float, ...]  # coefficients of (exp(r) − 1 − r)/r², from the highest
     log: tuple[float, ...]  # coefficients of log((1 + s)/(1 − s)) in odd powers, from the highest
     mills_shift: float
@@ -109,6 +110,7 @@ _DOUBLE = _Format(
     mantissa_bits=52, exponent_bias=1023, root_half_bits=0x3FE6A09E667F3BCD,
     rounder=6755399441055744.0, ln2_parts=(0.693147180369123816490, 1.90821492927058770002e-10),
     lowest_exponent=-700.0, tiny=1e-300, infinity=1e6, narrow=1e-6, far=1e5,
+    least=1e-12,
     exp=EXP,
     log=tuple(2 / n for n in (15, 13, 11, 9, 7, 5, 3)),
     mills_shift=4.5, mills=MILLS,
@@ -118,6 +120,7 @@ _SINGLE = _Format(
     mantissa_bits=23, exponent_bias=127, root_half_bits=0x3F3504F3,
     rounder=12582912.0, ln2_parts=(0.693359375, -2.12194440e-4),
     lowest_exponent=-80.0, tiny=1e-30, infinity=1e4, narrow=0.2, far=7.0,
+    least=1e-6,
     exp=EXP[4:],
     log=tuple(2 / n for n in (9, 7, 5, 3)),
     mills_shift=3.75, mills=_MILLS_SINGLE,
@@ -200,7 +203,7 @@ def _functions(form: _Format) -> Functions:
         real(x) for x in (0.0, 0.25, 1 / 3, 0.5, 1.0, 2.0, 4.0, 0.1)
     )
     tiny, infinity = real(form.tiny), real(form.infinity)
-    narrow, far = real(form.narrow), real(form.far)
+    narrow, far, least = real(form.narrow), real(form.far), real(form.least)
     mills_0 = real(np.polynomial.polynomial.polyval(-1.0, form.mills))
     inverse_root_2pi, log_root_2pi = real(INVERSE_ROOT_2PI), real(LOG_ROOT_2PI)
     single = real is np.float32
@@ -249,6 +252,8 @@ def _functions(form: _Format) -> Functions:
         flipped = lower + upper < zero
         a = max(-upper if flipped else lower, -infinity)
         b = min(-lower if flipped else upper, infinity)
+        if not single:  # bounds that meet, or lie beyond infinity, enclose next to nothing
+            b = max(b, a + least * (one + abs(a)))
         inside = a < zero
         inner, _ = exp_and_fall(-half * a * a)
         at_a = inner if inside else one

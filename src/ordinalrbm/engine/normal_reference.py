@@ -16,6 +16,7 @@ from scipy.special import erfcx, ndtr, ndtri, ndtri_exp
 _LOG_ROOT_2PI = 0.5 * np.log(2 * np.pi)
 # Below this width the inversion of Φ would lose digits and Newton's method finds them again.
 _NARROW_DRAW = 0.01
+_LEAST_WIDTH = 1e-300
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
@@ -108,6 +109,8 @@ def _mirror(a: ArrayLike, b: ArrayLike) -> _Mirrored:
     with np.errstate(invalid="ignore"):  # (−∞, ∞) has no middle; it is not mirrored
         flipped = a + b < 0
     a, b = np.where(flipped, -b, a), np.where(flipped, -a, b)
+    # Bounds that meet enclose next to nothing: its logarithm is a number, though.
+    b = np.maximum(b, np.maximum(np.nextafter(a, np.inf), a + _LEAST_WIDTH))
     whole = np.isneginf(a)
     with np.errstate(invalid="ignore"):
         drop = np.where(whole, 0.0, (b - a) * (0.5 * (a + b)))

@@ -23,8 +23,9 @@ _FARTHEST = 2.0
 # Two levels of the table are no levels: the interval between them is the whole line.
 _UNKNOWN_BOUNDS = (-np.inf, np.inf)
 # Of logarithms of gaps; a utility has a standard deviation of one, and nothing that was learnt
-# comes near. Those of a row and a column are added, and their exponential is a float32.
-LARGEST_CUTPOINT = 40.0
+# comes near. Those of a row and a column are added, and their exponential is a float32, as is its
+# square.
+LARGEST_CUTPOINT = 20.0
 
 
 # Gaps of a row that move by themselves. On a longer scale, neighbours move together: a row's

@@ -86,7 +86,7 @@ class Demand(NamedTuple):
             found.append(np.zeros((own.size, part.shape[1]), dtype=np.float32))
             found[-1][own > 0] = part
             width = part.shape[1]
-        ridge = stored.checked_array("ridge", np.float64, (1,), 1e-9)
+        ridge = stored.parameter("ridge", np.float64, (1,), 1e-9)
         rows, columns = found
         return cls.of(rows, columns, float(ridge[0]))
 

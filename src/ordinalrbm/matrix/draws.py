@@ -32,6 +32,7 @@ _DROPPED, _AVERAGED = 8, 12
 # Of those who were learnt and have new ratings: they begin near where they will be.
 _REDRAWN = 2
 _LARGEST_WIDTH, _LARGEST_MEAN, _SMALLEST_PRECISION = 1e5, 1e4, 1e-9
+_LARGEST_FACTOR = 1e3  # beyond, squares of products are lost in float32
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
 BLOCK = 10
@@ -105,7 +106,7 @@ class DrawnSides(NamedTuple):
         variance[:, before >= 0] = self.variance[:, self._among_others(before[before >= 0])]
         return self._replace(
             factors=factors.astype(np.float16), width=width, weights=weights.astype(np.float16),
-            is_known=is_known, variance=variance.astype(np.float16),
+            is_known=is_known, variance=_as_half(variance),
         )  # fmt: skip
 
     def moments(self, k: int, row: int) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +155,9 @@ class DrawnSides(NamedTuple):
         cls, stored: Stored, n: int, n_features: int, n_draws: int, n_factors: int | None
     ) -> DrawnSides:
         width = None if n_factors is None else 1 + n_factors
-        factors = stored.parameter("factors", np.float16, (n_draws, n, width))
+        factors = stored.parameter(
+            "factors", np.float16, (n_draws, n, width), -_LARGEST_FACTOR, _LARGEST_FACTOR
+        )
         if not factors.shape[2]:
             raise wrong("factors", "has no biases")
         width = factors.shape[2]
@@ -177,7 +180,10 @@ class DrawnSides(NamedTuple):
         )
         if found.weights.shape[1] not in (0, n_features):
             raise wrong("weights", "has not one line for each feature")
-        if np.linalg.eigvalsh(found.precision.astype(np.float64)).min(initial=1.0) <= 0.0:
+        precision = found.precision.astype(np.float64)
+        if not np.allclose(precision, precision.transpose(0, 2, 1), rtol=1e-3, atol=1e-3):
+            raise wrong("precision", "is not symmetric")
+        if np.linalg.eigvalsh(precision).min(initial=1.0) <= 0.0:
             raise wrong("precision", "is not positive definite")
         return found
 
@@ -484,7 +490,8 @@ class Draws(NamedTuple):
         spread = np.diag(linalg.inv(own.precision[k].astype(np.float64)))
         variance = np.where(has_ratings, np.maximum(squares / _AVERAGED - mean**2, 0.0), spread)
         width = np.exp(has_ratings[:, 0] * log_width / _AVERAGED).astype(np.float32)
-        return this._replace(factors=mean.astype(np.float32), width=width), variance
+        this = this._replace(factors=_as_half(mean).astype(np.float32), width=width)
+        return this, _as_half(variance)
 
     # ---- files --------------------------------------------------------------------------------
 
@@ -534,6 +541,12 @@ class Draws(NamedTuple):
                 part[:, 1:] += side[k, :, 1:] @ (left @ right)
         of_rows, of_columns = ((part / self.n_draws).astype(np.float32) for part in total)
         return of_rows, of_columns
+
+
+def _as_half(numbers: np.ndarray) -> np.ndarray:
+    """Numbers as float16; what is too large for it is as large as can be."""
+    most = np.finfo(np.float16).max
+    return np.clip(numbers, -most, most).astype(np.float16)
 
 
 def _stacked(states: list[tuple[DrawnSide, Hyper]], weights: list[list[np.ndarray]]) -> DrawnSides:

@@ -31,7 +31,7 @@ from ordinalrbm.matrix.gaussian import (
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.runtime.stages import stage
-from ordinalrbm.storage.reader import LARGEST_PARAMETER, wrong
+from ordinalrbm.storage.reader import LARGEST_NUMBER, LARGEST_PARAMETER, wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.loop import learn
 from ordinalrbm.training.schedule import EarlyStopping
@@ -52,7 +52,7 @@ _MORE_EPOCHS = 4
 _ANY_PRECISION = (1e-30, np.inf)
 # Of the fields of a state in a checkpoint, where they are not those of any parameter.
 _LIMITS = {
-    "variance": (0.0, LARGEST_PARAMETER),
+    "variance": (0.0, LARGEST_NUMBER),
     "cutpoints": (-LARGEST_PARAMETER, LARGEST_CUTPOINT),
     "gaps": (-LARGEST_PARAMETER, float(np.exp(LARGEST_CUTPOINT))),
     "precision": _ANY_PRECISION,

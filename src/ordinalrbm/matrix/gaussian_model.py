@@ -14,7 +14,7 @@ from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity, raters_of, usual_count
 from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
 from ordinalrbm.matrix.prior_means import NO_WEIGHTS, Weights
-from ordinalrbm.storage.reader import Stored, wrong
+from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 # Of a file; they are divided by.
 _SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-9, 1e-9
@@ -126,10 +126,10 @@ class GaussianModel(NamedTuple):
             _prior_from(stored.under(f"{name}."), n_factors, width, n_features)
             for name, n_features in (("row_prior", n_levels.size), ("column_prior", n_rows))
         )
-        values = stored.checked_array("values", np.float32, (None,))
+        values = stored.parameter("values", np.float32, (None,), -LARGEST_NUMBER, LARGEST_NUMBER)
         if values.size and (values.size < n_levels.max() or (np.diff(values) <= 0).any()):
             raise wrong("values", "does not ascend over all levels")
-        spread = stored.checked_array("spread", np.float64, (1,), _SMALLEST_SPREAD)
+        spread = stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)
         share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
         return cls(rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]))
 
@@ -197,7 +197,7 @@ def _posterior_from(
     mean = stored.parameter("mean", np.float32, (n, wide))
     if not mean.shape[1]:
         raise wrong("mean", "has no biases")
-    variance = stored.parameter("variance", np.float32, mean.shape, low=0.0)
+    variance = stored.parameter("variance", np.float32, mean.shape, 0.0, LARGEST_NUMBER)
     most = thresholds.LARGEST_CUTPOINT
     cutpoints = stored.parameter("cutpoints", np.float64, (n, width), high=most)
     return posterior_of(mean, variance, cutpoints, n_levels)
@@ -216,8 +216,9 @@ def _prior_from(stored: Stored, n_factors: int, width: int, n_features: int) -> 
         if "table" in stored:
             table = stored.parameter("table", np.float32, (None, own_width))
             weights = weights._replace(table=table)
-    return FactorPrior(
-        stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf),
-        stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf),
-        weights,
-    )
+    of_gaps = stored.checked_array("cutpoints_precision", np.float64, (width,), least, np.inf)
+    is_fixed = np.isinf(of_gaps[1:])  # the first is no gap: it always stays
+    if is_fixed.any() and not is_fixed.all():
+        raise wrong("cutpoints_precision", "is infinite for some gaps and not for others")
+    precision = stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf)
+    return FactorPrior(precision, of_gaps, weights)

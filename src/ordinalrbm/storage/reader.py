@@ -21,7 +21,9 @@ Shape = Sequence[int | None]
 
 _LARGEST = float(np.finfo(np.float64).max)
 # Utilities have a standard deviation of one: nothing that was learnt is anywhere near this.
-LARGEST_PARAMETER = 1e6
+LARGEST_PARAMETER = 1e4
+# Variances, and sums that a learner keeps, may be larger.
+LARGEST_NUMBER = 1e6
 # Settings that are no more than yes or no, which no other check looks at.
 _SWITCHES = ("verbose", "calibrate")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ordinalrbm.storage.reader import LARGEST_PARAMETER, Stored, wrong
+from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 State = Mapping[str, np.ndarray]
 """Everything that a learner needs to go on, by name."""
@@ -63,8 +63,8 @@ def flatten(name: str, value: Any) -> dict[str, np.ndarray]:
 
 
 def unflatten(
-    name: str, state: State, like: Any, low: float = -LARGEST_PARAMETER,
-    high: float = LARGEST_PARAMETER, limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
+    name: str, state: State, like: Any, low: float = -LARGEST_NUMBER,
+    high: float = LARGEST_NUMBER, limits: Mapping[Any, tuple[float, float]] = NO_LIMITS,
 ) -> Any:  # fmt: skip
     """What :func:`flatten` has put under a name, in the shape and memory order of ``like``.
 

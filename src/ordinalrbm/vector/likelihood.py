@@ -232,7 +232,8 @@ def _enumerate(model: VectorModel, this: Side) -> _Enumeration:
     bounds = this.thresholds
     log_level = np.full((bounds.shape[0], bounds.shape[1] - 1, states.shape[0]), -np.inf)
     for level in range(bounds.shape[1] - 1):
-        some = bounds[:, level] < bounds[:, level + 1]
+        # Beyond a column's scale all bounds are infinite; on it they may meet.
+        some = (bounds[:, level] < bounds[:, level + 1]) | np.isfinite(bounds[:, level])
         low, high = bounds[some, level, None], bounds[some, level + 1, None]
         log_level[some, level] = normal_reference.log_mass(low - mean[some], high - mean[some])
     prior = states @ model.factor_bias.astype(np.float64) + ways.sum(axis=1)

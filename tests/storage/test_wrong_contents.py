@@ -1,0 +1,97 @@
+"""Files with right checksums and wrong contents: refused in one sentence, or all answers right.
+
+A few dozens of each kind; ORDINALRBM_LONG=1 tries 5,000, as benchmarks/model_files.py does.
+"""
+
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+
+import numpy as np
+import pytest
+from contents import cases, outcome, some_cases
+from questions import faults
+from stored_models import MAKERS, MORE_MAKERS, file_of, rewritten
+from test_spoilt_files import assert_is_a_sentence
+
+import ordinalrbm as orbm
+
+LONG = os.environ.get("ORDINALRBM_LONG") == "1"
+every_kind = pytest.mark.parametrize("kind", [*MAKERS, *MORE_MAKERS])
+
+
+@pytest.fixture(scope="module")
+def elsewhere():
+    """Another process, so that a crash is seen."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@every_kind
+def test_files_are_refused_or_say_what_can_be(kind, elsewhere, tmp_path):
+    chosen = cases(kind, 5000) if LONG else some_cases(kind, 45)
+    futures = [elsewhere.submit(outcome, file_of(kind), case, tmp_path) for case in chosen]
+    n_refused = 0
+    for case, future in zip(chosen, futures, strict=True):
+        try:
+            found = future.result(timeout=600)
+        except BrokenProcessPool:
+            pytest.fail(f"{case} ended the process")
+        assert not found.faults, case
+        if found.refusal is not None:
+            n_refused += 1
+            assert_is_a_sentence(found.refusal, tmp_path / "contents.orbm")
+    assert 0 < n_refused < len(chosen)
+
+
+@every_kind
+def test_nothing_is_wrong_with_what_was_learnt(kind):
+    assert faults(orbm.load(file_of(kind))) == []
+
+
+def test_wrong_answers_are_seen():
+    """Of a model that was spoilt after it had been loaded."""
+    ratings = orbm.load(file_of("point"))
+    ratings.models_[0].columns.mean[0] = np.nan
+    said = faults(ratings)
+    assert any("predict_proba: not finite" in one for one in said)
+    assert any("mean: not on the scale" in one for one in said)
+    survey = orbm.load(file_of("vector"))
+    survey.model_.weights[0] = np.nan
+    # Nothing is drawn: the sampler relies on readers that let no NaN pass.
+    assert any("predict_proba" in one for one in faults(survey, turn=1))
+
+
+# ---- priors that nothing was learnt with --------------------------------------------------------
+
+PRIORS = {
+    "ordinal_mf": (
+        "0.row_prior.precision", "0.row_prior.cutpoints_precision", "0.column_prior.precision",
+        "0.column_prior.cutpoints_precision",
+    ),
+    "matrix_crbm": tuple(
+        f"0.by_rows.cold_start.{name}"
+        for name in ("weights_precision", "bias_precision", "cutpoints_precision", "cutpoints")
+    ),
+    "sampled": ("draws.rows.precision", "draws.rows.width_precision", "draws.columns.mean"),
+    "gaussian_mf": ("0.row_prior.precision", "0.values", "0.spread"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e30, 1e-8, 0.0, -1.0])
+@pytest.mark.parametrize("kind", PRIORS)
+def test_stored_priors_of_any_size(kind, value, tmp_path):
+    for name in PRIORS[kind]:
+        path = tmp_path / "prior.orbm"
+
+        def change(arrays, header, name=name):
+            arrays[name] = np.full_like(arrays[name], value)
+
+        rewritten(file_of(kind), path, change)
+        try:
+            model = orbm.load(path)
+        except orbm.DataError as error:
+            assert_is_a_sentence(str(error), path)
+        else:
+            assert faults(model) == [], name
