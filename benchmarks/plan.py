@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FLOAT, DOUBLE = 4, 8
+_REGRESSION = 2  # steps of conjugate gradients, for the weights of rated sets
 
 
 class Ratings(NamedTuple):
@@ -48,10 +49,37 @@ class Machine(NamedTuple):
 # on one machine take beyond their half, profiles say that some 14 ms are messages and 14 ms work
 # that each of them does.
 CORE = Machine("core", 1.03e-8, 0.8e9, 8e-4, 0.014)
-# benchmarks/results/gpu.txt: 0.172 s for 100.1 million ratings with 100 factors. How fast GPUs of
-# several nodes reach one another is not measured: a network card of 400 Gbit/s each, four fifths
-# of it. What every rank does alike is a guess: eigenvectors on the host, and launching kernels.
-GPU = Machine("H200", 1.70e-11, 40e9, 5e-5, 0.004)
+# benchmarks/results/gpu.txt: 5.49 s for 28 epochs of a fit, 100.1 million ratings, 100 factors.
+# How fast GPUs of several nodes reach one another is not measured: a network card of 400 Gbit/s
+# each, four fifths of it. What every rank does alike is a guess: eigenvectors on the host, and
+# launching kernels.
+GPU = Machine("H200", 1.94e-11, 40e9, 5e-5, 0.004)
+# benchmarks/results/gpu-billion.txt: 1.755 s per epoch, 1.05 billion ratings, 50 factors. Ten
+# times the users no longer fit into the caches, and with fewer factors what is the same for every
+# rating counts for more.
+LARGE = GPU._replace(name="H200, slow", seconds_per_product=3.27e-11)
+
+
+class Measured(NamedTuple):
+    """An epoch on one GPU, and where it stands."""
+
+    what: str
+    file: str
+    ratings: int
+    factors: int
+    seconds: float
+
+    @property
+    def slope(self) -> float:
+        """Seconds per rating and factor."""
+        return self.seconds / self.ratings / (1 + self.factors)
+
+
+MEASURED = (
+    Measured("epochs alone", "gpu.txt", 100_120_121, 100, 0.172),
+    Measured("a fit", "gpu.txt", 100_120_121, 100, 5.49 / 28),
+    Measured("a fit", "gpu-billion.txt", 1_051_516_232, 50, (1.48 + 2.03) / 2),
+)
 
 
 def received(shape: Ratings, size: int) -> float:
@@ -60,16 +88,20 @@ def received(shape: Ratings, size: int) -> float:
     width, cutpoints = 1 + shape.factors, shape.levels - 1
     # Slope and diagonal, two images; then two directions, means and variances.
     columns = (4 + 4) * shape.table
+    # Rated sets: what weights make of columns, or columns of weights, is summed, there and back.
+    rated_sets = 2 * _REGRESSION * 2 * shape.table
     # Systems of the gaps, and then cutpoints, gaps and variances, in every other epoch.
     gaps = 0.5 * DOUBLE * shape.columns * (cutpoints**2 + 3 * cutpoints)
-    # Twice: sums over all rows, there and back; two rotations, by rank 0.
-    small = 2 * DOUBLE * (2 * (width**2 + 2 * width) + 2 * (2 * width**2 + width))
-    return others * (columns + gaps + small)
+    # Four times: sums over all rows, there and back. Twice: two rotations, by rank 0.
+    small = DOUBLE * (4 * 2 * (width**2 + 2 * width) + 2 * 2 * (2 * width**2 + width))
+    # Averages of rated sets, likewise there and back.
+    small += 5 * _REGRESSION * 2 * DOUBLE * width
+    return others * (columns + rated_sets + gaps + small)
 
 
 def messages(size: int) -> float:
     """Messages that a rank waits for, likewise; broadcasts of all ranks at once count once."""
-    return 0.0 if size == 1 else 12 + 0.5 * 3
+    return 0.0 if size == 1 else 12 + 0.5 * 3 + 7 * _REGRESSION + 3
 
 
 def seconds(shape: Ratings, size: int, machine: Machine) -> tuple[float, float]:
@@ -84,14 +116,16 @@ def most(shape: Ratings, machine: Machine) -> float:
     """Ranks with which receiving takes as long as computing: about where it stops to pay."""
     width = 1 + shape.factors
     computing = shape.ratings * width * machine.seconds_per_product
-    return computing * machine.bytes_per_second / (8 * shape.table)
+    return computing * machine.bytes_per_second / ((8 + 4 * _REGRESSION) * shape.table)
 
 
 SHAPES = {
     "MovieLens 1M": (Ratings(857_628, 5_289, 3_689, 47), CORE, (1, 2, 4)),
     "Netflix": (Ratings(100e6, 480_189, 17_770, 100), GPU, (1, 8)),
     "10 billion, 17,770 items": (Ratings(10e9, 48e6, 17_770, 100), GPU, (1, 8, 64)),
+    "the same, slow": (Ratings(10e9, 48e6, 17_770, 100), LARGE, (1, 8, 64)),
     "10 billion, 1.8 million items": (Ratings(10e9, 48e6, 1.777e6, 100), GPU, (1, 8, 64, 256)),
+    "that, slow": (Ratings(10e9, 48e6, 1.777e6, 100), LARGE, (1, 8, 64, 256)),
 }
 
 
@@ -102,12 +136,22 @@ def predict() -> None:
         for size in sizes:
             computing, waiting = seconds(shape, size, machine)
             print(
-                f"  {size:4d} x {machine.name:5s} "
+                f"  {size:4d} x {machine.name:10s} "
                 f"{received(shape, size) / 1e6:10,.1f} MB received, "
                 f"{computing + waiting:8.4f} s per epoch ({waiting:.4f} waiting), "
                 f"{alone / (computing + waiting):6.1f} times one, "
                 f"{alone / (computing + waiting) / size:.0%}"
             )
+
+
+def check() -> None:
+    """Seconds per rating and factor that were measured, against what the first of them says."""
+    for each in MEASURED:
+        print(
+            f"{each.what} ({each.file}): {each.ratings:,} ratings, {each.factors} factors, "
+            f"{each.seconds:.3f} s per epoch: {each.slope * 1e12:.1f} ps per rating and factor, "
+            f"{each.slope / MEASURED[0].slope:.2f} times the first"
+        )
 
 
 # ---- what is really sent ------------------------------------------------------------------------
@@ -135,32 +179,39 @@ class Counter:
         return counted
 
 
+def noted_epochs(counter: Counter) -> list[tuple[float, int, Ratings]]:
+    """A list that grows by what was received and called so far, whenever an epoch has ended."""
+    from ordinalrbm.training.checkpoint import CheckpointWriter
+
+    after, so_far = CheckpointWriter.after, []
+
+    def noted(writer: Any, learner: Any, state: Any = None) -> None:
+        after(writer, learner, state)
+        seen = learner.observations
+        shape = Ratings(seen.n_entries, seen.n_rows, seen.n_columns, learner.gaussian.n_factors)
+        so_far.append((counter.bytes, counter.calls, shape))
+
+    CheckpointWriter.after = noted
+    return so_far
+
+
+def of_one_epoch(so_far: list[tuple[float, int, Ratings]]) -> dict[str, Any]:
+    """Bytes and calls, on average over the last two epochs: one with gaps and one without."""
+    (before, calls_before, _), (now, calls, shape) = so_far[-3], so_far[-1]
+    return {"bytes": (now - before) / 2, "calls": (calls - calls_before) / 2, "shape": shape}
+
+
 def count(data: str, rank: int, size: int, folder: Path) -> None:
-    """One of the processes: bytes and calls of two epochs, one with gaps and one without."""
+    """One of the processes, in a fit of six epochs; rated sets count from the third on."""
     import torch.distributed as dist
     from sources import split
 
-    from ordinalrbm.data.ratings import read_ratings
-    from ordinalrbm.matrix import gaussian
-    from ordinalrbm.matrix.backends import backend_for
-    from ordinalrbm.matrix.prepare import prepare
+    import ordinalrbm as orbm
 
     dist.init_process_group("gloo", f"file://{folder}/meeting", rank=rank, world_size=size)
-    data = prepare(read_ratings(split(data)[0]), None, 0.05, seed=0)
-    backend = backend_for("cpu")
-    n_factors = min(100, gaussian.tellable_factors(data.observations))
-    seen = backend.data(data.observations, n_factors)
-    start = gaussian.start(data.observations, n_factors, 0, gaussian.Precisions())
-    state = backend.to_device(start)
-    counter = Counter(dist, rank, size)
-    for number in (1, 2):
-        state = gaussian.epoch(seen, state, number)
-    shape = Ratings(
-        data.observations.n_entries, data.observations.n_rows, data.observations.n_columns,
-        n_factors,
-    )  # fmt: skip
-    found = {"bytes": counter.bytes / 2, "calls": counter.calls / 2, "shape": shape}
-    (folder / f"{rank}.json").write_text(json.dumps(found))
+    so_far = noted_epochs(Counter(dist, rank, size))
+    orbm.OrdinalMF(100, n_epochs=6, random_state=0).fit(split(data)[0])
+    (folder / f"{rank}.json").write_text(json.dumps(of_one_epoch(so_far)))
 
 
 def compare(data: str, sizes: list[int]) -> None:
@@ -191,6 +242,7 @@ def main() -> None:
     elif given.count:
         compare(given.data, given.count)
     else:
+        check()
         predict()
 
 

@@ -14,7 +14,7 @@ from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
-from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group
+from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.stages import stage, timings
 
@@ -75,6 +75,13 @@ def fit(
             help="Go on from the checkpoint if there is one; the result is as if never stopped.",
         ),
     ] = False,
+    timeout: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How long several processes wait for one that does not answer, before they end.",
+        ),
+    ] = "10 min",
     show_timings: Annotated[
         bool, typer.Option("--timings", help="Say how long each stage took, from file to model.")
     ] = False,
@@ -98,6 +105,7 @@ def fit(
     output = Output(as_json=json, quiet=quiet, silent=bool(rank))
     if resume and checkpoint is None:
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
+    patience = read_timeout(timeout)
     stages = ctx.with_resource(timings())
     material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
@@ -123,7 +131,7 @@ def fit(
         checkpoints={} if checkpoint is None else checkpoints,
     )  # fmt: skip
     begun = time.perf_counter()
-    with process_group(device):
+    with process_group(device, patience):
         fitted = learn(material, settings)
     if rank:  # all have the whole model, and one writes it
         return

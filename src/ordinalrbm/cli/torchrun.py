@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.durations import seconds_of
 
 # What torchrun sets for every process that it starts.
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
@@ -29,9 +32,22 @@ def own_threads() -> int:
     return max(1, (cores or 1) // _number("LOCAL_WORLD_SIZE"))
 
 
+def read_timeout(text: str) -> timedelta:
+    """How long the processes wait for one another, of what stands behind ``--timeout``."""
+    seconds = seconds_of(text.strip().lower())
+    if not seconds:  # nor do they wait for no time at all
+        raise DataError(
+            f"--timeout must be a time such as '30 s', '10 min' or '1 h', not '{text}'."
+        )
+    return timedelta(seconds=seconds)
+
+
 @contextmanager
-def process_group(device: str) -> Iterator[None]:
-    """A process group of all processes that torchrun has started; nothing if it is one or none."""
+def process_group(device: str, timeout: timedelta) -> Iterator[None]:
+    """A process group of all processes that torchrun has started; nothing if it is one or none.
+
+    A process that does not answer for so long is given up by the others.
+    """
     if own_rank() is None:
         yield
         return
@@ -46,13 +62,19 @@ def process_group(device: str) -> Iterator[None]:
     on_gpu = device.startswith("cuda") and torch.cuda.is_available()
     if on_gpu:
         torch.cuda.set_device(_number("LOCAL_RANK") % torch.cuda.device_count())
-    store, rank, size = next(dist.rendezvous("env://"))
-    # After a restart the store still holds the addresses of those that have ended.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    dist.init_process_group(
-        "nccl" if on_gpu else "gloo", store=dist.PrefixStore(f"attempt-{attempt}", store),
-        rank=rank, world_size=size,
-    )  # fmt: skip
+    from ordinalrbm.runtime.process_group import with_others
+
+    with_others(_join, dist, "nccl" if on_gpu else "gloo", timeout)
     yield
     # Not after an error: others may wait where this process never comes, and torchrun ends them.
     dist.destroy_process_group()
+
+
+def _join(dist: Any, backend: str, timeout: timedelta) -> None:
+    store, rank, size = next(dist.rendezvous("env://", timeout=timeout))
+    # After a restart the store still holds the addresses of those that have ended.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(
+        backend, store=dist.PrefixStore(f"attempt-{attempt}", store), rank=rank, world_size=size,
+        timeout=timeout,
+    )  # fmt: skip

@@ -79,6 +79,17 @@ class Distributed:
 
         Unknown rows are like the average of all, whom rank 0 brings together to judge theirs.
         """
+        found = self._log_probability_here(model, cells)
+        self.group.all_reduce(found)
+        return found
+
+    def mean_log_probability(self, model: Any, cells: Cells) -> float:
+        """One number goes between the ranks, where cells may be millions."""
+        (total,) = sums_over_ranks(self.group, self._log_probability_here(model, cells).sum())
+        return total / cells.row.size
+
+    def _log_probability_here(self, model: Any, cells: Cells) -> np.ndarray:
+        """Of the cells that are this rank's to judge; of others it is zero."""
         found = np.zeros(cells.row.size)
         unknown = (cells.row < 0) | (cells.column < 0)
         if unknown.any():
@@ -90,13 +101,15 @@ class Distributed:
     def log_pseudo_likelihood(self, model: Any, cells: Cells) -> np.ndarray:
         """The same of known rows and columns, given all other ratings."""
         known, found = np.ones(cells.row.size, dtype=bool), np.zeros(cells.row.size)
-        return self._by_owners(self.own.log_pseudo_likelihood, model, cells, known, found)
+        found = self._by_owners(self.own.log_pseudo_likelihood, model, cells, known, found)
+        self.group.all_reduce(found)
+        return found
 
     def _by_owners(
         self, judge: Callable[[Any, Cells], np.ndarray], model: Any, cells: Cells,
         known: np.ndarray, found: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """Numbers of cells, each by the rank that has its row."""
+        """Numbers of cells; of those whose rows other ranks have, what was ``found`` before."""
         position = np.full(self.order.size + 1, -1)  # the last is that of unknown rows
         position[self.rows] = np.arange(self.rows.size)
         here = known & (position[cells.row] >= 0)
@@ -104,7 +117,6 @@ class Distributed:
             mine = _some(cells, here)
             mine = mine._replace(row=position[mine.row])
             found[here] = judge(model, mine)
-        self.group.all_reduce(found)
         return found
 
     # ---- Gaussian factors ---------------------------------------------------------------------

@@ -178,7 +178,7 @@ class _Learner:
         seen = float(self.backend.log_pseudo_likelihood(model, self.watched).mean())
         value = np.nan
         if self.validation is not None:
-            value = float(self.backend.log_probability(model, self.validation).mean())
+            value = self.backend.mean_log_probability(model, self.validation)
         decay = [priors.weights for priors in self.binary.priors]
         seconds = time.perf_counter() - self.started
         self.history.append(Record(epoch, seen, value, rate, decay[0], decay[-1], seconds))

@@ -56,6 +56,10 @@ class Cpu:
         """(cells,) log probability of the true levels, on the host."""
         return log_probability([model], cells)
 
+    def mean_log_probability(self, model: Any, cells: Cells) -> float:
+        """The mean of these over the cells."""
+        return float(self.log_probability(model, cells).mean())
+
     def log_pseudo_likelihood(self, model: Any, cells: Cells) -> np.ndarray:
         """(cells,) log probability of the true levels given all other ratings, on the host."""
         apart, own = cavity.of_cells(model, cells)

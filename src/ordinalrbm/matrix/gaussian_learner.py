@@ -161,7 +161,7 @@ class _Learner:
         value = np.nan
         if self.validation is not None:
             model = GaussianModel.of_state(self.gaussian)
-            value = float(self.backend.log_probability(model, self.validation).mean())
+            value = self.backend.mean_log_probability(model, self.validation)
         if averaged > 1:
             model = self.backend.to_host(GaussianModel.of_state(self.backend.clone(self.gaussian)))
             self.last = [*self.last, model][-averaged:]

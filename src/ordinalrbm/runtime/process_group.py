@@ -5,7 +5,9 @@ Nothing here imports torch: whoever is in a process group has imported it.
 
 from __future__ import annotations
 
+import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -90,7 +92,7 @@ class Group:
         """Send all arrays in one, so that the ranks wait for one another once."""
         tensors = [self.torch.as_tensor(part) for part in parts]
         sent = self.torch.cat([part.reshape(-1).to(self.device) for part in tensors])
-        _with_others(send, sent, *options)
+        with_others(send, sent, *options)
         sizes = [part.numel() for part in tensors]
         for part, found in zip(tensors, sent.split(sizes), strict=True):
             part.copy_(found.view(part.shape))
@@ -115,7 +117,7 @@ class Group:
         sent, sizes = given.to(self.device), self._sizes(len(given))
         own = sizes[self.rank]
         found = sent.new_empty((self.size * own, *sent.shape[1:]))
-        _with_others(self.dist.all_to_all_single, found, sent, [own] * self.size, sizes)
+        with_others(self.dist.all_to_all_single, found, sent, [own] * self.size, sizes)
         total = found[:own]
         for rank in range(1, self.size):
             total += found[rank * own : (rank + 1) * own]
@@ -128,13 +130,13 @@ class Group:
         sent = [part.to(self.device) for part in given]
         # From each rank in turn, but all on their way at once.
         messages = [
-            _with_others(self.dist.broadcast, lines, rank, async_op=True)
+            with_others(self.dist.broadcast, lines, rank, async_op=True)
             for part in sent
             for rank, lines in enumerate(part.split(self._sizes(len(part))))
             if lines.numel()
         ]
         for message in messages:
-            _with_others(message.wait)
+            with_others(message.wait)
         for part, found in zip(given, sent, strict=True):
             if found is not part:
                 part.copy_(found)
@@ -169,7 +171,7 @@ class Group:
         padded[: len(part)] = part
         sent = self._as_bytes(padded)
         found = [self.torch.empty_like(sent) for _ in range(self.size)]
-        _with_others(self.dist.all_gather, found, sent)
+        with_others(self.dist.all_gather, found, sent)
         arrays = (each.cpu().numpy().view(part.dtype).reshape(padded.shape) for each in found)
         return np.concatenate([each[:n] for each, n in zip(arrays, counts, strict=True)])
 
@@ -178,7 +180,7 @@ class Group:
         counts = self.counts(len(part))
         if self.rank:
             for block in _blocks(len(part)):
-                _with_others(self.dist.send, self._as_bytes(part[block]), 0)
+                with_others(self.dist.send, self._as_bytes(part[block]), 0)
             return part[:0]
         whole = np.empty((counts.sum(), *part.shape[1:]), dtype=part.dtype)
         whole[: len(part)] = part
@@ -186,7 +188,7 @@ class Group:
             of_rank = whole[counts[:rank].sum() :][: counts[rank]]
             for block in _blocks(len(of_rank)):
                 there = self._as_bytes(of_rank[block])
-                _with_others(self.dist.recv, there, rank)
+                with_others(self.dist.recv, there, rank)
                 of_rank[block] = there.cpu().numpy().view(part.dtype).reshape(of_rank[block].shape)
         return whole
 
@@ -218,7 +220,7 @@ class Group:
         """So many of these for each rank in turn, for so many of each rank's."""
         width = sent.dtype.itemsize
         received = self._as_bytes(np.empty(there.sum(), dtype=sent.dtype))
-        _with_others(
+        with_others(
             self.dist.all_to_all_single, received, self._as_bytes(sent), (there * width).tolist(),
             (sizes * width).tolist(),
         )  # fmt: skip
@@ -237,7 +239,7 @@ class Group:
     def all_gather_object(self, what: Any) -> list[Any]:
         """What each rank says: anything small."""
         said: list[Any] = [None] * self.size
-        _with_others(self.dist.all_gather_object, said, what)
+        with_others(self.dist.all_gather_object, said, what)
         return said
 
     @contextmanager
@@ -249,6 +251,8 @@ class Group:
         error = mine = None
         try:
             yield
+        except LostError:  # nobody is there to be told
+            raise
         except DataError as raised:
             error, mine = raised, (isinstance(raised, TypeError), str(raised))
         first = next(filter(None, self.all_gather_object(mine)), None)
@@ -259,7 +263,7 @@ class Group:
     def broadcast_object(self, work: Callable[[], Found]) -> Found:
         """What rank 0 finds, which alone does the work; anything small."""
         found: list[Any] = [work() if self.rank == 0 else None]
-        _with_others(self.dist.broadcast_object_list, found, 0)
+        with_others(self.dist.broadcast_object_list, found, 0)
         return found[0]
 
 
@@ -268,15 +272,27 @@ def _blocks(n: int) -> Iterator[slice]:
         yield slice(start, min(start + _AT_A_TIME, n))
 
 
-def _with_others(work: Callable, *given: Any, **options: Any) -> Any:
+def with_others(work: Callable, *given: Any, **options: Any) -> Any:
     """Do what needs the other ranks; if one is lost, say so in one sentence."""
+    began = time.monotonic()
     try:
         return work(*given, **options)
     except RuntimeError as error:
-        raise LostError(
+        raise LostError(_what_is_lost(error, time.monotonic() - began)) from error
+
+
+def _what_is_lost(error: RuntimeError, waited: float) -> str:
+    """What has happened to another rank, as far as can be known here, and what to do."""
+    if not re.search("timed out|timeout", str(error), re.IGNORECASE):
+        return (
             "Another process of this run has ended or cannot be reached; see what it has said, and "
             "start all of them again."
-        ) from error
+        )
+    return (
+        f"Another process of this run has not answered for {waited:.0f} s: it hangs, cannot be "
+        "reached or is very slow; start all of them again, if it was only slow with a longer "
+        "--timeout (in Python, the timeout of init_process_group)."
+    )
 
 
 def current() -> Group | None:

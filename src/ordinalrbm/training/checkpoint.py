@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.durations import seconds_of
 from ordinalrbm.runtime.process_group import ALONE, Alone, Group
 from ordinalrbm.storage import model_file
 from ordinalrbm.storage.atomic import LEFT_OVER, LOCK, check_place, lock_folder
@@ -48,12 +48,8 @@ def interval(every: Any) -> Interval:
     n_epochs = text.removesuffix("epochs").removesuffix("epoch").strip()
     if n_epochs.isdecimal() and int(n_epochs) >= 1:
         return Interval(np.inf, int(n_epochs))
-    try:
-        # Without a unit these would be nanoseconds.
-        seconds = pd.Timedelta(text).total_seconds() if text[-1:].isalpha() else -1.0
-    except ValueError:
-        seconds = -1.0
-    if seconds >= 0.0:  # which "nat" is not
+    seconds = seconds_of(text)
+    if seconds is not None:
         return Interval(seconds, np.inf)
     raise DataError(
         f"The 'every' parameter must be a time such as '30 s', '5 min' or '1 h', or a number of "
