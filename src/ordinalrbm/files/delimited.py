@@ -18,6 +18,7 @@ from pyarrow import csv as arrow_csv
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.arrow import column_to_pandas
 from ordinalrbm.files.source import Format, Source, name_of, unreadable
+from ordinalrbm.runtime.side_by_side import each
 
 # What programs write for an empty cell among numbers. Among text, each could be an answer; "None"
 # is one among numbers too: no children.
@@ -43,7 +44,8 @@ def read(path: Path, kind: Format) -> Source:
         raise DataError(f"File '{path}' is empty; give a file with a table.")
     delimiter = said[1].decode() if said else "\t" if kind == "tsv" else _delimiter(content)
     table = _table(path, content, delimiter)
-    columns = [_as_numbers(column, delimiter == ";") for column in table.columns]
+    has_commas = delimiter == ";"
+    columns = each(lambda text: _as_numbers(text, has_commas), table.columns, len(content))
     names = [name or f"column {k + 1}" for k, name in enumerate(table.column_names)]
     remarks += _emptied(names, table.columns, columns)
     # By position, because names need not differ yet.
@@ -132,12 +134,18 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
         except pa.ArrowException as error:
             raise _bad_line(path, str(error)) from error
     names = [(column[0].as_py() or "").strip() for column in table.columns]
-    trimmed = [pc.utf8_trim_whitespace(column.slice(1)) for column in table.columns]
-    return pa.table([_without(column, [""]) for column in trimmed], names=names)
+    return pa.table(each(_trimmed, table.columns, len(content)), names=names)
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return _without(pc.utf8_trim_whitespace(column.slice(1)), [""])
 
 
 def _without(column: pa.ChunkedArray, texts: list[str]) -> pa.ChunkedArray:
-    return pc.if_else(pc.is_in(column, pa.array(texts)), pa.scalar(None, pa.string()), column)
+    found = pc.is_in(column, pa.array(texts))
+    if not pc.any(found).as_py():
+        return column
+    return pc.if_else(found, pa.scalar(None, pa.string()), column)
 
 
 def _count_columns(path: Path, content: bytes, delimiter: str) -> int:
