@@ -32,8 +32,8 @@ _DROPPED, _AVERAGED = 8, 12
 # Of those who were learnt and have new ratings: they begin near where they will be.
 _REDRAWN = 2
 _LARGEST_WIDTH, _LARGEST_MEAN, _SMALLEST_PRECISION = 1e5, 1e4, 1e-9
-# Utilities have a standard deviation of one: nothing that was drawn is near this. From 1e4 on, answers
-# were no numbers in some files.
+# Utilities have a standard deviation of one: nothing that was drawn is near this. From 1e4 on,
+# answers were no numbers in some files.
 _LARGEST_FACTOR = 1e3
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
