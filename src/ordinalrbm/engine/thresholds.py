@@ -17,7 +17,7 @@ from ordinalrbm.runtime.jit import inlined
 # Where they start: at the quantiles of the answers, or one apart.
 FirstThresholds = Literal["marginal", "even"]
 # A level that nobody chose is given half an answer, so that its gap is positive.
-_PSEUDO_COUNT = 0.5
+PSEUDO_COUNT = 0.5
 # Where evenly spaced thresholds end, if they are many.
 _FARTHEST = 2.0
 # Two levels of the table are no levels: the interval between them is the whole line.
@@ -95,7 +95,7 @@ def at_marginals(counts: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     cutpoints = np.zeros((counts.shape[0], width))
     for i, levels in enumerate(n_levels):
         if levels > 1:
-            smoothed = counts[i, :levels] + _PSEUDO_COUNT
+            smoothed = counts[i, :levels] + PSEUDO_COUNT
             bounds = ndtri(np.cumsum(smoothed)[:-1] / smoothed.sum())
             cutpoints[i, 0] = bounds[0]
             cutpoints[i, 1 : levels - 1] = np.log(np.diff(bounds))

@@ -56,7 +56,7 @@ class Half(NamedTuple):
             stored.parameter("bias", np.float32, (n_columns,)),
             stored.parameter("cutpoints", np.float64, (n_columns, width), high=most),
             stored.parameter("factor_bias", np.float32, (n_factors,)),
-            stored.parameter("factors", np.float32, (n_rows, n_factors)),
+            stored.parameter("factors", np.float32, (n_rows, n_factors), 0.0, 1.0),
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT
+from ordinalrbm.engine.thresholds import LARGEST_CUTPOINT, PSEUDO_COUNT
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import LARGEST_PARAMETER
 from ordinalrbm.training.schedule import Schedule
@@ -92,8 +92,10 @@ def usual(
 
     A model starts there, unless it is told not to, and must not become worse.
     """
-    alike = counts[column, level] + _EVEN_ANSWERS / n_levels[column]
-    return np.log(alike / (counts.sum(axis=1)[column] + _EVEN_ANSWERS))
+    # On a long scale as many as thresholds start with, which are not nowhere where nobody answered.
+    more = np.maximum(_EVEN_ANSWERS, PSEUDO_COUNT * n_levels)[column]
+    alike = counts[column, level] + more / n_levels[column]
+    return np.log(alike / (counts.sum(axis=1)[column] + more))
 
 
 def lower_of(usual: np.ndarray, first: np.ndarray) -> np.ndarray:
