@@ -1,6 +1,7 @@
 """Model files with right checksums and wrong contents: are all refused, or all answers right?
 
-    python benchmarks/model_files.py [--files 5000] [--kinds vector point ...] [--all-questions]
+    python benchmarks/model_files.py [--files 5000] [--kinds vector point ...] [--jobs 2]
+        [--all-questions]
 
 Every array of a small model of every kind is filled, in one entry, one row or everywhere, with
 numbers that cannot be or hardly can, and then two arrays at a time, at random. A file that loads is
@@ -8,17 +9,19 @@ asked everything that its model can answer cheaply: predictions, recommendations
 updates, reasons, imputations, likelihoods, samples (by default predictions of each, and one of the
 others that is drawn). Probabilities must be finite, not below zero
 and add up to one, points must be on the scale, all else must be finite, and NumPy must have no
-warning. Files are read by a process of their own: should it end, the file is wrong, too.
+warning. Files are read by a process of their own: should it end, the file is wrong, too. The exit
+code is 1 if a file was wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, TimeoutError
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, TimeoutError
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
@@ -72,17 +75,29 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=[*MAKERS, *MORE_MAKERS])
     parser.add_argument("--every", type=int, default=1, help="take each so many-th file only")
     parser.add_argument("--all-questions", action="store_true", help="ask each model all of them")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="kinds side by side")
     arguments = parser.parse_args()
     print(f"{'kind':<17}{'files':>8} {'refused':>8} {'loaded and right':>17} {'wrong':>6} "
           f"{'most MB':>8} {'most s':>9}")  # fmt: skip
     for kind in arguments.kinds:
+        file_of(kind)  # models are learnt before, one after the other
+
+    def tried(kind: str) -> list[tuple[Any, Outcome]]:
         every = cases(kind, arguments.files)[:: arguments.every]
         with tempfile.TemporaryDirectory() as folder:
-            found = list(outcomes(kind, every, folder, all_questions=arguments.all_questions))
-        print(line(kind, found), flush=True)
-        for case, one in found:
-            if one.faults:
-                print(f"    {case}: {'; '.join(one.faults)[:300]}", file=sys.stderr, flush=True)
+            return list(outcomes(kind, every, folder, all_questions=arguments.all_questions))
+
+    n_wrong = 0
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        for kind, found in zip(arguments.kinds, pool.map(tried, arguments.kinds), strict=True):
+            print(line(kind, found), flush=True)
+            for case, one in found:
+                if one.faults:
+                    n_wrong += 1
+                    said = "; ".join(one.faults)[:300]
+                    print(f"    {case}: {said}", file=sys.stderr, flush=True)
+    if n_wrong:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

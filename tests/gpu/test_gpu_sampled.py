@@ -12,9 +12,10 @@ from ordinalrbm.engine.gpu import rated_sets as gpu  # noqa: E402
 from ordinalrbm.engine.gpu.pieces import answers_on  # noqa: E402
 from ordinalrbm.engine.rated_sets import WeightDraws  # noqa: E402
 from ordinalrbm.matrix import gaussian  # noqa: E402
+from ordinalrbm.matrix.cpu import CPU  # noqa: E402
 from ordinalrbm.matrix.gpu.backend import Cuda  # noqa: E402
 from ordinalrbm.matrix.prior_means import Tables  # noqa: E402
-from ordinalrbm.matrix.sampled import prepared, start, sweep  # noqa: E402
+from ordinalrbm.matrix.sampled import start, sweep  # noqa: E402
 
 
 def some_ratings(n_rows=12, n_columns=9, seed=0):
@@ -26,7 +27,7 @@ def some_ratings(n_rows=12, n_columns=9, seed=0):
 def test_products_with_rated_sets_are_those_of_the_cores(device):
     ratings, rng = some_ratings(), np.random.default_rng(1)
     there = [answers_on(view, device) for view in (ratings, ratings.transpose())]
-    sets, expected = gpu.RatedSets.of(ratings, *there), cores.RatedSets.of(ratings)
+    sets, expected = gpu.RatedSets.of(ratings.row_counts, *there), cores.RatedSets.of(ratings)
     weights = rng.normal(size=(9, 3)).astype(np.float32)
     found = sets.times(torch.from_numpy(weights).to(device)).cpu().numpy()
     np.testing.assert_allclose(found, expected.times(weights), rtol=1e-5, atol=1e-6)
@@ -59,10 +60,10 @@ def test_a_sweep_is_that_of_the_cores(has_table):
     ratings, rng = some_ratings(), np.random.default_rng(3)
     table = csr_array(rng.normal(size=(12, 2)).astype(np.float32)) if has_table else None
     tables, found = Tables(table, None), []
-    on_cores = prepared(ratings, rated_sets=True, tables=tables)
     first = gaussian.with_weights(gaussian.start(ratings, 3, 0, gaussian.Precisions()), tables)
     backend = Cuda("cuda")
-    for data in (on_cores, backend.sampled(on_cores)):
+    for engine in (CPU, backend):
+        data = engine.sampled(ratings, tables, rated_sets=True)
         with backend.working():
             state = sweep(data, start(data, first), 1, 5, settling=True)
             found.append(data.engine.on_host(state))

@@ -1,5 +1,7 @@
 """The Gibbs sampler of ordinal factors against posteriors that are computed in another way."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -20,7 +22,7 @@ from ordinalrbm.engine.factor_draws import (
 from ordinalrbm.engine.normal_reference import log_mass
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix import sampled
-from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, bounds_of, sweep
+from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, Scales, bounds_of, sweep
 from ordinalrbm.runtime.threads import threads
 
 
@@ -186,9 +188,8 @@ def matrix_of(level):
     both = answers, answers.transpose()
     features = [[RatedSets.of(each)] for each in both]
     features[0].append(FeatureTable.of(csr_array(TABLE)))
-    scale = np.zeros(3, dtype=np.int32)
-    n_answers = both[0].n_entries
-    return SampledData(factor_draws, *both, *features, n_answers, CENTRE, np.array([3]), scale)
+    scales = Scales(CENTRE, np.array([3]), np.zeros(3, dtype=np.int32))
+    return SampledData(factor_draws, *both, *features, answers.n_entries, scales)
 
 
 def prior_side(rng, features, scale, n_factors=1):
@@ -250,13 +251,18 @@ def numbers_of(state):
     return [*found, np.tanh(np.square(own).sum() / 4), np.tanh(own[0, 0]), np.log1p(ridge)]
 
 
+@cache
+def numbers_by_the_prior():
+    rng = np.random.default_rng(7)
+    return np.array([numbers_of(prior_state(rng)) for _ in range(10_000)])
+
+
 def test_sampler_and_model_agree_on_the_joint_distribution():
     """Parameters given data and data given parameters, in turns, have the prior as their marginal.
 
     Geweke (2004): a mistake in any conditional moves it.
     """
-    rng = np.random.default_rng(8)
-    expected = np.array([numbers_of(prior_state(rng)) for _ in range(20_000)])
+    rng, expected = np.random.default_rng(8), numbers_by_the_prior()
     found, n_chains, length = [], 24, 80
     with threads(1):
         for chain in range(n_chains):
@@ -279,9 +285,7 @@ def test_the_posterior_is_stationary():
     Over many such worlds, what they are after a few sweeps with their data is what they were: the
     prior. The test above moves data, too; here they stay, as in a fit.
     """
-    rng = np.random.default_rng(9)
-    expected = np.array([numbers_of(prior_state(rng)) for _ in range(20_000)])
-    found = []
+    rng, expected, found = np.random.default_rng(9), numbers_by_the_prior(), []
     with threads(1):
         for world in range(700):
             state = prior_state(rng)

@@ -1,23 +1,21 @@
 """Files with right checksums and wrong contents: refused in one sentence, or all answers right.
 
-A few dozens of each kind; ORDINALRBM_LONG=1 tries 5,000, as benchmarks/model_files.py does.
+A few dozens of each kind; `make test-long` tries 5,000 by benchmarks/model_files.py.
 """
 
 import multiprocessing
-import os
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
-from contents import cases, outcome, some_cases
+from contents import outcome, some_cases
 from questions import faults
 from stored_models import MAKERS, MORE_MAKERS, file_of, rewritten
 from test_spoilt_files import assert_is_a_sentence
 
 import ordinalrbm as orbm
 
-LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 every_kind = pytest.mark.parametrize("kind", [*MAKERS, *MORE_MAKERS])
 
 
@@ -29,11 +27,8 @@ def elsewhere():
 
 
 @every_kind
-def test_files_are_refused_or_say_what_can_be(kind, elsewhere, tmp_path, request):
-    if kind == "sampled_featured":
-        why = "with a precision of 1e-5 of its draws, newcomers are predicted by no numbers"
-        request.applymarker(pytest.mark.xfail(reason=why, strict=False))
-    chosen = cases(kind, 5000) if LONG else some_cases(kind, 45)
+def test_files_are_refused_or_say_what_can_be(kind, elsewhere, tmp_path):
+    chosen = some_cases(kind, 45)
     futures = [elsewhere.submit(outcome, file_of(kind), case, tmp_path) for case in chosen]
     n_refused = 0
     for case, future in zip(chosen, futures, strict=True):

@@ -34,6 +34,8 @@ _TILE = 128
 _AT_A_TIME = 8
 # Lines of features that are multiplied with as many others at once.
 _LINES = 4
+# What is left of a diagonal while a system is factorised: less is rounding, and may be negative.
+_LEAST_PIVOT = np.float32(1e-7)
 # Uniform numbers that close to zero or one are looked at in float64.
 _RARE = 1e-3
 # A new draw of a row lies so far on the other side of the mean as the last one lay on this, and the
@@ -160,6 +162,16 @@ def on_device(tree: Any, answers: Observations) -> Any:
 
 def on_host(tree: Any) -> Any:
     return tree
+
+
+def copied(side: DrawnSide) -> DrawnSide:
+    """A copy where it is, which the next sweep does not change."""
+    return side._replace(factors=side.factors.copy(), width=side.width.copy())
+
+
+def as_kept(side: DrawnSide) -> DrawnSide:
+    """A copy on the host as draws are kept: with factors as float16."""
+    return side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
 
 
 class RowSums(NamedTuple):
@@ -359,7 +371,8 @@ def _factorise(system, width):
     for a in range(width):
         for b in range(a):
             system[a, b] = (system[a, b] - dot(system[a, :b], system[b, :b])) / system[b, b]
-        system[a, a] = np.sqrt(system[a, a] - dot(system[a, :a], system[a, :a]))
+        left = system[a, a] - dot(system[a, :a], system[a, :a])
+        system[a, a] = np.sqrt(max(left, _LEAST_PIVOT * system[a, a]))
 
 
 @inlined

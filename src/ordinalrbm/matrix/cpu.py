@@ -21,7 +21,7 @@ from ordinalrbm.matrix.model import Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import with_cells
 from ordinalrbm.matrix.prior_means import Tables
-from ordinalrbm.matrix.sampled import SampledData
+from ordinalrbm.matrix.sampled import SampledData, prepared
 from ordinalrbm.matrix.trees import mapped
 from ordinalrbm.runtime import process_group
 
@@ -74,9 +74,15 @@ class Cpu:
         """Ratings for Gaussian factors, so many of which rows and columns will have."""
         return on_cpu(observations)
 
-    def sampled(self, data: SampledData) -> SampledData:
+    def sampled(
+        self, observations: Observations, tables: Tables, *, rated_sets: bool
+    ) -> SampledData:
         """Ratings and features as the sampler takes them."""
-        return data
+        return prepared(observations, rated_sets=rated_sets, tables=tables)
+
+    def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
+        """The sampler's ratings for the variational epochs before it."""
+        return self.data(observations, n_factors)
 
     def data_with(
         self, data: Data, observations: Any, cells: Cells, n_factors: int

@@ -23,6 +23,7 @@ from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.matrix.vectors import Curves
 from ordinalrbm.runtime.process_group import Group
+from ordinalrbm.runtime.side_by_side import taken
 from ordinalrbm.storage.reader import Stored, wrong
 
 # Gibbs steps for a newcomer in each draw, whose few unknowns soon forget where they began: some are
@@ -32,6 +33,9 @@ _DROPPED, _AVERAGED = 8, 12
 # Of those who were learnt and have new ratings: they begin near where they will be.
 _REDRAWN = 2
 _LARGEST_WIDTH, _LARGEST_MEAN, _SMALLEST_PRECISION = 1e5, 1e4, 1e-9
+# Of the matrices, in any direction: rows that differ by thirty times the deviation of utilities are
+# not learnt, and float32 has no digits left for one direction that is a millionth of another.
+_SMALLEST_OF_MATRIX, _SMALLEST_BESIDE_LARGEST = 1e-3, 1e-6
 # Utilities have a standard deviation of one: nothing that was drawn is near this. From 1e4 on,
 # answers were no numbers in some files.
 _LARGEST_FACTOR = 1e3
@@ -47,12 +51,12 @@ def n_blocks(n_draws: int) -> int:
 class BlockWeights(NamedTuple):
     """Weights over the draws of a block: of rated sets, and of tables; none has no lines."""
 
-    rows: list[np.ndarray]
-    columns: list[np.ndarray]
+    rows: list[Any]
+    columns: list[Any]
 
     @classmethod
     def of_state(cls, state: SampledState, *, rated_sets: bool) -> BlockWeights:
-        """Those of one draw, on the host; of two kinds, rated sets come first."""
+        """Those of one draw, where they are; of two kinds, rated sets come first."""
         hypers = (state.row_hyper, state.column_hyper)
         return cls(*(_both_kinds(hyper, rated_sets=rated_sets) for hyper in hypers))
 
@@ -69,10 +73,14 @@ class BlockWeights(NamedTuple):
         return BlockWeights(*([part / n for part in mine] for mine in self))
 
 
-def _both_kinds(hyper: Hyper, *, rated_sets: bool) -> list[np.ndarray]:
+def _both_kinds(hyper: Hyper, *, rated_sets: bool) -> list[Any]:
     none = np.zeros((0, hyper.mean.size), dtype=np.float32)
     found = [*hyper.weights] if rated_sets else [none, *hyper.weights]
     return [*found, none][:2]
+
+
+_NONE = np.zeros((0, 0), dtype=np.float32)
+NO_WEIGHTS = BlockWeights([_NONE, _NONE], [_NONE, _NONE])
 
 
 class DrawnSides(NamedTuple):
@@ -93,23 +101,25 @@ class DrawnSides(NamedTuple):
 
     def ordered(self, position: np.ndarray, feature_position: np.ndarray) -> DrawnSides:
         """In another order; who has no position, at −1, is like the average of the known."""
-        known, learnt = position >= 0, self.is_known == 1
-        usual = self.factors[:, learnt].mean(axis=1, dtype=np.float32, keepdims=True)
-        factors = np.where(known[:, None], self.factors[:, position], usual)
-        usual = np.exp(np.log(self.width[:, learnt]).mean(axis=1, keepdims=True))
-        width = np.where(known, self.width[:, position], usual)
-        weights = self.weights
-        if weights.shape[1]:
-            weights = np.where((feature_position >= 0)[:, None], weights[:, feature_position], 0)
+        known = position >= 0
+        factors, width = _lines(self.factors, position), self.width[:, position]
         is_known = np.where(known, self.is_known[position], 0).astype(np.uint8)
         before = position[is_known != 1]
-        spread = self.factors[:, learnt].astype(np.float32).var(axis=1)
-        variance = np.tile(spread[:, None], (1, before.size, 1))
+        variance = np.zeros((len(factors), before.size, factors.shape[2]), dtype=np.float16)
         variance[:, before >= 0] = self.variance[:, self._among_others(before[before >= 0])]
+        if not known.all():
+            learnt = self.is_known == 1
+            of_learnt = self.factors[:, learnt].astype(np.float32)
+            factors[:, ~known] = of_learnt.mean(axis=1, keepdims=True)
+            width[:, ~known] = np.exp(np.log(self.width[:, learnt]).mean(axis=1, keepdims=True))
+            variance[:, before < 0] = _as_half(of_learnt.var(axis=1))[:, None]
+        weights = self.weights
+        if weights.shape[1]:
+            weights = _lines(weights, feature_position)
+            weights[:, feature_position < 0] = 0.0
         return self._replace(
-            factors=factors.astype(np.float16), width=width, weights=weights.astype(np.float16),
-            is_known=is_known, variance=_as_half(variance),
-        )  # fmt: skip
+            factors=factors, width=width, weights=weights, is_known=is_known, variance=variance
+        )
 
     def moments(self, k: int, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of a row's bias and factors in one draw."""
@@ -185,8 +195,10 @@ class DrawnSides(NamedTuple):
         precision = found.precision.astype(np.float64)
         if not np.allclose(precision, precision.transpose(0, 2, 1), rtol=1e-3, atol=1e-3):
             raise wrong("precision", "is not symmetric")
-        if np.linalg.eigvalsh(precision).min(initial=1.0) <= 0.0:
-            raise wrong("precision", "is not positive definite")
+        values = np.linalg.eigvalsh(precision)
+        least = np.maximum(_SMALLEST_OF_MATRIX, _SMALLEST_BESIDE_LARGEST * values[:, -1])
+        if (values[:, 0] < least).any():
+            raise wrong("precision", "is not positive definite, or hardly")
         return found
 
     def gathered(self, group: Group) -> DrawnSides:
@@ -543,6 +555,14 @@ class Draws(NamedTuple):
                 part[:, 1:] += side[k, :, 1:] @ (left @ right)
         of_rows, of_columns = ((part / self.n_draws).astype(np.float32) for part in total)
         return of_rows, of_columns
+
+
+def _lines(tables: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Lines at these positions of each table."""
+    found = np.empty((len(tables), position.size, tables.shape[2]), dtype=tables.dtype)
+    for table, own in zip(tables, found, strict=True):
+        own[:] = taken(table, position)
+    return found
 
 
 def _as_half(numbers: np.ndarray) -> np.ndarray:

@@ -59,8 +59,16 @@ class SampledState(NamedTuple):
     log_likelihood: float = np.nan  # per rating, of those learnt from, when last looked at
 
 
+class Scales(NamedTuple):
+    """Where thresholds are drawn towards, and which columns are on which scale."""
+
+    centre: np.ndarray  # (scales, L − 1)
+    n_levels: np.ndarray  # of each scale
+    of_columns: np.ndarray  # (columns,) int32
+
+
 class SampledData(NamedTuple):
-    """Ratings as both sides see them, and where thresholds are drawn towards.
+    """Ratings as both sides see them.
 
     Answers and features are in the form of the engine, which has the functions of
     :mod:`ordinalrbm.engine.factor_draws`.
@@ -72,9 +80,7 @@ class SampledData(NamedTuple):
     row_features: list[Any]
     column_features: list[Any]
     n_answers: int
-    centre: np.ndarray  # (scales, L − 1)
-    n_levels: np.ndarray  # of each scale
-    scale: np.ndarray  # (columns,) int32, which scale each is on
+    scales: Scales
 
 
 def sweep(
@@ -82,7 +88,7 @@ def sweep(
 ) -> SampledState:
     """Draw everything once, given all else; ``number`` counts sweeps from 1."""
     rng = np.random.default_rng([seed, number])
-    bounds = data.engine.array(bounds_of(state.cutpoints, data.n_levels), state.rows.factors)
+    bounds = data.engine.array(bounds_of(state.cutpoints, data.scales.n_levels), state.rows.factors)
     rows = _View(data.engine, data.answers, data.row_features, bounds)
     columns = _View(data.engine, data.transposed, data.column_features, bounds)
     row_hyper = _half(rows, state.rows, state.columns, state.row_hyper, Sweep(seed, number, 0), rng)
@@ -220,7 +226,7 @@ def _moved_thresholds(
     """
     here = state.cutpoints
     cutpoints = here.copy()
-    for scale, n_levels in enumerate(data.n_levels):
+    for scale, n_levels in enumerate(data.scales.n_levels):
         free = slice(0, n_levels - 1)
         before = _proposal(data, state, cutpoints, scale, free)
         noise = rng.standard_normal(n_levels - 1)
@@ -247,7 +253,7 @@ def _moved_thresholds(
 def _proposal(
     data: SampledData, state: SampledState, cutpoints: np.ndarray, scale: int, free: slice
 ) -> _Proposal:
-    bounds = data.engine.array(bounds_of(cutpoints, data.n_levels), state.rows.factors)
+    bounds = data.engine.array(bounds_of(cutpoints, data.scales.n_levels), state.rows.factors)
     sums = data.engine.threshold_sums(data.answers, state.rows, state.columns, bounds)
     own = cutpoints[scale, free]
     n = own.size
@@ -258,7 +264,7 @@ def _proposal(
     beside = sums.squares[scale, 1:n, 1]
     squares += np.diag(beside, 1) + np.diag(beside, -1)
     deviation = np.append(_FIRST_THRESHOLD, np.full(n - 1, _LOG_GAP))
-    away = (own - data.centre[scale, free]) / deviation
+    away = (own - data.scales.centre[scale, free]) / deviation
     precision = change.T @ squares @ change + np.diag(deviation**-2.0)
     slope -= away / deviation
     lower = linalg.cholesky(precision, lower=True)
@@ -289,8 +295,8 @@ def _common_width(data: SampledData, state: SampledState, rng: np.random.Generat
 
 
 def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
-    used = np.arange(cutpoints.shape[1]) < data.n_levels[:, None] - 1
-    away = np.where(used, cutpoints - data.centre, 0.0)
+    used = np.arange(cutpoints.shape[1]) < data.scales.n_levels[:, None] - 1
+    away = np.where(used, cutpoints - data.scales.centre, 0.0)
     away[:, 0] /= _FIRST_THRESHOLD
     away[:, 1:] /= _LOG_GAP
     return -0.5 * float(np.square(away).sum())
@@ -299,8 +305,8 @@ def _log_prior(data: SampledData, cutpoints: np.ndarray) -> float:
 # ---- where it starts --------------------------------------------------------------------------
 
 
-def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TABLES) -> SampledData:
-    """Ratings as the sampler wants them; thresholds are drawn towards the marginal ones."""
+def scales_of(answers: Observations) -> Scales:
+    """Thresholds are drawn towards the marginal ones."""
     n_levels = np.unique(answers.n_levels)
     centre = np.zeros((n_levels.size, thresholds.n_cutpoints(n_levels)))
     for scale, levels in enumerate(n_levels):
@@ -308,15 +314,19 @@ def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TAB
         centre[scale, : levels - 1] = thresholds.at_marginals(counts, np.array([levels]))[0]
         # Around zero, so that a wider scale is wider on both sides.
         centre[scale, 0] = -0.5 * np.exp(centre[scale, 1 : levels - 1]).sum()
+    return Scales(centre, n_levels, np.searchsorted(n_levels, answers.n_levels).astype(np.int32))
+
+
+def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TABLES) -> SampledData:
+    """Ratings as the sampler wants them on the cores."""
     transposed = answers.transpose()
     of_rows, of_columns = (
         _features_of(view, table, rated_sets=rated_sets)
         for view, table in zip((answers, transposed), tables, strict=True)
     )
-    scales = np.searchsorted(n_levels, answers.n_levels).astype(np.int32)
     return SampledData(
-        factor_draws, answers, transposed, of_rows, of_columns, answers.n_entries, centre,
-        n_levels, scales,
+        factor_draws, answers, transposed, of_rows, of_columns, answers.n_entries,
+        scales_of(answers),
     )  # fmt: skip
 
 
@@ -333,13 +343,13 @@ def start(data: SampledData, found: GaussianState) -> SampledState:
 
     Of the solution, arrays are the host's. Those of the chain are where ``data`` are.
     """
-    rows, columns, scale = found.rows, found.columns, data.scale
-    cutpoints = data.centre.copy()
-    for number, levels in enumerate(data.n_levels):
+    rows, columns, scale = found.rows, found.columns, data.scales.of_columns
+    cutpoints = data.scales.centre.copy()
+    for number, levels in enumerate(data.scales.n_levels):
         common = columns.cutpoints[scale == number, 1 : levels - 1].mean(axis=0)
         cutpoints[number, 1 : levels - 1] = common
         cutpoints[number, 0] = -0.5 * np.exp(common).sum()
-    log_rows = _mean_gaps(rows.cutpoints, np.full(len(rows.mean), data.n_levels.max()))
+    log_rows = _mean_gaps(rows.cutpoints, np.full(len(rows.mean), data.scales.n_levels.max()))
     log_columns = _mean_gaps(columns.cutpoints - cutpoints[scale], columns.n_levels)
     # The first threshold was the column's, and gaps widened upwards from there.
     first, of_columns = cutpoints[0, 0], cutpoints[scale, 0]

@@ -14,7 +14,7 @@ from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.backends import refuse_different_ratings, single_backend
 from ordinalrbm.matrix.calibration import shifts_of_draws
-from ordinalrbm.matrix.draws import BLOCK, BlockWeights, Draws, n_blocks
+from ordinalrbm.matrix.draws import BLOCK, NO_WEIGHTS, BlockWeights, Draws, n_blocks
 from ordinalrbm.matrix.gaussian import (
     Precisions,
     tellable_factors,
@@ -23,7 +23,7 @@ from ordinalrbm.matrix.gaussian import (
 )
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
-from ordinalrbm.matrix.sampled import SampledState, prepared, start, sweep
+from ordinalrbm.matrix.sampled import SampledState, start, sweep
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.process_group import Group
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
@@ -160,17 +160,15 @@ class _Learner:
         self.settings, self.tables = settings, tables
         self.backend = single_backend(settings.device)
         self.observations, self.validation = observations, validation
-        self.data = self.backend.sampled(
-            prepared(observations, rated_sets=settings.rated_sets, tables=tables)
-        )
+        self.data = self.backend.sampled(observations, tables, rated_sets=settings.rated_sets)
         self.chance = np.zeros(1)  # of each held-out rating, summed over kept draws
         n_factors = min(settings.n_factors, _MORE_FACTORS * tellable_factors(observations))
         variational = gaussian.start(observations, n_factors, settings.seed, settings.precisions)
         self.variational = with_weights(variational, tables, rated_sets=settings.rated_sets)
         self.chain = start(self.data, self.variational)
-        self.last = self._rounded()  # whole, also in the middle of a sweep, until one is kept
+        self.last = self._copied()  # whole, also in the middle of a sweep, until one is kept
         self.kept: list[SampledState] = []
-        self.blocks: list[BlockWeights] = []  # sums
+        self.blocks: list[BlockWeights] = []  # sums; the last one is where the chain is
         self.history: list[Record] = []
         self.started = time.perf_counter()
 
@@ -192,7 +190,7 @@ class _Learner:
         if number in self.settings.kept:
             self._keep()
         elif not self.kept:
-            self.last = self._rounded()
+            self.last = self._copied()
         rows, columns = self.chain.row_hyper, self.chain.column_hyper
         user_ridge, item_ridge = (float(np.mean(hyper.ridge or [0.0])) for hyper in (rows, columns))
         self.history.append(
@@ -204,42 +202,44 @@ class _Learner:
         )  # fmt: skip
 
     def _scale_width(self) -> float:
-        gaps = self.chain.cutpoints[0, 1 : self.data.n_levels[0] - 1]
+        gaps = self.chain.cutpoints[0, 1 : self.data.scales.n_levels[0] - 1]
         return float(np.exp(gaps).sum())
 
     def _warm_up(self) -> None:
         state, backend = self.variational, self.backend
         with backend.working():
-            data, state = backend.data(self.observations, state.n_factors), backend.to_device(state)
+            data = backend.data_of(self.data, self.observations, state.n_factors)
+            state = backend.to_device(state)
             if self.settings.rated_sets or self.tables.are_any:
                 data = with_features_of(data, state, self.tables)
             for number in range(1, _WARM_EPOCHS + 1):
                 state = gaussian.epoch(data, state, number)
             self.chain = start(self.data, backend.to_host(state))
 
-    def _rounded(self) -> tuple[SampledState, BlockWeights]:
-        """A copy of the chain as draws are kept, and its weights, of which means are kept."""
-        state = self.data.engine.on_host(self.chain)
-        weights = BlockWeights.of_state(state, rated_sets=self.settings.rated_sets)
-        rows, columns = (
-            side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
-            for side in (state.rows, state.columns)
-        )
-        row_hyper, column_hyper = (
-            hyper._replace(weights=[]) for hyper in (state.row_hyper, state.column_hyper)
-        )
+    def _copied(self) -> SampledState:
+        """The chain as it is; a sweep changes nothing else in place."""
+        copied = self.data.engine.copied
+        return self.chain._replace(rows=copied(self.chain.rows), columns=copied(self.chain.columns))
+
+    def _as_kept(self, state: SampledState) -> SampledState:
+        """A state on the host as draws are kept, without weights, of which means are kept."""
+        as_kept = self.data.engine.as_kept
         return state._replace(
-            rows=rows, columns=columns, row_hyper=row_hyper, column_hyper=column_hyper
-        ), weights
+            rows=as_kept(state.rows), columns=as_kept(state.columns),
+            row_hyper=state.row_hyper._replace(weights=[]),
+            column_hyper=state.column_hyper._replace(weights=[]),
+        )  # fmt: skip
+
+    def _weights(self, state: SampledState) -> BlockWeights:
+        return BlockWeights.of_state(state, rated_sets=self.settings.rated_sets)
 
     def _keep(self) -> None:
         """Keep the chain as it is; Ctrl-C finds either all of this done or nothing."""
-        draw, weights = self._rounded()
-        blocks = self.blocks
+        draw, weights = self._as_kept(self.chain), self._weights(self.chain)
         if len(self.kept) % BLOCK:
-            blocks = [*blocks[:-1], blocks[-1].plus(weights)]
+            blocks = [*self.blocks[:-1], self.blocks[-1].plus(weights)]
         else:
-            blocks = [*blocks, weights]
+            blocks = [*self.data.engine.on_host(self.blocks), weights]
         self._watch(draw)
         self.kept, self.blocks = [*self.kept, draw], blocks
 
@@ -247,10 +247,11 @@ class _Learner:
         """All that were kept, or the last one if none was."""
         kept, blocks = self.kept, self.blocks
         if not kept:
-            kept, blocks = [self.last[0]], [self.last[1]]
+            kept, blocks = [self._as_kept(self.last)], [self._weights(self.last)]
+        blocks = self.data.engine.on_host(blocks)
         sizes = np.minimum(BLOCK, len(kept) - BLOCK * np.arange(len(blocks)))
         means = [block.over(int(size)) for block, size in zip(blocks, sizes, strict=True)]
-        return Draws.of_states(kept, means, self.data.n_levels)
+        return Draws.of_states(kept, means, self.data.scales.n_levels)
 
     def _watch(self, kept: SampledState) -> None:
         if self.validation is not None:
@@ -259,21 +260,24 @@ class _Learner:
     def _chance(self, state: SampledState) -> np.ndarray:
         """Probability of each held-out rating by one draw."""
         assert self.validation is not None
-        models = Draws.of_states([state], [self.last[1]], self.data.n_levels).models()
+        models = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels).models()
         level = self.validation.level[:, None].astype(np.intp)
         return np.take_along_axis(probabilities(models, self.validation), level, axis=1)[:, 0]
 
     def _validation(self) -> float:
         if self.validation is None:
             return np.nan
-        chance = self.chance / len(self.kept) if self.kept else self._chance(self.last[0])
+        if self.kept:
+            chance = self.chance / len(self.kept)
+        else:
+            chance = self._chance(self._as_kept(self.chain))
         return float(np.log(np.maximum(chance, SMALLEST_PROBABILITY)).mean())
 
     def state(self) -> State:
         return {
             **flatten("chain", self.data.engine.on_host(self.chain)),
             **flatten("kept", self.kept),
-            **flatten("blocks", self.blocks),
+            **flatten("blocks", self.data.engine.on_host(self.blocks)),
             **flatten_history(self.history),
         }
 
@@ -284,9 +288,11 @@ class _Learner:
         chain = unflatten("chain", state, engine.on_host(self.chain))
         self.chain = engine.on_device(chain, self.data.answers)
         n_kept = int(np.searchsorted(self.settings.kept, len(self.history), side="right"))
-        self.last = like, weights = self._rounded()
+        self.last, like = self._copied(), self._as_kept(self.chain)
         self.kept = [unflatten(f"kept.{k}", state, like) for k in range(n_kept)]
-        self.blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
+        weights = engine.on_host(self._weights(self.chain))
+        blocks = [unflatten(f"blocks.{k}", state, weights) for k in range(n_blocks(n_kept))]
+        self.blocks = [*blocks[:-1], *engine.on_device(blocks[-1:], self.data.answers)]
         self.chance = np.zeros(1)
         for kept in self.kept:
             self._watch(kept)

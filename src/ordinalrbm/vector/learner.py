@@ -133,8 +133,9 @@ class _VectorLearner:
         _epoch(self, self.this, epoch, rate, self.settings)
         model = self.model
         # Many units with the same weights are, together, as one with a larger one.
-        weights, arrays = np.sqrt(model.units) * model.weights, (getattr(model, a) for a in ARRAYS)
-        refuse_divergence(weights, arrays, model.cutpoints)
+        weights = np.sqrt(model.units) * model.weights
+        learnt = (getattr(model, name) for name in ARRAYS if name not in ("n_levels", "kind"))
+        refuse_divergence(weights, learnt, model.cutpoints)
         held_out = seen = float("nan")
         if self.monitor is not None:
             monitor = self.monitor

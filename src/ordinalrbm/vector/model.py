@@ -224,15 +224,20 @@ def side(
         row_weight=np.zeros(0, dtype=np.float32) if row_weight is None else row_weight,
         stretch=np.zeros(0, dtype=np.float32),
         row_gaps=np.zeros((0, 0), dtype=np.float32),
-        weights=model.weights,
-        bias=model.bias,
+        weights=_writable(model.weights),
+        bias=_writable(model.bias),
         thresholds=bounds,
-        factor_bias=model.factor_bias,
+        factor_bias=_writable(model.factor_bias),
         units=model.units,
         members=model.layout.members if model.kind.size else np.zeros(0, dtype=np.int32),
         known=known,
     )
     return with_covariates(this, model, covariates) if model.n_covariates else this
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy if it is mapped from a file: kernels would be compiled for that anew."""
+    return np.require(array, requirements="W")
 
 
 def with_covariates(this: Side, model: VectorModel, covariates: np.ndarray) -> Side:

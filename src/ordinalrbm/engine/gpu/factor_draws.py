@@ -39,6 +39,7 @@ from ordinalrbm.engine.gpu.pieces import (
     summed,
 )
 from ordinalrbm.engine.gpu.tables import padded, products
+from ordinalrbm.engine.gpu.transfer import array_of
 from ordinalrbm.engine.philox import Purpose, stream
 
 _OVERRELAXED, _BEYOND = tl.constexpr(OVERRELAXED), tl.constexpr(1.0 + OVERRELAXED)
@@ -124,7 +125,16 @@ def on_device(tree: Any, answers: Answers) -> Any:
 
 
 def on_host(tree: Any) -> Any:
-    return _mapped(lambda part: part.cpu().numpy(), tree, torch.Tensor)
+    return _mapped(array_of, tree, torch.Tensor)
+
+
+def copied(side: DrawnSide) -> DrawnSide:
+    return side._replace(factors=side.factors.clone(), width=side.width.clone())
+
+
+def as_kept(side: DrawnSide) -> DrawnSide:
+    # Rounded there: half as much is fetched.
+    return on_host(side._replace(factors=side.factors.half(), width=side.width.clone()))
 
 
 def _mapped(change: Any, tree: Any, kind: type) -> Any:

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gpu.half_sweep import Table, feature_table, rated_sums
 from ordinalrbm.engine.gpu.pieces import Answers
 from ordinalrbm.engine.rated_sets import FEW, WeightDraws
@@ -33,9 +32,9 @@ class RatedSets(NamedTuple):
     solvers: dict[int, Any]  # by the number of coordinates, made when first needed
 
     @classmethod
-    def of(cls, observations: Observations, answers: Answers, transposed: Answers) -> RatedSets:
-        """Features of these ratings, which both views hold on the device."""
-        counts = torch.from_numpy(observations.row_counts).to(answers.column.device)
+    def of(cls, row_counts: np.ndarray, answers: Answers, transposed: Answers) -> RatedSets:
+        """Features of rows with so many ratings, which both views hold on the device."""
+        counts = torch.from_numpy(row_counts).to(answers.column.device)
         lengths = torch.rsqrt(counts.float() + FEW)[:, None]
         return cls(answers, transposed, lengths, rated_sums(transposed, lengths**2), {})
 

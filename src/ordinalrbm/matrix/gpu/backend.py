@@ -17,7 +17,6 @@ from ordinalrbm.engine.gpu import (
     factor_draws,
     gibbs,
     half_sweep,
-    rated_sets,
     streamed,
     thresholds,
 )
@@ -25,9 +24,9 @@ from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.inserted import inserted, places
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
+from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
-from ordinalrbm.engine.gpu.transfer import fetched
-from ordinalrbm.engine.rated_sets import RatedSets
+from ordinalrbm.engine.gpu.transfer import array_of
 from ordinalrbm.engine.side import AllReduce, Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
@@ -39,9 +38,9 @@ from ordinalrbm.matrix.gpu.predict import log_probability
 from ordinalrbm.matrix.gpu.recommend import TURN
 from ordinalrbm.matrix.model import Half, answers_only
 from ordinalrbm.matrix.predict import UtilityModel
-from ordinalrbm.matrix.sampled import SampledData
+from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.sampled import SampledData, scales_of
 from ordinalrbm.matrix.trees import mapped
-from ordinalrbm.runtime.side_by_side import MANY
 
 # Parts of a Half that have a number per factor in each row.
 _TABLES = ("weights", "factors")
@@ -91,16 +90,16 @@ class Cuda(Cpu):
     def to_host(self, tree: Any) -> Any:
         """All of it as arrays, without padding."""
         if isinstance(tree, Half):
-            return mapped(_array, self.without_padding(tree))
+            return mapped(array_of, self.without_padding(tree))
         if isinstance(tree, Chains):
             n_factors = tree.sums.factor_bias.numel()
-            clamped, free = (_array(part[:, :n_factors]) for part in tree[:2])
+            clamped, free = (array_of(part[:, :n_factors]) for part in tree[:2])
             return Chains(clamped, free, self.to_host(tree.sums))
         if isinstance(tree, tuple):
             return type(tree)(*map(self.to_host, tree))
         if isinstance(tree, list):
             return [self.to_host(part) for part in tree]
-        return _array(tree) if isinstance(tree, torch.Tensor) else tree
+        return array_of(tree) if isinstance(tree, torch.Tensor) else tree
 
     def clone(self, tree: Any) -> Any:
         return mapped(lambda part: part.clone() if isinstance(part, torch.Tensor) else part, tree)
@@ -124,12 +123,16 @@ class Cuda(Cpu):
             parts = streamed.streamed(both, blocks, self.device)
             rows, columns = (View(answers, streamed) for answers in parts)
             return Data(rows, columns, scales)
+        rows, columns = (View(answers, half_sweep) for answers in self._both_views(observations))
+        return Data(rows, columns, scales)
+
+    def _both_views(self, observations: Observations) -> tuple[Answers, Answers]:
+        """Answers by rows and by columns; sorted on the device, if it has room for that."""
+        usable = self._usable()
         answers = answers_on(observations, self.device)
         if usable is None or usable > memory.to_turn(observations.n_entries):
-            by_columns = turned(answers, observations)
-        else:
-            by_columns = answers_on(observations.transpose(), self.device)
-        return Data(View(answers, half_sweep), View(by_columns, half_sweep), scales)
+            return answers, turned(answers, observations)
+        return answers, answers_on(observations.transpose(), self.device)
 
     def data_with(
         self, data: Data, observations: Observations, cells: Cells, n_factors: int
@@ -156,20 +159,26 @@ class Cuda(Cpu):
         rows, columns = found
         return Data(rows, columns, data.scales), Counts(*counts)
 
-    def sampled(self, data: SampledData) -> SampledData:
-        rows, columns = (answers_on(view, self.device) for view in (data.answers, data.transposed))
-        return data._replace(
-            engine=factor_draws,
-            answers=rows,
-            transposed=columns,
-            row_features=[self._features(kind, rows, columns) for kind in data.row_features],
-            column_features=[self._features(kind, columns, rows) for kind in data.column_features],
-        )
+    def sampled(
+        self, observations: Observations, tables: Tables, *, rated_sets: bool
+    ) -> SampledData:
+        rows, columns = self._both_views(observations)
+        of_rows: list[Any] = []
+        of_columns: list[Any] = []
+        if rated_sets:
+            of_rows.append(RatedSets.of(observations.row_counts, rows, columns))
+            of_columns.append(RatedSets.of(observations.column_counts, columns, rows))
+        for kinds, table in zip((of_rows, of_columns), tables, strict=True):
+            if table is not None:
+                kinds.append(FeatureTable.of(table, self.device))
+        return SampledData(
+            factor_draws, rows, columns, of_rows, of_columns, observations.n_entries,
+            scales_of(observations),
+        )  # fmt: skip
 
-    def _features(self, kind: Any, answers: Answers, transposed: Answers) -> Any:
-        if isinstance(kind, RatedSets):
-            return rated_sets.RatedSets.of(kind.answers, answers, transposed)
-        return rated_sets.FeatureTable.of(kind.by_rows, self.device)
+    def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
+        rows, columns = (View(part, half_sweep) for part in (sampled.answers, sampled.transposed))
+        return Data(rows, columns, sampled.scales.n_levels)
 
     def _usable(self) -> int | None:
         if self.budget is not None:
@@ -239,9 +248,3 @@ class Cuda(Cpu):
 
 # Fields that stay with the host.
 _ON_HOST = ("precision", "cutpoints_precision", "values", "centre")
-
-
-def _array(part: torch.Tensor) -> np.ndarray:
-    if not part.is_cuda or part.numel() < MANY:
-        return part.contiguous().cpu().numpy()
-    return fetched(part)
