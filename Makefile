@@ -30,6 +30,7 @@ test: $(READY) lint
 
 # Before a release: more random cases, more kills, full sizes; takes an hour or two.
 test-long: $(READY)
+	$(BIN)/python tests/warm_up.py
 	ORDINALRBM_LONG=1 $(BIN)/pytest -q -n auto --dist loadfile --durations=30
 	$(BIN)/python benchmarks/model_files.py
 

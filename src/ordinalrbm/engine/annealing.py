@@ -23,7 +23,7 @@ from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.philox import Purpose
 from ordinalrbm.engine.side import NUMBER, ORDINAL, Batch, Side
 from ordinalrbm.engine.sums import dot
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.jit import called, compiled, inlined
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
@@ -66,10 +66,10 @@ def log_levels(
 @compiled(parallel=True)
 def _log_levels(side, factors, start, stop, stretches, scratch, result):
     for row in prange(start, stop):
-        _log_levels_row(side, factors, row, stretches, scratch, result[row - start])
+        _log_levels_row(side, factors, np.int64(row), stretches, scratch, result[row - start])
 
 
-@inlined
+@called
 def _log_levels_row(side, factors, row, stretches, scratch, result):
     thread = numba.get_thread_id()
     mean, active = scratch.mean[thread], scratch.activation[thread]
@@ -100,10 +100,10 @@ def half_squares(side: Side, factors: np.ndarray) -> np.ndarray:
 @compiled(parallel=True)
 def _half_squares(side, factors, scratch, result):
     for row in prange(result.size):
-        result[row] = _half_squares_row(side, factors[row], row, scratch)
+        result[row] = _half_squares_row(side, factors[row], np.int64(row), scratch)
 
 
-@inlined
+@called
 def _half_squares_row(side, active, row, scratch):
     mean = scratch.mean[numba.get_thread_id()]
     conditional_means(side, row, active, mean)
@@ -145,11 +145,11 @@ def _anneal(side, clamped, betas, draws, scratch, active, log_weights):
     for task in prange(log_weights.size):
         row, chain = task // n_chains, task % n_chains
         log_weights[row, chain] = _anneal_chain(
-            side, clamped, betas, draws, scratch, active, row, task
+            side, clamped, betas, draws, scratch, active, np.int64(row), np.int64(task)
         )
 
 
-@inlined
+@called
 def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream):
     thread = numba.get_thread_id()
     product, utility = scratch.mean[thread], scratch.utility[thread]

@@ -30,7 +30,7 @@ from ordinalrbm.engine.side import (
     empty_statistics,
 )
 from ordinalrbm.engine.sums import add_scaled, dot
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.jit import called, compiled, inlined
 
 # Beyond this a unit is as good as certain; its odds must stay finite.
 _LARGEST_ACTIVATION = 50.0
@@ -283,7 +283,7 @@ def _draw_clamped(side, row, mean, lower, upper, uniform, utility):
         draw_categories(side, row, True, mean, uniform, utility)
 
 
-@inlined
+@called
 def draw_categories(side, row, clamped, mean, uniform, utility):
     """Draw the categories that are not given, and put in what is."""
     first, n = entries_of(side, row)
@@ -295,7 +295,7 @@ def draw_categories(side, row, clamped, mean, uniform, utility):
             categories.draw(mean, e, n_categories, uniform[e], utility)
 
 
-@inlined
+@called
 def expect_categories(side, row, clamped, mean, at_low, at_high, utility):
     """Expect the categories that are not given, and put in what is.
 
@@ -358,13 +358,13 @@ def _add_weighted(side, row, utility, activation):
 @compiled(parallel=True)
 def _row_pass(side, factors, start, stop, draws, clamped, scratch, answers):
     for row in prange(start, stop):
-        _sweep_row(side, factors, row, start, draws, clamped, scratch, answers)
+        _sweep_row(side, factors, np.int64(row), start, draws, clamped, scratch, answers)
 
 
 @compiled(parallel=True)
 def _column_pass(side, start, stop, clamped, answers, statistics):
     for column in prange(side.bias.size):
-        _sum_column(side, column, start, stop, clamped, answers, statistics)
+        _sum_column(side, np.int64(column), start, stop, clamped, answers, statistics)
     _sum_factors(side, start, stop, answers, statistics)
 
 
@@ -392,10 +392,10 @@ def _factor_stage(side, start, stop, draws, step, clamped, scratch, answers, act
 def _expectation_stage(side, start, stop, clamped, scratch, answers):
     """Last stage: expectations of the answers that are here."""
     for row in prange(start, stop):
-        _expect_row(side, row, start, clamped, scratch, answers)
+        _expect_row(side, np.int64(row), start, clamped, scratch, answers)
 
 
-@inlined
+@called
 def _sweep_row(side, factors, row, start, draws, clamped, scratch, answers):
     thread = numba.get_thread_id()
     utility, activation = scratch.utility[thread], scratch.activation[thread]
@@ -498,7 +498,7 @@ def _units_on(activation, uniform, units, log_ways, odds):
     return np.float32(start)  # the probabilities' sum fell short of one by rounding
 
 
-@inlined
+@called
 def _expect_row(side, row, start, clamped, scratch, answers):
     """Leave the expected utility of each answer of a row, and the densities at its bounds."""
     thread = numba.get_thread_id()
@@ -520,7 +520,7 @@ def _expect_row(side, row, start, clamped, scratch, answers):
             answers.beyond[here][e] = np.float32(utility[e] - mean[e])
 
 
-@inlined
+@called
 def _sum_column(side, i, start, stop, clamped, answers, statistics):
     """Sum the batch's answers of one column, in the order of the rows."""
     weighted = side.row_weight.size > 0
@@ -566,7 +566,7 @@ def _add_to_gaps(row_gaps, level, at_low, at_high, total):
         total[level] += row_gaps[level] * at_high
 
 
-@inlined
+@called
 def _sum_factors(side, start, stop, answers, statistics):
     weighted = side.row_weight.size > 0
     for row in range(stop - start):
@@ -596,10 +596,12 @@ def _add_probabilities(side, factors, row_start, column, total, spread, weight):
     for row in prange(row_start.size - 1):
         share = weight[row] if weight.size > 0 else 1.0
         if share > 0.0:
-            _add_probabilities_row(side, row, factors[row], row_start, column, total, spread, share)
+            _add_probabilities_row(
+                side, np.int64(row), factors[row], row_start, column, total, spread, share
+            )
 
 
-@inlined
+@called
 def _add_probabilities_row(side, row, active, row_start, column, total, spread, share):
     stretch = _row_stretch(side, row)
     for cell in range(row_start[row], row_start[row + 1]):

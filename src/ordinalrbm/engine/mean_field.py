@@ -10,7 +10,7 @@ from ordinalrbm.engine.gibbs import activations, conditional_means, expect_clamp
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.side import Side
 from ordinalrbm.engine.sums import dot
-from ordinalrbm.runtime.jit import compiled, inlined
+from ordinalrbm.runtime.jit import called, compiled, inlined
 
 # How often to extrapolate, and the slowest convergence that is believed.
 EXTRAPOLATE_EVERY = 4
@@ -44,7 +44,7 @@ def _fixed_point(side, rows, probabilities, tolerance, max_iterations, scratch, 
         )
 
 
-@inlined
+@called
 def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
     thread = numba.get_thread_id()
     mean, utility = scratch.mean[thread], scratch.utility[thread]
