@@ -38,7 +38,7 @@ def test_products_with_rated_sets_are_those_of_the_cores(device):
 
 
 def test_weights_are_a_ridge_regression(device):
-    rng, ridge, n_draws = np.random.default_rng(2), 1.5, 4000
+    rng, ridge, n_draws = np.random.default_rng(2), 1.5, 1500
     table = rng.normal(size=(20, 4)).astype(np.float32)
     given = rng.normal(size=(20, 2)).astype(np.float32)
     features = gpu.FeatureTable.of(csr_array(table), device)
@@ -53,6 +53,27 @@ def test_weights_are_a_ridge_regression(device):
     away = (np.mean(drawn, axis=0) - covariance @ table.T @ given) / error
     assert abs(away).max() < 4.0
     np.testing.assert_allclose(np.cov(np.array(drawn)[:, :, 0].T), covariance, atol=0.01)
+
+
+def test_weights_of_rated_sets_are_a_ridge_regression(device):
+    """Its sums are read with three digits, which does not show."""
+    rng, ridge, ratings = np.random.default_rng(4), 0.5, some_ratings()
+    there = [answers_on(view, device) for view in (ratings, ratings.transpose())]
+    features = gpu.RatedSets.of(ratings.row_counts, *there)
+    dense = (ratings.to_dense() >= 0) * cores.RatedSets.of(ratings).lengths[:, None]
+    given = 100.0 * rng.normal(size=(12, 2)).astype(np.float32)
+    weights = torch.zeros((9, 2), device=device)
+    drawn, left = features.draw_weights(
+        weights, torch.from_numpy(given).to(device), ridge, WeightDraws(0, 1, 0)
+    )
+    drawn = drawn.cpu().numpy()
+    np.testing.assert_allclose(left.cpu(), given - dense @ drawn, atol=0.2)
+    # Noise is small beside what is given.
+    covariance = np.linalg.inv(dense.T @ dense + ridge * np.eye(9))
+    deviation = np.sqrt(np.diag(covariance))[:, None]
+    away = (drawn - covariance @ dense.T @ given) / deviation
+    assert np.square(away).mean() < 3.0
+    assert np.abs(away).max() < 5.0
 
 
 @pytest.mark.parametrize("has_table", [False, True])

@@ -17,9 +17,11 @@ from ordinalrbm.engine.gpu.half_sweep import Table, feature_table, rated_sums
 from ordinalrbm.engine.gpu.pieces import Answers
 from ordinalrbm.engine.rated_sets import FEW, WeightDraws
 
-# Steps of conjugate gradients at most, how many are done between two looks at what is left, and
-# how little that is in the end, beside the first.
-_MOST_STEPS, _UNLOOKED, _SOLVED = 60, 5, 1e-2
+# Steps of conjugate gradients at most, and how little is left in the end, beside the first.
+_MOST_STEPS, _SOLVED = 60, 1e-2
+# How many are done between two looks at what is left: to look is to wait, which takes as long as a
+# step with few numbers and nothing beside one with many.
+_UNLOOKED, _MANY = 5, 2**22
 
 
 class RatedSets(NamedTuple):
@@ -38,13 +40,15 @@ class RatedSets(NamedTuple):
         lengths = torch.rsqrt(counts.float() + FEW)[:, None]
         return cls(answers, transposed, lengths, rated_sums(transposed, lengths**2), {})
 
-    def times(self, weights: torch.Tensor) -> torch.Tensor:
+    def times(self, weights: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
         """(rows, W): features times the weights of each, (features, W)."""
-        return self.lengths * rated_sums(self.answers, weights)
+        sums = _rough_sums if roughly else rated_sums
+        return self.lengths * sums(self.answers, weights)
 
-    def transposed_times(self, of_rows: torch.Tensor) -> torch.Tensor:
+    def transposed_times(self, of_rows: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
         """(features, W): numbers of rows, times what each feature is there, summed."""
-        return rated_sums(self.transposed, self.lengths * of_rows)
+        sums = _rough_sums if roughly else rated_sums
+        return sums(self.transposed, self.lengths * of_rows)
 
     def draw_weights(
         self, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
@@ -67,11 +71,11 @@ class FeatureTable(NamedTuple):
         there = torch.from_numpy(squares).to(device)
         return cls(feature_table(table, there), there, {})
 
-    def times(self, weights: torch.Tensor) -> torch.Tensor:
+    def times(self, weights: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
         """(rows, W): features times the weights of each, (features, W)."""
         return self.table.by_rows @ weights
 
-    def transposed_times(self, of_rows: torch.Tensor) -> torch.Tensor:
+    def transposed_times(self, of_rows: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
         """(features, W): numbers of rows, times what each feature is there, summed."""
         return self.table.by_features @ of_rows
 
@@ -80,6 +84,15 @@ class FeatureTable(NamedTuple):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
         return _drawn_weights(self, weights, left, ridge, which)
+
+
+def _rough_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
+    """Sums over rows of the table that are read as float16: three digits, and half the bytes.
+
+    Which is what the time of a sum goes by. Numbers are scaled to where float16 has most of them.
+    """
+    size = table.abs().amax(0).clamp_min(1e-30)
+    return size * rated_sums(answers, (table / size).half())
 
 
 def _drawn_weights(
@@ -128,15 +141,17 @@ class _Solver:
         self.explained.zero_()
         self.size.copy_((residual * self.direction).sum(0))
         enough = _SOLVED**2 * self.size
+        unlooked = 1 if self.explained.numel() + self.found.numel() > _MANY else _UNLOOKED
         for step in range(1, _MOST_STEPS + 1):
             self.replay()
-            if step % _UNLOOKED == 0 and bool((self.size <= enough).all()):
+            if step % unlooked == 0 and bool((self.size <= enough).all()):
                 break
         return self.found, self.explained
 
     def _step(self) -> None:
-        by_rows = self.features.times(self.direction)
-        image = self.features.transposed_times(by_rows) + self.ridge * self.direction
+        by_rows = self.features.times(self.direction, roughly=True)
+        image = self.features.transposed_times(by_rows, roughly=True)
+        image += self.ridge * self.direction
         share = self.size / (self.direction * image).sum(0).clamp_min(1e-30)
         self.found += share * self.direction
         self.explained += share * by_rows
