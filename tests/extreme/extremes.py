@@ -34,8 +34,9 @@ def survey_model(how, n_factors=6, **more):
 def rating_model(kind, n_factors=4, **more):
     more = {"n_epochs": 20, **more}
     if kind == "RatingEnsemble":
+        n_epochs = more.pop("n_epochs")
         parts = [
-            rating_model(part, n_factors, n_epochs=more.pop("n_epochs"))
+            rating_model(part, n_factors, n_epochs=n_epochs)
             for part in ("OrdinalMF", "MatrixCumulativeRBM")
         ]
         return orbm.RatingEnsemble(parts, random_state=0, **more)

@@ -96,6 +96,7 @@ def test_a_checkpoint_may_end_nowhere_else(kind, elsewhere, home):
     places = {0, 8, end} | {
         end + place["data_offsets"][0] for name, place in front.items() if name != "__metadata__"
     }
+    places.discard(source.stat().st_size)  # where the last array is empty
     expected = elsewhere.submit(truth, kind).result()
     for place in sorted(places) if LONG else sorted(places)[:6]:
         words, *_, answers = outcome(elsewhere, kind, 0, home, Cut(place))

@@ -309,6 +309,13 @@ def test_a_scale_with_a_label_twice_among_thousands(tmp_path):
     assert "twice" in refused(path)
 
 
+@pytest.mark.parametrize("n", [100, 2**60])
+def test_more_models_than_arrays(n, tmp_path):
+    path = tmp_path / "models.orbm"
+    rewritten(file_of("ordinal_mf"), path, lambda arrays, header: header.update(n_models=n))
+    assert "n_models" in refused(path) or "lacks" in refused(path)
+
+
 def test_millions_of_labels(elsewhere, tmp_path):
     """The most that a header can hold."""
     path = tmp_path / "scales.orbm"

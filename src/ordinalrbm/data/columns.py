@@ -65,9 +65,19 @@ def factorise(values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
     return codes, np.asarray(distinct)
 
 
+_MOST_SHOWN = 100  # characters
+
+
 def shown(value: Any) -> str:
-    """A value as error messages show it, without NumPy's type around it."""
-    return repr(value.item() if isinstance(value, np.generic) else value)
+    """A value as error messages show it, without NumPy's type around it; of a long one the start.
+
+    Examples
+    --------
+    >>> shown(np.int8(3)), len(shown("much too long a rating " * 100))
+    ('3', 100)
+    """
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + "..."
 
 
 def warn_of_padding(matrix: Any, n_left: int, taken_as: str) -> None:

@@ -34,7 +34,7 @@ from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.storage.reader import Stored
 
 FEWEST = 3  # ids with a category: what one or two have in common tells nothing of others
-_FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
+FURTHEST = 1e6  # deviations from the mean: what is farther out is an error, not a value
 
 What = Literal["user", "item", "row"]
 
@@ -306,11 +306,11 @@ def standardised(values: np.ndarray, mean: float, deviation: float, name: Name) 
     with np.errstate(over="ignore"):
         # Halves, because the distance of two large numbers may be more than a float holds.
         found = (values / 2 - mean / 2) / deviation * 2
-    too_far = np.abs(found) > _FURTHEST
+    too_far = np.abs(found) > FURTHEST
     if too_far.any():
         row = int(too_far.argmax())
         raise DataError(
-            f"{place(name, row)}: the value {shown(values[row])} is more than {_FURTHEST:,.0f} "
+            f"{place(name, row)}: the value {shown(values[row])} is more than {FURTHEST:,.0f} "
             f"standard deviations away from the mean {mean:g} that was learnt; correct it or leave "
             "it empty."
         )

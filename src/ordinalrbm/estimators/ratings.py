@@ -182,7 +182,8 @@ class RatingModel(Serving, BaseEstimator):
         ]
 
     def _parts(self, stored: Stored) -> list[Stored]:
-        return [stored.under(f"{number}.") for number in range(stored.whole("n_models", 1))]
+        n_models = stored.whole("n_models", 1, len(stored.arrays))  # each has arrays
+        return [stored.under(f"{number}.") for number in range(n_models)]
 
     # ---- learning -------------------------------------------------------------------------------
 

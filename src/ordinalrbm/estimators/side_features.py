@@ -9,6 +9,7 @@ from scipy import sparse
 
 from ordinalrbm.data.columns import shown
 from ordinalrbm.data.features import (
+    FURTHEST,
     Coding,
     Features,
     What,
@@ -144,7 +145,7 @@ def _read(stored: Stored, what: str, ids: Any) -> Features | None:
     if name not in stored.header:
         return None
     coding, own = Coding.from_json(stored.entry(name, list)), stored.under(f"{name}.")
-    value = own.checked_array("value", np.float32, (None,))
+    value = own.checked_array("value", np.float32, (None,), -FURTHEST, FURTHEST)
     start = own.checked_array("start", np.int64, (len(ids) + 1,), 0, value.size)
     feature = own.checked_array("feature", np.int32, value.shape, 0, coding.n_features - 1)
     if start[0] or start[-1] != value.size or (np.diff(start) < 0).any():
