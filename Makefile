@@ -20,8 +20,11 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(DEMO_READY)
 	$(BIN)/ordinalrbm demo
 
-# Several processes share the cores: a thread that waits must not keep one busy.
+# Several processes share the cores: a thread that waits must not keep one busy, and products of
+# matrices are done by one.
 test test-long test-torch: export OMP_WAIT_POLICY = passive
+test test-long test-torch: export OPENBLAS_NUM_THREADS = 1
+test-torch: export OMP_NUM_THREADS = 1
 
 # Each process of pytest-xdist would compile the kernels for itself: they are compiled before.
 test: $(READY) lint

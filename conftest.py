@@ -31,6 +31,14 @@ NEEDED = {
 }
 
 
+def pytest_configure(config):
+    """Processes that share the cores take one thread each; tests of threads ask for more."""
+    if hasattr(config, "workerinput"):
+        import numba
+
+        numba.set_num_threads(1)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector):
     """Skip a file that needs, or imports, a package that is not there."""

@@ -263,7 +263,7 @@ def test_sampler_and_model_agree_on_the_joint_distribution():
     Geweke (2004): a mistake in any conditional moves it.
     """
     rng, expected = np.random.default_rng(8), numbers_by_the_prior()
-    found, n_chains, length = [], 24, 80
+    found, n_chains, length = [], 24, 50
     with threads(1):
         for chain in range(n_chains):
             state = prior_state(rng)

@@ -104,11 +104,11 @@ def _read_catalogue(stored: Stored) -> Catalogue:
     one_scale = stored.entry("one_scale", bool)
     if one_scale and len(distinct) != 1:
         raise DataError(f"it has {len(distinct)} scales where there should be one")
+    common = None if default is None else Scale.from_json(default)
+    if one_scale and common not in (None, distinct[0]):
+        raise DataError("its items are on one scale, and unknown items on another")
     return Catalogue(
-        users,
-        items,
-        distinct[0] if one_scale else tuple(distinct[k] for k in which),
-        None if default is None else Scale.from_json(default),
+        users, items, distinct[0] if one_scale else tuple(distinct[k] for k in which), common
     )
 
 

@@ -109,7 +109,11 @@ def _gaussian_effects(
     system = regressors[:, free].T @ regressors[:, free]
     system += np.diag(prior.precision[free] + doubt[free])
     along = np.zeros(target.size)
-    along[free] = linalg.solve(system, target[free], assume_a="pos")
+    # Precisions may differ by many powers of ten, which says nothing about the solution.
+    size = 1.0 / np.sqrt(np.diag(system))
+    along[free] = size * linalg.solve(
+        system * size * size[:, None], size * target[free], assume_a="pos"
+    )
 
     before = _expected_without_answers(model, line)
     utility = _expected_utilities(model, row, columns, levels) - biases
