@@ -219,3 +219,12 @@ def test_new_rows_are_given_the_factors_of_old_ones_with_the_same_answers():
     np.testing.assert_array_equal(again, model.factors[[5, 2]])
     nothing = model.infer_rows(Observations.from_dense(np.full((1, 6), -1), 3))
     np.testing.assert_allclose(nothing[0], expit(model.factor_bias), atol=1e-6)
+
+
+def test_unknown_items_on_a_scale_that_no_item_has():
+    user, item = np.divmod(np.arange(40), 4)
+    model = orbm.MultinomialRBM(
+        2, n_epochs=1, scale=[1, 2, 3], item_scales={k: [1, 2, 3, 4] for k in range(4)},
+        random_state=0,
+    ).fit((user, item, 1 + (user + item) % 4))  # fmt: skip
+    np.testing.assert_allclose(model.predict_proba(0, [99]), [[1 / 3, 1 / 3, 1 / 3, 0]])

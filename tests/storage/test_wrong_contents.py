@@ -93,3 +93,39 @@ def test_stored_priors_of_any_size(kind, value, tmp_path):
             assert_is_a_sentence(str(error), path)
         else:
             assert faults(model) == [], name
+
+
+# ---- what long runs have found ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "place", "value"),
+    [
+        ("ordinal_mf", "0.columns.cutpoints", (1, 2), -14.0),  # a level of nearly no width
+        ("ordinal_mf", "0.columns.cutpoints", (1, 2), -800.0),
+        ("ordinal_mf", "0.row_prior.precision", 2, 1e30),
+        ("sampled_featured", "user_features.value", 0, 1e30),
+    ],
+)
+def test_found_before(kind, array, place, value, tmp_path):
+    path = tmp_path / "found.orbm"
+
+    def change(arrays, header):
+        arrays[array][place] = value
+
+    rewritten(file_of(kind), path, change)
+    try:
+        model = orbm.load(path)
+    except orbm.DataError as error:
+        assert_is_a_sentence(str(error), path)
+    else:
+        assert faults(model) == []
+
+
+@pytest.mark.parametrize("kind", ["sampled", "gaussian_mf", "matrix_crbm"])
+def test_unknown_items_on_another_scale(kind, tmp_path):
+    path = tmp_path / "scales.orbm"
+    rewritten(file_of(kind), path, lambda arrays, header: header.update(default_scale=[1, 3, 4]))
+    with pytest.raises(orbm.DataError, match="on one scale") as caught:
+        orbm.load(path)
+    assert_is_a_sentence(str(caught.value), path)

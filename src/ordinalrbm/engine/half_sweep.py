@@ -34,7 +34,7 @@ from ordinalrbm.engine.gaussian_state import (
 )
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
-from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+from ordinalrbm.engine.staged import LARGEST_MOVE, LEAST_PIVOT, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
 
@@ -422,7 +422,10 @@ def _factorise(system):
             rest = system[a, c]
             for k in range(1, c):
                 rest -= system[a, k] * system[c, k]
-            system[a, c] = np.sqrt(rest) if a == c else rest / system[c, c]
+            if a == c:
+                system[a, a] = np.sqrt(max(rest, LEAST_PIVOT))
+            else:
+                system[a, c] = rest / system[c, c]
 
 
 @inlined

@@ -38,6 +38,9 @@ SOLVED = 1e-10
 UNDERSTATED = 1.15
 # The logarithm of a gap moves by no more than this in one step.
 LARGEST_MOVE = 0.7
+# Of the systems that log gaps are solved for with: priors put pivots far higher. That of a gap of
+# nearly nothing, whose curvature is the difference of two huge numbers, may come out below.
+LEAST_PIVOT = 1e-3
 # Bytes of the systems of gaps that are in memory together.
 _BLOCK_BYTES = 2**28
 

@@ -88,8 +88,13 @@ class MultinomialModel(NamedTuple):
         )
 
     def typical_column(self, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and biases of a column that nobody has seen: the mean of those on its scale."""
+        """Weights and biases of a column that nobody has seen: the mean of those on its scale.
+
+        Where no column is on it, all levels are equally likely.
+        """
         alike = self.n_levels == n_levels
+        if not alike.any():
+            return np.zeros_like(self.weights[0]), np.zeros_like(self.bias[0])
         return self.weights[alike].mean(axis=0), self.bias[alike].mean(axis=0)
 
     def infer_rows(self, observations: Observations) -> np.ndarray:

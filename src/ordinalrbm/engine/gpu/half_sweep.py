@@ -33,6 +33,7 @@ library = torch
 _TILE, _FOR_DOUBTS = 2048, (64, 32)
 # Rows whose gaps one program solves for.
 _ROWS = tl.constexpr(64)
+_LEAST_PIVOT = tl.constexpr(staged.LEAST_PIVOT)
 
 
 def half_sweep(
@@ -381,7 +382,10 @@ def _newton(system, variance, n_rows, n_groups):
             rest = _number(of_a + c, here)
             for k in range(1, c):
                 rest -= _number(of_a + k, here) * _number(of_c + k, here)
-            rest = tl.sqrt(rest) if a == c else rest / _number(of_c + c, here)
+            if a == c:
+                rest = tl.sqrt(tl.maximum(rest, _LEAST_PIVOT))
+            else:
+                rest = rest / _number(of_c + c, here)
             tl.store(of_a + c, rest, mask=here)
     for a in range(1, n_groups):
         of_a = at + a * n_groups
