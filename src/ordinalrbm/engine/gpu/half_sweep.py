@@ -147,8 +147,7 @@ def _gather(
 
 
 def rated_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
-    ones = table.new_ones(answers.column.numel())
-    found = sums(answers.pieces, 0, answers.column, padded(table), ones)
+    found = sums(answers.pieces, 0, answers.column, padded(table), None)
     return found[:, : table.shape[1]].contiguous()
 
 

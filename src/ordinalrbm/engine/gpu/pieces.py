@@ -17,8 +17,8 @@ SIZE = 256
 # would be compiled anew when one happens to be a multiple of 16, or an address that is one.
 OF_BATCH = ["row_of", "first_of", "stop_of", "base"]
 _SIZE = tl.constexpr(SIZE)
-# Partial sums that are added at a time.
-_TOGETHER = tl.constexpr(16)
+# Partial sums that are added at a time; rows that are summed together where most have one piece.
+_TOGETHER, _ROWS = tl.constexpr(16), tl.constexpr(32)
 
 
 class Pieces(NamedTuple):
@@ -119,10 +119,29 @@ def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:
     n_rows, width = pieces.start.numel() - 1, partial.shape[1]
     total = torch.empty((n_rows, width), dtype=partial.dtype, device=partial.device)
     block = min(triton.next_power_of_2(max(width, 1)), 128)
-    grid = (n_rows, triton.cdiv(width, block))
-    if n_rows and width:
-        _sum_pieces[grid](partial, pieces.start, total, width, block=block)
+    n_blocks = triton.cdiv(width, block)
+    if n_rows and width and pieces.n < 2 * n_rows:
+        grid = (triton.cdiv(n_rows, _ROWS.value), n_blocks)
+        _sum_few_pieces[grid](partial, pieces.start, total, n_rows, width, block=block)
+    elif n_rows and width:
+        _sum_pieces[(n_rows, n_blocks)](partial, pieces.start, total, width, block=block)
     return total
+
+
+@triton.jit(do_not_specialize=["n_rows"])
+def _sum_few_pieces(partial, start, total, n_rows, width, block: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * _ROWS + tl.arange(0, _ROWS)
+    a = tl.program_id(1) * block + tl.arange(0, block)
+    exists = row < n_rows
+    first = tl.load(start + row, mask=exists, other=0)
+    count = tl.load(start + row + 1, mask=exists, other=0) - first
+    sums = tl.zeros((_ROWS, block), dtype=partial.dtype.element_ty)
+    for k in range(0, tl.max(count)):
+        inside = (k < count)[:, None] & (a < width)[None, :]
+        place = (first + k)[:, None] * width + a[None, :]
+        sums += tl.load(partial + place, mask=inside, other=0.0)
+    place = row[:, None] * width + a[None, :]
+    tl.store(total + place, sums, mask=exists[:, None] & (a < width)[None, :])
 
 
 @triton.jit

@@ -1,8 +1,7 @@
 """Features of rows on a GPU: :mod:`ordinalrbm.engine.rated_sets` with all weights drawn at once.
 
-Weights of features that rows share hang together, and the cores draw one after the other. Here they
-are the solution of a ridge regression with noise on both sides (Simm et al. 2017), by conjugate
-gradients.
+Weights of features that rows share hang together, and the cores draw one after the other; see
+:mod:`ordinalrbm.engine.gpu.ridge` for how it is done here.
 """
 
 from __future__ import annotations
@@ -15,13 +14,8 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.engine.gpu.half_sweep import Table, feature_table, rated_sums
 from ordinalrbm.engine.gpu.pieces import Answers
+from ordinalrbm.engine.gpu.ridge import drawn_weights
 from ordinalrbm.engine.rated_sets import FEW, WeightDraws
-
-# Steps of conjugate gradients at most, and how little is left in the end, beside the first.
-_MOST_STEPS, _SOLVED = 60, 1e-2
-# How many are done between two looks at what is left: to look is to wait, which takes as long as a
-# step with few numbers and nothing beside one with many.
-_UNLOOKED, _MANY = 5, 2**22
 
 
 class RatedSets(NamedTuple):
@@ -53,8 +47,8 @@ class RatedSets(NamedTuple):
     def draw_weights(
         self, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
-        return _drawn_weights(self, weights, left, ridge, which)
+        """Weights drawn anew, and what they leave; see :func:`drawn_weights`."""
+        return drawn_weights(self, weights, left, ridge, which)
 
 
 class FeatureTable(NamedTuple):
@@ -82,8 +76,8 @@ class FeatureTable(NamedTuple):
     def draw_weights(
         self, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weights drawn anew, and what they leave; see :func:`_drawn_weights`."""
-        return _drawn_weights(self, weights, left, ridge, which)
+        """Weights drawn anew, and what they leave; see :func:`drawn_weights`."""
+        return drawn_weights(self, weights, left, ridge, which)
 
 
 def _rough_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
@@ -93,82 +87,3 @@ def _rough_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
     """
     size = table.abs().amax(0).clamp_min(1e-30)
     return size * rated_sums(answers, (table / size).half())
-
-
-def _drawn_weights(
-    features: Any, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw all weights together; see the cores' engine for what is given and returned."""
-    noise = torch.Generator(weights.device)
-    noise.manual_seed(int(np.random.SeedSequence(which).generate_state(1, np.uint64)[0] >> 1))
-    of_rows, own = (
-        torch.randn(part.shape, generator=noise, device=part.device) for part in (left, weights)
-    )
-    residual = features.transposed_times(left + of_rows) + ridge**0.5 * own - ridge * weights
-    width = weights.shape[1]
-    if width not in features.solvers:
-        features.solvers[width] = _Solver(features, left, weights)
-    change, explained = features.solvers[width].solve(residual, ridge)
-    return weights + change, left - explained
-
-
-class _Solver:
-    """Conjugate gradients for the squares of features with a ridge.
-
-    A step is many small kernels, which take longer to launch than to run: they are recorded once,
-    and replayed. So all that changes stays in place.
-    """
-
-    def __init__(self, features: Any, left: torch.Tensor, weights: torch.Tensor) -> None:
-        self.features = features
-        self.ridge = weights.new_ones(())
-        self.diagonal = features.squares.clone()
-        self.found, self.direction, self.residual = (torch.zeros_like(weights) for _ in range(3))
-        self.explained = torch.zeros_like(left)  # features times what was found
-        self.size = weights.new_zeros(weights.shape[1])
-        self.replay = self._recorded() if weights.is_cuda else self._step
-
-    def solve(self, residual: torch.Tensor, ridge: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """What the squares take to the residual, and features times it; valid until called again.
-
-        It ends when little is left beside the prior and noise of weights.
-        """
-        self.ridge.fill_(ridge)
-        self.residual.copy_(residual)
-        torch.add(self.features.squares, self.ridge, out=self.diagonal)
-        torch.div(residual, self.diagonal, out=self.direction)
-        self.found.zero_()
-        self.explained.zero_()
-        self.size.copy_((residual * self.direction).sum(0))
-        enough = _SOLVED**2 * self.size
-        unlooked = 1 if self.explained.numel() + self.found.numel() > _MANY else _UNLOOKED
-        for step in range(1, _MOST_STEPS + 1):
-            self.replay()
-            if step % unlooked == 0 and bool((self.size <= enough).all()):
-                break
-        return self.found, self.explained
-
-    def _step(self) -> None:
-        by_rows = self.features.times(self.direction, roughly=True)
-        image = self.features.transposed_times(by_rows, roughly=True)
-        image += self.ridge * self.direction
-        share = self.size / (self.direction * image).sum(0).clamp_min(1e-30)
-        self.found += share * self.direction
-        self.explained += share * by_rows
-        self.residual -= share * image
-        scaled = self.residual / self.diagonal
-        size = (self.residual * scaled).sum(0)
-        self.direction.mul_(size / self.size.clamp_min(1e-30)).add_(scaled)
-        self.size.copy_(size)
-
-    def _recorded(self) -> Any:
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):  # compiles, and makes room
-                self._step()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self._step()
-        return graph.replay

@@ -41,9 +41,10 @@ def products(
 
 
 def sums(
-    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor, values: torch.Tensor
-) -> torch.Tensor:
-    """(rows, width) the table's rows times a number per answer, summed over a row's answers."""
+    pieces: Pieces, base: int, column: torch.Tensor, table: torch.Tensor,
+    values: torch.Tensor | None,
+) -> torch.Tensor:  # fmt: skip
+    """(rows, width) sums of the table's rows over a row's answers, times a number of each."""
     width = table.shape[1]
     partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
     if pieces.n:
@@ -94,8 +95,10 @@ def _sum_rows(
         e = begin + tl.arange(0, tile)
         here = e < stop
         place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
-        value = tl.load(values + (e - base), mask=here, other=0.0)
         inside = here[:, None] & (k < width)[None, :]
-        total += value[:, None] * tl.load(table + place + k[None, :], mask=inside, other=0.0)
+        line = tl.load(table + place + k[None, :], mask=inside, other=0.0)
+        if values is not None:
+            line = line * tl.load(values + (e - base), mask=here, other=0.0)[:, None]
+        total += line
     out = partial + piece.to(tl.int64) * width + k
     tl.store(out, tl.sum(total, axis=0), mask=k < width)

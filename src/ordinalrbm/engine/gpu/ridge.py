@@ -1,0 +1,176 @@
+"""Weights of features on a GPU, all drawn at once: a ridge regression with noise on both sides.
+
+With more rows than features the weights are solved for (Simm et al. 2017), with fewer a number of
+each row, from which they follow (Bhattacharya et al. 2016). Either is done by conjugate gradients,
+whose steps are two sums over all features of all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from ordinalrbm.engine.rated_sets import WeightDraws
+
+# Steps of conjugate gradients at most, and how little is left in the end, beside the first: what a
+# draw is wrong by is then some hundredth of its standard deviation.
+_MOST_STEPS, _SOLVED = 60, 0.03
+# How many are done between two looks at what is left: to look is to wait, which takes as long as a
+# step with few numbers and nothing beside one with many.
+_UNLOOKED, _MANY = 5, 2**22
+# Times that the squares are applied to find their leading directions.
+_POWERS = 4
+
+
+class Features(Protocol):
+    """Features of rows, with what is made of them once."""
+
+    squares: torch.Tensor  # (features, 1), summed over all rows
+    solvers: dict[int, Any]  # by the number of coordinates, made when first needed
+
+    def times(self, weights: torch.Tensor, *, roughly: bool = False) -> torch.Tensor: ...
+
+    def transposed_times(self, of_rows: torch.Tensor, *, roughly: bool = False) -> torch.Tensor: ...
+
+
+def drawn_weights(
+    features: Features, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Weights drawn anew, and what they leave; see the cores' engine for what is given."""
+    noise = torch.Generator(weights.device)
+    noise.manual_seed(int(np.random.SeedSequence(which).generate_state(1, np.uint64)[0] >> 1))
+    of_rows, own = (
+        torch.randn(part.shape, generator=noise, device=part.device) for part in (left, weights)
+    )
+    width, by_rows = weights.shape[1], len(left) < len(weights)
+    if width not in features.solvers:
+        features.solvers[width] = (_for_rows if by_rows else _for_weights)(features, weights, left)
+    solver = features.solvers[width]
+    if by_rows:
+        own = own * ridge**-0.5
+        given = left + features.times(weights - own) - of_rows
+        found, explaining, rest = solver.solve(given, ridge)
+        return own + explaining, of_rows + ridge * found + rest
+    given = features.transposed_times(left + of_rows) + ridge**0.5 * own - ridge * weights
+    change, explained, _ = solver.solve(given, ridge)
+    return weights + change, left - explained
+
+
+def _for_weights(features: Features, weights: torch.Tensor, left: torch.Tensor) -> _Solver:
+    return _Solver(
+        features.times, features.transposed_times, _Diagonal(features.squares), weights, left
+    )
+
+
+def _for_rows(features: Features, weights: torch.Tensor, left: torch.Tensor) -> _Solver:
+    forth, back = features.transposed_times, features.times
+    return _Solver(forth, back, _Leading(forth, back, left), left, weights)
+
+
+class _Diagonal:
+    """Divides by the diagonal of the squares: some features are in every row, others in few."""
+
+    def __init__(self, squares: torch.Tensor) -> None:
+        self.squares, self.diagonal = squares, squares.clone()
+
+    def with_ridge(self, ridge: torch.Tensor) -> None:
+        torch.add(self.squares, ridge, out=self.diagonal)
+
+    def __call__(self, residual: torch.Tensor) -> torch.Tensor:
+        return residual / self.diagonal
+
+
+class _Leading:
+    """Divides by the squares in their leading directions, in which rows have most in common.
+
+    Rows have features of about the same length, so that the diagonal tells nothing. Leading
+    directions need not be exact, and are found once, by powers of the squares.
+    """
+
+    def __init__(self, forth: Any, back: Any, like: torch.Tensor) -> None:
+        noise = torch.Generator(like.device)
+        noise.manual_seed(0)
+        found = torch.randn(like.shape, generator=noise, device=like.device)
+        for _ in range(_POWERS):
+            found = torch.linalg.qr(back(forth(found, roughly=True), roughly=True)).Q
+        inner = found.T @ back(forth(found, roughly=True), roughly=True)
+        sizes, turn = torch.linalg.eigh(0.5 * (inner + inner.T))
+        self.directions = found @ turn
+        self.sizes = sizes.clamp_min(0.0)[:, None]
+        self.shares = torch.zeros_like(self.sizes)
+
+    def with_ridge(self, ridge: torch.Tensor) -> None:
+        sizes = self.sizes + ridge
+        self.shares.copy_(sizes.min() / sizes - 1.0)
+
+    def __call__(self, residual: torch.Tensor) -> torch.Tensor:
+        return residual + self.directions @ (self.shares * (self.directions.T @ residual))
+
+
+class _Solver:
+    """Conjugate gradients for the squares of features with a ridge.
+
+    Squares are a product with the features, ``forth``, and one with their transpose, ``back``.
+
+    A step is many small kernels, which take longer to launch than to run: they are recorded once,
+    and replayed. So all that changes stays in place.
+    """
+
+    def __init__(
+        self, forth: Any, back: Any, divided: Any, like: torch.Tensor, image_like: torch.Tensor
+    ) -> None:
+        self.forth, self.back, self.divided = forth, back, divided
+        self.ridge = like.new_ones(())
+        self.found, self.direction, self.residual = (torch.zeros_like(like) for _ in range(3))
+        self.image = torch.zeros_like(image_like)  # of what was found, by the first product
+        self.size = like.new_zeros(like.shape[1])
+        self.replay = self._recorded() if like.is_cuda else self._step
+
+    def solve(
+        self, given: torch.Tensor, ridge: float
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What the squares take to what is given, its image, and the rest that they do not.
+
+        Valid until called again. It ends when little is left beside the prior and noise of weights.
+        """
+        self.ridge.fill_(ridge)
+        self.divided.with_ridge(self.ridge)
+        self.residual.copy_(given)
+        self.direction.copy_(self.divided(given))
+        self.found.zero_()
+        self.image.zero_()
+        self.size.copy_((given * self.direction).sum(0))
+        enough = _SOLVED**2 * self.size
+        unlooked = 1 if self.image.numel() + self.found.numel() > _MANY else _UNLOOKED
+        for step in range(1, _MOST_STEPS + 1):
+            self.replay()
+            if step % unlooked == 0 and bool((self.size <= enough).all()):
+                break
+        return self.found, self.image, self.residual
+
+    def _step(self) -> None:
+        there = self.forth(self.direction, roughly=True)
+        squares = self.back(there, roughly=True)
+        squares += self.ridge * self.direction
+        share = self.size / (self.direction * squares).sum(0).clamp_min(1e-30)
+        self.found += share * self.direction
+        self.image += share * there
+        self.residual -= share * squares
+        divided = self.divided(self.residual)
+        size = (self.residual * divided).sum(0)
+        self.direction.mul_(size / self.size.clamp_min(1e-30)).add_(divided)
+        self.size.copy_(size)
+
+    def _recorded(self) -> Any:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # compiles, and makes room
+                self._step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._step()
+        return graph.replay
