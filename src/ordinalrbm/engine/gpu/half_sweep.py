@@ -25,7 +25,7 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Ro
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
 from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed
-from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
+from ordinalrbm.engine.gpu.tables import padded, products, shape, squares_times, sums
 
 library = torch
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
@@ -102,9 +102,7 @@ def gather(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> t
 def apply(
     answers: Answers, other: FactorPosterior, ridge: torch.Tensor, direction: torch.Tensor
 ) -> torch.Tensor:
-    seen = facing(other)
-    along = _products(answers, seen, direction)
-    image = sums(answers.pieces, 0, answers.column, seen.features, along)
+    image = squares_times(answers.pieces, answers.column, facing(other).features, direction)
     return image[:, : direction.shape[1]] + ridge * direction
 
 
@@ -147,14 +145,20 @@ def _gather(
 
 
 def rated_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
-    found = sums(answers.pieces, 0, answers.column, padded(table), None)
-    return found[:, : table.shape[1]].contiguous()
+    """Numbers of the table are read as float16, which is what the time of a sum goes by.
+
+    They keep three digits: those of a column are scaled to where float16 has most numbers, by a
+    power of two, so that they are rounded alike whatever stands beside them.
+    """
+    if not len(table):
+        return table.new_zeros((answers.pieces.start.numel() - 1, table.shape[1]))
+    size = torch.exp2(torch.ceil(torch.log2(table.abs().amax(0).clamp_min(1e-30))))
+    found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), None)
+    return found[:, : table.shape[1]] * size
 
 
 def rated_products(answers: Answers, table: torch.Tensor, of_rows: torch.Tensor) -> torch.Tensor:
-    lines, n_entries = padded(table), answers.column.numel()
-    along = products(answers.pieces, 0, answers.column, lines, of_rows, n_entries)
-    found = sums(answers.pieces, 0, answers.column, lines, along)
+    found = squares_times(answers.pieces, answers.column, padded(table), of_rows)
     return found[:, : table.shape[1]].contiguous()
 
 

@@ -34,15 +34,13 @@ class RatedSets(NamedTuple):
         lengths = torch.rsqrt(counts.float() + FEW)[:, None]
         return cls(answers, transposed, lengths, rated_sums(transposed, lengths**2), {})
 
-    def times(self, weights: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
+    def times(self, weights: torch.Tensor) -> torch.Tensor:
         """(rows, W): features times the weights of each, (features, W)."""
-        sums = _rough_sums if roughly else rated_sums
-        return self.lengths * sums(self.answers, weights)
+        return self.lengths * rated_sums(self.answers, weights)
 
-    def transposed_times(self, of_rows: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
+    def transposed_times(self, of_rows: torch.Tensor) -> torch.Tensor:
         """(features, W): numbers of rows, times what each feature is there, summed."""
-        sums = _rough_sums if roughly else rated_sums
-        return sums(self.transposed, self.lengths * of_rows)
+        return rated_sums(self.transposed, self.lengths * of_rows)
 
     def draw_weights(
         self, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
@@ -65,11 +63,11 @@ class FeatureTable(NamedTuple):
         there = torch.from_numpy(squares).to(device)
         return cls(feature_table(table, there), there, {})
 
-    def times(self, weights: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
+    def times(self, weights: torch.Tensor) -> torch.Tensor:
         """(rows, W): features times the weights of each, (features, W)."""
         return self.table.by_rows @ weights
 
-    def transposed_times(self, of_rows: torch.Tensor, *, roughly: bool = False) -> torch.Tensor:
+    def transposed_times(self, of_rows: torch.Tensor) -> torch.Tensor:
         """(features, W): numbers of rows, times what each feature is there, summed."""
         return self.table.by_features @ of_rows
 
@@ -78,12 +76,3 @@ class FeatureTable(NamedTuple):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Weights drawn anew, and what they leave; see :func:`drawn_weights`."""
         return drawn_weights(self, weights, left, ridge, which)
-
-
-def _rough_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
-    """Sums over rows of the table that are read as float16: three digits, and half the bytes.
-
-    Which is what the time of a sum goes by. Numbers are scaled to where float16 has most of them.
-    """
-    size = table.abs().amax(0).clamp_min(1e-30)
-    return size * rated_sums(answers, (table / size).half())

@@ -30,9 +30,9 @@ class Features(Protocol):
     squares: torch.Tensor  # (features, 1), summed over all rows
     solvers: dict[int, Any]  # by the number of coordinates, made when first needed
 
-    def times(self, weights: torch.Tensor, *, roughly: bool = False) -> torch.Tensor: ...
+    def times(self, weights: torch.Tensor) -> torch.Tensor: ...
 
-    def transposed_times(self, of_rows: torch.Tensor, *, roughly: bool = False) -> torch.Tensor: ...
+    def transposed_times(self, of_rows: torch.Tensor) -> torch.Tensor: ...
 
 
 def drawn_weights(
@@ -94,8 +94,8 @@ class _Leading:
         noise.manual_seed(0)
         found = torch.randn(like.shape, generator=noise, device=like.device)
         for _ in range(_POWERS):
-            found = torch.linalg.qr(back(forth(found, roughly=True), roughly=True)).Q
-        inner = found.T @ back(forth(found, roughly=True), roughly=True)
+            found = torch.linalg.qr(back(forth(found))).Q
+        inner = found.T @ back(forth(found))
         sizes, turn = torch.linalg.eigh(0.5 * (inner + inner.T))
         self.directions = found @ turn
         self.sizes = sizes.clamp_min(0.0)[:, None]
@@ -151,8 +151,8 @@ class _Solver:
         return self.found, self.image, self.residual
 
     def _step(self) -> None:
-        there = self.forth(self.direction, roughly=True)
-        squares = self.back(there, roughly=True)
+        there = self.forth(self.direction)
+        squares = self.back(there)
         squares += self.ridge * self.direction
         share = self.size / (self.direction * squares).sum(0).clamp_min(1e-30)
         self.found += share * self.direction

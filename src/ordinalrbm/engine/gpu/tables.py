@@ -54,6 +54,23 @@ def sums(
     return summed(partial, pieces)
 
 
+def squares_times(
+    pieces: Pieces, column: torch.Tensor, table: torch.Tensor, vectors: torch.Tensor
+) -> torch.Tensor:
+    """(rows, width) squares of the table's rows, summed over a row's answers, times its vector.
+
+    The same as products and then sums with them, but the table is read once.
+    """
+    width = table.shape[1]
+    partial = torch.empty((pieces.n, width), dtype=torch.float32, device=table.device)
+    if pieces.n:
+        _square_rows[(pieces.n,)](
+            *pieces[:3], column, table, width, vectors, vectors.shape[1], partial,
+            *shape(width, _FOR_SUMS),
+        )  # fmt: skip
+    return summed(partial, pieces)
+
+
 def shape(width: int, numbers: int) -> tuple[int, int]:
     """Return how many answers to look at together, and the size of a block that holds a row."""
     block = triton.next_power_of_2(max(width, 1))
@@ -100,5 +117,27 @@ def _sum_rows(
         if values is not None:
             line = line * tl.load(values + (e - base), mask=here, other=0.0)[:, None]
         total += line
+    out = partial + piece.to(tl.int64) * width + k
+    tl.store(out, tl.sum(total, axis=0), mask=k < width)
+
+
+@triton.jit
+def _square_rows(
+    row_of, first_of, stop_of, column, table, width, vectors, n_vector, partial,
+    tile: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    piece = tl.program_id(0)
+    row = tl.load(row_of + piece).to(tl.int64)
+    first, stop = tl.load(first_of + piece), tl.load(stop_of + piece)
+    k = tl.arange(0, block)
+    x = tl.load(vectors + row * n_vector + k, mask=k < n_vector, other=0.0)
+    total = tl.zeros((tile, block), dtype=tl.float32)
+    for begin in range(first, stop, tile):
+        e = begin + tl.arange(0, tile)
+        here = e < stop
+        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+        inside = here[:, None] & (k < width)[None, :]
+        line = tl.load(table + place + k[None, :], mask=inside, other=0.0)
+        total += tl.sum(line * x[None, :], axis=1)[:, None] * line
     out = partial + piece.to(tl.int64) * width + k
     tl.store(out, tl.sum(total, axis=0), mask=k < width)
