@@ -7,9 +7,10 @@ on the device and shuffled. Each of these is a process of its own, as somebody w
 
 - a fit that finds nothing compiled, and a second in the same process;
 - `ordinalrbm doctor --compile --device cuda`, where the cache of another machine is empty;
-- with what that has compiled: a fit, a second, recommendations for everybody, the model file;
+- with what that has compiled: a fit, a second, a third of a folder of sixteen Parquet files,
+  recommendations for everybody, the model file;
 - the first recommendation after the model file is read;
-- `ordinalrbm fit` of a folder of sixteen Parquet files.
+- `ordinalrbm fit` of the folder.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from typing import Any
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.files import read_rating_file
 from ordinalrbm.runtime.stages import timings
 
 N_FILES = 16
@@ -56,6 +58,8 @@ def fits(folder: Path, n_factors: int, model_file: Path | None = None) -> None:
         timed(f"{which} fit of a process", lambda model=model: model.fit(frame))
     print(f"    {model.n_iter_} epochs")
     if model_file is not None:
+        again = orbm.OrdinalMF(n_factors, device="cuda", random_state=0)
+        timed("the folder, read and learnt from", lambda: again.fit(read_rating_file(folder)))
         timed("recommend('all')", lambda: model.recommend("all"))
         timed("recommend('all') again", lambda: model.recommend("all"))
         timed("save", lambda: model.save(model_file))

@@ -15,6 +15,7 @@ from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
 from ordinalrbm.cli.output import Output, plain_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
+from ordinalrbm.engine.gpu.device import begun_aside
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime.stages import stage, timings
 
@@ -107,7 +108,8 @@ def fit(
         raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
     patience = read_timeout(timeout)
     stages = ctx.with_resource(timings())
-    material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
+    with begun_aside(device):
+        material = inputs.read_to_learn(ctx, data, settings, columns, in_parts=rank is not None)
     if material.survey is None:
         refuse(ctx, ("write_schema",), f"'{data}' holds ratings, which need no schema")
     inputs.tell_material(material, output)

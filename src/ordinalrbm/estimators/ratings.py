@@ -17,7 +17,7 @@ from ordinalrbm.data.exchange import at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, encode, extend, renewed
 from ordinalrbm.engine import memory
-from ordinalrbm.engine.gpu.device import working_on_named
+from ordinalrbm.engine.gpu.device import begun_aside, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
@@ -239,10 +239,11 @@ class RatingModel(Serving, BaseEstimator):
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
         group = process_group.current() or process_group.ALONE
         with Checkpoints(checkpoint, every, resume, group) as checkpoints:
-            known, given, among = read_given(
-                ratings, validation, scale=self.scale, item_scales=self.item_scales,
-                may_be_shared=self._may_be_shared,
-            )  # fmt: skip
+            with begun_aside(self.device):
+                known, given, among = read_given(
+                    ratings, validation, scale=self.scale, item_scales=self.item_scales,
+                    may_be_shared=self._may_be_shared,
+                )  # fmt: skip
             self._read_scales(known)
             known = self._read_features(known, user_features, item_features, among)
             seed = seed_from(self.random_state, known=checkpoints.seed)

@@ -27,6 +27,8 @@ _NO_SLOPES = np.zeros((0, 0), dtype=np.float32)
 MOST_UNITS = 10_000  # of a factor
 MOST_STYLES = 100
 _SMALLEST_STRETCH = 1e-9
+# Of the logarithm of what a standard deviation of a number is as a utility, to either side.
+_LARGEST_LOG_SCALE = 20.0
 _ROUNDING = 1e-3
 
 Unanswered = Literal["absent", "latent"]
@@ -133,6 +135,8 @@ class VectorModel(NamedTuple):
             )
         if not np.array_equal(model.kind, kind):
             raise DataError("its columns are of other kinds than their scales")
+        if np.abs(model.cutpoints[plan.is_number, 0]).max(initial=0.0) > _LARGEST_LOG_SCALE:
+            raise DataError("the scale of a column of numbers in it is too small or too large")
         if model.n_levels.tolist() != n_levels:
             raise DataError("its columns have other numbers of levels than their scales")
         if abs(model.style_weights.sum() - 1.0) > _ROUNDING:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from threading import Thread
 from typing import Any
 
 from ordinalrbm.errors import DataError
@@ -55,6 +57,30 @@ def working_on(device: Any) -> AbstractContextManager:
     import torch
 
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def begun_aside(name: str) -> Iterator[None]:
+    """Return a context beside which the named device is got ready: seconds for a first use.
+
+    What is wrong with it is said when it is used.
+    """
+    thread = Thread(target=_begin, args=(name,))
+    if name != "cpu":
+        thread.start()
+    try:
+        yield
+    finally:
+        if name != "cpu":
+            thread.join()
+
+
+def _begin(name: str) -> None:
+    with suppress(Exception):
+        device = torch_device(name)
+        import torch
+
+        torch.zeros(1, device=device)
 
 
 def working_on_named(name: str) -> AbstractContextManager:

@@ -27,8 +27,13 @@ _POWERS = 4
 class Features(Protocol):
     """Features of rows, with what is made of them once."""
 
-    squares: torch.Tensor  # (features, 1), summed over all rows
-    solvers: dict[int, Any]  # by the number of coordinates, made when first needed
+    @property
+    def squares(self) -> torch.Tensor:
+        """(features, 1), summed over all rows."""
+
+    @property
+    def solvers(self) -> dict[int, Any]:
+        """By the number of coordinates, made when first needed."""
 
     def times(self, weights: torch.Tensor) -> torch.Tensor: ...
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ordinalrbm.data.observations import Cells, Counted, Counts, Observations, starts
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
 from ordinalrbm.engine.gpu import (
@@ -22,7 +22,7 @@ from ordinalrbm.engine.gpu import (
 )
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
-from ordinalrbm.engine.gpu.inserted import inserted, places
+from ordinalrbm.engine.gpu.inserted import inserted, new_cells
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
@@ -139,25 +139,12 @@ class Cuda(Cpu):
     ) -> tuple[Data, Counted | Counts]:
         if data.rows.engine is not half_sweep:  # streamed from the host
             return super().data_with(data, observations, cells, n_factors)
-        known = (cells.row >= 0) & (cells.column >= 0)
-        key = (cells.row * np.int64(observations.n_columns) + cells.column)[known]
-        _, first = np.unique(key, return_index=True)
-        cells = Cells(*(part[known][first].astype(np.int64) for part in cells))
-        place = places(data.rows.answers, observations.row_start, cells)
-        is_new = place >= 0
-        cells = Cells(*(part[is_new.cpu().numpy()] for part in cells))
-        by_column = np.lexsort((cells.row, cells.column))
-        turned = Cells(cells.column[by_column], cells.row[by_column], cells.level[by_column])
-        found, counts = [], []
-        before = observations.row_counts, observations.column_counts
-        for view, some, old in zip((data.rows, data.columns), (cells, turned), before, strict=True):
-            start, new = starts(old), old + np.bincount(some.row, minlength=old.size)
-            where = places(view.answers, start, some)
-            answers = inserted(view.answers, starts(new), some, where)
-            found.append(View(answers, half_sweep))
-            counts.append(new)
-        rows, columns = found
-        return Data(rows, columns, data.scales), Counts(*counts)
+        counts = observations.row_counts, observations.column_counts
+        new = new_cells(data.rows.answers, counts[0], observations.n_columns, cells)
+        rows, row_counts = inserted(data.rows.answers, counts[0], new)
+        columns, column_counts = inserted(data.columns.answers, counts[1], new.turned)
+        views = View(rows, half_sweep), View(columns, half_sweep)
+        return Data(*views, data.scales), Counts(row_counts, column_counts)
 
     def sampled(
         self, observations: Observations, tables: Tables, *, rated_sets: bool
