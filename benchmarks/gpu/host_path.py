@@ -28,7 +28,7 @@ from typing import Any
 import pandas as pd
 
 import ordinalrbm as orbm
-from ordinalrbm.files import read_rating_file
+from ordinalrbm.files.ratings import read_rating_file
 from ordinalrbm.runtime.stages import timings
 
 N_FILES = 16
