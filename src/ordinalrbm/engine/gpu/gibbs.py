@@ -363,7 +363,10 @@ def _columns_in(on: DeviceSide, part: Part) -> Pieces:
     owner = torch.searchsorted(start[1:], index, right=True).clamp(max=max(n_columns - 1, 0))
     first = low[owner] + SIZE * (index - start[owner])
     stop = torch.minimum(first + SIZE, high[owner])
-    return Pieces(owner.int(), first, torch.maximum(stop, first), start, np.zeros(0, np.int64))
+    columns, nowhere = torch.arange(n_columns, device=side.bias.device), np.zeros(0, np.int64)
+    return Pieces(
+        owner.int(), first, torch.maximum(stop, first), start, nowhere, columns, nowhere
+    )  # fmt: skip
 
 
 # ---- kernels of the row pass ------------------------------------------------------------------

@@ -17,18 +17,25 @@ SIZE = 256
 # would be compiled anew when one happens to be a multiple of 16, or an address that is one.
 OF_BATCH = ["row_of", "first_of", "stop_of", "base"]
 _SIZE = tl.constexpr(SIZE)
-# Partial sums that are added at a time; rows that are summed together where most have one piece.
-_TOGETHER, _ROWS = tl.constexpr(16), tl.constexpr(32)
+# Rows with at most so many pieces are summed together, so many of them; of longer ones, partial
+# sums that are added at a time. How a row is summed is not to depend on those beside it.
+_FEW = 16
+_ROWS, _TOGETHER = tl.constexpr(32), tl.constexpr(16)
 
 
 class Pieces(NamedTuple):
-    """Where each piece begins and stops, which row it is of, and which pieces a row has."""
+    """Where each piece begins and stops, which row it is of, and which pieces a row has.
+
+    What is told of rows is also on the host, where blocks of them are chosen.
+    """
 
     row: torch.Tensor  # (pieces,) int32
     first: torch.Tensor  # (pieces,) int64
     stop: torch.Tensor  # (pieces,) int64
     start: torch.Tensor  # (rows + 1,) int64, the pieces of row d are ``start[d]:start[d + 1]``
-    host_start: np.ndarray  # the same on the host, where blocks of rows are chosen
+    host_start: np.ndarray
+    long: torch.Tensor  # int64, rows that may have more than a few pieces
+    host_long: np.ndarray
 
     @property
     def n(self) -> int:
@@ -40,7 +47,9 @@ class Pieces(NamedTuple):
         some = slice(host_start[0], host_start[-1])
         row, first, stop = (part[some] for part in self[:3])
         start = self.start[rows.start : rows.stop + 1] - int(host_start[0])
-        return Pieces(row, first, stop, start, host_start - host_start[0])
+        among = slice(*np.searchsorted(self.host_long, [rows.start, rows.stop]))
+        long, host_long = (part[among] - rows.start for part in (self.long, self.host_long))
+        return Pieces(row, first, stop, start, host_start - host_start[0], long, host_long)
 
 
 def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
@@ -51,8 +60,9 @@ def pieces_of(row_start: np.ndarray, device: torch.device) -> Pieces:
     row = np.repeat(np.arange(length.size, dtype=np.int32), count)
     first = row_start[row] + SIZE * (np.arange(row.size) - start[row])
     stop = np.minimum(first + SIZE, row_start[1:][row])
-    there = [torch.from_numpy(part).to(device) for part in (row, first, stop, start)]
-    return Pieces(there[0], there[1], there[2], there[3], start)
+    long = np.flatnonzero(count > _FEW)
+    there = [torch.from_numpy(part).to(device) for part in (row, first, stop, start, long)]
+    return Pieces(there[0], there[1], there[2], there[3], start, there[4], long)
 
 
 def row_blocks(cost: np.ndarray, most: float) -> list[slice]:
@@ -119,22 +129,26 @@ def summed(partial: torch.Tensor, pieces: Pieces) -> torch.Tensor:
     n_rows, width = pieces.start.numel() - 1, partial.shape[1]
     total = torch.empty((n_rows, width), dtype=partial.dtype, device=partial.device)
     block = min(triton.next_power_of_2(max(width, 1)), 128)
-    n_blocks = triton.cdiv(width, block)
-    if n_rows and width and pieces.n < 2 * n_rows:
+    n_blocks, n_long = triton.cdiv(width, block), pieces.long.numel()
+    arguments = partial, pieces.start, total, width
+    if n_rows and width:
         grid = (triton.cdiv(n_rows, _ROWS.value), n_blocks)
-        _sum_few_pieces[grid](partial, pieces.start, total, n_rows, width, block=block)
-    elif n_rows and width:
-        _sum_pieces[(n_rows, n_blocks)](partial, pieces.start, total, width, block=block)
+        _sum_few_pieces[grid](*arguments, n_rows, few=_FEW, block=block)
+    if n_long and width:
+        _sum_many_pieces[(n_long, n_blocks)](*arguments, pieces.long, few=_FEW, block=block)
     return total
 
 
 @triton.jit(do_not_specialize=["n_rows"])
-def _sum_few_pieces(partial, start, total, n_rows, width, block: tl.constexpr):
+def _sum_few_pieces(partial, start, total, width, n_rows, few: tl.constexpr, block: tl.constexpr):
+    """Of neighbouring rows that have few, in their order."""
     row = tl.program_id(0).to(tl.int64) * _ROWS + tl.arange(0, _ROWS)
     a = tl.program_id(1) * block + tl.arange(0, block)
     exists = row < n_rows
     first = tl.load(start + row, mask=exists, other=0)
     count = tl.load(start + row + 1, mask=exists, other=0) - first
+    exists &= count <= few
+    count = tl.where(exists, count, 0)
     sums = tl.zeros((_ROWS, block), dtype=partial.dtype.element_ty)
     for k in range(0, tl.max(count)):
         inside = (k < count)[:, None] & (a < width)[None, :]
@@ -144,14 +158,18 @@ def _sum_few_pieces(partial, start, total, n_rows, width, block: tl.constexpr):
     tl.store(total + place, sums, mask=exists[:, None] & (a < width)[None, :])
 
 
-@triton.jit
-def _sum_pieces(partial, start, total, width, block: tl.constexpr):
-    row = tl.program_id(0)
+@triton.jit(do_not_specialize=["long"])
+def _sum_many_pieces(
+    partial, start, total, width, long, few: tl.constexpr, block: tl.constexpr
+):  # fmt: skip
+    """Of a row that has many, some at a time."""
+    row = tl.load(long + tl.program_id(0))
     a = tl.program_id(1) * block + tl.arange(0, block)
     first, stop = tl.load(start + row), tl.load(start + row + 1)
-    sums = tl.zeros((_TOGETHER, block), dtype=partial.dtype.element_ty)
-    for piece in range(first, stop, _TOGETHER):
-        some = piece + tl.arange(0, _TOGETHER)
-        inside = (some < stop)[:, None] & (a < width)[None, :]
-        sums += tl.load(partial + some[:, None] * width + a[None, :], mask=inside, other=0.0)
-    tl.store(total + row.to(tl.int64) * width + a, tl.sum(sums, axis=0), mask=a < width)
+    if stop - first > few:
+        sums = tl.zeros((_TOGETHER, block), dtype=partial.dtype.element_ty)
+        for piece in range(first, stop, _TOGETHER):
+            some = piece + tl.arange(0, _TOGETHER)
+            inside = (some < stop)[:, None] & (a < width)[None, :]
+            sums += tl.load(partial + some[:, None] * width + a[None, :], mask=inside, other=0.0)
+        tl.store(total + row * width + a, tl.sum(sums, axis=0), mask=a < width)
