@@ -155,7 +155,9 @@ def test_a_fit_goes_on_from_a_checkpoint(tmp_path, monkeypatch):
     """Stopped after the first of two epochs, it ends with the same bits; and so once it is over."""
 
     def model():
-        return orbm.OrdinalMF(2, n_epochs=2, n_averaged=2, random_state=0, device="cuda")
+        return orbm.OrdinalMF(
+            2, n_epochs=2, n_averaged=2, demand_factors=0, random_state=0, device="cuda"
+        )
 
     whole = model().fit(some_ratings())
     with monkeypatch.context() as patched:

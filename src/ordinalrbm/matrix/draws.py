@@ -42,6 +42,8 @@ _LARGEST_FACTOR = 1e3
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
 BLOCK = 10
+# Rows that are looked at together.
+_ROWS = 65_536
 
 
 def n_blocks(n_draws: int) -> int:
@@ -109,10 +111,11 @@ class DrawnSides(NamedTuple):
         variance[:, before >= 0] = self.variance[:, self._among_others(before[before >= 0])]
         if not known.all():
             learnt = self.is_known == 1
-            of_learnt = self.factors[:, learnt].astype(np.float32)
-            factors[:, ~known] = of_learnt.mean(axis=1, keepdims=True)
             width[:, ~known] = np.exp(np.log(self.width[:, learnt]).mean(axis=1, keepdims=True))
-            variance[:, before < 0] = _as_half(of_learnt.var(axis=1))[:, None]
+            for k, table in enumerate(self.factors):
+                of_learnt = table[learnt].astype(np.float32)
+                factors[k, ~known] = of_learnt.mean(axis=0)
+                variance[k, before < 0] = _as_half(of_learnt.var(axis=0))
         weights = self.weights
         if weights.shape[1]:
             weights = _lines(weights, feature_position)
@@ -543,18 +546,42 @@ class Draws(NamedTuple):
 
         Products do not tell the axes of factors, so that draws may be rotated against each other.
         """
-        rows, columns = (side.factors.astype(np.float32) for side in (self.rows, self.columns))
-        total = [np.zeros(rows.shape[1:]), np.zeros(columns.shape[1:])]
-        learnt = [side.is_known == 1 for side in (self.rows, self.columns)]
+        sides, turns = (self.rows, self.columns), []
         for k in range(self.n_draws):
             # The rotation that brings this draw's factors nearest to the last's (Procrustes).
-            both = [np.vstack([rows[j, learnt[0], 1:], columns[j, learnt[1], 1:]]) for j in (k, -1)]
-            left, _, right = linalg.svd(both[0].T @ both[1])
-            for part, side in zip(total, (rows, columns), strict=True):
-                part[:, 0] += side[k, :, 0]
-                part[:, 1:] += side[k, :, 1:] @ (left @ right)
-        of_rows, of_columns = ((part / self.n_draws).astype(np.float32) for part in total)
-        return of_rows, of_columns
+            left, _, right = linalg.svd(sum(_products_with_last(side, k) for side in sides))
+            turns.append(left @ right)
+        return _means(self.rows, turns), _means(self.columns, turns)
+
+
+def _row_blocks(side: DrawnSides) -> list[slice]:
+    """Rows by the thousands: all draws of a side as float32 may be more than there is room for."""
+    n_rows = len(side.is_known)
+    return [slice(first, first + _ROWS) for first in range(0, n_rows, _ROWS)]
+
+
+def _products_with_last(side: DrawnSides, k: int) -> np.ndarray:
+    """(F, F) products of a draw's factors with those of the last, summed over all learnt rows."""
+    n_factors = side.factors.shape[2] - 1
+    total = np.zeros((n_factors, n_factors))
+    for rows in _row_blocks(side):
+        learnt = side.is_known[rows] == 1
+        own, last = (side.factors[j, rows][learnt, 1:].astype(np.float32) for j in (k, -1))
+        total += own.T @ last
+    return total
+
+
+def _means(side: DrawnSides, turns: list[np.ndarray]) -> np.ndarray:
+    """(rows, 1 + F) biases and factors, whose axes are turned, averaged over draws."""
+    found = np.empty(side.factors.shape[1:], dtype=np.float32)
+    for rows in _row_blocks(side):
+        total = np.zeros(found[rows].shape)
+        for turn, table in zip(turns, side.factors, strict=True):
+            own = table[rows].astype(np.float64)
+            total[:, 0] += own[:, 0]
+            total[:, 1:] += own[:, 1:] @ turn
+        found[rows] = total / len(turns)
+    return found
 
 
 def _lines(tables: np.ndarray, position: np.ndarray) -> np.ndarray:
@@ -595,12 +622,16 @@ def _posterior(
 ) -> FactorPosterior:
     """A draw of one side."""
     width = side.width[k]
-    mean = np.column_stack([side.factors[k].astype(np.float32), width * by_width])
-    variance = np.zeros_like(mean, dtype=np.float32)
+    n_rows, n_coordinates = side.factors[k].shape
+    mean = np.empty((n_rows, n_coordinates + 1), dtype=np.float32)
+    mean[:, :-1], mean[:, -1] = side.factors[k], width * by_width
+    # Of most there are only zeros; these take no memory before they are written, as ones like the
+    # mean would.
+    variance = np.zeros(mean.shape, dtype=np.float32)
     variance[side.is_known != 1, :-1] = side.variance[k]
     cutpoints = gaps + np.log(width.astype(np.float64))[:, None]
     cutpoints[:, 0] = 0.0
-    return posterior_of(mean.astype(np.float32), variance, cutpoints, n_levels)
+    return posterior_of(mean, variance, cutpoints, n_levels)
 
 
 def _diagonal(side: DrawnSides, k: int, width: int) -> FactorPrior:
