@@ -54,10 +54,11 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/factor_draws.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sampling.py --netflix
 
-# With the lowest versions that pyproject.toml declares: the demo, and what meets other libraries.
+# With the lowest versions that pyproject.toml declares: the demo, and what meets other libraries. What
+# these warn each other of is not ours to mend.
 test-lowest: $(LOWEST_READY)
 	cd .venv-lowest && bin/ordinalrbm demo
-	$(LOWEST)/pytest -q tests/cli/test_survey_commands.py tests/cli/test_rating_commands.py tests/files/test_file_formats.py tests/files/test_writing_files.py tests/matrix/test_rating_estimators.py
+	$(LOWEST)/pytest -q -W default tests/cli/test_survey_commands.py tests/cli/test_rating_commands.py tests/files/test_file_formats.py tests/files/test_writing_files.py tests/matrix/test_rating_estimators.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -18,6 +18,9 @@ from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 # Of a file; they are divided by.
 _SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-9, 1e-9
+# Of those that are finite: beyond it, products on the way overflow float32. An infinite one holds
+# something where it is, and is taken care of.
+_LARGEST_PRECISION = 1e30
 
 
 # Of a posterior: they follow from cutpoints and scales.
@@ -221,4 +224,7 @@ def _prior_from(stored: Stored, n_factors: int, width: int, n_features: int) -> 
     if is_fixed.any() and not is_fixed.all():
         raise wrong("cutpoints_precision", "is infinite for some gaps and not for others")
     precision = stored.checked_array("precision", np.float32, (1 + n_factors,), least, np.inf)
+    for name, part in (("precision", precision), ("cutpoints_precision", of_gaps)):
+        if (np.isfinite(part) & (part > _LARGEST_PRECISION)).any():
+            raise wrong(name, "has numbers that are too large")
     return FactorPrior(precision, of_gaps, weights)
