@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=5000, help="of each kind")
     parser.add_argument("--kinds", nargs="+", default=[*MAKERS, *MORE_MAKERS])
     parser.add_argument("--every", type=int, default=1, help="take each so many-th file only")
+    parser.add_argument("--first", type=int, default=0, help="from this one on")
     parser.add_argument("--all-questions", action="store_true", help="ask each model all of them")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="kinds side by side")
     arguments = parser.parse_args()
@@ -83,7 +84,7 @@ def main() -> None:
         file_of(kind)  # models are learnt before, one after the other
 
     def tried(kind: str) -> list[tuple[Any, Outcome]]:
-        every = cases(kind, arguments.files)[:: arguments.every]
+        every = cases(kind, arguments.files)[arguments.first :: arguments.every]
         with tempfile.TemporaryDirectory() as folder:
             return list(outcomes(kind, every, folder, all_questions=arguments.all_questions))
 

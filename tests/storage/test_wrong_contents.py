@@ -111,6 +111,7 @@ def assert_refused_or_right(path):
         ("gaussian_mf", "0.row_prior.precision", slice(None), 3e38),
         ("mixed", "cutpoints", slice(None), -10_000.0),  # the scale of numbers
         ("sampled_featured", "user_features.value", 0, 1e30),
+        ("sampled_featured", "user_features.value", slice(None), 1e6),
     ],
 )
 def test_found_before(kind, array, place, value, tmp_path):

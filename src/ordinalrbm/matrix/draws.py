@@ -400,7 +400,7 @@ class Draws(NamedTuple):
                 name = Sweep(seed, k * (_DROPPED + _AVERAGED) + step, 5 + turn)
                 draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
                 move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
-            own.factors[k, which], own.width[k, which] = this.factors, this.width
+            own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
 
     def _bounds(self, k: int) -> np.ndarray:
         return bounds_of(self.cutpoints[k], self.scale_levels)
