@@ -325,7 +325,7 @@ def _new_numbers(
     # A number that is there stays, whatever it is.
     level = np.where(np.isnan(numbers), -1, np.maximum(held.level, 0))
     to_fill, counted = _to_fill(level, held, fill_no_answer)
-    is_text = isinstance(source.frame[column.name].dtype, pd.StringDtype)
+    is_text = _is_text(source.frame[column.name])
     codes = [plain_code(number) for number in numbers]
     return np.array([str(c) if is_text else c for c in codes], dtype=object), to_fill, counted
 
@@ -423,9 +423,16 @@ def _to_fill(
     return to_fill, FilledCells(int(is_empty.sum()), n_filled, n_codes - n_filled)
 
 
+def _is_text(values: pd.Series) -> bool:
+    """Whether a column is of text; in pandas before 3 such a one may be of objects."""
+    if values.dtype == object:
+        return pd.api.types.infer_dtype(values, skipna=True) == "string"
+    return isinstance(values.dtype, pd.StringDtype)
+
+
 def _like(values: pd.Series, levels: tuple[Code, ...]) -> list[Code | None]:
     """Codes as the column has them: where these are text, 1 is "1", and the other way round."""
-    if isinstance(values.dtype, pd.StringDtype):
+    if _is_text(values):
         return [str(code) for code in levels]
     if pd.api.types.is_numeric_dtype(values.dtype):
         return [plain_code(as_number(code)) for code in levels]
@@ -530,7 +537,7 @@ def _stata_writer(
     for name in plain.columns:
         tags = _stata_tags(plain[name], source, labels.setdefault(name, {}), filled)
         # Stata labels whole numbers and letters, of numeric columns only.
-        is_text = isinstance(plain[name].dtype, pd.StringDtype)
+        is_text = _is_text(plain[name])
         labels[name] = {
             code: text
             for code, text in labels[name].items()
