@@ -109,6 +109,7 @@ def assert_refused_or_right(path):
         ("ordinal_mf", "0.columns.cutpoints", (1, 2), -800.0),
         ("ordinal_mf", "0.row_prior.precision", 2, 1e30),
         ("gaussian_mf", "0.row_prior.precision", slice(None), 3e38),
+        ("featured", "0.column_prior.precision", slice(None), 1e30),
         ("mixed", "cutpoints", slice(None), -10_000.0),  # the scale of numbers
         ("sampled_featured", "user_features.value", 0, 1e30),
         ("sampled_featured", "user_features.value", slice(None), 1e6),

@@ -20,7 +20,7 @@ from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 _SMALLEST_PRECISION, _SMALLEST_SPREAD = 1e-9, 1e-9
 # Of those that are finite: beyond it, products on the way overflow float32. An infinite one holds
 # something where it is, and is taken care of.
-_LARGEST_PRECISION = 1e30
+_LARGEST_PRECISION = 1e15
 
 
 # Of a posterior: they follow from cutpoints and scales.
