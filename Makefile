@@ -58,7 +58,7 @@ bench-gpu:
 # these warn each other of is not ours to mend.
 test-lowest: $(LOWEST_READY)
 	cd .venv-lowest && bin/ordinalrbm demo
-	$(LOWEST)/pytest -q -W ignore::DeprecationWarning tests/cli/test_survey_commands.py tests/cli/test_rating_commands.py tests/files/test_file_formats.py tests/files/test_writing_files.py tests/matrix/test_rating_estimators.py
+	ORDINALRBM_LOWEST=1 $(LOWEST)/pytest -q -W ignore::DeprecationWarning tests/cli/test_survey_commands.py tests/cli/test_rating_commands.py tests/files/test_file_formats.py tests/files/test_writing_files.py tests/matrix/test_rating_estimators.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
