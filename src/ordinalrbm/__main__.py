@@ -1,5 +1,6 @@
 """``python -m ordinalrbm`` is the command line."""
 
+import gc
 import os
 import signal
 import sys
@@ -18,6 +19,8 @@ def run() -> None:
     finally:
         # All is said and written: Ctrl-C while Python tidies up would only show a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Nor need it look for garbage among all that libraries have made, most of a second long.
+        gc.freeze()
 
 
 def _open_standard_streams() -> None:

@@ -37,12 +37,25 @@ def test_ages_are_the_numbers_of_later_ratings():
     assert read_ratings(frame).age.tolist() == counted(frame)
 
 
+def test_many_ratings_are_shared_by_threads():
+    rng = np.random.default_rng(0)
+    cell = rng.permutation(3_000_000)[:1_200_000]
+    frame = pd.DataFrame({"user": cell // 1500, "item": cell % 1500, "rating": 1})
+    frame["timestamp"] = rng.integers(0, 1000, cell.size)
+    by_time = frame.sort_values(["user", "timestamp"])
+    later = by_time.groupby("user")["timestamp"].rank("max", ascending=False) - 1
+    same = by_time.groupby(["user", "timestamp"])["rating"].transform("size")
+    expected = (later - same + 1).clip(upper=OLDEST).reindex(frame.index)
+    expected = expected[frame.sort_values(["user", "item"]).index]
+    assert np.array_equal(read_ratings(frame, scale=[1, 2]).age, expected)
+
+
 def test_what_is_old_is_as_old_as_a_byte_can_tell():
     found = ages(np.zeros(400, dtype=int), np.arange(400))
     assert found.tolist() == [min(399 - k, OLDEST) for k in range(400)]
 
 
-@pytest.mark.parametrize("form", ["dates", "text", "zones", "polars"])
+@pytest.mark.parametrize("form", ["dates", "text", "zones", "polars", "fractions", "unsigned"])
 def test_times_in_any_form(form):
     frame = made_up()
     dates = pd.to_datetime(frame["timestamp"], unit="D")
@@ -51,6 +64,8 @@ def test_times_in_any_form(form):
         "text": frame.assign(timestamp=dates.dt.strftime("%Y-%m-%d")),
         "zones": frame.assign(timestamp=dates.dt.tz_localize("Europe/Paris")),
         "polars": polars.from_pandas(frame.assign(timestamp=dates)),
+        "fractions": frame.assign(timestamp=frame["timestamp"] / 7),
+        "unsigned": frame.assign(timestamp=frame["timestamp"].astype(np.uint64) + 2**63),
     }[form]
     assert read_ratings(given).age.tolist() == counted(frame)
 

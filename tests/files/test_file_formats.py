@@ -99,6 +99,30 @@ def test_hexadecimal_names_are_no_numbers(tmp_path: Path) -> None:
     assert frame["id"].tolist() == ["0x1F", "31"]
 
 
+@pytest.mark.parametrize(
+    ("cell", "is_number"),
+    [("0", True), ("-0", True), ("-5", True), ("0.5", True), ("-0.5", True)]
+    + [(cell, False) for cell in ("00", "+05", "-07", "0X1", "-0x1", "007")],
+)
+def test_digits_behind_a_zero_are_a_name(tmp_path: Path, cell: str, is_number: bool) -> None:
+    frame = read(written(tmp_path / "a.csv", f"id,q\n31,1\n{cell},2\n")).frame
+    assert frame["id"].tolist() == ([31, float(cell)] if is_number else ["31", cell])
+
+
+@pytest.mark.parametrize("blank", [*" \t\v\f\x1c\x1d\x1e\x1f\x85\xa0\u2003\u3000", "\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_blanks_around_cells(tmp_path: Path, blank: str, delimiter: str) -> None:
+    cells = [["a", "b", "c"], [f'"{blank}x"', f'"7{blank}"', f'"{blank}"'], ["y", "8", '"1"']]
+    text = "\n".join(map(delimiter.join, cells))
+    frame = read(written(tmp_path / "a.csv", text)).frame
+    assert frame["a"].tolist() == ["x", "y"] and frame["b"].tolist() == [7, 8]
+    assert frame["c"].isna().tolist() == [True, False]
+    if blank != delimiter and len(blank) == 1 and blank != "\n":
+        frame = read(written(tmp_path / "a.csv", text.replace('"', ""))).frame
+        assert frame["a"].tolist() == ["x", "y"] and frame["b"].tolist() == [7, 8]
+        assert frame["c"].isna().tolist() == [True, False]
+
+
 def test_long_ids_stay_apart_beside_a_gap(tmp_path: Path) -> None:
     text = "id,q\n9007199254740993,1\n9007199254740992,2\n,1\n"
     frame = read(written(tmp_path / "a.csv", text)).frame

@@ -120,11 +120,15 @@ def _works_on_ratings(device: str) -> dict[str, Work]:
 
 
 def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:
-    """Ids that are positions are taken as they stand in the table, which nobody may write to."""
+    """Ids that are positions are taken as they stand in the table, which nobody may write to.
+
+    Others are numbered, so that the same kernels have arrays of another kind.
+    """
     user, item, rating = ratings
     frame = pd.DataFrame({"user": user, "item": item}, dtype=np.int32)
     frame["rating"] = rating.astype(np.int8)
-    read_ratings(frame)
+    for ids in (frame, frame.assign(user=100 * user, item=100 * item)):
+        read_ratings(ids.assign(timestamp=np.arange(len(ids))))
     find_repeat(frame)
 
 

@@ -32,7 +32,7 @@ from ordinalrbm.data.columns import (
 )
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
-from ordinalrbm.data.recency import ages, older
+from ordinalrbm.data.recency import ages, ages_by_cell, older
 from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import (
     MANY_LEVELS,
@@ -161,9 +161,6 @@ def read_ratings(
         del values
     if cells.level.max() < 0:
         raise no_rating()
-    age = None if table.time is None else ages(user, table.time)
-    if age is not None:
-        age = age[np.lexsort((item, user))]  # as observations are sorted
     cells = _without_gaps(cells)
     try:
         with stage("by user and item"):
@@ -173,7 +170,10 @@ def read_ratings(
     except DataError:
         _refuse_repeated_cells(table, cells.row, cells.column)
         raise
-    return Ratings.of(catalogue, observations, age)
+    if table.time is None:
+        return Ratings.of(catalogue, observations)
+    with stage("how recent each is"):
+        return Ratings.of(catalogue, observations, ages_by_cell(observations, cells, table.time))
 
 
 def encode(known: Catalogue, data: Any, *, columns: Sequence[str] | None = None) -> Cells:

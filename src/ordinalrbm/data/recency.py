@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.times import read_times
 from ordinalrbm.errors import DataError
+from ordinalrbm.runtime.jit import compiled
+from ordinalrbm.runtime.side_by_side import each_block
 
 OLDEST = 255  # ages are kept in one byte; what is older is as old as this
 
@@ -22,17 +25,37 @@ def ages(user: np.ndarray, times: Any) -> np.ndarray | None:
     >>> ages(np.array([7, 9, 7, 7]), [100, 50, 300, 300]).tolist()
     [2, 0, 0, 0]
     """
-    try:
-        time = read_times(times)
-    except DataError:
+    time = _read(times)
+    if time is None:
         return None
-    order = np.lexsort((time, user))
-    user, time = user[order], time[order]
-    ends = np.append(user[1:] != user[:-1], True)
-    later = _next(ends) - _next(ends | np.append(time[1:] != time[:-1], True))
-    found = np.empty(user.size, dtype=np.uint8)
-    found[order] = np.minimum(later, OLDEST)
+    order = np.argsort(user, kind="stable")
+    begins = np.flatnonzero(np.diff(user[order], prepend=-1))
+    found = np.empty(time.size, dtype=np.uint8)
+    found[order] = _numbers_of_later(np.append(begins, time.size), time[order])
     return found
+
+
+def ages_by_cell(observations: Observations, cells: Cells, times: Any) -> np.ndarray | None:
+    """The same in the order of observations; times are in that of the cells that they are made of.
+
+    Examples
+    --------
+    >>> seen = Observations.from_triples([0, 0, 1], [1, 0, 0], [0, 0, 0], 2, 2, 2)
+    >>> cells = Cells(np.array([0, 0, 1]), np.array([1, 0, 0]), np.zeros(3))
+    >>> ages_by_cell(seen, cells, [5, 6, 7]).tolist()
+    [0, 1, 0]
+    """
+    time = _read(times)
+    if time is None:
+        return None
+    by_cell = np.empty_like(time)
+
+    def place(part: slice) -> None:
+        row, column = cells.row[part], cells.column[part]
+        _place(observations.row_start, observations.column, row, column, time[part], by_cell)
+
+    each_block(place, time.size)
+    return _numbers_of_later(observations.row_start, by_cell)
 
 
 def older(age: np.ndarray, by: np.ndarray) -> np.ndarray:
@@ -46,7 +69,49 @@ def older(age: np.ndarray, by: np.ndarray) -> np.ndarray:
     return np.minimum(age.astype(np.int64) + by, OLDEST).astype(np.uint8)
 
 
-def _next(marked: np.ndarray) -> np.ndarray:
-    """(n,) the first marked place from each on; the last one is marked."""
-    places = np.flatnonzero(marked)
-    return places[np.searchsorted(places, np.arange(marked.size))]
+def _read(times: Any) -> np.ndarray | None:
+    """Whole numbers in the order of the times."""
+    try:
+        time = read_times(times)
+    except DataError:
+        return None
+    if time.dtype == np.int64:
+        return np.ascontiguousarray(time)
+    return np.unique(time, return_inverse=True)[1].astype(np.int64)
+
+
+def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
+    n_rows, found = row_start.size - 1, np.empty(time.size, dtype=np.uint8)
+
+    def count(rows: slice) -> None:
+        _count_later(row_start[rows.start : rows.stop + 1], time, found)
+
+    each_block(count, n_rows, time.size // max(n_rows, 1))
+    return found
+
+
+@compiled()
+def _place(
+    row_start: np.ndarray, column: np.ndarray, rows: np.ndarray, columns: np.ndarray,
+    values: np.ndarray, by_cell: np.ndarray,
+) -> None:  # fmt: skip
+    """Put values where their cells are; columns ascend within rows."""
+    for k in range(rows.size):
+        low, high = row_start[rows[k]], row_start[rows[k] + 1]
+        while high - low > 1:
+            middle = (low + high) // 2
+            if column[middle] <= columns[k]:
+                low = middle
+            else:
+                high = middle
+        by_cell[low] = values[k]
+
+
+@compiled()
+def _count_later(row_start: np.ndarray, time: np.ndarray, found: np.ndarray) -> None:
+    for d in range(row_start.size - 1):
+        first, stop = row_start[d], row_start[d + 1]
+        ordered = np.sort(time[first:stop])
+        for e in range(first, stop):
+            not_later = np.searchsorted(ordered, time[e], side="right")
+            found[e] = min(ordered.size - not_later, OLDEST)

@@ -32,6 +32,8 @@ _LEADING_ZERO = r"^[+-]?0[\dxX]"
 # Ids with too many digits for an integer would merge as floats, so they stay text.
 _DIGITS_ONLY = r"^[+-]?\d+$"
 _DECIMAL_COMMA = r"^[+-]?\d*,\d+$"
+# In plain text without these no cell has blanks around it; a line may end inside quotes.
+_BLANKS = [bytes([code]) for code in (*b'" \t\v\f', *range(0x1C, 0x20))]
 
 
 def read(path: Path, kind: Format) -> Source:
@@ -40,7 +42,7 @@ def read(path: Path, kind: Format) -> Source:
     # Excel may write the delimiter into a line of its own.
     said = re.match(rb"(?i)\"?sep=([,;|\t])\"?\r?\n", content)
     content = content[said.end() :] if said else content
-    if not content.strip():
+    if not content or content.isspace():
         raise DataError(f"File '{path}' is empty; give a file with a table.")
     delimiter = said[1].decode() if said else "\t" if kind == "tsv" else _delimiter(content)
     table = _table(path, content, delimiter)
@@ -134,11 +136,21 @@ def _table(path: Path, content: bytes, delimiter: str) -> pa.Table:
         except pa.ArrowException as error:
             raise _bad_line(path, str(error)) from error
     names = [(column[0].as_py() or "").strip() for column in table.columns]
-    return pa.table(each(_trimmed, table.columns, len(content)), names=names)
+    columns = [column.slice(1) for column in table.columns]
+    if _may_have_blanks(content, delimiter):
+        columns = each(_trimmed, columns, len(content))
+    return pa.table(columns, names=names)
+
+
+def _may_have_blanks(content: bytes, delimiter: str) -> bool:
+    """Whether cells may have blanks around them: a look that is much faster than trimming."""
+    return not content.isascii() or any(
+        blank in content for blank in _BLANKS if blank != delimiter.encode()
+    )
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return _without(pc.utf8_trim_whitespace(column.slice(1)), [""])
+    return _without(pc.utf8_trim_whitespace(column), [""])
 
 
 def _without(column: pa.ChunkedArray, texts: list[str]) -> pa.ChunkedArray:
@@ -149,7 +161,7 @@ def _without(column: pa.ChunkedArray, texts: list[str]) -> pa.ChunkedArray:
 
 
 def _count_columns(path: Path, content: bytes, delimiter: str) -> int:
-    first = io.StringIO(content[:_BLOCK].decode("utf-8", "replace"), newline="")
+    first = io.TextIOWrapper(io.BytesIO(content), "utf-8", "replace", newline="")
     try:
         return len(next(csv.reader(first, delimiter=delimiter)))
     except csv.Error as error:  # a name of more than 131,072 letters: a quote that never ends
@@ -193,11 +205,11 @@ def _bad_line(path: Path, problem: str) -> DataError:
 
 def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray:
     """The column as numbers where all of it is; else as it is."""
+    with suppress(pa.ArrowInvalid):  # most columns of numbers are whole and have no NA
+        whole = column.cast(pa.int64())
+        return column if whole.null_count == len(whole) or _has_leading_zeros(column) else whole
     text = _without(column, EMPTY_NUMBERS)
-    if (
-        text.null_count == len(text)
-        or pc.any(pc.match_substring_regex(text, _LEADING_ZERO)).as_py()
-    ):
+    if text.null_count == len(text) or _has_leading_zeros(text):
         return column
     if decimal_comma and pc.any(pc.match_substring_regex(text, _DECIMAL_COMMA)).as_py():
         text = pc.replace_substring(text, ",", ".")
@@ -208,3 +220,11 @@ def _as_numbers(column: pa.ChunkedArray, decimal_comma: bool) -> pa.ChunkedArray
             if pc.all(pc.match_substring_regex(text, _DIGITS_ONLY)).as_py():
                 break
     return column
+
+
+def _has_leading_zeros(column: pa.ChunkedArray) -> bool:
+    for sign in ("", "+", "-"):  # beginnings first: matching all would take longer than reading
+        found = column.filter(pc.starts_with(column, sign + "0"))
+        if pc.any(pc.match_substring_regex(found, _LEADING_ZERO)).as_py():
+            return True
+    return False

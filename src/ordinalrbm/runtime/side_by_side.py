@@ -12,7 +12,7 @@ import numpy as np
 Part = TypeVar("Part")
 Found = TypeVar("Found")
 
-MANY = 2**20  # numbers; for less, starting threads costs more than they save
+MANY = 2**19  # numbers; for less, starting threads costs more than they save
 BLOCK = 1 << 18  # rows worked on at a time
 
 
