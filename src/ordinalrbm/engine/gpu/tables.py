@@ -99,6 +99,15 @@ def _set_products(
         tl.store(out + (e - base), tl.sum(total, axis=1), mask=here)
 
 
+@triton.jit
+def _lines(e, stop, column, table, width, k):
+    """Lines of a table at the columns of entries; zeros from `stop` on and behind its width."""
+    here = e < stop
+    place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
+    inside = here[:, None] & (k < width)[None, :]
+    return tl.load(table + place + k[None, :], mask=inside, other=0.0)
+
+
 @triton.jit(do_not_specialize=OF_BATCH)
 def _sum_rows(
     row_of, first_of, stop_of, base, column, table, width, values, partial, tile: tl.constexpr,
@@ -110,12 +119,9 @@ def _sum_rows(
     total = tl.zeros((tile, block), dtype=tl.float32)
     for begin in range(first, stop, tile):
         e = begin + tl.arange(0, tile)
-        here = e < stop
-        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
-        inside = here[:, None] & (k < width)[None, :]
-        line = tl.load(table + place + k[None, :], mask=inside, other=0.0)
+        line = _lines(e, stop, column, table, width, k)
         if values is not None:
-            line = line * tl.load(values + (e - base), mask=here, other=0.0)[:, None]
+            line = line * tl.load(values + (e - base), mask=e < stop, other=0.0)[:, None]
         total += line
     out = partial + piece.to(tl.int64) * width + k
     tl.store(out, tl.sum(total, axis=0), mask=k < width)
@@ -133,11 +139,7 @@ def _square_rows(
     x = tl.load(vectors + row * n_vector + k, mask=k < n_vector, other=0.0)
     total = tl.zeros((tile, block), dtype=tl.float32)
     for begin in range(first, stop, tile):
-        e = begin + tl.arange(0, tile)
-        here = e < stop
-        place = tl.load(column + e, mask=here, other=0).to(tl.int64)[:, None] * width
-        inside = here[:, None] & (k < width)[None, :]
-        line = tl.load(table + place + k[None, :], mask=inside, other=0.0)
+        line = _lines(begin + tl.arange(0, tile), stop, column, table, width, k)
         total += tl.sum(line * x[None, :], axis=1)[:, None] * line
     out = partial + piece.to(tl.int64) * width + k
     tl.store(out, tl.sum(total, axis=0), mask=k < width)
