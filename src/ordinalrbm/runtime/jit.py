@@ -16,8 +16,6 @@ from typing import Any
 
 import numba
 from numba.core import caching, event
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
 
 # Multiply-adds may be fused everywhere. Only sums over factors may also be reordered, so that LLVM
 # vectorises them: reordering elsewhere would undo the rounding tricks of the scalar functions.
@@ -68,13 +66,6 @@ def compiled(*, parallel: bool = False) -> Callable[[Callable], Any]:
         return Parallel(function) if parallel else _dispatcher(function)
 
     return decorate
-
-
-def load_numba() -> None:
-    """Load what Numba else loads with the first kernel of a process, in half a second."""
-    with global_compiler_lock:
-        cpu_target.typing_context.refresh()
-        cpu_target.target_context.refresh()
 
 
 def _dispatcher(function: Callable, **options: Any) -> Any:

@@ -63,8 +63,11 @@ def working_on(device: Any) -> AbstractContextManager:
 def begun_aside(name: str) -> Iterator[None]:
     """Return a context beside which the named device is got ready: seconds for a first use.
 
-    Of the cores it is Numba. What is wrong with a device is said when it is used.
+    What is wrong with it is said when it is used.
     """
+    if name == "cpu":
+        yield
+        return
     thread = Thread(target=_begin, args=(name,))
     thread.start()
     try:
@@ -75,15 +78,10 @@ def begun_aside(name: str) -> Iterator[None]:
 
 def _begin(name: str) -> None:
     with suppress(Exception):
-        if name == "cpu":
-            from ordinalrbm.runtime.jit import load_numba
+        device = torch_device(name)
+        import torch
 
-            load_numba()
-        else:
-            device = torch_device(name)
-            import torch
-
-            torch.zeros(1, device=device)
+        torch.zeros(1, device=device)
 
 
 def working_on_named(name: str) -> AbstractContextManager:
