@@ -18,8 +18,9 @@ from hand_made_models import (
 from scipy.special import expit
 from scipy.stats import truncnorm
 
+from ordinalrbm.engine.thresholds import unknown_level
 from ordinalrbm.vector import posterior, predict
-from ordinalrbm.vector.model import side
+from ordinalrbm.vector.model import complete_rows, side
 
 N_CHAINS = 300
 N_DRAWS = 60
@@ -171,3 +172,12 @@ def test_mean_field_that_does_not_settle_says_so(monkeypatch):
     # Of the row without answers, the first step is the last.
     assert found.n_unconverged == len(PATTERNS) - 1
     np.testing.assert_array_equal(found.change > posterior.TOLERANCE, [True] * 5 + [False])
+
+
+@pytest.mark.parametrize("n_levels", [2, 125, 126, 127, 128])
+def test_unknown_answers_are_on_no_scale(n_levels):
+    """Whatever type their levels have: the last level of int8 is 127."""
+    model = vector_model(seed=0, n_levels=(n_levels, 3))
+    rows = complete_rows(model, 2)
+    assert (rows.level == unknown_level(model.thresholds)).all() and rows.level[0] > n_levels
+    assert rows.level.dtype == observed([[0, 0]], (n_levels, 3)).level.dtype or n_levels > 125

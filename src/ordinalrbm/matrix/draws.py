@@ -104,7 +104,8 @@ class DrawnSides(NamedTuple):
     def ordered(self, position: np.ndarray, feature_position: np.ndarray) -> DrawnSides:
         """In another order; who has no position, at −1, is like the average of the known."""
         known = position >= 0
-        factors, width = _lines(self.factors, position), self.width[:, position]
+        # Taken, not indexed: widths of a draw are to stay beside each other, as kernels know them.
+        factors, width = _lines(self.factors, position), np.take(self.width, position, axis=1)
         is_known = np.where(known, self.is_known[position], 0).astype(np.uint8)
         before = position[is_known != 1]
         variance = np.zeros((len(factors), before.size, factors.shape[2]), dtype=np.float16)

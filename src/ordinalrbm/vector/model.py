@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.answers import NUMERIC, ORDINAL, Answers, covariates_of
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.engine import gibbs, thresholds
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
@@ -297,7 +297,8 @@ def complete_rows(model: VectorModel, n_rows: int) -> Observations:
     rows = Observations(
         row_start=np.arange(n_rows + 1, dtype=np.int64) * n_questions,
         column=np.tile(np.arange(n_questions, dtype=np.int32), n_rows),
-        level=np.full(n_rows * n_questions, unknown, dtype=np.int16),
+        # As in answers: for levels of another type, all kernels would be compiled once more.
+        level=np.full(n_rows * n_questions, unknown, dtype=level_type(unknown)),
         n_levels=model.n_levels,
     )
     if not model.kind.size and not model.n_covariates:
