@@ -7,12 +7,12 @@ its probability within that, which happens once in some 10⁵ draws: in these, n
 epochs distributions are compared, not factors, whose axes are those of eigenvectors.
 """
 
-import os
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from in_processes import found_by_ranks
+from interpreter import use_interpreter
 from work import by_backend, by_engine
 
 from ordinalrbm.engine.gaussian_state import FactorPosterior
@@ -35,7 +35,7 @@ def backends():
     names = ["cores"]
     if HAS_TRITON:
         if not has_gpu():
-            os.environ["TRITON_INTERPRET"] = "1"
+            use_interpreter()
         names += ["gpu"]
     if HAS_TORCH:
         names += ["cores in 2 ranks", "cores in 4 ranks"]

@@ -1,16 +1,16 @@
 """On a GPU if there is one; otherwise in Triton's interpreter, which must be known beforehand."""
 
-import os
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from interpreter import use_interpreter
 
 if find_spec("torch"):  # else all of these tests are skipped
     import torch
 
     if not torch.cuda.is_available():
-        os.environ["TRITON_INTERPRET"] = "1"
+        use_interpreter()
 
 
 @pytest.fixture(scope="session")
