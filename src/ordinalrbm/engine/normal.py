@@ -258,6 +258,9 @@ def _functions(form: _Format) -> Functions:
         inner, _ = exp_and_fall(-half * a * a)
         at_a = inner if inside else one
         ratio, fall = exp_and_fall(-half * (b - a) * (b + a))
+        if not single:  # zero at infinity: products of next to nothing take ten times as long
+            at_a = zero if a == -infinity else at_a
+            ratio = zero if b == infinity else ratio
         at_b = at_a * ratio
         mills_a = mills_ratio(abs(a))
         near = two * mills_0 - at_a * mills_a if inside else mills_a
