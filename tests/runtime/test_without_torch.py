@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 
 import ordinalrbm as orbm
+from ordinalrbm.runtime import process_group
 
 IMPORT_ALL = """
 import importlib, pkgutil, sys
@@ -70,3 +72,9 @@ def test_predictions_on_a_device_that_is_none():
 
 def three_ratings():
     return np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([1, 2, 1])
+
+
+def test_torch_that_another_thread_still_imports(monkeypatch):
+    """Beside the reading of ratings a device is got ready: until then torch is half there."""
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    assert process_group.current() is None

@@ -303,8 +303,8 @@ def current() -> Group | None:
     >>> current() is None
     True
     """
-    torch = sys.modules.get("torch")
-    dist = torch and torch.distributed
+    torch: Any = sys.modules.get("torch")
+    dist = getattr(torch, "distributed", None)  # not yet there while another thread imports torch
     if not dist or not dist.is_available() or not dist.is_initialized():
         return None
     return Group(torch) if dist.get_world_size() > 1 else None
