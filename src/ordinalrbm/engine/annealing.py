@@ -93,7 +93,8 @@ def _log_levels_row(side, factors, row, stretches, scratch, all_low, all_high, r
         result[g] = total
 
 
-@inlined
+# Inlined, its loop and that over styles would count references to arrays again and again.
+@called
 def _gather_intervals(side, row, mean, low, high):
     """Put a row's intervals and their means side by side, without answers that nobody knows.
 
@@ -109,8 +110,8 @@ def _gather_intervals(side, row, mean, low, high):
             mean[found] = mean[e]
             if side.shift.size > 0:
                 mean[found] += np.float64(side.shift[entry])
-            if low[found] > -np.inf or high[found] < np.inf:
-                found += 1
+            is_known = low[found] != -np.inf or high[found] != np.inf
+            found += is_known
     return found
 
 
