@@ -258,7 +258,7 @@ def _functions(form: _Format) -> Functions:
         inner, _ = exp_and_fall(-half * a * a)
         at_a = inner if inside else one
         ratio, fall = exp_and_fall(-half * (b - a) * (b + a))
-        if not single:  # zero at infinity: products of next to nothing take ten times as long
+        if not single:  # zero at infinity: products of next to nothing are slow
             at_a = zero if a == -infinity else at_a
             ratio = zero if b == infinity else ratio
         at_b = at_a * ratio
