@@ -9,7 +9,7 @@ from interpreter import use_interpreter
 if find_spec("torch"):  # else all of these tests are skipped
     import torch
 
-    if not torch.cuda.is_available():
+    if find_spec("triton") and not torch.cuda.is_available():
         use_interpreter()
 
 
