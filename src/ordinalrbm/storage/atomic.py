@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -53,7 +54,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     try:
         try:
             file.touch(exist_ok=False)
+            _keep_rights(place, file)
             yield file
+            _keep_rights(place, file)  # libraries may have made it anew
             _settle(file)
             os.replace(file, place)
             _settle_folder(place.parent)
@@ -91,6 +94,25 @@ def unwritable(path: Path, error: OSError) -> DataError:
     remedy = "make room or write elsewhere" if is_disk else "write elsewhere"
     kind = DiskError if is_disk else DataError
     return kind(f"File '{path}' cannot be written ({reason}); {remedy}.")
+
+
+def _keep_rights(place: Path, file: Path) -> None:
+    """Give a file the owner, group and mode of the one that it will replace."""
+    try:
+        old = place.stat()
+    except FileNotFoundError:
+        return  # a new file is as the umask says
+    new, mode = file.stat(), stat.S_IMODE(old.st_mode)
+    if new.st_uid != old.st_uid:
+        with suppress(OSError):  # only root gives files away
+            os.chown(file, old.st_uid, -1)
+    if new.st_gid != old.st_gid:
+        try:
+            os.chown(file, -1, old.st_gid)
+        except OSError:  # what its group might do is not for another group
+            mode &= ~stat.S_IRWXG
+    if stat.S_IMODE(file.stat().st_mode) != mode:  # some file systems know one mode only
+        file.chmod(mode)
 
 
 def _settle(file: Path) -> None:

@@ -19,8 +19,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
+from io import FileIO
 from math import prod
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +51,8 @@ _ZEROS = b"0" * 32
 MOST_JSON = 16 * 2**20
 _MOST_NUMBERS = 2**40  # of an array, also where a zero among its dimensions hides the others
 _MOST_SAID = 200  # letters of what is wrong; names from a file may be of any length
+# Only where the system cannot read at a place that is given with the call.
+_SEEKING = Lock()
 
 
 Checksums = Mapping[str, str] | None
@@ -154,7 +158,7 @@ class Contents(NamedTuple):
     shapes: dict[str, tuple[int, ...]]
     places: dict[str, Place]
     checksums: dict[str, Any]
-    path: Path
+    file: FileIO
 
     def arrays(self, prefix: str = "") -> dict[str, np.ndarray]:
         """The arrays whose names begin so, in memory of their own, their checksums verified."""
@@ -170,7 +174,7 @@ class Contents(NamedTuple):
         except ValueError as error:
             raise _senseless(name) from error
         content = _bytes_of(array)
-        _read_into(content, self.path, start)
+        _read_into(content, self.file, start)
         if _digest(content) != self.checksums[name]:
             raise DamagedFileError(f"its array '{name:.80}'")
         if array.dtype == np.bool_ and np.asarray(content).max(initial=0) > 1:
@@ -187,10 +191,12 @@ def opened(path: str | os.PathLike) -> Iterator[Contents]:
     if not target.is_file():
         raise DataError(f"File '{target}' does not exist; give the path that was saved to.")
     try:
-        front = _read_front(target)
-        # Not by a map, which would end the process should the file get shorter meanwhile.
-        with safe_open(target, "np", backend="pread") as file:
-            yield _contents(target, front, file)
+        # Opened once: another file may take the place of this one at any time.
+        with target.open("rb", buffering=0) as file:
+            front = _read_front(file)
+            # Not by a map, which would end the process should the file get shorter meanwhile.
+            with safe_open(_name_of(file, target), "np", backend="pread") as layout:
+                yield _contents(target, front, layout, file)
     except DamagedFileError as error:
         raise DataError(
             f"File '{target}' is damaged: {error}; take another copy of the file, or save the "
@@ -231,31 +237,49 @@ def which_release(header: Mapping[str, Any]) -> str:
     return "use the release that wrote it"
 
 
-def _read_front(path: Path) -> bytes:
-    if not is_ours(path):
+def _name_of(file: FileIO, path: Path) -> Path:
+    """A name by which a library opens the file that is open, and no later one at its path."""
+    name = Path("/dev/fd") / str(file.fileno())
+    return name if name.exists() else path  # Windows replaces no file that is open
+
+
+def _read_front(file: FileIO) -> bytes:
+    first = _read(file, 0, _LENGTH + len(_MAGIC))
+    if not first.endswith(_MAGIC):
         raise BrokenFileError("it does not begin like one")
-    with path.open("rb") as file:
-        first = file.read(_LENGTH)
-        length = int.from_bytes(first, "little")
-        if length > MOST_JSON:
-            raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
-        return first + file.read(length)
+    length = int.from_bytes(first[:_LENGTH], "little")
+    if length > MOST_JSON:
+        raise BrokenFileError(f"its header is longer than {MOST_JSON:,} bytes")
+    return _read(file, 0, _LENGTH + length)
 
 
-def _read_into(content: memoryview, path: Path, start: int) -> None:
-    """Fill with what stands in a file; what is missing there stays as it is."""
-    with path.open("rb", buffering=0) as file:
+def _read(file: FileIO, start: int, size: int) -> bytes:
+    content = bytearray(size)
+    return bytes(content[: _read_into(memoryview(content), file, start)])
+
+
+def _read_into(content: memoryview, file: FileIO, start: int) -> int:
+    """Fill with what stands in a file, and tell how much; what is missing there stays as it is."""
+    done = 0
+    while done < len(content):
+        n = _read_at(file, start + done, content[done:])
+        if not n:  # the file has got shorter, as its checksum will tell
+            break
+        done += n
+    return done
+
+
+def _read_at(file: FileIO, start: int, content: memoryview) -> int:
+    """Read from a file that several threads read from."""
+    if hasattr(os, "preadv"):
+        return os.preadv(file.fileno(), [content], start)
+    with _SEEKING:
         file.seek(start)
-        done = 0
-        while done < len(content):
-            n = file.readinto(content[done:])
-            if not n:  # the file has got shorter, as its checksum will tell
-                return
-            done += n
+        return file.readinto(content) or 0
 
 
-def _contents(path: Path, front: bytes, file: Any) -> Contents:
-    header = _parsed((file.metadata() or {}).get(FORMAT, ""))
+def _contents(path: Path, front: bytes, layout: Any, file: FileIO) -> Contents:
+    header = _parsed((layout.metadata() or {}).get(FORMAT, ""))
     if header.get("format") != FORMAT:
         raise BrokenFileError("its header is of another format")
     major = version(header)[0]
@@ -267,7 +291,7 @@ def _contents(path: Path, front: bytes, file: Any) -> Contents:
         )
     if header.pop("checksum", None) != _digest(_with_checksum(front, _ZEROS)):
         raise DamagedFileError("its header")
-    slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+    slices = {name: layout.get_slice(name) for name in layout.keys()}  # noqa: SIM118
     shapes = {name: _shape(name, part) for name, part in slices.items()}
     said = _parsed(front[_LENGTH:].decode())
     places = {
@@ -277,7 +301,7 @@ def _contents(path: Path, front: bytes, file: Any) -> Contents:
     sums = header.pop("checksums", None)
     if not isinstance(sums, dict) or set(sums) != set(shapes):
         raise BrokenFileError("its header lacks the checksums of some arrays")
-    return Contents(header, shapes, places, sums, path)
+    return Contents(header, shapes, places, sums, file)
 
 
 def _shape(name: str, array: Any) -> tuple[int, ...]:
