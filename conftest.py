@@ -1,8 +1,12 @@
-"""What is missing on this machine: tests that need it are skipped, and say what they need."""
+"""What is missing on this machine: tests that need it are skipped, and say what they need.
+
+And what tests of several rooms need.
+"""
 
 from __future__ import annotations
 
 import doctest
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -37,6 +41,17 @@ def pytest_configure(config):
         import numba
 
         numba.set_num_threads(1)
+
+
+@pytest.fixture
+def ctrl_c_arrives():
+    """Let SIGINT through, here and in programs started from here.
+
+    Whoever starts the tests in the background of a script, or with nohup, has it ignored.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -109,6 +109,7 @@ def test_warnings_are_one_line(monkeypatch):
     assert (result.exit_code, result.stderr) == (0, "Warning: Rows are few.\n")
 
 
+@pytest.mark.usefixtures("ctrl_c_arrives")
 def test_ctrl_c_while_learning_ends_the_demo(tmp_path, monkeypatch):
     # Learning by itself would keep its best epoch and go on.
     measure, epochs = Monitor.measure, []
@@ -129,6 +130,7 @@ def test_ctrl_c_while_learning_ends_the_demo(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("ctrl_c_arrives")
 def test_ctrl_c_in_a_callback_from_c_is_not_lost(monkeypatch):
     interrupt = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
     went_on = []

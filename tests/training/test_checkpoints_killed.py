@@ -166,6 +166,7 @@ app(sys.argv[2:])
 """
 
 
+@pytest.mark.usefixtures("ctrl_c_arrives")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_checkpoint_of_the_program(number, ratings_file, tmp_path):
     folder = tmp_path / "kept"
