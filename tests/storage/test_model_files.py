@@ -32,9 +32,35 @@ def test_stored_files_load_for_ever(kind):
 
 @every_kind
 def test_loading_and_saving_again_gives_the_same_bytes(kind, tmp_path):
-    path = file_of(kind)
+    path = tmp_path / "ours.orbm"
+    orbm.load(file_of(kind)).save(path)  # by this release
     orbm.load(path).save(tmp_path / "again.orbm")
     assert (tmp_path / "again.orbm").read_bytes() == path.read_bytes()
+    arrays, of_old = (model_file.read(file)[0] for file in (path, file_of(kind)))
+    assert set(arrays) == set(of_old)
+    for name, array in of_old.items():
+        np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+
+
+@every_kind
+def test_how_a_model_was_run_is_not_in_its_file(kind, tmp_path):
+    model, written = orbm.load(file_of(kind)), []
+    for number, settings in enumerate([(None, False), (1, False), (2, True)]):
+        model.set_params(n_jobs=settings[0], verbose=settings[1])
+        model.save(tmp_path / f"{number}.orbm")
+        written.append((tmp_path / f"{number}.orbm").read_bytes())
+    assert written[0] == written[1] == written[2]
+    again = orbm.load(tmp_path / "2.orbm")
+    assert (again.n_jobs, again.verbose) == (None, False)
+
+
+@every_kind
+def test_files_that_say_how_a_model_was_run_load(kind, tmp_path):
+    def as_it_was(arrays, header):
+        header["parameters"] |= {"n_jobs": 2, "verbose": True}
+
+    rewritten(file_of(kind), tmp_path / "m.orbm", as_it_was)
+    assert same(orbm.load(tmp_path / "m.orbm"), orbm.load(file_of(kind)))
 
 
 @pytest.mark.parametrize("path", sorted(FILES.glob("*-1.0.orbm")), ids=lambda path: path.name)

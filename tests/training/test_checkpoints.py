@@ -157,8 +157,6 @@ done.clear()
 ratings = small_matrices.MODELS["ensemble"](n_epochs=4, n_jobs=n_jobs)
 ratings.fit(small_matrices.simulated(60, 30), checkpoint=folder + "/ratings", every=1)
 for name, model in (("survey", survey), ("ratings", ratings)):
-    model.history_["seconds"] = 0.0
-    model.n_jobs = None
     model.save(f"{folder}/{name}.orbm")
 """
 

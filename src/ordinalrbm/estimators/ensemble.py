@@ -245,9 +245,7 @@ class RatingEnsemble(RatingModel):
             "members": [
                 {
                     "kind": estimator._kind,
-                    # These two are the ensemble's, and say nothing about the model.
-                    "parameters": rating_parameters(estimator, self.ratings_)
-                    | {"n_jobs": None, "verbose": False},
+                    "parameters": rating_parameters(estimator, self.ratings_),
                     "n_models": len(estimator.models_),
                     "best_epoch": int(estimator.best_epoch_),
                 }

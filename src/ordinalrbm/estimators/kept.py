@@ -17,6 +17,8 @@ from ordinalrbm.storage.reader import Stored, columns_kept
 
 Kept = tuple[dict[str, np.ndarray], dict[str, Any]]
 Estimator = TypeVar("Estimator", bound=Any)
+# Settings of a run: they say nothing about the model, which may be used elsewhere.
+_OF_THE_RUN = ("n_jobs", "verbose", "device")
 
 
 def kept_learning(estimator: Any) -> Kept:
@@ -39,8 +41,9 @@ def restored(kind: type[Estimator], stored: Stored) -> Estimator:
 
 
 def plain_parameters(estimator: Any) -> dict[str, Any]:
-    """Parameters as JSON can hold them; a generator cannot be."""
-    plain = {name: _plain(value) for name, value in estimator.get_params(deep=False).items()}
+    """Parameters of the model as JSON can hold them; a generator cannot be."""
+    given = estimator.get_params(deep=False).items()
+    plain = {name: _plain(value) for name, value in given if name not in _OF_THE_RUN}
     seed = plain["random_state"]
     return plain | {"random_state": seed if isinstance(seed, int) else None}
 
@@ -118,7 +121,6 @@ def rating_parameters(estimator: Any, catalogue: Catalogue) -> dict[str, Any]:
     plain["scale"] = None if estimator.scale is None or default is None else default.to_json()
     plain["item_scales"] = None  # JSON has no dictionaries from numbers
     plain.pop("models", None)  # those of an ensemble are described by themselves
-    plain.pop("device", None)  # a model may be used elsewhere than it was learnt
     return plain
 
 
