@@ -25,7 +25,7 @@ from ordinalrbm.engine import half_sweep
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
 from ordinalrbm.runtime.side_by_side import each_block, taken
-from ordinalrbm.storage.reader import Stored
+from ordinalrbm.storage.reader import Stored, wrong
 
 # What a cell without an answer counts, α, and λ as a multiple of a power of how many answers rows
 # and columns have on average (the geometric mean of both): chosen by the NDCG of products with the
@@ -38,6 +38,10 @@ _SWEEPS, _STEPS = 10, 3
 # once more for every one of these numbers of last answers that it is among.
 _RECENT = (5, 20)
 _RECENT_STEPS = 6
+# Of a file: λ is never below _RIDGE. Where all factors are zero the sum above is the number of
+# answers, so that λ Σ |p|² of what was learnt is no more (three times as many where recent answers
+# count again); beyond ten times that, sums of an update may overflow float32.
+_SMALLEST_RIDGE, _MOST_SQUARES = 0.1, 30.0 / _RIDGE
 # At first factors are this large beside 1/√K.
 _FIRST = 0.1
 
@@ -85,8 +89,10 @@ class Demand(NamedTuple):
             part = stored.parameter(name, np.float16, (int((own > 0).sum()), width))
             found.append(np.zeros((own.size, part.shape[1]), dtype=np.float32))
             found[-1][own > 0] = part
+            if np.vdot(found[-1], found[-1]) > _MOST_SQUARES * answers.n_entries:
+                raise wrong(name, "has larger numbers than so many ratings can lead to")
             width = part.shape[1]
-        ridge = stored.parameter("ridge", np.float64, (1,), 1e-9)
+        ridge = stored.parameter("ridge", np.float64, (1,), _SMALLEST_RIDGE)
         rows, columns = found
         return cls.of(rows, columns, float(ridge[0]))
 

@@ -32,7 +32,10 @@ from ordinalrbm.storage.reader import Stored, wrong
 _DROPPED, _AVERAGED = 8, 12
 # Of those who were learnt and have new ratings: they begin near where they will be.
 _REDRAWN = 2
-_LARGEST_WIDTH, _LARGEST_MEAN, _SMALLEST_PRECISION = 1e5, 1e4, 1e-9
+_LARGEST_WIDTH, _LARGEST_MEAN = 1e5, 1e4
+# Newcomers' widths are drawn with it: with less, some are too large for float32. None that was
+# drawn, by a prior around 20, is anywhere near.
+_SMALLEST_WIDTH_PRECISION = 0.01
 # Of the matrices, in any direction: rows that differ by thirty times the deviation of utilities are
 # not learnt, and float32 has no digits left for one direction that is a millionth of another.
 _SMALLEST_OF_MATRIX, _SMALLEST_BESIDE_LARGEST = 1e-3, 1e-6
@@ -187,7 +190,7 @@ class DrawnSides(NamedTuple):
             stored.parameter("table_weights", np.float16, (len(weights), None, width)),
             stored.checked_array("block", np.int32, (n_draws,), 0, len(weights) - 1),
             stored.checked_array(
-                "width_precision", np.float32, (n_draws,), _SMALLEST_PRECISION, np.inf
+                "width_precision", np.float32, (n_draws,), _SMALLEST_WIDTH_PRECISION, np.inf
             ),
             (is_known := stored.checked_array("is_known", np.uint8, (n,), 0, 2)),
             stored.checked_array(
