@@ -3,7 +3,7 @@
     python benchmarks/coverage.py bfi spi pisa --missing 0.1 0.3 --mechanism mcar mar
 
 A large survey is the population: its rows without gaps in the chosen questions. A replicate draws
-1,000 of them with replacement, hides answers, fits `CumulativeRBM.recommended`, imputes ten times,
+1,000 of them with replacement, hides answers, fits `CumulativeRBM`, imputes ten times,
 and pools by `ordinalrbm.pool`. Counted is how often an interval holds the value of the whole
 population, over all means, all pairwise correlations (by Fisher's transform) and the slopes of one
 regression (the first question on the next eight). Standard errors of correlations and slopes are
@@ -135,7 +135,7 @@ def analyses(
     if mechanism == "mar":
         X = np.column_stack([X, people.background[rows]])
         levels += [np.unique(column) for column in people.background.T]
-    model = orbm.CumulativeRBM.recommended(
+    model = orbm.CumulativeRBM(
         min(X.shape[1], 50), scales={j: list(found) for j, found in enumerate(levels)},
         validation_fraction=0.0, random_state=seed,
     ).fit(X)  # fmt: skip

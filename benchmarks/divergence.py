@@ -65,8 +65,8 @@ def of_survey(name: str, answers: pd.DataFrame) -> None:
         marginal.append(np.log(share[levels[hidden[:, column], column]]))
     title(name, -float(np.concatenate(marginal).mean()))
     for how, make in {
-        "vector": orbm.CumulativeRBM,
-        "recommended": orbm.CumulativeRBM.recommended,
+        "binary": orbm.CumulativeRBM.binary,
+        "defaults": orbm.CumulativeRBM,
     }.items():
         runs(how, make, lambda model: model.fit(shown), judge)
 

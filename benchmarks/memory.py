@@ -46,11 +46,11 @@ SMALL = [
         )
     ),
     Case("vector", 20_000, 50, 1_000_000, 20), Case("vector", 60_000, 50, 2_000_000, 100),
-    Case("vector", 1_000, 1_500, 1_500_000, 20), Case("recommended", 20_000, 50, 900_000, 50),
+    Case("vector", 1_000, 1_500, 1_500_000, 20), Case("defaults", 20_000, 50, 900_000, 50),
 ]  # fmt: skip
 LARGE = [
     Case("vector", 100_000, 80, 7_000_000, 50),
-    Case("recommended", 100_000, 80, 7_000_000, 50),
+    Case("defaults", 100_000, 80, 7_000_000, 50),
     Case("ordinal_mf", 50_000, 10_000, 5_000_000, 40),
     Case("ordinal_mf", 50_000, 10_000, 5_000_000, 200),
     Case("ordinal_mf", 20_000, 1_000_000, 3_000_000, 40),
@@ -62,7 +62,7 @@ LARGE = [
 def made_up(case: Case):
     """A table of answers, or ratings as three arrays, and how many there are."""
     rng = np.random.default_rng(0)
-    if case.kind in ("vector", "recommended"):
+    if case.kind in ("vector", "defaults"):
         X = rng.integers(1, 6, (case.rows, case.columns), dtype=np.int8).astype(np.float32)
         X[rng.random(X.shape, dtype=np.float32) > case.answers / X.size] = np.nan
         return X, int(np.isfinite(X).sum())
@@ -75,9 +75,9 @@ def made_up(case: Case):
 def estimator(case: Case):
     few = {"n_epochs": 2, "random_state": 0}
     if case.kind == "vector":
+        return orbm.CumulativeRBM.binary(case.factors, **few)
+    if case.kind == "defaults":
         return orbm.CumulativeRBM(case.factors, **few)
-    if case.kind == "recommended":
-        return orbm.CumulativeRBM.recommended(case.factors, **few)
     if case.kind == "matrix_crbm":
         return orbm.MatrixCumulativeRBM(case.factors, case.factors, **few)
     return KINDS[case.kind](case.factors, **few)
@@ -85,7 +85,7 @@ def estimator(case: Case):
 
 def estimated(case: Case, n_answers: int) -> int:
     size = memory.Size(case.rows, case.columns, n_answers, 5, case.factors)
-    if case.kind in ("vector", "recommended"):
+    if case.kind in ("vector", "defaults"):
         model = estimator(case)
         latent = model.unanswered == "latent"
         size = size._replace(answers=size.rows * size.columns) if latent else size

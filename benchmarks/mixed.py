@@ -112,7 +112,7 @@ def from_numbers(survey: Survey, filled: pd.DataFrame, dummies: dict[str, list[s
 
 
 def ours(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
-    model = orbm.CumulativeRBM.recommended(
+    model = orbm.CumulativeRBM(
         shown.shape[1], nominal=survey.nominal, numeric=survey.numeric, random_state=0
     )
     return model.fit(shown).impute(shown, rule="median")
@@ -158,7 +158,7 @@ def copula(survey: Survey, shown: pd.DataFrame) -> pd.DataFrame:
 
 
 METHODS = {
-    "CumulativeRBM.recommended()": ours,
+    "CumulativeRBM()": ours,
     "IterativeImputer": by_table(iterative),
     "gcimpute": copula,
     "forests": by_table(forests),
@@ -274,10 +274,10 @@ def _filled(survey: Survey, shown: pd.DataFrame) -> Any:
     """Expected answers, and means of draws, of each method."""
     given = {"nominal": [survey.group], "background": [survey.group]}
     questions = shown[survey.ordinal]
-    alone = orbm.CumulativeRBM.recommended(10, random_state=0).fit(questions)
+    alone = orbm.CumulativeRBM(10, random_state=0).fit(questions)
     expected = pd.DataFrame(alone.predict(questions, rule="mean"), columns=survey.ordinal)
     yield "without background", expected
-    told = orbm.CumulativeRBM.recommended(10, random_state=0, **given).fit(shown)
+    told = orbm.CumulativeRBM(10, random_state=0, **given).fit(shown)
     yield "background, expected answers", told.predict(shown, rule="mean")
     drawn = told.impute(shown, n_draws=5, random_state=0)
     yield "background, mean of five draws", sum(part[survey.ordinal] for part in drawn) / 5

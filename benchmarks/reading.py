@@ -47,7 +47,7 @@ def scales() -> None:
         print(f"{name}: {len(table):,} rows, {len(items)} items, {gaps:.1%} gaps")
         print(f"  FactorAnalysis, varimax      items with their scale {with_scale(theirs)}")
         for seed in SEEDS:
-            model = orbm.CumulativeRBM.recommended(5, random_state=seed).fit(table)
+            model = orbm.CumulativeRBM(5, random_state=seed).fit(table)
             told(seed, model, theirs)
 
 
@@ -157,7 +157,7 @@ def coverage(design: Design, data_set: int) -> Iterator[tuple[str, float]]:
     rng = np.random.default_rng([design.n_factors, data_set])
     truth = truth_of(design, rng)
     table, factors = people_of(truth, 2_000, design.missing, rng)
-    model = orbm.CumulativeRBM.recommended(design.n_factors, random_state=data_set).fit(table)
+    model = orbm.CumulativeRBM(design.n_factors, random_state=data_set).fit(table)
     for how in ("linear_response", "mcmc"):
         scores, errors = model.set_params(inference=how).scores(table, return_std=True)
         order, sign = matched(model.loadings().to_numpy(), truth.loadings)
@@ -176,7 +176,7 @@ def errors() -> None:
     for data_set in range(30):
         rng = np.random.default_rng([7, data_set])
         table, _ = people_of(truth, 1_000, 0.0, rng)
-        model = orbm.CumulativeRBM.recommended(2, random_state=data_set).fit(table)
+        model = orbm.CumulativeRBM(2, random_state=data_set).fit(table)
         reading = model.read_factors(table)
         order, sign = matched(reading.loadings.to_numpy(), target)
         found.append(sign * reading.loadings.to_numpy()[:, order])

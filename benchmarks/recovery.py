@@ -71,7 +71,7 @@ def main() -> None:
         "persistent": {"free_phase": "persistent", "gibbs_steps": 3, "learning_rate": 0.003},
     }.items():
         started = time.perf_counter()
-        fitted = orbm.CumulativeRBM(
+        fitted = orbm.CumulativeRBM.binary(
             n_factors=N_FACTORS, random_state=0, scales=scales, weight_decay=1.0, **settings
         ).fit(table)
         value = per_answer(fitted.model_, test)

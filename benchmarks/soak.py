@@ -84,7 +84,7 @@ def cycle(
 
 
 def survey(seed: int, folder: Path, answers: pd.DataFrame, checkpoint: Path | None) -> None:
-    model = orbm.CumulativeRBM(5, n_epochs=3, random_state=seed)
+    model = orbm.CumulativeRBM.binary(5, n_epochs=3, random_state=seed)
     model.fit(answers, checkpoint=checkpoint, every=1)
     model.save(folder / "survey.orbm")
     again = orbm.load(folder / "survey.orbm")

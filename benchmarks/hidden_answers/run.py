@@ -14,11 +14,16 @@ from typing import Any
 
 import pandas as pd
 from data import NAMES, levels, load, mask
-from ours import cumulative_rbm, paper_rbm
+from ours import cumulative_rbm, defaults, paper_rbm
 from peers import PEERS
 from score import accuracy, mae, mode, nll
 
-METHODS = {"ordinalrbm": cumulative_rbm, "ordinalrbm.paper()": paper_rbm, **PEERS}
+METHODS = {
+    "CumulativeRBM()": defaults,
+    "ordinalrbm": cumulative_rbm,
+    "ordinalrbm.paper()": paper_rbm,
+    **PEERS,
+}
 
 
 def evaluate(name: str, method: str, frame: pd.DataFrame, seed: int) -> dict[str, Any]:

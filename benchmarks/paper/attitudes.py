@@ -152,10 +152,7 @@ def bernoulli_rbm(train: pd.DataFrame, test: pd.DataFrame, k: int, seed: int) ->
         yield from probabilities(name, found.transform(seen), found.transform(unseen))
 
 
-OURS = {
-    "units_per_factor": 250, "response_styles": 9, "unanswered": "latent", "n_epochs": 5,
-    "learning_rate": 0.0005, "weight_decay": 30.0, "validation_fraction": 0.0,
-}  # fmt: skip
+OURS = {"n_epochs": 5, "validation_fraction": 0.0}
 
 
 def cumulative_rbm(train: pd.DataFrame, test: pd.DataFrame, k: int, seed: int) -> Spaces:

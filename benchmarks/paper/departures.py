@@ -55,7 +55,7 @@ VECTOR: dict[str, Settings] = {
     "with thresholds at quantiles": {"thresholds": "marginal"},
     "with the start from correlations": {"init": "polychoric", "thresholds": "marginal"},
     "with Adam": {"solver": "adam", "learning_rate": 0.01},
-    "with all of these (the defaults)": {
+    "with all of these (.binary)": {
         **ADDED, "init": "polychoric", "thresholds": "marginal", "solver": "adam",
         "learning_rate": 0.01, "n_epochs": 40, "patience": 5,
     },

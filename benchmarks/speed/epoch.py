@@ -90,7 +90,7 @@ sys.path.insert(0, {here!r})
 import ordinalrbm as orbm
 from epoch import pisa
 table = pisa()
-model = orbm.CumulativeRBM(n_factors=50, n_epochs=1, random_state=0)
+model = orbm.CumulativeRBM.binary(n_factors=50, n_epochs=1, random_state=0)
 model.fit(table.head(500))
 tracemalloc.start()
 model.fit(table)

@@ -30,7 +30,7 @@ def hand_made(weights, labels, *, thresholds=(-0.5, 0.7), bias=None, units=1, na
     weights = np.array(weights, dtype=np.float32)
     n_columns, n_factors = weights.shape
     cutpoints = np.r_[thresholds[0], np.log(np.diff(thresholds))]
-    model = orbm.CumulativeRBM(n_factors=n_factors, units_per_factor=units)
+    model = orbm.CumulativeRBM.binary(n_factors=n_factors, units_per_factor=units)
     model.model_ = VectorModel(
         weights=weights,
         bias=np.zeros(n_columns, np.float32) if bias is None else np.array(bias, np.float32),
@@ -349,7 +349,7 @@ def test_next_steps_really_work(tmp_path, monkeypatch, capsys):
     assert complete.notna().all(axis=None)
     given = survey.notna().to_numpy()
     np.testing.assert_array_equal(complete.to_numpy()[given], survey.to_numpy()[given])
-    assert names["factors"].shape == (80, 50)
+    assert names["factors"].shape == (80, 5)
     best = pd.read_csv("best.csv", index_col=0)
     assert set(best["item"]) <= set(columns)
     assert not best.duplicated(["user", "item"]).any()

@@ -76,7 +76,7 @@ def test_numbers_that_are_codes_are_groups(mixed):
     survey = read_survey(mixed / "mixed.csv", mixed / "s.toml")
     chosen = survey.choosing(["numeric"], ["land", "background"])
     assert chosen.chosen.parameters["nominal"] == ["land"]
-    model = orbm.CumulativeRBM(1, n_epochs=1, random_state=0, **chosen.chosen.parameters)
+    model = orbm.CumulativeRBM.binary(1, n_epochs=1, random_state=0, **chosen.chosen.parameters)
     background = model.fit(chosen.table).questionnaire_.background
     assert background.names == ["land=1", "land=2", "land=3", "age"]
 

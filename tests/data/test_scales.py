@@ -332,6 +332,40 @@ def test_resolve_infers_or_shares_or_mixes():
     assert labels_of(iter(columns), None, np.array([1, 2])) == [(1, 2)] * 2
 
 
+def battery(n_rows, *tops, seed=0):
+    """Columns of answers from 1 up to these, each level equally likely."""
+    rng = np.random.default_rng(seed)
+    return [rng.permutation(np.resize(np.arange(1, top + 1), n_rows)) for top in tops]
+
+
+@pytest.mark.parametrize("n_rows", [10, 20])
+def test_a_level_missing_by_chance_is_that_of_the_battery(n_rows):
+    columns = battery(200, 5, 5, 5) + battery(n_rows, 4) + [[2, 3, 4, 5], [1, 3, 5]]
+    found = labels_of(columns, list("abcdef"), None)
+    assert found == [(1, 2, 3, 4, 5)] * 6
+    assert labels_of(columns, list("abcdef"), {"d": [1, 2, 3, 4]})[3] == (1, 2, 3, 4)
+
+
+def test_scales_that_differ_by_more_than_chance_stay_apart():
+    """Among 200 answers nobody misses a fifth level that a fifth of the others give."""
+    tops = (7, 7, 7, 5, 5, 5, 4, 3, 24, 8, 2)
+    expected = [tuple(range(1, top + 1)) for top in tops]
+    assert labels_of(battery(200, *tops), None, None) == expected
+    # As many short scales as long ones are a battery of their own, and two long ones are none.
+    few = battery(15, 4, 4, 4, 4) + battery(200, 5, 5, 5)
+    assert [len(labels) for labels in labels_of(few, None, None)] == [4] * 4 + [5] * 3
+    assert len(labels_of(battery(15, 4) + battery(200, 5, 5), None, None)[0]) == 4
+
+
+def test_other_kinds_of_scales_are_no_batteries():
+    """Yes and no, half stars, categories: a longer scale of numbers is not theirs."""
+    five = battery(200, 5, 5, 5)
+    kind = pd.CategoricalDtype([1, 2, 3, 4], ordered=True)
+    others = [[1, 2] * 3, [1.5, 2.0, 3.0], pd.Series([1, 2, 4]).astype(kind), [6, 5, 4]]
+    found = labels_of(five + others, None, None)[3:]
+    assert found == [(1, 2), (1.5, 2.0, 2.5, 3.0), (1, 2, 3, 4), (4, 5, 6)]
+
+
 def test_resolve_gives_a_scale_to_a_column_without_answers():
     assert labels_of([[None]], ["a"], {"a": [1, 2]}) == [(1, 2)]
 

@@ -13,7 +13,7 @@ SMALL = {"n_factors": 3, "n_epochs": 4, "batch_size": 32, "random_state": 0}
 
 def small(**changes):
     """An estimator that learns in no time."""
-    return orbm.CumulativeRBM(**{**SMALL, **changes})
+    return orbm.CumulativeRBM.binary(**{**SMALL, **changes})
 
 
 def levels(n_rows=150, n_levels=N_LEVELS, *, missing=0.15, seed=0):

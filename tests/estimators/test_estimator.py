@@ -1018,7 +1018,54 @@ def test_equal_runs_write_equal_files(table, tmp_path):
 def test_samples_of_text_that_looks_like_numbers_can_be_read_again():
     levels = pd.CategoricalDtype(["1", "2", "10"], ordered=True)
     answers = pd.DataFrame({"a": ["1", "2", "10"] * 20, "b": ["10", "2", "1"] * 20}).astype(levels)
-    model = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(answers)
+    model = orbm.CumulativeRBM.binary(2, n_epochs=2, random_state=0).fit(answers)
     made_up = model.sample(5, random_state=0)
     assert made_up["a"].dtype == levels
     assert model.transform(made_up).shape == (5, 2)
+
+
+# Levels of a battery that nobody gave in one question
+
+
+@pytest.fixture(scope="module")
+def battery():
+    """Four questions on 1 to 5; to the last one, asked of everybody, nobody said 5."""
+    X = pd.DataFrame(numbers(levels(200, (5, 5, 5, 5), missing=0.0)), columns=list("abcd"))
+    X["d"] = X["d"].clip(upper=4)
+    return X, small().fit(X)
+
+
+def test_a_level_that_only_the_battery_has_counts_as_the_nearest(battery):
+    X, model = battery
+    assert [scale.n_levels for scale in model.scales_] == [5, 5, 5, 4]
+    beyond = X.head(20).copy()
+    beyond.loc[beyond.index[:3], "d"] = 5
+    told = r"Column 'd': the value 5 \(answers: 3\) did not occur .* counts as 4; fit with scales="
+    for ask in (model.score, model.transform, model.log_likelihood):
+        expected = ask(beyond.replace({"d": {5: 4}}))
+        with pytest.warns(UserWarning, match=told):
+            np.testing.assert_array_equal(ask(beyond), expected)
+
+
+def test_what_is_filled_must_be_on_the_scale(battery):
+    """Given answers come back as they are, so that none may count as another."""
+    X, model = battery
+    beyond = X.head(20).assign(d=5.0)
+    with pytest.raises(
+        orbm.DataError, match=r"Column 'd', row 0 .*: the value 5 is not on the scale"
+    ):
+        model.impute(beyond)
+
+
+def test_other_values_are_refused_as_ever(battery):
+    X, model = battery
+    for wrong in (6.0, 0.0, 4.5):
+        with pytest.raises(orbm.DataError, match="is not on the scale"):
+            model.score(X.head(20).assign(d=wrong))
+    with pytest.raises(
+        orbm.DataError, match="is not on the scale"
+    ):  # the levels of a are all there
+        model.score(X.head(20).assign(a=6.0))
+    given = small(scales={"d": [1, 2, 3, 4]}).fit(X)
+    with pytest.raises(orbm.DataError, match="is not on the scale"):
+        given.score(X.head(20).assign(d=5.0))

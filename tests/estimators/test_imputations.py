@@ -30,7 +30,7 @@ def test_means_vary_as_much_as_is_not_known():
     missing = 0.5
     X = independent(400, 10, missing)
     settings = {"units_per_factor": 50, "unanswered": "latent", "learning_rate": 0.001}
-    model = orbm.CumulativeRBM(2, n_epochs=4, random_state=0, **settings).fit(X)
+    model = orbm.CumulativeRBM.binary(2, n_epochs=4, random_state=0, **settings).fit(X)
     fixed = model.impute(X, n_draws=30, parameters="fixed", random_state=0)
     drawn = model.impute(X, n_draws=30, random_state=0)
     # Thirty draws of ten columns: a standard error of 8 %.
@@ -44,7 +44,7 @@ def test_correlations_are_neither_shrunk_nor_too_sure():
     utility = rng.normal(size=(1500, 1)) + 0.8 * rng.normal(size=(1500, 5))
     complete = 1.0 + (utility[:, :, None] > np.array([-1.2, 0.1, 0.9])).sum(axis=2)
     X = np.where(rng.random(complete.shape) < 0.33, np.nan, complete)
-    model = orbm.CumulativeRBM.recommended(5, random_state=0).fit(X)
+    model = orbm.CumulativeRBM(5, random_state=0).fit(X)
     pairs = np.triu_indices(5, 1)
     ways = {
         way: np.arctanh(
@@ -69,14 +69,14 @@ def table():
 
 @pytest.fixture(scope="module")
 def model(table):
-    return orbm.CumulativeRBM(3, n_epochs=3, random_state=0).fit(table)
+    return orbm.CumulativeRBM.binary(3, n_epochs=3, random_state=0).fit(table)
 
 
 def test_the_same_seed_gives_the_same_tables(model, table):
     first, again, other = (model.impute(table, n_draws=2, random_state=s) for s in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert (np.array(first) != other).any()
-    one_thread = orbm.CumulativeRBM(3, n_epochs=3, random_state=0, n_jobs=1).fit(table)
+    one_thread = orbm.CumulativeRBM.binary(3, n_epochs=3, random_state=0, n_jobs=1).fit(table)
     np.testing.assert_array_equal(one_thread.impute(table, n_draws=2, random_state=0), first)
 
 
@@ -99,7 +99,7 @@ def test_rows_without_weight_do_not_count():
     low = np.where(rng.random((150, 3)) < 0.1, 4.0, 1.0)
     X = np.vstack([low, 5.0 - low])
     X[::3, 0] = np.nan
-    fitted = orbm.CumulativeRBM(2, n_epochs=5, learning_rate=0.05, random_state=0).fit(X)
+    fitted = orbm.CumulativeRBM.binary(2, n_epochs=5, learning_rate=0.05, random_state=0).fit(X)
     shares = []
     for weight in (np.repeat([1.0, 0.0], 150), np.repeat([0.0, 1.0], 150)):
         drawn = fitted.impute(X, n_draws=2, sample_weight=weight, random_state=0)
@@ -113,7 +113,7 @@ def test_rows_without_weight_do_not_count():
 
 def test_stacked_frames(model, table):
     X = pd.DataFrame(table, columns=list("abcd"), index=pd.Index(np.arange(120) + 7, name="who"))
-    fitted = orbm.CumulativeRBM(3, n_epochs=3, random_state=0).fit(X)
+    fitted = orbm.CumulativeRBM.binary(3, n_epochs=3, random_state=0).fit(X)
     whole = fitted.impute(X, n_draws=3, random_state=0, stacked=True)
     listed = fitted.impute(X, n_draws=3, random_state=0)
     assert list(whole.columns) == ["Imputation_", "a", "b", "c", "d"]
@@ -129,7 +129,7 @@ def test_stacked_arrays_and_polars(model, table):
     polars = pytest.importorskip("polars")
     names = ["a", "b", "c", "d"]
     X = polars.DataFrame(table, schema=names).fill_nan(None)
-    fitted = orbm.CumulativeRBM(3, n_epochs=3, random_state=0).fit(X)
+    fitted = orbm.CumulativeRBM.binary(3, n_epochs=3, random_state=0).fit(X)
     whole = fitted.impute(X, n_draws=2, parameters="fixed", random_state=0, stacked=True)
     assert isinstance(whole, polars.DataFrame) and whole.columns == ["Imputation_", *names]
     assert whole.filter(polars.col("Imputation_") == 0).drop("Imputation_").equals(X)
@@ -191,6 +191,6 @@ def test_a_question_without_answers_has_no_parameters_to_draw(model, table):
 
 def test_the_name_of_the_counter_is_taken(table):
     X = pd.DataFrame(table, columns=["Imputation_", "b", "c", "d"])
-    fitted = orbm.CumulativeRBM(2, n_epochs=2, random_state=0).fit(X)
+    fitted = orbm.CumulativeRBM.binary(2, n_epochs=2, random_state=0).fit(X)
     with pytest.raises(DataError, match=r"'Imputation_' already.*rename"):
         fitted.impute(X, n_draws=2, parameters="fixed", stacked=True)

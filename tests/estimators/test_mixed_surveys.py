@@ -44,7 +44,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def model(table):
-    return orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent").fit(table)
+    return orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent").fit(table)
 
 
 # ---- what is learnt, said and filled -------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_hidden_answers_are_found_again():
     hidden[:, 5:] = False
     shown = whole.mask(hidden)
     settings = {**SMALL, "n_epochs": 15, "units_per_factor": 20, "unanswered": "latent"}
-    model = orbm.CumulativeRBM(**settings, **KINDS).fit(shown)
+    model = orbm.CumulativeRBM.binary(**settings, **KINDS).fit(shown)
     filled = model.impute(shown, rule="median")
     miss = (filled["party"] != whole["party"])[hidden[:, 1]].mean()
     assert miss < 0.9 * (whole["party"] != whole["party"].mode()[0]).mean()
@@ -126,7 +126,7 @@ def test_hidden_answers_are_found_again():
 def test_skewed_numbers_stay_within_those_seen(table):
     """They are learnt by normal scores, so that nobody earns less than nothing."""
     skewed = table.assign(income=np.exp(table["income"].astype(float) / 700.0))
-    model = orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent").fit(skewed)
+    model = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent").fit(skewed)
     scale = model.questionnaire_.numbers[1]
     assert len(scale.values) > 10
     gaps, own = skewed["income"].isna(), skewed["income"].dropna()
@@ -147,7 +147,9 @@ def test_polars_and_arrays(model, table):
         land=table["land"].map({"at": 1, "ch": 2, "de": 3}),
     ).astype(float)
     places = {"nominal": [1, 5], "numeric": [2, 4], "background": [5, 6]}
-    by_array = orbm.CumulativeRBM(**SMALL, **places, unanswered="latent").fit(numbers.to_numpy())
+    by_array = orbm.CumulativeRBM.binary(**SMALL, **places, unanswered="latent").fit(
+        numbers.to_numpy()
+    )
     filled = by_array.impute(numbers.to_numpy())
     assert filled.dtype == np.float64 and not np.isnan(filled[:, :5]).any()
     frame = pl.DataFrame(
@@ -161,7 +163,7 @@ def test_polars_and_arrays(model, table):
             "age": numbers["age"].to_list(),
         }
     ).with_columns(pl.col(pl.Float64).fill_nan(None))
-    by_polars = orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent").fit(frame)
+    by_polars = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent").fit(frame)
     filled = by_polars.impute(frame)
     assert isinstance(filled, pl.DataFrame) and filled.dtypes == frame.dtypes
     assert filled.select(COLUMNS[:5]).null_count().sum_horizontal().item() == 0
@@ -170,8 +172,8 @@ def test_polars_and_arrays(model, table):
 def test_codes_of_groups_are_categories(table):
     coded = table.assign(land=table["land"].map({"at": 1.0, "ch": 2.0, "de": 3.0}))
     kinds = {**KINDS, "nominal": ["party", "land"]}
-    by_codes = orbm.CumulativeRBM(**SMALL, **kinds).fit(coded)
-    by_names = orbm.CumulativeRBM(**SMALL, **KINDS).fit(table)
+    by_codes = orbm.CumulativeRBM.binary(**SMALL, **kinds).fit(coded)
+    by_names = orbm.CumulativeRBM.binary(**SMALL, **KINDS).fit(table)
     assert by_codes.questionnaire_.background.names[:4] == [
         "land=1", "land=2", "land=3", "land is missing",
     ]  # fmt: skip
@@ -191,7 +193,7 @@ def test_scores_and_likelihoods(model, table):
 @pytest.mark.parametrize("unanswered", ["absent", "latent"])
 def test_every_way_of_inference(table, unanswered, inference):
     options = {**SMALL, "n_epochs": 2, "response_styles": 3, "units_per_factor": 10}
-    model = orbm.CumulativeRBM(
+    model = orbm.CumulativeRBM.binary(
         **options, **KINDS, unanswered=unanswered, inference=inference, n_draws=10
     ).fit(table)
     assert np.isfinite(model.score(table))
@@ -211,10 +213,14 @@ def test_made_up_rows(model):
 
 
 def test_threads_and_weights_of_one_change_nothing(model, table):
-    again = orbm.CumulativeRBM(**SMALL, **KINDS, unanswered="latent", n_jobs=1).fit(table)
+    again = orbm.CumulativeRBM.binary(**SMALL, **KINDS, unanswered="latent", n_jobs=1).fit(table)
     assert_same_model(again, model)
-    two = orbm.CumulativeRBM(**SMALL, **KINDS, n_jobs=2).fit(table, sample_weight=np.ones(300))
-    one = orbm.CumulativeRBM(**SMALL, **KINDS, n_jobs=1).fit(table, sample_weight=np.ones(300))
+    two = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=2).fit(
+        table, sample_weight=np.ones(300)
+    )
+    one = orbm.CumulativeRBM.binary(**SMALL, **KINDS, n_jobs=1).fit(
+        table, sample_weight=np.ones(300)
+    )
     assert_same_model(one, two)
 
 
@@ -270,13 +276,13 @@ def test_spoilt_files_are_refused(model, tmp_path, monkeypatch, spoil):
 
 
 def test_a_fit_goes_on_from_a_checkpoint(table, tmp_path):
-    whole = orbm.CumulativeRBM(**SMALL, **KINDS).fit(table)
+    whole = orbm.CumulativeRBM.binary(**SMALL, **KINDS).fit(table)
     options = {**SMALL, **KINDS}
-    orbm.CumulativeRBM(**options).fit(table, checkpoint=tmp_path, every=1)
-    resumed = orbm.CumulativeRBM(**options).fit(table, checkpoint=tmp_path)
+    orbm.CumulativeRBM.binary(**options).fit(table, checkpoint=tmp_path, every=1)
+    resumed = orbm.CumulativeRBM.binary(**options).fit(table, checkpoint=tmp_path)
     assert_same_model(resumed, whole)
     other = table.assign(income=table["income"] * 2 + 1 * (table["mood"] == 1))
-    text = refusal(orbm.CumulativeRBM(**options).fit, other, checkpoint=tmp_path)
+    text = refusal(orbm.CumulativeRBM.binary(**options).fit, other, checkpoint=tmp_path)
     assert_says(text, "numbers")
 
 
@@ -284,7 +290,7 @@ def test_a_fit_goes_on_from_a_checkpoint(table, tmp_path):
 
 
 def fit_with(table, **kinds):
-    return refusal(orbm.CumulativeRBM(**SMALL, **kinds).fit, table)
+    return refusal(orbm.CumulativeRBM.binary(**SMALL, **kinds).fit, table)
 
 
 def test_columns_that_are_not_there(table):
@@ -362,7 +368,7 @@ def test_scores_recover_the_means_of_groups():
     """Factors are standardised among all people, and a land's mean is on the factor."""
     table, trait = in_lands(1200, seed=4)
     kinds = {"nominal": ["party"], "numeric": ["income"], "background": ["land"]}
-    model = orbm.CumulativeRBM.recommended(1, n_epochs=6, random_state=0, **kinds).fit(table)
+    model = orbm.CumulativeRBM(1, n_epochs=6, random_state=0, **kinds).fit(table)
     scores, errors = (part["Factor 1"] for part in model.scores(table, return_std=True))
     sign = np.sign(np.corrcoef(scores, trait)[0, 1])
     means = pd.DataFrame({"true": trait, "found": sign * scores}).groupby(table["land"]).mean()
@@ -378,7 +384,7 @@ def test_loadings_of_all_kinds():
     table, _ = in_lands(800, seed=5, apart=0.0)
     asked = table.drop(columns="land")
     kinds = {"nominal": ["party"], "numeric": ["income"]}
-    model = orbm.CumulativeRBM.recommended(1, n_epochs=5, random_state=0, **kinds).fit(asked)
+    model = orbm.CumulativeRBM(1, n_epochs=5, random_state=0, **kinds).fit(asked)
     reading = model.read_factors(asked, questions={"party": "Party", "q0": "Trust"})
     found, errors = reading.loadings["Factor 1"], reading.standard_errors["Factor 1"]
     found = found * np.sign(found["q0"])
@@ -416,7 +422,7 @@ def test_information_of_categories_is_that_of_their_curves(model):
 
 def test_means_of_ordered_categories_are_numbers(table):
     ordered = table.assign(trust=pd.Categorical(table["trust"], ordered=True))
-    model = orbm.CumulativeRBM(**SMALL, **KINDS).fit(ordered)
+    model = orbm.CumulativeRBM.binary(**SMALL, **KINDS).fit(ordered)
     mean = model.predict(ordered, rule="mean")["trust"]
     assert mean.between(1, 4).all() and (mean % 1 != 0).any()
 

@@ -29,7 +29,7 @@ def made_up(n_rows=1200, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     table, loadings, factors = made_up()
-    model = orbm.CumulativeRBM.recommended(2, response_styles=1, random_state=0).fit(table)
+    model = orbm.CumulativeRBM(2, response_styles=1, random_state=0).fit(table)
     return model, table, loadings, factors
 
 
@@ -115,7 +115,7 @@ def test_distributions_in_files_are_checked(fitted, mean, covariance, said):
 
 def test_a_model_without_people_makes_them_up(fitted):
     model, _, truth, _ = fitted
-    alone = orbm.CumulativeRBM.recommended(2, random_state=0)
+    alone = orbm.CumulativeRBM(2, random_state=0)
     for name in ("model_", "questionnaire_", "scales_", "n_features_in_", "feature_names_in_"):
         setattr(alone, name, getattr(model, name))
     np.testing.assert_allclose(alone.loadings(), truth, atol=0.12)

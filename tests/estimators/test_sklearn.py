@@ -54,7 +54,7 @@ class TransformOnly(orbm.CumulativeRBM):
 @measurements
 @skips
 @parametrize_with_checks(
-    [orbm.CumulativeRBM(n_factors=2, n_epochs=2, random_state=0)],
+    [orbm.CumulativeRBM.binary(n_factors=2, n_epochs=2, random_state=0)],
     expected_failed_checks=lambda estimator: EXPECTED_TO_FAIL,
 )
 def test_checks_of_scikit_learn(estimator, check):
@@ -73,7 +73,7 @@ def excused_checks(estimator, reasons):
 @pytest.mark.filterwarnings("ignore:.* zeros that the sparse format:UserWarning")
 @pytest.mark.parametrize("check", list(excused_checks(TransformOnly(), {ONE_TABLE_PER_CALL})))
 def test_checks_that_stumble_over_predict_pass_without_it(check):
-    check(TransformOnly(n_factors=2, n_epochs=2, random_state=0))
+    check(TransformOnly.binary(n_factors=2, n_epochs=2, random_state=0))
 
 
 @measurements
@@ -83,7 +83,7 @@ def test_checks_that_stumble_over_predict_pass_without_it(check):
 def test_every_excuse_is_needed(check):
     """An expected failure that no longer fails is to be removed from the list."""
     with pytest.raises((AssertionError, ValueError, TypeError, IndexError, AttributeError)):
-        check(orbm.CumulativeRBM(n_factors=2, n_epochs=1, random_state=0))
+        check(orbm.CumulativeRBM.binary(n_factors=2, n_epochs=1, random_state=0))
 
 
 def test_every_excuse_is_for_a_check():
@@ -193,7 +193,7 @@ def test_parameters_inside_a_pipeline():
 
 
 def test_grid_search_by_the_score_of_the_answers():
-    """Folds miss levels, so that scales must be given; more than a constant is found."""
+    """Folds miss levels of scales that no others share, so that these must be given."""
     X = frame(240, missing=0.05, seed=9)
     search = GridSearchCV(
         small(scales=SCALES, n_epochs=15, learning_rate=0.05),
@@ -207,6 +207,21 @@ def test_grid_search_by_the_score_of_the_answers():
     # So strong a prior leaves no weights, hence nothing that one answer says about another.
     assert search.best_params_["weight_decay"] == 1.0
     assert search.best_estimator_.transform(X).shape == (240, search.best_params_["n_factors"])
+
+
+FOLDS_LACK = "ignore:.* the value [15] .* did not occur in the data:UserWarning"
+
+
+@pytest.mark.filterwarnings(FOLDS_LACK)
+def test_folds_that_lack_a_level_are_scored():
+    """In each half of these rows there are cuisines that nobody hates, or that nobody loves."""
+    answers = orbm.datasets.load_food_world_cup().iloc[:300, :10]
+    scores = cross_val_score(orbm.CumulativeRBM(3, n_epochs=2, random_state=0), answers, cv=2)
+    assert np.isfinite(scores).all()
+    assert (scores > -np.log(5)).all()  # better than equal chances of all levels
+    few = orbm.CumulativeRBM.binary(2, n_epochs=2, random_state=0)
+    search = GridSearchCV(few, {"n_factors": [1, 3]}, cv=2).fit(answers)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
 def test_cross_validation_gives_the_mean_log_probability():

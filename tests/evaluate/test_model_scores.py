@@ -167,6 +167,6 @@ def test_refusals(model, case):
 
 
 def test_what_is_no_model_of_ratings():
-    for other in (orbm.OrdinalMF(), orbm.CumulativeRBM(2), read_ratings(([1], [1], [1]))):
+    for other in (orbm.OrdinalMF(), orbm.CumulativeRBM.binary(2), read_ratings(([1], [1], [1]))):
         with pytest.raises(DataError, match="no training ratings to compare with; give a fitted"):
             score_model(other, ([1], [1], [1]))

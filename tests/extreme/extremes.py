@@ -28,7 +28,7 @@ EXPLAINED = (orbm.OrdinalMF, orbm.MatrixCumulativeRBM)
 
 def survey_model(how, n_factors=6, **more):
     few = {"random_state": 0, "n_epochs": 20}
-    return orbm.CumulativeRBM(n_factors, **{**few, **SURVEY_MODELS[how], **more})
+    return orbm.CumulativeRBM.binary(n_factors, **{**few, **SURVEY_MODELS[how], **more})
 
 
 def rating_model(kind, n_factors=4, **more):

@@ -29,7 +29,7 @@ SETTINGS = st.fixed_dictionaries(
 
 
 def small(**settings: Any) -> orbm.CumulativeRBM:
-    return orbm.CumulativeRBM(n_epochs=1, n_draws=3, n_jobs=1, random_state=0, **settings)
+    return orbm.CumulativeRBM.binary(n_epochs=1, n_draws=3, n_jobs=1, random_state=0, **settings)
 
 
 @given(survey_cases(), SETTINGS)

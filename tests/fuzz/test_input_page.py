@@ -24,7 +24,7 @@ FOLDER = Path(tempfile.mkdtemp())
 
 
 def survey(**own: Any) -> orbm.CumulativeRBM:
-    return orbm.CumulativeRBM(1, n_epochs=1, n_jobs=1, random_state=0, **own)
+    return orbm.CumulativeRBM.binary(1, n_epochs=1, n_jobs=1, random_state=0, **own)
 
 
 def fit(table: Any, **own: Any) -> orbm.CumulativeRBM:
@@ -71,6 +71,9 @@ def schema(toml: str, **columns: Any) -> Any:
 
 A = np.array([[1.0, 2], [2, 1], [3, 2]])
 F = pd.DataFrame({"a": [1, 2, 3], "b": [1, 1, 2]})
+# In the last column nobody says 4 until the end.
+BATTERY = pd.DataFrame({q: np.resize([1, 2, 3, 4], 204) for q in "abcd"})
+BATTERY.loc[:199, "d"] = np.resize([1, 2, 3], 200)
 BLOCKS = sp.csr_array(np.array([[1, 0], [2, 1]])).tobsr((2, 2))
 STORED_ZERO = sp.coo_array(([0.0, 1, 2], ([0, 0, 1], [0, 1, 1])), shape=(2, 2))
 OWN = {1: [1, 2, 3], 2: [1, 2]}
@@ -104,6 +107,10 @@ ANSWERS: dict[str, Callable[[], Any]] = {
     "zeros that fill blocks or diagonals of a sparse matrix": lambda: fit(BLOCKS),
     "text without an order": lambda: column(["lo", "hi"]),
     "categories without an order": lambda: column(pd.Categorical(["lo", "hi"])),
+    "a level that nobody gave in one question of a battery (three or more columns with the same "
+    "whole numbers)": lambda: fit(BATTERY.iloc[:8]),
+    "the same after `fit`, where the question has its own shorter scale: it counts as the nearest "
+    "level, except in `impute`": lambda: fit(BATTERY.iloc[:200]).transform(BATTERY),
     "a value that is not on the scale": lambda: fit(F).transform(F.replace(3, 7)),
     "infinity": lambda: column([1.0, np.inf]),
     "a column without any answer, and no scale for it": lambda: column([np.nan, np.nan]),

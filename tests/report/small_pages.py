@@ -68,7 +68,7 @@ def background(n: int = 60) -> pd.DataFrame:
 
 def fitted(of: Survey, **settings) -> orbm.CumulativeRBM:
     settings = {"n_factors": 3, "n_epochs": 2, "random_state": 0} | settings
-    return orbm.CumulativeRBM(**settings).fit(of.encoded)
+    return orbm.CumulativeRBM.binary(**settings).fit(of.encoded)
 
 
 def with_hidden(whole: Survey, share: float = 0.1):

@@ -50,7 +50,7 @@ def whole():
 @pytest.fixture(scope="module")
 def model(whole):
     settings = {"n_epochs": 2, "unanswered": "latent", "random_state": 0}
-    return orbm.CumulativeRBM(3, **settings, **whole.chosen.parameters).fit(whole.table)
+    return orbm.CumulativeRBM.binary(3, **settings, **whole.chosen.parameters).fit(whole.table)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_a_model_chooses_the_columns_itself(page, model, whole):
 
 
 def test_gaps_of_a_plain_survey_of_the_same_people_are_another_model(whole):
-    other = orbm.CumulativeRBM(2, n_epochs=1, random_state=0).fit(whole.encoded)
+    other = orbm.CumulativeRBM.binary(2, n_epochs=1, random_state=0).fit(whole.encoded)
     assert "Columns of other kinds" not in report.survey_page(other, whole)
 
 

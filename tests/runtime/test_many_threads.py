@@ -11,7 +11,7 @@ import ordinalrbm as orbm
 def test_eight_threads_get_what_one_gets():
     rng = np.random.default_rng(0)
     answers = pd.DataFrame(rng.integers(1, 6, (200, 8)), columns=list("abcdefgh"))
-    survey = orbm.CumulativeRBM(3, n_epochs=2, random_state=0).fit(answers)
+    survey = orbm.CumulativeRBM.binary(3, n_epochs=2, random_state=0).fit(answers)
     user, item = np.divmod(np.arange(1600), 8)
     ratings = (user, item, answers.to_numpy().ravel())
     rater = orbm.MatrixCumulativeRBM(3, 3, n_epochs=3, random_state=0).fit(ratings)

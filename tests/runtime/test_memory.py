@@ -17,7 +17,7 @@ ANSWERS = np.random.default_rng(0).integers(1, 4, (40, 5))
 USERS, ITEMS = np.divmod(np.arange(200), 5)
 RATINGS = (USERS, ITEMS, ANSWERS.ravel())
 FITS = {
-    "vector": lambda: orbm.CumulativeRBM(3, n_epochs=1).fit(ANSWERS),
+    "vector": lambda: orbm.CumulativeRBM.binary(3, n_epochs=1).fit(ANSWERS),
     "matrix": lambda: orbm.MatrixCumulativeRBM(3, 2, n_epochs=1).fit(RATINGS),
     "baseline": lambda: orbm.GaussianMF(3, n_epochs=1).fit(RATINGS),
 }
@@ -118,7 +118,7 @@ def test_predictions_in_blocks_are_the_same(monkeypatch):
     rng = np.random.default_rng(1)
     X = rng.integers(1, 5, (90, 6)).astype(float)
     X[rng.random(X.shape) < 0.2] = np.nan
-    model = orbm.CumulativeRBM(3, response_styles=3, inference="linear_response", n_epochs=2)
+    model = orbm.CumulativeRBM.binary(3, response_styles=3, inference="linear_response", n_epochs=2)
     model.set_params(random_state=0, unanswered="latent").fit(X)
 
     def asked():

@@ -17,7 +17,7 @@ import ordinalrbm as orbm
 
 rng = np.random.default_rng(0)
 X = np.column_stack([rng.permutation(140), 1 + np.arange(140) % 3]).astype(float)[:{rows}]
-model = orbm.CumulativeRBM(1, units_per_factor=300, n_epochs=1, n_jobs=1, random_state=0)
+model = orbm.CumulativeRBM.binary(1, units_per_factor=300, n_epochs=1, n_jobs=1, random_state=0)
 model.set_params(scales={{0: list(range(140)), 1: [1, 2, 3]}}).fit(X)
 assert model.transform(X).max() <= 1
 wide, narrow = model.predict_proba(X[:5])

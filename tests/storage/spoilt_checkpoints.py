@@ -19,7 +19,7 @@ COMMON = {"n_epochs": 3, "random_state": 0}
 BATCHES = {"batch_size": 4, **COMMON}
 # Together they have every kind of array that a checkpoint can have.
 MODELS = {
-    "vector": lambda: orbm.CumulativeRBM(
+    "vector": lambda: orbm.CumulativeRBM.binary(
         2, response_styles=3, units_per_factor=4, free_phase="persistent",
         validation_fraction=0.2, **BATCHES,
     ),

@@ -53,7 +53,7 @@ FEW = {"n_epochs": 2, "random_state": 0}
 
 # How each model is made; two have scales per item, two have ids that are numbers.
 MAKERS = {
-    "vector": lambda: orbm.CumulativeRBM(
+    "vector": lambda: orbm.CumulativeRBM.binary(
         2, response_styles=3, units_per_factor=4, **FEW
     ).fit(answers()),
     "ordinal_mf": lambda: orbm.OrdinalMF(4, item_scales=OWN, **FEW).fit(ratings()),
@@ -71,7 +71,7 @@ MAKERS = {
 
 # Others that have parts which those do not have; no release has written them down.
 MORE_MAKERS = {
-    "mixed": lambda: orbm.CumulativeRBM(
+    "mixed": lambda: orbm.CumulativeRBM.binary(
         2, nominal=["party"], numeric=["income"], background=["region"], **FEW
     ).fit(answers_of_all_kinds()),
     "point": lambda: orbm.OrdinalMF(2, posterior="point", **FEW).fit(ratings()),

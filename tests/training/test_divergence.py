@@ -33,7 +33,7 @@ def loss_of_survey(model, X, gaps):
 @pytest.mark.parametrize("how", [{}, {"units_per_factor": 20, "response_styles": 3}])
 def test_a_rate_a_thousand_times_too_large_gives_a_model_of_use(how, fraction):
     X, gaps = survey()
-    model = orbm.CumulativeRBM(
+    model = orbm.CumulativeRBM.binary(
         8, learning_rate=10.0, n_epochs=15, validation_fraction=fraction, random_state=0, **how
     )
     with pytest.warns(ConvergenceWarning, match=r"diverged .* set learning_rate to .* or less"):
@@ -89,7 +89,9 @@ def test_steps_that_explode_late_leave_the_best_epoch(monkeypatch):
     monkeypatch.setattr(learning, "_epoch", explodes)
     X, gaps = survey()
     with pytest.warns(ConvergenceWarning, match="after epoch 3, .* best model so far is kept"):
-        model = orbm.CumulativeRBM(4, n_epochs=12, random_state=0).fit(np.where(gaps, np.nan, X))
+        model = orbm.CumulativeRBM.binary(4, n_epochs=12, random_state=0).fit(
+            np.where(gaps, np.nan, X)
+        )
     assert model.n_iter_ == 3
     np.testing.assert_array_equal(model.model_.weights, models[model.best_epoch_ - 1].weights)
     own, usual = loss_of_survey(model, X, gaps)
@@ -106,7 +108,7 @@ def test_a_start_that_is_no_start_is_refused(start, monkeypatch):
 
     monkeypatch.setattr(learning, "zero_moments", spoilt)
     with pytest.raises(DataError, match=r"diverged .* set learning_rate much lower"):
-        orbm.CumulativeRBM(4, n_epochs=3, random_state=0).fit(survey()[0])
+        orbm.CumulativeRBM.binary(4, n_epochs=3, random_state=0).fit(survey()[0])
 
 
 def test_what_counts_as_nonsense():
@@ -133,7 +135,7 @@ def test_weights_out_of_all_bounds_are_divergence():
 @pytest.mark.parametrize("spoilt", [np.nan, np.inf, 1e9])
 def test_a_model_that_could_not_be_read_again_is_not_saved(spoilt, tmp_path):
     X, _ = survey(60)
-    model = orbm.CumulativeRBM(2, n_epochs=1, random_state=0).fit(X)
+    model = orbm.CumulativeRBM.binary(2, n_epochs=1, random_state=0).fit(X)
     model.save(tmp_path / "good.orbm")
     model.model_.weights[0, 0] = spoilt
     with pytest.raises(DataError, match=r"not saved to '.*bad.orbm'.*array 'weights'"):

@@ -82,7 +82,7 @@ def test_all_kinds_are_recovered():
     learnt, new = drawn(model, N_LEARNT, rng), drawn(model, N_NEW, rng)
     names = learnt.columns[:-1].tolist()
     numeric = names[N_SCALES : N_SCALES + N_NUMBERS]
-    estimator = orbm.CumulativeRBM(
+    estimator = orbm.CumulativeRBM.binary(
         n_factors=2, n_epochs=25, gibbs_steps=2, nominal=names[N_SCALES + N_NUMBERS :],
         numeric=numeric, background=["x"], random_state=0, weight_decay=1.0,
     ).fit(learnt)  # fmt: skip
@@ -94,7 +94,7 @@ def test_all_kinds_are_recovered():
     truth = true_likelihood(model, new)
     assert truth - 0.01 < found < truth + 0.003
     # And it is something to recover: without factors much is lost.
-    alone = orbm.CumulativeRBM(
+    alone = orbm.CumulativeRBM.binary(
         n_factors=1, n_epochs=1, nominal=names[N_SCALES + N_NUMBERS :], numeric=numeric,
         random_state=0, init="random", learning_rate=1e-6,
     ).fit(learnt)  # fmt: skip

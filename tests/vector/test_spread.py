@@ -54,7 +54,7 @@ def test_an_unstable_fixed_point_gives_finite_spreads():
 
 def test_estimator_keeps_medians_and_widens_distributions():
     table = orbm.datasets.load_food_world_cup().head(300)
-    model = orbm.CumulativeRBM(
+    model = orbm.CumulativeRBM.binary(
         n_factors=4, units_per_factor=16, unanswered="latent", n_epochs=8, random_state=0
     ).fit(table)
     plain, medians = model.predict_proba(table), model.predict(table)

@@ -66,7 +66,7 @@ def learn(material: Material, settings: Settings) -> Any:
 
 
 def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
-    """The model that we recommend for surveys, fitted."""
+    """A fitted model of a survey."""
     model = survey_estimator(survey, settings)
     model.fit(survey.table, sample_weight=weights_of(survey, settings), **settings.checkpoints)
     _forget_the_run(model)
@@ -82,13 +82,11 @@ def learn_survey(survey: Survey, settings: Settings) -> CumulativeRBM:
 
 
 def survey_estimator(survey: Survey, settings: Settings) -> CumulativeRBM:
-    """The model that we recommend for surveys, not yet fitted."""
-    n_rows, n_questions = survey.encoded.shape[0], survey.n_questions
+    """A model of a survey, not yet fitted."""
     others = settings.common | survey.chosen.parameters
-    if n_rows > _MANY_ROWS:
+    if survey.encoded.shape[0] > _MANY_ROWS:
         others.setdefault("n_epochs", _FEW_EPOCHS)
-    n_factors = settings.factors or min(MOST_FACTORS, n_questions)
-    return CumulativeRBM.recommended(n_factors, **others)
+    return CumulativeRBM(settings.factors, **others)
 
 
 def weights_of(survey: Survey, settings: Settings) -> pd.Series | None:

@@ -5,7 +5,7 @@ It is learnt from a table together with its answers, and reads further tables al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,10 +14,11 @@ import pandas as pd
 
 from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers
 from ordinalrbm.data.background import Background, groups_of, learn_background
+from ordinalrbm.data.batteries import lacking_levels
 from ordinalrbm.data.features import Numbers, read_column
 from ordinalrbm.data.number_scales import NumberScale, learn_number_scale
 from ordinalrbm.data.observations import Observations, level_type
-from ordinalrbm.data.scales import Name, Scale, place, resolve_scales, shorten
+from ordinalrbm.data.scales import Label, Name, Scale, place, resolve_scales, shorten
 from ordinalrbm.data.tables import Encoded, Table, as_table, encode, read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import Stored
@@ -82,17 +83,22 @@ class Questionnaire:
     def n_covariates(self) -> int:
         return 0 if self.background is None else len(self.background.names)
 
-    def encode(self, table: Table) -> Observations:
-        """Answers of a table that has these columns."""
+    def encode(self, table: Table, *, nearest: bool = False) -> Observations:
+        """Answers of a table that has these columns.
+
+        With ``nearest``, a number that nobody gave in a question but that is a level of its battery
+        counts as the nearest level, with a warning.
+        """
+        known = self._lacking_levels() if nearest else [()] * len(self.kinds)
         if self.is_plain:
-            return encode(table, [scale for scale in self.scales if scale is not None])
+            return encode(table, [scale for scale in self.scales if scale is not None], known)
         n_levels = self.n_levels
         levels = np.empty((table.n_rows, len(n_levels)), dtype=level_type(n_levels), order="F")
         numbers = np.empty((table.n_rows, len(self.numbers)))
         for place_, j in enumerate(self.questions):
             scale = self.scales[j]
             if scale is not None:
-                levels[:, place_] = scale.encode(table.column(j), table.name(j))
+                levels[:, place_] = scale.encode(table.column(j), table.name(j), known=known[j])
             else:
                 own = self.numeric.index(j)
                 values = _read_numbers(table, j)
@@ -103,6 +109,15 @@ class Questionnaire:
         if self.background is not None:
             covariates = self.background.encode(_columns(table, self._of_background()))
         return Answers.of(observations, self.kind, numbers, covariates)
+
+    def _lacking_levels(self) -> list[Collection[Label]]:
+        """Of each column, levels of its battery that are not on its own scale."""
+        ordered = [
+            scale if kind == "ordinal" else None
+            for scale, kind in zip(self.scales, self.kinds, strict=True)
+        ]
+        found = iter(lacking_levels([scale.labels for scale in ordered if scale is not None]))
+        return [() if scale is None else next(found) for scale in ordered]
 
     def _of_background(self) -> list[int]:
         return [j for j, kind in enumerate(self.kinds) if kind == "background"]

@@ -11,7 +11,7 @@ import math
 import numbers
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.data.batteries import Counts, shared_scales
+from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 Label = str | int | float | bool
 Name = str | int  # a column's name, or its position when the columns have no names
@@ -84,7 +85,13 @@ class Scale:
             return np.asarray(self.labels, dtype=np.float64)
         return np.arange(1, self.n_levels + 1, dtype=np.float64)
 
-    def encode(self, values: Any, column: Name, rows: np.ndarray | None = None) -> np.ndarray:
+    def encode(
+        self,
+        values: Any,
+        column: Name,
+        rows: np.ndarray | None = None,
+        known: Collection[Label] = (),
+    ) -> np.ndarray:
         """Levels 0..L-1 of the values, -1 where unanswered (NaN, None, pd.NA, NaT).
 
         Parameters
@@ -95,6 +102,9 @@ class Scale:
             Name of the column, for error messages.
         rows : array of int, optional
             Row numbers of the values, for error messages; 0..n-1 when not given.
+        known : labels, optional
+            Numbers that are levels of this question's battery: they count as the nearest level on
+            the scale, with a warning, instead of being refused.
 
         Returns
         -------
@@ -115,6 +125,9 @@ class Scale:
         else:
             levels = np.where(np.isnan(answers.values.astype(np.float64)), -1, -2)
         unknown = levels == -2
+        if known and answers.kind == "number" and unknown.any():
+            self._take_nearest(levels, answers.values, set(known), column)
+            unknown = levels == -2
         if unknown.any():
             first = int(unknown.argmax())
             raise DataError(
@@ -123,6 +136,21 @@ class Scale:
                 f"scale with {remedy(column)}."
             )
         return levels.astype(np.int16, copy=False)
+
+    def _take_nearest(
+        self, levels: np.ndarray, values: np.ndarray, known: set[Label], column: Name
+    ) -> None:
+        """Levels of numbers that only the battery has; in place, with a warning."""
+        for value in sorted(set(values[levels == -2].tolist()) & known):
+            same = values == value
+            level = int(np.abs(self.values - value).argmin())
+            levels[same] = level
+            warnings.warn(
+                f"{place(column)}: the value {label_name(value)} (answers: {int(same.sum())}) did "
+                "not occur in the data the model was fitted on, and counts as "
+                f"{label_name(self.labels[level])}; fit with {remedy(column)} to tell them apart.",
+                stacklevel=user_stacklevel(),
+            )
 
     def decode(self, levels: Any) -> np.ndarray:
         """Labels of the levels: int, float or bool array, or objects for text.
@@ -186,7 +214,13 @@ def infer_scale(column_values: Any, name: Name) -> Scale:
     >>> infer_scale([0.5, 1.5, 2.0], "stars").labels
     (0.5, 1.0, 1.5, 2.0)
     """
+    return Scale(_inferred(column_values, name)[0])
+
+
+def _inferred(column_values: Any, name: Name) -> tuple[tuple[Label, ...], Counts | None]:
+    """Labels of a column and, where these are whole numbers, how often each was given."""
     answers = _read(column_values, name)
+    counts: Counts | None = None
     is_category = answers.kind == "category"
     if answers.kind == "text" or (is_category and not answers.ordered):
         raise _no_order(answers, name)
@@ -199,14 +233,14 @@ def infer_scale(column_values: Any, name: Name) -> Scale:
     elif answers.kind == "bool":
         labels = (False, True)
     else:
-        labels = _labels_of_numbers(answers.values, name)
+        labels, counts = _labels_of_numbers(answers.values, name)
     if len(labels) > MANY_LEVELS:
         warnings.warn(
             f"{place(name)} has {len(labels):,} levels and looks continuous; bin it (for example "
             "with pandas.qcut) or drop it.",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return Scale(labels)
+    return labels, counts
 
 
 def resolve_scales(
@@ -215,7 +249,8 @@ def resolve_scales(
     """The scale of every column: given where it is given, inferred elsewhere.
 
     A list, tuple or ordered ``pandas.CategoricalDtype`` is given for all columns, a dict for some,
-    by name or, where `names` is None, by position. Columns are read once, one at a time.
+    by name or, where `names` is None, by position. Columns are read once, one at a time. Numbers
+    that belong to a battery have its whole scale (:mod:`ordinalrbm.data.batteries`).
 
     Examples
     --------
@@ -238,10 +273,11 @@ def resolve_scales(
     fixed = {
         name: Scale(check_labels(labels, f"scales[{name!r}]")) for name, labels in given.items()
     }
-    return [
-        fixed[name] if name in fixed else infer_scale(values, name)
+    found = [
+        (fixed[name].labels, None) if name in fixed else _inferred(values, name)
         for name, values in zip(keys, columns, strict=True)
     ]
+    return [Scale(labels) for labels in shared_scales(*zip(*found, strict=True))]
 
 
 def check_labels(labels: Any, where: str) -> tuple[Label, ...]:
@@ -526,8 +562,11 @@ def _match_numbers(values: np.ndarray, labels: tuple[Any, ...]) -> np.ndarray:
     return levels
 
 
-def _labels_of_numbers(values: np.ndarray, name: Name) -> tuple[Label, ...]:
-    distinct = np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values)
+def _labels_of_numbers(
+    values: np.ndarray, name: Name
+) -> tuple[tuple[Label, ...], dict[int, int] | None]:
+    given = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    distinct, counts = np.unique(given, return_counts=True)
     if len(distinct) > MAX_LEVELS:
         raise DataError(
             f"{place(name)} has {len(distinct):,} distinct values, more than the {MAX_LEVELS:,} "
@@ -536,8 +575,9 @@ def _labels_of_numbers(values: np.ndarray, name: Name) -> tuple[Label, ...]:
     # Beyond 2**53 a float no longer says which integer it is.
     is_exact = distinct.dtype.kind == "i" or bool((np.abs(distinct) < 2**53).all())
     if is_exact and (distinct == np.round(distinct)).all():
-        return _whole_grid([int(value) for value in distinct])
-    return _float_grid(distinct.tolist())
+        whole = [int(value) for value in distinct]
+        return _whole_grid(whole), dict(zip(whole, counts.tolist(), strict=True))
+    return _float_grid(distinct.tolist()), None
 
 
 def _most_grid_points(n_distinct: int) -> int:

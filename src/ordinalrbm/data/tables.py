@@ -8,7 +8,7 @@ recognised by name and never imported unless the caller has it already. What has
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -18,7 +18,14 @@ import scipy.sparse as sp
 
 from ordinalrbm.data.columns import polars_kind, unmasked, warn_of_padding
 from ordinalrbm.data.observations import Cells, Observations, level_type
-from ordinalrbm.data.scales import Name, Scale, check_finite, plain_categories, resolve_scales
+from ordinalrbm.data.scales import (
+    Label,
+    Name,
+    Scale,
+    check_finite,
+    plain_categories,
+    resolve_scales,
+)
 from ordinalrbm.errors import DataError, DataTypeError
 
 _RESHAPE = (
@@ -192,8 +199,12 @@ def as_table(X: Any) -> Table:
     return table
 
 
-def encode(table: Table, scales: Sequence[Scale]) -> Observations:
+def encode(
+    table: Table, scales: Sequence[Scale], known: Sequence[Collection[Label]] | None = None
+) -> Observations:
     """The table's answers as levels on the given scales, one per column.
+
+    Numbers that are ``known`` of a column count as the nearest level (`Scale.encode`).
 
     Examples
     --------
@@ -202,15 +213,16 @@ def encode(table: Table, scales: Sequence[Scale]) -> Observations:
     [[0, 2], [-1, 0]]
     """
     _check_scales(table.n_columns, scales)
+    known = [()] * len(scales) if known is None else known
     if table.kind == "encoded" and list(scales) == list(table.source.scales):
         return table.source.observations
     n_levels = [scale.n_levels for scale in scales]
     if table.kind == "sparse":
-        return _encode_sparse(table, scales, n_levels)
+        return _encode_sparse(table, scales, n_levels, known)
     # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
     levels = np.empty((table.n_rows, table.n_columns), dtype=level_type(n_levels), order="F")
     for j, scale in enumerate(scales):
-        levels[:, j] = scale.encode(table.column(j), table.name(j))
+        levels[:, j] = scale.encode(table.column(j), table.name(j), known=known[j])
     return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels)
 
 
@@ -393,12 +405,15 @@ def _check_scales(n_columns: int, scales: Sequence[Scale | None]) -> None:
         )
 
 
-def _encode_sparse(table: Table, scales: Sequence[Scale], n_levels: list[int]) -> Observations:
+def _encode_sparse(
+    table: Table, scales: Sequence[Scale], n_levels: list[int], known: Sequence[Collection[Label]]
+) -> Observations:
     csc = table.source
     levels = np.empty(csc.nnz, dtype=np.int16)
     for j, scale in enumerate(scales):
         rows, values = table.stored(j)
-        levels[csc.indptr[j] : csc.indptr[j + 1]] = scale.encode(values, table.name(j), rows)
+        part = slice(csc.indptr[j], csc.indptr[j + 1])
+        levels[part] = scale.encode(values, table.name(j), rows, known[j])
     columns = np.repeat(np.arange(table.n_columns, dtype=np.int32), np.diff(csc.indptr))
     cells = Cells(csc.indices, columns, levels)
     if (levels < 0).any():  # a stored NaN is unanswered too

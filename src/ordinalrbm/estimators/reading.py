@@ -109,7 +109,7 @@ class FactorReading:
         --------
         >>> import numpy as np, pandas as pd, ordinalrbm as orbm
         >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "coffee": [3, 2, 1] * 40})
-        >>> model = orbm.CumulativeRBM.recommended(1, n_epochs=2, random_state=0).fit(X)
+        >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
         >>> sorted(model.read_factors().name("Factor 1").replace("−", "").split("; "))
         ['coffee', 'tea']
         """

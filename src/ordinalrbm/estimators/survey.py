@@ -53,7 +53,8 @@ _SCORE_FOLDS = 10
 # Probabilities that are held at a time, and rows: what is made of them is smaller.
 _NUMBERS_AT_ONCE, _ROWS_AT_ONCE = 2**22, 2**14
 
-
+# More factors than this say no more of a survey, however many questions it has.
+MOST_FACTORS = 50
 _BACKGROUND_DECAY = 5.0
 
 
@@ -61,30 +62,35 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     """Cumulative Restricted Boltzmann Machine for tables of ordered answers.
 
     Every answer comes from a hidden real utility that falls between two thresholds of the
-    question's scale; utilities meet in binary factors that the questions share (Tran, Phung and
+    question's scale; utilities meet in factors that the questions share (Tran, Phung and
     Venkatesh 2012). Scales may differ from column to column, and any answer may be missing.
+
+    The defaults are those that predict missing answers of surveys best: factors that are a matter
+    of degree, response styles, and missing answers integrated over. :meth:`binary` has the plain
+    binary factors of the paper, and :meth:`paper` the paper's learning procedure as well.
 
     Parameters
     ----------
-    n_factors : int, default=50
-        Number of hidden factors K.
-    units_per_factor : int, default=1
+    n_factors : int or None, default=None
+        Number of hidden factors K. None: one per question, at most 50; more are of no use here.
+    units_per_factor : int, default=250
         How many binary units with the same weights make one factor. One is the model of the paper.
         With many, a factor is nearly continuous: where people differ by degrees rather than by
         kind, as in personality tests, 250 units predict answers better at about the same cost.
         Equals a model with each factor's weights repeated that often.
-    response_styles : int, default=1
+    response_styles : int, default=9
         In how many ways people use a scale: some go to its ends, some keep to the middle. With
         one, all use it alike, as in the paper's model of vectors. With 9, say, each row has a
         style, a number that its thresholds are multiplied by; most surveys are predicted much
         better so. See :meth:`response_style`.
-    unanswered : {"absent", "latent"}, default="absent"
-        What a missing answer means. "absent": the question is not part of that person's model, as
-        in the paper; right when most questions were never asked. "latent": it is part of it with
-        an answer nobody knows, which is integrated over; right for surveys with gaps.
+    unanswered : {"latent", "absent"}, default="latent"
+        What a missing answer means. "latent": the question is part of that person's model with
+        an answer nobody knows, which is integrated over; right for surveys with gaps. "absent": it
+        is not part of it, as in the paper; right when most questions were never asked.
     scales : None, list, or dict, default=None
         Levels from lowest to highest: one list for all columns, or a dict from column to list.
-        Columns not given are read from the data: ordered categories as they are, numbers ascending.
+        Columns not given are read from the data: ordered categories as they are, numbers ascending;
+        whole numbers share the levels of their battery, so that one nobody gave is still there.
     nominal : list of columns, default=None
         Names or positions of columns whose answers have no order, such as a party: their
         categories are multinomial units.
@@ -99,11 +105,11 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     background_decay : float, default=5.0
         Precision of the Gaussian prior on how background moves answers and factors: about as many
         people of a group count for the average of all as it says.
-    n_epochs : int, default=40
+    n_epochs : int, default=10
         Passes over the data at most.
     batch_size : int, default=100
         Rows per update.
-    learning_rate : float, default=0.01
+    learning_rate : float, default=0.0005
         Size of the first steps; it falls to zero along a cosine in the last epochs.
     gibbs_steps : int, default=1
         Steps of each chain per update.
@@ -111,7 +117,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         Whether the free chains start from the clamped ones at each update, or go on by themselves.
     n_chains : int, default=100
         Number of persistent free chains when all rows are complete; otherwise one per row.
-    weight_decay : float, default=10.0
+    weight_decay : float, default=30.0
         Precision of the Gaussian prior on the weights: the larger, the smaller the weights.
     validation_fraction : float, default=0.05
         Share of answers that is hidden while learning (of the first 4,000 rows in random order);
@@ -132,10 +138,10 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     schedule : {"cosine", "constant"}, default="cosine"
         Whether the learning rate falls to zero in the end. If not, learning breaks off after
         ``patience`` epochs without a better one.
-    inference : {"mean_field", "linear_response", "mcmc"}, default="mean_field"
-        How factors are inferred from answers: a deterministic fixed point; the same with
-        distributions widened by the uncertainty of the factors (better calibrated, same medians);
-        or ``n_draws`` draws.
+    inference : {"linear_response", "mean_field", "mcmc"}, default="linear_response"
+        How factors are inferred from answers: "mean_field", a deterministic fixed point;
+        "linear_response", the same with distributions widened by the uncertainty of the factors
+        (better calibrated, same medians); or "mcmc", ``n_draws`` draws.
     n_draws : int, default=100
         Draws per row when ``inference="mcmc"``.
     random_state : int, RandomState or None, default=None
@@ -182,23 +188,23 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_factors: int = 50,
+        n_factors: int | None = None,
         *,
-        units_per_factor: int = 1,
-        response_styles: int = 1,
-        unanswered: str = "absent",
+        units_per_factor: int = 250,
+        response_styles: int = 9,
+        unanswered: str = "latent",
         scales: Any = None,
         nominal: Any = None,
         numeric: Any = None,
         background: Any = None,
         background_decay: float = _BACKGROUND_DECAY,
-        n_epochs: int = 40,
+        n_epochs: int = 10,
         batch_size: int = 100,
-        learning_rate: float = 0.01,
+        learning_rate: float = 0.0005,
         gibbs_steps: int = 1,
         free_phase: str = "contrastive",
         n_chains: int = 100,
-        weight_decay: float = 10.0,
+        weight_decay: float = 30.0,
         validation_fraction: float = 0.05,
         patience: int = 5,
         solver: str = "adam",
@@ -206,7 +212,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         init: str = "polychoric",
         thresholds: str = "marginal",
         schedule: str = "cosine",
-        inference: str = "mean_field",
+        inference: str = "linear_response",
         n_draws: int = 100,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -217,34 +223,33 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     # Learning
 
     @classmethod
-    def recommended(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
-        """What we would take for a survey; the defaults of the class are the paper's model.
+    def binary(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
+        """The plain model of the paper, with binary factors, learnt by our procedure.
 
-        Factors that are a matter of degree, response styles, questions that were not answered
-        integrated over, and distributions that know how uncertain the factors are: on real surveys
-        each predicts hidden answers better. No more factors than questions are of use. Other
-        parameters may be given by name.
+        A factor is one unit, everybody uses the scales alike, and a missing answer is no part of
+        the model. With ``n_factors <= 16``, likelihoods are exact. Other parameters may be given
+        by name.
 
         Examples
         --------
         >>> import ordinalrbm as orbm
-        >>> orbm.CumulativeRBM.recommended(20, random_state=0).units_per_factor
-        250
+        >>> orbm.CumulativeRBM.binary(8, random_state=0).units_per_factor
+        1
         """
         own: dict[str, Any] = {
-            "units_per_factor": 250,
-            "response_styles": 9,
-            "unanswered": "latent",
-            "n_epochs": 10,
-            "learning_rate": 0.0005,
-            "weight_decay": 30.0,
-            "inference": "linear_response",
+            "units_per_factor": 1,
+            "response_styles": 1,
+            "unanswered": "absent",
+            "n_epochs": 40,
+            "learning_rate": 0.01,
+            "weight_decay": 10.0,
+            "inference": "mean_field",
         }
         return cls(n_factors, **(own | others))
 
     @classmethod
     def paper(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
-        """The paper's procedure.
+        """The paper's model, :meth:`binary`, learnt by the paper's procedure.
 
         Plain stochastic gradient with a constant rate from one contrastive step, no prior on the
         weights; these start small and random, thresholds evenly spaced. Only the epoch is chosen
@@ -268,7 +273,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             "init": "random",
             "thresholds": "even",
         }
-        return cls(n_factors, **(own | others))
+        return cls.binary(n_factors, **(own | others))
 
     def fit(
         self,
@@ -342,14 +347,17 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         self, answers: Encoded, weight: np.ndarray | None, seed: int, checkpoints: Checkpoints
     ) -> Fitted:
         observations = answers.observations
+        n_factors = self.n_factors or min(MOST_FACTORS, observations.n_columns)
         memory.check_survey(
-            observations, self.n_factors, self.units_per_factor,
+            observations, n_factors, self.units_per_factor,
             is_latent=self.unanswered == "latent",
         )  # fmt: skip
         if checkpoints.are_kept:
             weights = ("sample_weight", () if weight is None else (weight,))
             checkpoints.belong_to(identity_of(self, seed, observations, answers.scales, weights))
-        settings = settings_of(Settings, self, units=self.units_per_factor, seed=seed)
+        settings = settings_of(
+            Settings, self, n_factors=n_factors, units=self.units_per_factor, seed=seed
+        )
         with threads(self.n_jobs):
             return fit(observations, weight, settings, checkpoints)
 
@@ -537,7 +545,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         5
         """
         imputing.check_options(rule, n_draws, parameters, stacked)
-        observations = self._read(X)
+        observations = self._read(X, exactly=True)  # what is given must come back as it is
         levels = observations.to_dense()
         gaps = levels < 0
         if groups is not None:
@@ -575,8 +583,10 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     def _settings_to_draw_by(self, seed: int) -> Settings:
         """Those of the fit, for as many epochs as the model took that it has kept."""
-        n_epochs = max(1, self.best_epoch_)
-        return settings_of(Settings, self, units=self.model_.units, seed=seed, n_epochs=n_epochs)
+        return settings_of(
+            Settings, self, n_factors=self.model_.n_factors, units=self.model_.units, seed=seed,
+            n_epochs=max(1, self.best_epoch_),
+        )  # fmt: skip
 
     def _points(self, found: np.ndarray, question: np.ndarray, rule: Rule) -> np.ndarray:
         """One level or number for each cell."""
@@ -602,7 +612,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log P(answer | the row's other answers); larger is better.
 
-        Each answer is predicted from nine tenths of the others of its row, in ten rounds. Numbers
+        Each answer is predicted from nine tenths of the others of its row, in ten rounds. A level
+        of the battery that nobody gave in a question when the model was fitted counts as the
+        nearest level of that question, with a warning, unless ``scales`` were given. Numbers
         count with the logarithm of their density, on the scale of standard deviations (or of the
         normal scores of skewed ones).
         """
@@ -787,7 +799,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     # Inside
 
-    def _read(self, X: Any) -> Observations:
+    def _read(self, X: Any, *, exactly: bool = False) -> Observations:
         check_is_fitted(self, "model_")
         check_parameters(self)  # some are read here, and may have been set after learning
         table = tables.as_table(X)
@@ -800,7 +812,8 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
                 f"X has {table.n_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input; give the columns it was fitted on."
             )
-        return self.questionnaire_.encode(table)
+        # Whoever gave the scales meant these; others may lack a level by chance.
+        return self.questionnaire_.encode(table, nearest=self.scales is None and not exactly)
 
     def _side(self, observations: Observations) -> Side:
         return side(self.model_, observations, self.unanswered)

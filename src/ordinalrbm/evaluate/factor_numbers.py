@@ -75,7 +75,7 @@ def compare_factor_numbers(
     >>> rng = np.random.default_rng(0)
     >>> trait = rng.normal(size=(200, 1))
     >>> X = np.digitize(2 * trait + rng.normal(size=(200, 6)), [-1, 1])
-    >>> model = orbm.CumulativeRBM.recommended(n_epochs=3, response_styles=1, random_state=0)
+    >>> model = orbm.CumulativeRBM(n_epochs=3, response_styles=1, random_state=0)
     >>> compare_factor_numbers(model, X, [1, 2]).chosen
     1
     """

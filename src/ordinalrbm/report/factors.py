@@ -56,7 +56,7 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> import pandas as pd, ordinalrbm as orbm
     >>> from ordinalrbm.report.labels import labels_of
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
-    >>> model = orbm.CumulativeRBM.recommended(1, n_epochs=2, random_state=0).fit(X)
+    >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
     >>> (factor,) = named_factors(model.read_factors(), labels_of(X.columns, {}))
     >>> factor.name, sorted(strong.label.text for strong in factor.more), factor.less
     ('Factor 1', ['milk', 'tea'], [])
