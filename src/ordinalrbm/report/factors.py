@@ -36,7 +36,8 @@ class NamedFactor(NamedTuple):
     place: int  # among the model's rotated factors
     name: str  # "Factor 1"
     label: Label  # what people who are high on it answer
-    short: str  # name and what it is about, for lists
+    full: str  # both in one
+    short: str  # the same for lists
     explained: float  # share of the total variance of the utilities
     ends: list[tuple[str, list[Strong]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
@@ -77,6 +78,7 @@ def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> N
         place,
         factor,
         Label(text, factor),
+        f"{factor} ({text})",
         f"{factor} ({printable(short)})",
         float(reading.reliability.loc[factor, "explained"]),
         _ends(reading, factor, labels),
