@@ -13,6 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data import tables
 from ordinalrbm.data.scales import Label, Scale, label_name
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.ensemble import RatingEnsemble
+from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
+from ordinalrbm.estimators.poles import answer_at, with_answer
+from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.reading import column_names
 from ordinalrbm.evaluate.points import point
 from ordinalrbm.vector import predict
@@ -27,6 +31,7 @@ _WORTH_NAMING = 1 / 3
 _WORTH_TELLING = 0.01
 # Two factors tell the same story when their changes point the same (or the opposite) way.
 _SAME_STORY = 0.8
+_MOST_COMPARED = 20_000  # items, each with each: 3 GiB
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Wording:
     more: str = "answers {} higher"
     less: str = "answers {} lower"
     rows: str = "rows"
+    towards: str = "tends to answer {}"  # columns whose levels have words, with the level
 
 
 @dataclass(frozen=True)
@@ -164,7 +170,8 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
     """How alike the columns depend on the factors: cosine of their weights, −1 to 1.
 
     1: the same factors move both, the same way; 0: they have nothing to do with each other;
-    −1: what moves one up moves the other down.
+    −1: what moves one up moves the other down. The columns of a model of ratings are its items:
+    1 is for those that the same users like.
 
     Examples
     --------
@@ -174,14 +181,56 @@ def column_similarity(estimator: Any) -> pd.DataFrame:
     >>> column_similarity(model).loc["tea", "coffee"].round(2).item()
     -1.0
     """
-    check_is_fitted(estimator, "model_")
-    weights = estimator.model_.weights.astype(np.float64)
+    names: Any
+    if isinstance(estimator, RatingModel):
+        check_is_fitted(estimator, "ratings_")
+        names = _comparable_items(estimator)
+        weights, _ = item_vectors(estimator)
+        if not weights.shape[1]:
+            raise DataError(f"{type(estimator).__name__} has no factors of items to compare.")
+    else:
+        check_is_fitted(estimator, "model_")
+        names, weights = column_names(estimator), estimator.model_.weights
+    weights = weights.astype(np.float64)
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     direction = weights / np.where(length > 0, length, 1.0)
     similarity = np.clip(direction @ direction.T, -1.0, 1.0)
     np.fill_diagonal(similarity, 1.0)
-    names = column_names(estimator)
     return pd.DataFrame(similarity, index=names, columns=names)
+
+
+def _comparable_items(estimator: Any) -> np.ndarray:
+    n_items = estimator.ratings_.n_items
+    if n_items > _MOST_COMPARED:
+        raise DataError(
+            f"A table of all pairs of {n_items:,} items would take "
+            f"{n_items**2 * 8 / 2**30:,.0f} GiB; use similar_items(item) of the model."
+        )
+    return estimator.ratings_.items.take(np.arange(n_items))
+
+
+def item_vectors(model: Any) -> tuple[np.ndarray, list[str]]:
+    """(items, factors) what each factor adds to a usual user's utility, and names of the factors.
+
+    Without columns where a model has no factors of items.
+    """
+    if isinstance(model, RatingEnsemble):  # whose models have items each in their own way
+        return item_vectors(model.estimators_[-1])
+    if isinstance(model, MatrixCumulativeRBM):
+        half, other = model.model_.by_rows, model.model_.by_columns
+        # A user's factors are around one in size; an item's count as much as users weigh them.
+        vectors = np.concatenate([half.weights, other.factors * _size(other.weights)], axis=1)
+        names = [f"User factor {k}" for k in range(half.n_factors)]
+        return vectors, names + [f"Item factor {k}" for k in range(other.n_factors)]
+    if hasattr(model, "item_factors_"):
+        vectors = model.item_factors_ * _size(model.user_factors_)
+        return vectors, [f"Factor {k}" for k in range(vectors.shape[1])]
+    return np.zeros((model.ratings_.n_items, 0)), []
+
+
+def _size(values: np.ndarray) -> np.ndarray:
+    """How large the values of each column usually are."""
+    return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
 def level_probabilities(
@@ -333,31 +382,34 @@ def _sentence(
     """Both directions, the stronger first, and one column's probabilities as an example."""
     strongest = effects.iloc[0]
     worth = effects[effects["strength"].abs() >= _WORTH_NAMING * abs(strongest["strength"])]
-    first = np.sign(strongest["strength"])
-    clauses = []
-    for direction in (first, -first):
-        named = worth[np.sign(worth["strength"]) == direction].head(n_columns)
-        if named.empty:
-            continue
-        phrase = wording.more if direction > 0 else wording.less
-        listed = _listed([_with_change(line, scales[line.column]) for line in named.itertuples()])
-        everything = len(effects) > n_columns and (effects["strength"] * direction > 0).all()
-        if everything:
-            clauses.append(f"{phrase.format('everything')}, most of all {listed}")
-        else:
-            clauses.append(phrase.format(listed))
+    directions = (worth[np.sign(worth["strength"]) == one].head(n_columns) for one in (1, -1))
+    clauses: dict[str, list[str]] = {}
+    for line in pd.concat(directions).sort_index().itertuples():
+        scale = scales[line.column]
+        answer = answer_at(list(map(str, scale.labels)), line.strength)
+        phrase = wording.towards if answer else wording.more if line.strength > 0 else wording.less
+        named = f"{with_answer(line.column, answer)} ({_change(line.change, scale)})"
+        clauses.setdefault(phrase, []).append(named)
+    same_way = (effects["strength"] * strongest["strength"] > 0).all()
+    everything = len(effects) > n_columns and same_way and wording.towards not in clauses
+    said = [
+        f"{phrase.format('everything')}, most of all {_listed(named)}"
+        if everything
+        else phrase.format(_listed(named))
+        for phrase, named in clauses.items()
+    ]
     example = (
         f"{strongest['column']} {_top_words(scales[strongest['column']])}: "
         f"{strongest['top_before'] * 100:.0f} % → {strongest['top_after'] * 100:.0f} %"
     )
-    return f"{'; '.join(clauses)}. {example}."
+    return f"{'; '.join(said)}. {example}."
 
 
-def _with_change(line: Any, scale: Scale) -> str:
+def _change(change: float, scale: Scale) -> str:
     reach = np.ptp(_values(scale))
     digits = max(0, int(np.ceil(np.log10(20.0 / reach))))
     unit = "" if _is_ascending(scale) else " levels"
-    return f"{line.column} ({line.change:+.{digits}f}{unit})".replace("(-", "(−")
+    return f"{change:+.{digits}f}{unit}".replace("-", "−")
 
 
 def _listed(parts: list[str]) -> str:

@@ -138,8 +138,8 @@ def test_sentence_of_a_factor():
     # Q0 moves less than a third as far as Q1, and is not worth naming.
     assert told.text == (
         f"Factor 0, off to on (on for {share * 100:.0f} % of people): "
-        f"likes Q1 ({change[2.0]:+.1f} levels) and Q3 ({change[0.8]:+.1f} levels) more; "
-        f"likes Q2 (−{-change[-1.0]:.1f} levels) less. "
+        f"tends to answer Q1: often ({change[2.0]:+.1f} levels), "
+        f"Q2: never (−{-change[-1.0]:.1f} levels) and Q3: often ({change[0.8]:+.1f} levels). "
         f"Q1 “often”: {top[0]:.0f} % → {top[1]:.0f} %."
     )
     assert str(told) == told.text
@@ -198,6 +198,37 @@ def test_column_similarity_is_the_cosine_of_weights():
     expected = [[1, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
     np.testing.assert_allclose(similarity, expected, atol=1e-12)
     assert similarity.index.tolist() == similarity.columns.tolist() == ["Q0", "Q1", "Q2", "Q3"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        orbm.OrdinalMF(3, n_epochs=4, random_state=0),
+        orbm.GaussianMF(3, n_epochs=4, random_state=0),
+        orbm.MatrixCumulativeRBM(3, 3, n_epochs=4, random_state=0),
+        orbm.RatingEnsemble([orbm.OrdinalMF(3, n_epochs=4)], random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_items_that_the_same_users_like_are_similar(model):
+    """Users like the items of the first half and not of the second, or the other way round."""
+    rng = np.random.default_rng(0)
+    user, item = np.divmod(np.arange(120 * 8), 8)
+    liked = (user % 2 == 0) == (item < 4)
+    rating = np.where(liked, 4, 1) + rng.integers(0, 2, user.size)
+    names = np.array([f"i{k}" for k in range(8)], dtype=object)
+    ratings = pd.DataFrame({"user": user, "item": names[item], "rating": rating})
+    similarity = column_similarity(model.fit(ratings)).loc[names, names].to_numpy()
+    alike = np.equal.outer(np.arange(8) < 4, np.arange(8) < 4)
+    assert similarity[alike].min() > similarity[~alike].max()
+    np.testing.assert_allclose(np.diag(similarity), 1.0)
+
+
+def test_items_without_factors_cannot_be_compared():
+    ratings = (np.repeat(range(9), 3), np.tile(range(3), 9), np.arange(27) % 3)
+    model = orbm.MultinomialRBM(2, n_epochs=1, random_state=0).fit(ratings)
+    with pytest.raises(DataError, match="MultinomialRBM has no factors of items"):
+        column_similarity(model)
 
 
 # Hidden answers

@@ -30,7 +30,7 @@ def test_numbers_are_compared_and_the_one_taken_is_shown(files):
     shown = succeed_here(*arguments[:-2], cwd=files)
     assert "Learning 2 of 2 factors" in shown.stderr
     assert "log-likelihood" in shown.stdout and "I like my neighbours" in shown.stdout
-    assert all(len(line) <= 80 for line in shown.stdout.splitlines() if "Taken" not in line)
+    assert all(len(line) <= 80 for line in shown.stdout.splitlines() if "chosen" not in line)
 
 
 def test_a_given_number_with_correlated_factors(files):
@@ -53,7 +53,7 @@ def test_scores_with_labels_are_read_back(files, ending):
     parts = ["", "_se", "_pv1", "_pv2"]
     assert list(table)[1:] == [f"factor_{k}{part}" for k in (1, 2) for part in parts]
     labels = said.column_names_to_labels
-    assert labels["factor_1"][:80] == f"Factor 1: {about['names']['Factor 1']}"[:80]
+    assert labels["factor_1"][:80] == f"Factor 1 ({about['names']['Factor 1']})"[:80]
     assert any(text in labels["factor_1"] for text in QUESTIONS.values())
     assert labels["factor_2_se"] == "Factor 2, standard error"
     assert labels["factor_2_pv2"] == "Factor 2, plausible value 2"
@@ -71,7 +71,7 @@ def test_scores_as_plain_tables_by_row_where_there_are_no_ids(files):
     succeed_here("scores", "survey.orbm", "anonymous.csv", "--out", "a.csv", cwd=files)
     assert pd.read_csv(files / "a.csv")["row"].tolist() == list(range(1, 301))
     shown = succeed_here(*TWO, "--out", "b.parquet", cwd=files)
-    assert "300 respondents on 2 factors" in shown.stdout and "Factor 2: " in shown.stdout
+    assert "300 respondents on 2 factors" in shown.stdout and "Factor 2 (" in shown.stdout
     assert len(pd.read_parquet(files / "b.parquet")) == 300
 
 

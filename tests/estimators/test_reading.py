@@ -135,8 +135,9 @@ def test_table_names_and_texts(fitted):
     model, table, _, _ = fitted
     texts = {"q0": "I trust people", "q5": "People cheat"}
     reading = model.read_factors(table, questions=texts)
-    assert reading.name("Factor 1", 1) == "I trust people"
-    assert "−People cheat" in reading.name("Factor 1", ITEMS)
+    assert reading.name("Factor 1", 1) == "more: I trust people / less: People cheat"
+    assert list(reading.strongest("Factor 1", 1)) == ["q0", "q5"]
+    assert reading.answer("q0", "Factor 1") == ""  # plain numbers
     assert set(reading.items("Factor 2")) == {f"q{i}" for i in range(ITEMS, 2 * ITEMS)}
     shown = reading.table()
     assert shown.index[0] == "q0" and shown.loc["q5", "question"] == "People cheat"

@@ -61,8 +61,10 @@ def test_everything_that_is_left_out_is_said() -> None:
         "Column 'Q1', 9 (DK)": ("is no answer", 1),
         "Column 'junk'": ("of no use", 0),
         "Column 'extra'": ("is not in the schema", 0),
-        "2 rows": ("without any answer, kept all the same", 2),
     }
+    assert survey.notes == (
+        "2 rows have no answer to any question: they are kept, but nothing is learnt from them.",
+    )
     assert survey.answers["Q1"].tolist() == ["no", "yes", np.nan, np.nan]
     assert survey.background["land"].tolist() == ["AT", "DE", "3", np.nan]
     assert len(survey.answers) == len(survey.background) == 4

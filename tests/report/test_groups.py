@@ -21,7 +21,7 @@ from ordinalrbm.report.comparing import Comparison, Groups, holm, most_sure, wel
 from ordinalrbm.report.frequencies import frequencies
 from ordinalrbm.report.groups import Grouping, group_means, grouping_of, groupings, moments
 from ordinalrbm.report.labels import Label
-from ordinalrbm.report.means import level_values, question_means
+from ordinalrbm.report.means import _within, level_values, question_means
 
 
 def in_groups(samples: list[np.ndarray]) -> Groups:
@@ -123,7 +123,7 @@ def test_few_people_in_many_groups_do_not_come_in_front():
     sure, unsure = (group_means(values, grouping(who)).comparisons[0] for who in (many, few))
     share = pd.Series(values[1_000:, 0]).groupby(few[1_000:]).transform("mean").var(ddof=0)
     assert share / values[1_000:].var() > sure.omega  # what a ranking by shares would go by
-    assert most_sure([unsure, sure]) == [1, 0]
+    assert most_sure([unsure, sure], holm([unsure.p, sure.p])) == [1, 0]
     assert unsure.low == 0.0
 
 
@@ -255,6 +255,30 @@ def test_intervals_with_gaps_hold_the_variance_between_fillings():
     assert reach > 1.05 * stats.t.ppf(0.975, 99) * filled
 
 
+def test_intervals_of_means_stay_within_the_scale():
+    """19 of 20 people give the highest of four answers; plain limits would be 3.85 and 4.05."""
+    level = answers(40, gaps=0.0)
+    level[::2, 0], level[0, 0] = 3, 2
+    level[1::2, 1] = 0  # all of them the same
+    whole, who = survey(level), grouping(["a", "b"] * 20)
+    values = [np.array([1.0, 2.0, 3.0, 4.0])] * 5
+    (found,) = question_means(fitted(whole), whole.encoded, values, [who])
+    assert found.mean[0, 0] == pytest.approx(3.95)
+    assert 3.6 < found.low[0, 0] < 3.9 and 3.95 < found.high[0, 0] < 4.0
+    assert (found.low[1, 1], found.high[1, 1]) == (1.0, 1.0)
+    assert np.nanmin(found.low) >= 1.0 and np.nanmax(found.high) <= 4.0
+
+
+def test_intervals_near_the_end_of_a_scale_hold_the_truth():
+    rng, p, n = np.random.default_rng(0), [0.01, 0.02, 0.07, 0.90], 30
+    truth = np.dot(p, [1, 2, 3, 4])
+    x = rng.choice(4, size=(3_000, n), p=p) + 1.0
+    mean, reach = x.mean(axis=1), stats.t.ppf(0.975, n - 1) * x.std(axis=1, ddof=1) / np.sqrt(n)
+    low, high = _within(mean, reach, np.array(1.0), np.array(4.0))
+    plain = (np.abs(mean - truth) <= reach).mean()
+    assert plain < 0.9 < ((low <= truth) & (truth <= high)).mean() < 0.98
+
+
 def test_who_was_not_asked_is_not_filled():
     level = answers(60, gaps=0.0)
     level[:30, 0] = -1
@@ -297,7 +321,7 @@ def test_a_group_that_was_never_asked_makes_no_difference():
     assert set(re.findall(r"q\d", asked)) <= {"q4", "q5", "q6", "q7"}
     panels = section.split("Factors")[1].split("Tests of all factors")[0]
     start = panels.index(factor) + len(factor)
-    lines = re.split(r"more: ", panels[start:])[0]
+    lines = re.split(r"q\d: ", panels[start:])[0]
     assert "north 100" in lines
     assert "east" not in lines
 
@@ -354,4 +378,46 @@ def test_the_page_tells_the_tests_that_were_made():
 
 def test_comparisons_are_ordered_by_what_is_sure():
     tests = [Comparison(1.0, 1.0, 9.0, p, 0.1, low, 0.5) for p, low in ((0.5, 0.0), (0.1, 0.02))]
-    assert most_sure([None, *tests]) == [2, 1, 0]
+    assert most_sure([None, *tests], [np.nan, 0.5, 0.1]) == [2, 1, 0]
+    # What is significant after Holm's correction comes first, whatever the lower bounds are.
+    assert most_sure(tests, [0.01, 0.2]) == [0, 1]
+    # Of both, it is the share of everybody's variance that counts.
+    assert most_sure(tests[1:] * 2, [0.01, 0.01], [69 / 1_183, 0.9]) == [1, 0]
+
+
+def test_a_variable_known_of_few_people_does_not_come_in_front():
+    """Twenty people at both ends of a taste make a large difference, and tell of nobody else."""
+    level, taste = one_taste(300)
+    order = np.argsort(taste)
+    club = pd.Series([None] * 300, dtype=object)
+    club[order[:10]], club[order[-10:]] = "chess", "tennis"
+    school = np.where(taste + 2.0 * np.random.default_rng(1).normal(size=300) > 0, "high", "low")
+    whole = survey(level, pd.DataFrame({"club": club, "school": school}))
+    page = report.survey_page(fitted(whole), whole)
+    overview = page.split("they differ most on", 1)[1].split("</table>")[0]
+    assert overview.index("school") < overview.index("club")
+    assert Page(page).text.count("20 people in 2 groups are compared") == 1
+
+
+def one_taste(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    taste = rng.normal(size=n)
+    utility = 1.5 * taste[:, None] + rng.normal(size=(n, 5))
+    return np.clip(np.digitize(utility, [-1, 0, 1]), 0, 3), taste
+
+
+def test_those_are_counted_who_are_compared():
+    """69 people of 300 have a group; 13 of them are in groups that are too small for a test."""
+    level, taste = one_taste(300)
+    sizes = {"a": 28, "b": 28, "c": 4, "d": 4, "e": 3, "f": 2}
+    club = pd.Series([None] * 300, dtype=object)
+    club[:69] = np.repeat(list(sizes), list(sizes.values()))
+    whole = survey(level, pd.DataFrame({"club": club}))
+    text = Page(report.survey_page(fitted(whole), whole)).text
+    assert "56 people in 2 groups are compared." in text and "69 people" not in text
+    who = grouping(club)
+    without = np.zeros((len(who.groups), 1), dtype=bool)
+    assert group_means(taste[:, None], who).n_tested.tolist() == [56]
+    without[0] = True  # never asked what the factor rests on
+    found = group_means(taste[:, None], who, without=without)
+    assert found.n_tested.tolist() == [28] and found.comparisons == [None]

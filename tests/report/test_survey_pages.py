@@ -22,6 +22,7 @@ from small_pages import (
     with_hidden,
 )  # fmt: skip
 
+import ordinalrbm as orbm
 from ordinalrbm import report
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.schema import Column, Schema
@@ -167,7 +168,7 @@ def test_unwieldy_labels_stay_text_and_by_themselves():
 def test_codes_alone_make_a_page_that_reads_well(usual):
     whole = survey(background=background())
     read = Page(report.survey_page(fitted(whole), whole))
-    assert re.search(r"(more|less): q\d( · q\d)?", read.text)
+    assert re.search(r"q\d: (never|often)( · q\d: (never|often))?", read.text)
     assert "None" not in read.text
     assert "nan" not in read.text.lower().split()
 
@@ -277,6 +278,13 @@ def test_ratings_have_a_page():
     assert len(read.ids()) == len(set(read.ids()))
     assert "doubled" in read.text
     assert map_data(html)["count"] == 12
+
+
+def test_a_page_of_ratings_names_the_model_that_has_learnt():
+    model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(ratings())
+    text = Page(report.ratings_page(model)).text
+    assert "Boltzmann" not in text
+    assert "what the model ( OrdinalMF ) has learnt from them" in text
 
 
 def test_without_test_ratings_the_page_says_so():

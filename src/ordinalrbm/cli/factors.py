@@ -10,7 +10,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation, Settings, refuse
-from ordinalrbm.cli.output import Output, plain_table
+from ordinalrbm.cli.output import Output, counted, plain_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ Examples:
   ordinalrbm factors survey.sav --factors 2 --out loadings.csv"""
 
 _MOST = 8
-_TEXT_SHOWN = 30  # letters of a question beside its loadings
+_TEXT_SHOWN, _ANSWER_SHOWN = 30, 14  # letters of a question and an answer beside its loadings
 _FEWEST_ITEMS = 2  # by which a factor can be read
 _RULE = (
-    "Taken is the smallest number within one standard error of the best (of the difference on the "
-    "same hidden answers)."
+    "The smallest number within one standard error of the best is chosen (the error is that of "
+    "the difference on the same hidden answers)."
 )
 
 
@@ -174,7 +174,7 @@ def _tell(
             "rule": _RULE,
         }
         tables.append(_number_table(compared))
-        words.append(f"Best by likelihood: {compared.best}; taken: {compared.chosen}. {_RULE}")
+        words.append(f"Best by likelihood: {compared.best}; chosen: {compared.chosen}. {_RULE}")
         if compared.best == compared.table.index[-1]:
             words.append(f"More than {compared.best} may predict better still: raise --to.")
     found |= {
@@ -188,10 +188,14 @@ def _tell(
         tables.append(_correlation_table(reading))
     n_own = int((reading.reliability["items"] >= _FEWEST_ITEMS).sum())
     if 0 < n_own < len(reading.factors):
+        has, its = ("has", "its") if n_own == 1 else ("have", "their")
         words.append(
-            f"Only {n_own} of them have at least {_FEWEST_ITEMS} questions of their own; the "
-            f"others sharpen predictions a little. For reading, --factors {n_own} may be enough."
+            f"Only {counted(n_own, 'factor')} {has} at least {_FEWEST_ITEMS} questions of {its} "
+            "own; the others sharpen predictions a little. For reading, "
+            f"--factors {n_own} may be enough."
         )
+    if "highest answer" in reading.table():
+        words.append("Positive loading: people high on the factor tend to the highest answer.")
     if reading.standard_errors is None:
         words.append("Standard errors are left out: there are too few respondents for them.")
     if out is not None:
@@ -215,20 +219,24 @@ def _number_table(compared: FactorNumbers) -> Table:
 
 def _loading_table(reading: FactorReading) -> Table:
     short = [factor.replace("Factor ", "F") for factor in reading.factors]
-    columns = ["", "question"] if reading.questions else [""]
-    table = plain_table(*columns, *short, "shared", numbers_from=len(columns))
-    for item, line in reading.table().iterrows():
-        text = str(line.get("question", ""))
-        text = text if len(text) <= _TEXT_SHOWN else text[: _TEXT_SHOWN - 1] + "…"
-        shown = [str(item), text] if reading.questions else [str(item)]
+    lines = reading.table()
+    widths = {"question": _TEXT_SHOWN, "highest answer": _ANSWER_SHOWN}
+    columns = [name for name in widths if name in lines]
+    table = plain_table("", *columns, *short, "shared", numbers_from=1 + len(columns))
+    for item, line in lines.iterrows():
+        texts = [_cut(line[name], widths[name]) for name in columns]
         numbers = [f"{line[name]:.2f}" for name in (*reading.factors, "communality")]
-        table.add_row(*shown, *numbers)
+        table.add_row(str(item), *texts, *numbers)
     return table
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _factor_table(reading: FactorReading) -> Table:
     columns = ["items", "explained", "omega", "alpha"]
-    table = plain_table("factor", "strongest", *columns, numbers_from=2)
+    table = plain_table("factor", "people high on it answer", *columns, numbers_from=2)
     for factor, line in reading.reliability.iterrows():
         numbers = [f"{line['items']:.0f}"]
         numbers += [

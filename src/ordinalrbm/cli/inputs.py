@@ -253,7 +253,7 @@ def load_for(path: Path, wanted: Literal["a survey", "ratings"]) -> Any:
     model = orbm.load(path)
     if isinstance(model, orbm.CumulativeRBM) != (wanted == "a survey"):
         raise DataError(
-            f"File '{path}' holds a {type(model).__name__}, not a model of {wanted}; give a model "
+            f"File '{path}' holds {type(model).__name__}, not a model of {wanted}; give a model "
             f"that `ordinalrbm fit` has learnt from {wanted}."
         )
     return model
@@ -264,7 +264,7 @@ def set_device(ctx: typer.Context, model: Any, path: Path, device: str) -> None:
     if "device" in model.get_params():
         model.set_params(device=device)
     else:
-        refuse(ctx, ("device",), f"'{path}' holds a {type(model).__name__}, which knows no devices")
+        refuse(ctx, ("device",), f"'{path}' holds {type(model).__name__}, which knows no devices")
 
 
 # ---- data for models --------------------------------------------------------------------------

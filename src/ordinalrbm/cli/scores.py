@@ -74,7 +74,7 @@ def scores(
     write_labelled(out, table, labels)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
     told = [f"Scores of {people} on {factors} are in {out}."]
-    told += [f"{factor}: {name}" for factor, name in names.items()]
+    told += [f"{factor} ({name})" for factor, name in names.items()]
     found = {"out": str(out), "rows": len(table), "columns": labels, "names": names}
     output.result(found, text="\n".join(told))
 
@@ -97,7 +97,7 @@ def _scored(
         columns[name], labels[name] = values.to_numpy(), label
 
     for place, (factor, about) in enumerate(names.items(), start=1):
-        add(f"factor_{place}", f"{factor}: {about}", means[factor])
+        add(f"factor_{place}", f"{factor} ({about})", means[factor])
         add(f"factor_{place}_se", f"{factor}, standard error", errors[factor])
         for draw, values in enumerate(drawn, start=1):
             label = f"{factor}, plausible value {draw}"

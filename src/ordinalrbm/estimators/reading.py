@@ -16,6 +16,7 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.engine.side import Side
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators import poles
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.storage.reader import Stored
@@ -43,6 +44,11 @@ class _Asked(NamedTuple):
     column: int  # of the model
     levels: tuple[str, ...]
     number: NumberScale | None
+
+    @property
+    def scale(self) -> tuple[str, ...]:
+        """Its levels, where these have an order."""
+        return self.levels if self.kind == ORDINAL else ()
 
 
 # How likely levels and categories are along a factor, or where a number is.
@@ -102,22 +108,55 @@ class FactorReading:
         own = reading.own_items(self._solution)[self._factor(factor)]
         return [str(self.loadings.index[i]) for i in own]
 
-    def name(self, factor: str, n_items: int = 2) -> str:
-        """What a factor is about: the texts of its strongest questions, a minus before low ones.
+    def answer(self, item: str, factor: str) -> str:
+        """What people high on a factor answer to a question: the label at that end of its scale.
+
+        Empty where the levels are plain numbers, and for categories and numbers.
+        """
+        self._factor(factor)
+        return poles.answer_at(self._asked[item].scale, float(self.loadings.loc[item, factor]))
+
+    def name(
+        self,
+        factor: str,
+        n_items: int = 2,
+        *,
+        texts: Mapping[str, str] | None = None,
+        width: int = 60,
+    ) -> str:
+        """What a factor is about: its strongest questions, with the answers at its high end.
+
+        At most ``n_items`` with positive and as many with negative loadings are named. Where levels
+        have no words, it says which questions people high on it answer more (higher) and less.
+        ``texts`` may replace those of the questions, which are cut to ``width`` letters each.
 
         Examples
         --------
         >>> import numpy as np, pandas as pd, ordinalrbm as orbm
-        >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "coffee": [3, 2, 1] * 40})
+        >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
         >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
-        >>> sorted(model.read_factors().name("Factor 1").replace("−", "").split("; "))
-        ['coffee', 'tea']
+        >>> model.read_factors().name("Factor 1", 1) in ("more: tea", "more: milk")
+        True
         """
-        own = self.loadings[factor]
-        named = self.items(factor)[:n_items] or [str(own.abs().idxmax())]
-        return "; ".join(
-            f"{'−' if own[item] < 0 else ''}{self.questions.get(item) or item}" for item in named
+        short = self._short(texts, width)
+        return poles.in_words(
+            [
+                (short[item], self.answer(item, factor), loading)
+                for item, loading in self.strongest(factor, n_items).items()
+            ]
         )
+
+    def strongest(self, factor: str, n_items: int = 2) -> dict[str, float]:
+        """Questions that say what a factor is about, the strongest first, and their loadings.
+
+        Those that load at least half as strongly as the strongest one, at most ``n_items`` with
+        positive and as many with negative loadings.
+        """
+        loadings = self.loadings.iloc[:, self._factor(factor)].to_numpy()
+        strong = poles.worth_naming(loadings)
+        signs = [[i for i in strong if sign * loadings[i] > 0][:n_items] for sign in (1, -1)]
+        named = [i for i in strong if i in signs[0] + signs[1]]
+        return {str(self.loadings.index[i]): float(loadings[i]) for i in named}
 
     @property
     def names(self) -> dict[str, str]:
@@ -125,12 +164,20 @@ class FactorReading:
         return {factor: self.name(factor) for factor in self.factors}
 
     def table(self) -> pd.DataFrame:
-        """All of it as one table, by factor and size: question, loadings, errors, communality."""
+        """All of it as one table, by factor and size: question, loadings, errors, communality.
+
+        ``highest answer`` is the label of a question's highest level, where the levels have words:
+        the answer that a positive loading stands for.
+        """
         order = [i for own in reading.own_items(self._solution) for i in own]
         order += [i for i in range(len(self.loadings)) if i not in set(order)]
         columns: dict[str, Any] = {}
+        items = [str(item) for item in self.loadings.index]
         if self.questions:
-            columns["question"] = [self.questions.get(str(i), "") for i in self.loadings.index]
+            columns["question"] = [self.questions.get(item, "") for item in items]
+        highest = [poles.answer_at(self._asked[item].scale, 1.0) for item in items]
+        if any(highest):
+            columns["highest answer"] = highest
         for factor in self.factors:
             columns[factor] = self.loadings[factor]
             if self.standard_errors is not None:
@@ -178,6 +225,16 @@ class FactorReading:
             index=pd.Index(np.linspace(_LOWEST, _HIGHEST, n_points), name=factor),
         )
         return found.assign(total=found.sum(axis=1))
+
+    def _short(self, texts: Mapping[str, str] | None, width: int) -> dict[str, str]:
+        """Short texts of all rows; a category without its question says nothing."""
+        known = self.questions if texts is None else texts
+        named = {item: known.get(item) or item for item in map(str, self.loadings.index)}
+        own = {item: text for item, text in named.items() if self.question(item) == item}
+        short = poles.in_short(own, width)
+        for item in named.keys() - short.keys():
+            short |= poles.in_short({item: named[item]}, width)
+        return short
 
     def _factor(self, factor: str) -> int:
         if factor not in self.factors:
@@ -399,7 +456,9 @@ class ReadableFactors:
             check_whole("n_factors", n_factors, 1, most)
         if not np.isfinite(gamma) or gamma > 0.8:
             raise DataError(f"The 'gamma' parameter must be at most 0.8. Got {gamma!r} instead.")
-        return reading.solve(self.model_, people, rotation, n_factors, gamma)
+        solution = reading.solve(self.model_, people, rotation, n_factors, gamma)
+        scales = [one.scale for one in self._asked().values() if one.column >= 0]
+        return poles.naturally_turned(solution, scales)
 
     def _learn_population(
         self, observations: Observations, weight: np.ndarray | None, seed: int

@@ -335,6 +335,29 @@ def _grade(words: str) -> float:
     return 0.5 if _WEAK.in_(words) or re.search(r"\d", words) else 0.0
 
 
+def polarity(texts: Sequence[str]) -> int:
+    """1 for labels that run towards yes, agree, often or very, -1 for the reverse, 0 if unknown.
+
+    Examples
+    --------
+    >>> polarity(["Yes", "No"]), polarity(["Strongly disagree", "Disagree", "Agree"])
+    (-1, 1)
+    >>> polarity(["Ich habe gewählt", "Ich habe nicht gewählt"]), polarity(["Tea", "Coffee"])
+    (-1, 0)
+    """
+    fit = best_fit(tuple(texts))
+    if fit is not None and 2 * len(fit.places) >= len(texts):
+        places = [fit.places[text] for text in texts if text in fit.places]
+        rising = sum(b > a for a, b in pairwise(places)) - sum(b < a for a, b in pairwise(places))
+        return (rising > 0) - (rising < 0)
+    first, last = (_says_no(text) for text in (texts[0], texts[-1]))
+    return int(first) - int(last)
+
+
+def _says_no(text: str) -> bool:
+    return denies(text) or label_words(text).split(" ", 1)[0] in _NO
+
+
 def is_graded(text: str) -> bool:
     """Whether a label holds a word that tells a degree."""
     return _grade(label_words(text)) == 1.0

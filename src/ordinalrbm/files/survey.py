@@ -81,7 +81,7 @@ class Survey:
     left_out : tuple of LeftOut
         Everything that was in the file and is not used.
     notes : tuple of str
-        What had to be assumed to read the file, in sentences.
+        What had to be assumed to read the file, and rows without any answer, in sentences.
     no_answers : array of int8, shape (n_rows, n_questions), or None
         Why an answer lacks, as a place in `REASONS`; -1 where there is one. See `reasons`.
     chosen : Chosen
@@ -262,14 +262,20 @@ def apply(source: Source, schema: Schema) -> Survey:
     known = {column.name for column in schema.columns}
     unknown = [name for name in source.frame.columns if name not in known]
     out += [LeftOut(f"Column {name!r}", "is not in the schema") for name in unknown]
-    silent = int((encoded.observations.row_counts == 0).sum())
-    if silent:
-        rows = "1 row" if silent == 1 else f"{silent:,} rows"
-        out.append(LeftOut(rows, "without any answer, kept all the same", silent))
+    notes = (*source.remarks, *_silent_rows(encoded))
     others = pd.DataFrame(background, index=source.frame.index)
-    return Survey(
-        source.name, encoded, others, weight, ids, schema, tuple(out), source.remarks, no_answers
+    return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), notes, no_answers)
+
+
+def _silent_rows(encoded: Encoded) -> list[str]:
+    silent = int((encoded.observations.row_counts == 0).sum())
+    if not silent:
+        return []
+    rows, they, them = (
+        ("row has", "it is", "it") if silent == 1 else ("rows have", "they are", "them")
     )
+    said = f"{silent:,} {rows} no answer to any question"
+    return [f"{said}: {they} kept, but nothing is learnt from {them}."]
 
 
 # ---- checks -----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ordinalrbm.data.tables import Encoded
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.files.schema import Schema
 from ordinalrbm.report import groups as grouping
-from ordinalrbm.report.comparing import FEWEST_PEOPLE, Comparison, holm, most_sure
+from ordinalrbm.report.comparing import ALPHA, FEWEST_PEOPLE, Comparison, holm, most_sure
 from ordinalrbm.report.factors import NamedFactor
 from ordinalrbm.report.groups import Grouping, GroupMeans
 from ordinalrbm.report.labels import Label, listed
@@ -32,7 +32,6 @@ _FEW_GROUPS = 8  # stand in the order of the file; more, by their means
 # of its own about the factor.
 _RESTS_ON = 0.05
 _NARROWEST = 0.1  # what a chart reaches to either side at least, in standard deviations
-_ALPHA = 0.05
 
 
 class Compared(NamedTuple):
@@ -75,12 +74,22 @@ class _Tested(NamedTuple):
     @property
     def strongest(self) -> list[int]:
         """Factors on which groups surely differ most come first."""
-        return most_sure(self.means.comparisons)
+        return most_sure(self.means.comparisons, self.adjusted)
 
     @property
     def best(self) -> Comparison | None:
         """The test of the factor on which they do."""
         return self.means.comparisons[self.strongest[0]]
+
+    @property
+    def n_people(self) -> int:
+        """How many people take part in that test."""
+        return int(self.means.n_tested[self.strongest[0]])
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups do."""
+        return int(self.means.tested[:, self.strongest[0]].sum())
 
 
 def group_sections(
@@ -92,7 +101,11 @@ def group_sections(
         return {"variables": [], "others": [], "no_factor": True}
     found, others = grouping.groupings(people.background)
     tested = _tested(people, found, factors)
-    order = most_sure([one.best for one in tested])
+    order = most_sure(
+        [one.best for one in tested],
+        [one.adjusted[one.strongest[0]] for one in tested],
+        [one.n_people / len(people.scores) for one in tested],
+    )
     order.sort(key=lambda k: tested[k].means.grouping.name != first)
     shown = [tested[k] for k in order[:MOST_SHOWN]]
     for k in order[MOST_SHOWN:]:
@@ -177,7 +190,7 @@ def _overview(shown: list[_Tested], factors: list[NamedFactor], labels: dict[str
         own, best, k = one.means.grouping, one.best, one.strongest[0]
         size = (None,) * 4 if best is None else (best.omega, best.low, best.high, one.adjusted[k])
         told = "not tested" if best is None else factors[k].label
-        rows.append((labels[own.name], len(own.groups), int(own.counts.sum()), told, *size))
+        rows.append((labels[own.name], one.n_groups, one.n_people, told, *size))
     head = ("groups by", "groups", "people", "they differ most on", "ω²", "from", "to", "p (Holm)")
     return Table(head, rows, ("", "d", ",d", "", ".1%", ".1%", ".1%", "p"))
 
@@ -190,11 +203,11 @@ def _section(
     return {
         "label": labels[own.name],
         "n_groups": len(own.groups),
-        "n_people": int(own.counts.sum()),
+        "n_compared": (one.n_people, one.n_groups),
         "banded": own.banded,
         "best": one.best,
-        "best_factor": factors[k].label,
-        "differs": one.best is not None and one.adjusted[k] < _ALPHA,
+        "best_factor": factors[k].full,
+        "differs": one.best is not None and one.adjusted[k] < ALPHA,
         "p": one.adjusted[k],
         "tests": _tests(one, factors),
         "panels": _panels(one, factors),
@@ -280,7 +293,7 @@ def _banner(
 ) -> dict[str, Any]:  # fmt: skip
     """Mean answers: a line per question other than the one that makes the groups."""
     rows: list[dict[str, Any]] = []
-    for j in most_sure(means.comparisons):
+    for j in most_sure(means.comparisons, adjusted):
         if questions[j] == variable:
             continue
         test = means.comparisons[j]

@@ -16,6 +16,8 @@ from scipy.special import fdtr, fdtrc, ncfdtr
 
 FEWEST_PEOPLE = 5
 """Smaller groups take no part in a test: their own spread is not known."""
+ALPHA = 0.05
+"""Differences with smaller p-values, adjusted for the number of tests, count as found."""
 _LEVEL = 0.95
 # From here on old versions of SciPy have no noncentral F, and Patnaik's approximation is as good.
 _FAR = 5_000.0
@@ -135,11 +137,24 @@ def holm(p: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-def most_sure(comparisons: Sequence[Comparison | None]) -> list[int]:
-    """Places of comparisons: the largest lower bound of omega squared first, then the least p."""
+def most_sure(
+    comparisons: Sequence[Comparison | None],
+    adjusted: Sequence[float],
+    known: Sequence[float] | None = None,
+) -> list[int]:
+    """Places of comparisons, the surest and most far-reaching first.
 
-    def key(place: int) -> tuple[float, float]:
+    Those that are significant, by ``adjusted`` p-values, come before the others. Within both, the
+    order is that of the lower bound of omega squared, times the share of people who are ``known``
+    and compared: of the variance among everybody, at least so much lies between the groups. Then
+    comes the least p.
+    """
+
+    def key(place: int) -> tuple[float, float, float]:
         found = comparisons[place]
-        return (np.inf, np.inf) if found is None else (-found.low, found.p)
+        if found is None:
+            return 2.0, 0.0, 0.0
+        share = 1.0 if known is None else known[place]
+        return float(adjusted[place] >= ALPHA), -found.low * share, found.p
 
     return sorted(range(len(comparisons)), key=key)

@@ -8,28 +8,25 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.estimators.poles import with_answer
 from ordinalrbm.estimators.reading import FactorReading
-from ordinalrbm.plots.style import ink_on, kinds, shades
-from ordinalrbm.report.labels import Label, in_short
+from ordinalrbm.plots.style import ink_on, kinds, printable, shades
+from ordinalrbm.report.labels import Label
 
 # A factor is worth telling when some question loads on it at least so much, as is usual.
 WORTH_TELLING = 0.3
-# A question is worth naming when it loads at least this much as strongly as the strongest.
-_WORTH_NAMING = 0.5
-_NAMED, _LISTED, _BARS = (
-    2,
-    5,
-    6,
-)  # questions of each end in the name, of each end in a list, in bars
+_LISTED = 5  # questions with positive and with negative loadings, each
 _AROUND_THE_MEAN = 7  # points from 3 standard deviations below the mean to 3 above, one apart
 _LOW, _HIGH = 2, 4  # one standard deviation below and above
+_SHORT = 40  # letters of a question where a factor is one of a list
+_HIGH_END = "People high on this factor answer"
 
 
 class Strong(NamedTuple):
     """A question that tells of a factor."""
 
     name: str  # of the column
-    label: Label
+    label: Label  # with the answer at the factor's high end, where levels have words
     loading: float
 
 
@@ -38,16 +35,16 @@ class NamedFactor(NamedTuple):
 
     place: int  # among the model's rotated factors
     name: str  # "Factor 1"
-    label: Label  # what people who are high on it answer more and less
-    short: str
-    explained: float  # share of the variance of all inclinations
-    more: list[Strong]
-    less: list[Strong]
+    label: Label  # what people who are high on it answer
+    full: str  # both in one
+    short: str  # the same for lists
+    explained: float  # share of the total variance of the utilities
+    ends: list[tuple[str, list[Strong]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
 
 def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[NamedFactor]:
-    """Factors worth telling, named by the questions that load on them most, at both ends.
+    """Factors worth telling, named by the questions that load on them most.
 
     At least one, where any question loads on any factor at all.
 
@@ -58,49 +55,48 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "milk": [1, 2, 3] * 40})
     >>> model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
     >>> (factor,) = named_factors(model.read_factors(), labels_of(X.columns, {}))
-    >>> factor.name, sorted(strong.label.text for strong in factor.more), factor.less
-    ('Factor 1', ['milk', 'tea'], [])
+    >>> [(heading, sorted(one.label.text for one in strong)) for heading, strong in factor.ends]
+    [('More', ['milk', 'tea'])]
     """
-    own = {name: label for name, label in labels.items() if reading.question(name) == name}
-    texts = in_short(own)
-    for name in labels.keys() - own.keys():  # a category without its question says nothing
-        texts |= in_short({name: labels[name]})
     strongest = reading.loadings.abs().max().to_numpy()
     least = min(WORTH_TELLING, float(strongest.max()))
     return [
-        _named(reading, int(place), labels, texts)
+        _named(reading, int(place), labels)
         for place in np.flatnonzero((strongest >= least) & (strongest > 0))
     ]
 
 
-def _named(
-    reading: FactorReading, place: int, labels: Mapping[str, Label], texts: Mapping[str, str]
-) -> NamedFactor:
+def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> NamedFactor:
     factor = reading.factors[place]
     loadings = reading.loadings[factor].to_numpy()
-    size = np.abs(loadings)
-    order = np.argsort(-size, kind="stable")
-    worth = [i for i in order if size[i] > 0 and size[i] >= _WORTH_NAMING * size.max()]
     names = [str(name) for name in reading.loadings.index]
-    strong = [Strong(names[i], labels[names[i]], float(loadings[i])) for i in worth]
-    ends = [[one for one in strong if sign * one.loading > 0] for sign in (1, -1)]
-    said = [
-        f"{word}: {' · '.join(texts[one.name] for one in end[:_NAMED])}"
-        for word, end in zip(("more", "less"), ends, strict=True)
-        if end
-    ]
-    text = " / ".join(said)
+    texts = {name: label.text for name, label in labels.items()}
+    text = printable(reading.name(factor, texts=texts))
+    short = reading.name(factor, 1, texts=texts, width=_SHORT)
     squares = pd.Series(loadings**2).groupby(list(map(reading.question, names)), sort=False).sum()
     return NamedFactor(
         place,
         factor,
         Label(text, factor),
-        f"{factor}, {text}",
+        f"{factor} ({text})",
+        f"{factor} ({printable(short)})",
         float(reading.reliability.loc[factor, "explained"]),
-        ends[0][:_LISTED],
-        ends[1][:_LISTED],
+        _ends(reading, factor, labels),
         (squares / squares.sum()).to_numpy(),
     )
+
+
+def _ends(
+    reading: FactorReading, factor: str, labels: Mapping[str, Label]
+) -> list[tuple[str, list[Strong]]]:
+    """The strongest questions: with their answers at the high end, or as answered more and less."""
+    ends: dict[str, list[Strong]] = {_HIGH_END: [], "More": [], "Less": []}
+    for item, loading in reading.strongest(factor, _LISTED).items():
+        label, answer = labels[item], printable(reading.answer(item, factor))
+        heading = _HIGH_END if answer else "More" if loading > 0 else "Less"
+        named = label._replace(text=with_answer(label.text, answer))
+        ends[heading].append(Strong(item, named, loading))
+    return [(heading, strong) for heading, strong in ends.items() if strong]
 
 
 class Piece(NamedTuple):

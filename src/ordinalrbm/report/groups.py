@@ -48,12 +48,15 @@ class GroupMeans(NamedTuple):
     ``comparisons`` holds a test for each factor, None where none was possible. The table has one
     line per factor and group: ``factor``, ``group``, ``count``, ``mean``, ``standard_error``;
     ``difference`` from the mean of all who are compared, in standard deviations of the factor among
-    them, and its 95 % interval from ``low`` to ``high``.
+    them, and its 95 % interval from ``low`` to ``high``. ``tested`` says which groups take part in
+    each test, and ``n_tested`` how many people are in these.
     """
 
     grouping: Grouping
     comparisons: list[Comparison | None]
     table: pd.DataFrame
+    tested: np.ndarray  # (G, K)
+    n_tested: np.ndarray  # (K,)
 
 
 # ---- groups -----------------------------------------------------------------------------------
@@ -177,15 +180,17 @@ def group_means(
     n_factors = values.shape[1]
     absent = np.zeros((len(grouping.groups), n_factors), bool) if without is None else without
     found = moments(values, grouping, weights)
+    tested = (found.people >= FEWEST_PEOPLE) & ~absent
     parts, comparisons = [], []
     for k in range(n_factors):
         there = (found.people[:, k] > 0) & ~absent[:, k]
         parts.append(_differences(values[:, k], grouping, weights, there).assign(factor=k))
-        tested = there & (found.people[:, k] >= FEWEST_PEOPLE)
         column = Moments(*(part[:, k] for part in found))
         groups = Groups(column.mean, column.variance, column.error, column.size - 1.0, column.size)
-        comparisons.append(welch(groups.of(tested)))
-    return GroupMeans(grouping, comparisons, pd.concat(parts, ignore_index=True)[_COLUMNS])
+        comparisons.append(welch(groups.of(tested[:, k])))
+    table = pd.concat(parts, ignore_index=True)[_COLUMNS]
+    n_tested = np.where(tested, found.people, 0).sum(axis=0)
+    return GroupMeans(grouping, comparisons, table, tested, n_tested)
 
 
 def _differences(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -11,9 +10,6 @@ from markupsafe import Markup, escape
 
 from ordinalrbm.files.schema import Schema
 from ordinalrbm.plots.style import printable
-
-# A stem such as "How much do you trust ..." has so many words and opens so many questions.
-_FEWEST_WORDS, _FEWEST_QUESTIONS = 3, 3
 
 
 class Label(NamedTuple):
@@ -68,36 +64,6 @@ def texts_of(schema: Schema | None) -> dict[str, str]:
     {'q1': 'Do you like tea?'}
     """
     return {} if schema is None else {column.name: column.question for column in schema.columns}
-
-
-def in_short(labels: Mapping[str, Label], width: int = 60) -> dict[str, str]:
-    """Texts that still tell questions apart where there is little room.
-
-    Words that open several questions are left out, since what differs comes after them.
-
-    Examples
-    --------
-    >>> asked = {k: Label(f"How much do you like {k}?", k) for k in ("tea", "milk", "beer")}
-    >>> in_short(asked)["tea"]
-    '… tea?'
-    """
-    words = {name: label.text.split(" ") for name, label in labels.items()}
-    openings = Counter(
-        tuple(one[:size]) for one in words.values() for size in range(_FEWEST_WORDS, len(one))
-    )
-    return {name: _shortened(own, openings, width) for name, own in words.items()}
-
-
-def _shortened(words: list[str], openings: Counter[tuple[str, ...]], width: int) -> str:
-    sizes = range(len(words) - 1, _FEWEST_WORDS - 1, -1)
-    stem = next((n for n in sizes if openings[tuple(words[:n])] >= _FEWEST_QUESTIONS), 0)
-    text = " ".join(["…", *words[stem:]] if stem else words)
-    if len(text) <= width:
-        return text
-    kept = text[: width - 1]
-    # At the end of a word, unless that would leave hardly anything.
-    whole, space, _ = kept.rpartition(" ")
-    return f"{whole if space and len(whole) > width // 2 else kept}…"
 
 
 def listed(labels: Iterable[Label]) -> Markup:

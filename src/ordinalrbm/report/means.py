@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit, logit
 from scipy.stats import t as student_t
 
 from ordinalrbm.data.scales import Scale
@@ -25,6 +26,7 @@ from ordinalrbm.report.comparing import FEWEST_PEOPLE, Comparison, Groups, welch
 from ordinalrbm.report.groups import Grouping, Moments, counting, moments
 
 N_FILLINGS = 10
+_ROUNDING = 1e-9
 _NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
 
 
@@ -34,7 +36,7 @@ class QuestionMeans(NamedTuple):
     grouping: Grouping
     answered: np.ndarray  # how many people have
     mean: np.ndarray
-    low: np.ndarray  # of a 95 % interval; NaN for a single person
+    low: np.ndarray  # of a 95 % interval within the scale; NaN for a single person
     high: np.ndarray
     comparisons: list[Comparison | None]  # one for each question
 
@@ -84,6 +86,8 @@ def question_means(
     """
     weights = counting(weight, answers.shape[0])
     given = ~np.isnan(_as_numbers(answers, values, numeric))
+    open_ended = [(-np.inf, np.inf)] * len(numeric)
+    bounds = np.array([*((own.min(), own.max()) for own in values), *open_ended]).T
     found: list[list[Moments]] = [[] for _ in groupings]
     fillings = _fillings(model, answers, values, numeric, no_answers, random_state)
     for numbers in fillings:
@@ -92,7 +96,7 @@ def question_means(
     made = []
     for own, grouping in zip(found, groupings, strict=True):
         answered = moments(np.where(given, 1.0, np.nan), grouping, weights).people
-        made.append(_pooled_means(own, grouping, answered))
+        made.append(_pooled_means(own, grouping, answered, bounds))
     return made
 
 
@@ -139,7 +143,9 @@ def _as_numbers(
     return np.column_stack([*counted, *numbers])
 
 
-def _pooled_means(draws: list[Moments], grouping: Grouping, answered: np.ndarray) -> QuestionMeans:
+def _pooled_means(
+    draws: list[Moments], grouping: Grouping, answered: np.ndarray, bounds: np.ndarray
+) -> QuestionMeans:
     means, errors = (np.stack([getattr(one, part) for one in draws]) for part in ("mean", "error"))
     size = np.mean([one.size for one in draws], axis=0)
     variance = np.mean([one.variance for one in draws], axis=0)
@@ -154,4 +160,29 @@ def _pooled_means(draws: list[Moments], grouping: Grouping, answered: np.ndarray
     for j in range(mean.shape[1]):
         every = Groups(mean[:, j], variance[:, j], pooled.error[:, j], freedom[:, j], size[:, j])
         comparisons.append(welch(every.of(answered[:, j] >= FEWEST_PEOPLE)))
-    return QuestionMeans(grouping, answered, mean, mean - reach, mean + reach, comparisons)
+    low, high = _within(mean, reach, *bounds)
+    return QuestionMeans(grouping, answered, mean, low, high, comparisons)
+
+
+def _within(
+    mean: np.ndarray, reach: np.ndarray, lowest: np.ndarray, highest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals that do not leave their scales.
+
+    Where mean ± reach would, the interval is made for the logit of the mean's place on the scale,
+    as is usual for shares, and so becomes shorter on the side of the near end.
+
+    Examples
+    --------
+    >>> low, high = _within(np.array([2.5, 3.95]), np.array([0.2, 0.06]), 1.0, 4.0)
+    >>> low.round(2).tolist(), high.round(2).tolist()
+    ([2.3, 3.84], [2.7, 3.98])
+    """
+    low, high = mean - reach, mean + reach
+    # Where everybody answers the same, a rounded mean may lie beyond the end by itself.
+    leaves = (reach > _ROUNDING) & ((low < lowest) | (high > highest))
+    with np.errstate(invalid="ignore", divide="ignore"):  # numbers without ends, means at an end
+        place = (mean - lowest) / (highest - lowest)
+        spread = reach / ((highest - lowest) * place * (1.0 - place))
+        ends = [lowest + (highest - lowest) * expit(logit(place) + s * spread) for s in (-1, 1)]
+    return np.where(leaves, ends[0], low), np.where(leaves, ends[1], high)

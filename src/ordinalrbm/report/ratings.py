@@ -14,8 +14,6 @@ from ordinalrbm import plots
 from ordinalrbm.data.ratings import Ratings, encode
 from ordinalrbm.data.scales import Scale, label_name
 from ordinalrbm.errors import DataError
-from ordinalrbm.estimators.ensemble import RatingEnsemble
-from ordinalrbm.estimators.matrix import MatrixCumulativeRBM
 from ordinalrbm.evaluate import reliability, score
 from ordinalrbm.evaluate.hidden import are_learnt, count_levels, level_values
 from ordinalrbm.files.survey import LeftOut
@@ -24,6 +22,7 @@ from ordinalrbm.report.page import Table, drawing, render
 from ordinalrbm.report.placing import Described, map_section, some_of
 from ordinalrbm.report.points import variable_of
 from ordinalrbm.report.survey import Progress, about_learning, left_out_table
+from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000
 # An item with few ratings is expected to be rated like all others: so many of theirs are added.
@@ -105,6 +104,7 @@ def ratings_page(
     return render(
         "ratings.html.j2",
         title=title or "Ratings",
+        model_name=type(model).__name__,
         known=known,
         density=known.observations.density,
         levels=drawing(plots.level_shares(levels, counts.tolist()), "levels"),
@@ -279,27 +279,10 @@ class Items(NamedTuple):
 
 
 def _items(model: Any) -> Items:
-    if isinstance(model, RatingEnsemble):  # whose models have items each in their own way
-        return _items(model.estimators_[-1])
-    if isinstance(model, MatrixCumulativeRBM):
-        half, other = model.model_.by_rows, model.model_.by_columns
-        # A user's factors are around one in size; an item's count as much as users weigh them.
-        vectors = np.concatenate([half.weights, other.factors * _size(other.weights)], axis=1)
-        names = [f"User factor {k}" for k in range(half.n_factors)]
-        names += [f"Item factor {k}" for k in range(other.n_factors)]
-    elif hasattr(model, "item_factors_"):
-        vectors = model.item_factors_ * _size(model.user_factors_)
-        names = [f"Factor {k}" for k in range(vectors.shape[1])]
-    else:
-        vectors, names = np.zeros((model.ratings_.n_items, 0)), []
+    vectors, names = item_vectors(model)
     spread = vectors.std(axis=0)
     order = np.argsort(-spread, kind="stable")
     return Items(vectors, names, order[spread[order] > 1e-6].tolist())
-
-
-def _size(values: np.ndarray) -> np.ndarray:
-    """How large the values of each column usually are."""
-    return np.sqrt(np.mean(values.astype(np.float64) ** 2, axis=0))
 
 
 def _points(known: Ratings, items: Items, rows: np.ndarray) -> Described:

@@ -14,6 +14,7 @@ from ordinalrbm import plots
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
+from ordinalrbm.estimators.poles import in_short
 from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.evaluate import hidden as hiding
@@ -24,7 +25,7 @@ from ordinalrbm.report.compared import Compared, group_sections
 from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
 from ordinalrbm.report.frequencies import frequencies, summary_of
 from ordinalrbm.report.groups import Grouping, grouping_of
-from ordinalrbm.report.labels import Label, in_short, labels_of, texts_of
+from ordinalrbm.report.labels import Label, labels_of, texts_of
 from ordinalrbm.report.page import Table, drawing, render, small_chart
 from ordinalrbm.report.placing import Described, map_section, some_of
 from ordinalrbm.report.points import variable_of
@@ -245,7 +246,7 @@ def check_group(survey: Survey, group: str | None) -> None:
 
 def _scales(people: People, labels: dict[str, Label]) -> list[dict[str, Any]]:
     """Scales, their colours, and the questions that use them."""
-    short = in_short({name: labels[name] for name in people.names})
+    short = in_short({name: labels[name].text for name in people.names})
     users: dict[tuple[str, ...], list[str]] = {}
     for name, scale in zip(people.names, people.answers.scales, strict=True):
         users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
@@ -474,8 +475,10 @@ def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[
     return [
         {
             "factor": factor,
-            "more": moved_questions(reading, factor, factor.more),
-            "less": moved_questions(reading, factor, factor.less),
+            "ends": [
+                (heading, moved_questions(reading, factor, strong))
+                for heading, strong in factor.ends
+            ],
         }
         for factor in factors[:_N_FACTORS_TOLD]
     ]
