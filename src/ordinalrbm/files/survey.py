@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,14 +26,15 @@ from ordinalrbm.files.codes import (
     position_finder,
 )
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.no_answer import SORTS, sort_of
+from ordinalrbm.files.no_answer import SORTS, Sort, sort_of
 from ordinalrbm.files.proposal import propose
 from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean
 from ordinalrbm.files.schema_file import override
 from ordinalrbm.files.source import Source, StrPath, unreadable
 
-_EMPTY = "empty"  # a cell that holds nothing
-REASONS = (*SORTS, _EMPTY)
+EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
+Reason = Sort | Literal["empty"]
+REASONS: tuple[Reason, ...] = (*SORTS, EMPTY)
 _EXACT = 2**53  # from here on, floats skip whole numbers
 
 
@@ -169,7 +170,7 @@ class Survey:
         """
         if self.no_answers is None:
             known = ~self.answers.isna().to_numpy()
-            codes = np.where(known, -1, REASONS.index(_EMPTY))
+            codes = np.where(known, -1, REASONS.index(EMPTY))
         else:
             codes = self.no_answers
         columns = {
@@ -349,10 +350,10 @@ def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndar
             )
     _note_missing(source, column, missing, out)
     levels = np.array(level_of, dtype=np.int16)[position]
-    return levels, _reasons(source, column, position, codes, levels)
+    return levels, reasons_for_gaps(source, column, position, codes, levels)
 
 
-def _reasons(
+def reasons_for_gaps(
     source: Source, column: Column, position: np.ndarray, codes: list[Code], levels: np.ndarray
 ) -> np.ndarray:
     """Why each answer lacks, as a place in `REASONS`; -1 where there is one."""
@@ -363,7 +364,7 @@ def _reasons(
         by_schema = column.missing_sorts[stated] if stated >= 0 else None
         return REASONS.index(by_schema or sort_of(labels.get(code, str(code))))
 
-    of_code = np.array([*map(reason, codes), REASONS.index(_EMPTY)], dtype=np.int8)
+    of_code = np.array([*map(reason, codes), REASONS.index(EMPTY)], dtype=np.int8)
     reasons = of_code[position]
     tags = source.tags.get(column.name)
     if tags is not None:
