@@ -124,7 +124,7 @@ def impute(
     weight = survey.weight if fitted.about_.get("weighted") else None
     found = fitted.impute(
         survey.table, rule.value, n_draws=draws, parameters=parameters.value,
-        sample_weight=weight, random_state=seed,
+        fill_never_asked=True, sample_weight=weight, random_state=seed,
     )  # fmt: skip
     tables = [found] if draws is None else found
     tables = [_answers(table, survey, never.cells) for table in tables]

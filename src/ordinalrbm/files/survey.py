@@ -268,6 +268,7 @@ def apply(source: Source, schema: Schema) -> Survey:
         rows = "1 row" if silent == 1 else f"{silent:,} rows"
         out.append(LeftOut(rows, "without any answer, kept all the same", silent))
     others = pd.DataFrame(background, index=source.frame.index)
+    encoded = replace(encoded, people=others)
     return Survey(
         source.name, encoded, others, weight, ids, schema, tuple(out), source.remarks, no_answers
     )
