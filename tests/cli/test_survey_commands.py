@@ -128,7 +128,7 @@ def test_a_file_without_empty_cells(files):
     kept = int((frame["q4"] == -9).sum())
     assert done.stdout == (
         f"Filled {codes - kept} cells coded as non-response (no empty cells) in full.sav. "
-        f"Unchanged: {kept} cells coded not asked; --fill says which to fill.\n"
+        f"Unchanged cells: {kept} not asked; --fill says which to fill.\n"
     )
     after, _ = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     _check_filled(frame, after)

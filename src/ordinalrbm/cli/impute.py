@@ -183,7 +183,7 @@ def _check_work(
         where &= ~never.cells
     if where.any():
         return
-    there = f"its {_in_words(counts.kept)} can be chosen with --fill" if counts.kept else ""
+    there = f"it has other cells ({_in_words(counts.kept)}), see --fill" if counts.kept else ""
     there = there or ("it is complete" if not counts.filled else never.words.rstrip("."))
     raise DataError(
         f"File '{data}' has nothing to fill that is {', '.join(map(_option, kinds))}: {there}. "
@@ -252,16 +252,13 @@ def _told(
     aside = " (no empty cells)" if "empty" in kinds and not empty else ""
     told = f"Filled {' and '.join(parts) or 'no cells'}{aside} in {', '.join(map(str, paths))}."
     if cells.kept:
-        told += f" Unchanged: {_in_words(cells.kept)}; --fill says which to fill."
+        told += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
     return f"{told} {never.words}".strip()
 
 
 def _in_words(counts: dict[Reason, int]) -> str:
-    """How many cells there are of each kind: "2 empty cells, 1 cell coded refused"."""
-    return ", ".join(
-        _cells(n, "empty {}" if reason == "empty" else f"{{}} coded {reason}")
-        for reason, n in counts.items()
-    )
+    """How many cells there are of each kind: "2 empty, 1,200 refused"."""
+    return ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
 
 
 def _cells(n: int, words: str) -> str:

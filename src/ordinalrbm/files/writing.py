@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,18 +37,17 @@ from ordinalrbm.files.codes import (
     factorise_codes,
     is_among,
     plain_code,
-    position_finder,
 )
-from ordinalrbm.files.schema import Code, Column, Schema
+from ordinalrbm.files.schema import BLANK, Code, Column, Schema
 from ordinalrbm.files.source import Format, Source, StrPath, format_of
 from ordinalrbm.files.survey import (
     EMPTY,
     REASONS,
+    Held,
     Reason,
     Survey,
     as_whole,
     missing_codes,
-    reasons_for_gaps,
     with_all_codes,
 )
 from ordinalrbm.storage.atomic import atomic_write
@@ -344,7 +343,7 @@ def _new_values(
         column = _with_categories(answers, source, column)
         answers = answers.astype(object).map(_as_name, na_action="ignore")
     level = _levels(answers, column)
-    to_fill, counted = _to_fill(level, _Held.of(source, column), fill)
+    to_fill, counted = _to_fill(level, Held.of(source, column), fill)
     codes = np.array([*_like(source.frame[column.name], column.levels), None], dtype=object)
     return codes[level], to_fill, counted
 
@@ -352,7 +351,7 @@ def _new_values(
 def _new_numbers(
     answers: pd.Series, source: Source, column: Column, fill: Collection[Reason]
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
-    held = _Held.of(source, _with_categories(answers.iloc[:0], source, column))
+    held = Held.of(source, _with_categories(answers.iloc[:0], source, column))
     numbers = answers.to_numpy(dtype=np.float64, na_value=np.nan)
     # A number that is there stays, whatever it is.
     level = np.where(np.isnan(numbers), -1, np.maximum(held.level, 0))
@@ -426,20 +425,6 @@ def _levels(answers: pd.Series, column: Column) -> np.ndarray:
     return level
 
 
-class _Held(NamedTuple):
-    """What the cells of a column hold: the position of a level, or -1 and why there is none."""
-
-    level: np.ndarray
-    reason: np.ndarray  # a place in REASONS, -1 where there is a level
-
-    @classmethod
-    def of(cls, source: Source, column: Column) -> _Held:
-        position, codes = factorise_codes(source.frame[column.name])
-        # One more entry than codes, so that position -1 finds "empty".
-        level = np.array([*map(position_finder(column.levels), codes), -1])[position]
-        return cls(level, reasons_for_gaps(source, column, position, codes, level))
-
-
 def cells_to_fill(
     source: Source, schema: Schema, names: Sequence[str], fill: Collection[Reason] = NON_RESPONSE
 ) -> tuple[np.ndarray, FilledCells]:
@@ -453,12 +438,12 @@ def _to_fill_in(
 ) -> tuple[np.ndarray, FilledCells]:
     if column.role != "ordinal":
         column = _with_categories(source.frame[column.name].iloc[:0], source, column)
-    held = _Held.of(source, column)
+    held = Held.of(source, column)
     return _to_fill(np.maximum(held.level, 0), held, fill)
 
 
 def _to_fill(
-    level: np.ndarray, held: _Held, fill: Collection[Reason]
+    level: np.ndarray, held: Held, fill: Collection[Reason]
 ) -> tuple[np.ndarray, FilledCells]:
     """Which cells get their level, and how many of them had no answer."""
     given = level >= 0
@@ -686,7 +671,9 @@ def _value_labels(
             continue
         codes, names = column.levels + column.missing, column.names + column.missing_names
         pairs = zip(codes, names, strict=True)
-        labels[column.name] = {code: name for code, name in pairs if name != str(code)}
+        labels[column.name] = {
+            code: name for code, name in pairs if code != BLANK and name != str(code)
+        }
     return {name: by_code for name, by_code in labels.items() if by_code}
 
 
