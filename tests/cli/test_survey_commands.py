@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyreadstat
 import pytest
-from program import found, names_in, succeed, succeed_here
+from program import found, names_in, run_here, succeed, succeed_here
 from small_files import (
     LABELS,
     LEVELS,
@@ -61,9 +61,13 @@ def _given(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name].isin(CODES[name])
 
 
-def _check_filled(before: pd.DataFrame, after: pd.DataFrame, *, codes_too: bool = False) -> None:
+def _check_filled(
+    before: pd.DataFrame, after: pd.DataFrame, kept: dict[str, set] | None = None
+) -> None:
+    """Codes are filled like empty cells; those of q4 are "not asked" and stay."""
+    kept = {"q4": {-9}} if kept is None else kept
     for name, codes in CODES.items():
-        stay = _given(before, name) if codes_too else before[name].notna()
+        stay = before[name].isin(codes | kept.get(name, set()))
         assert set(after.loc[~stay, name]) <= codes
         assert (after.loc[stay, name] == before.loc[stay, name]).all()
     others = [name for name in before if name not in CODES]
@@ -73,10 +77,11 @@ def _check_filled(before: pd.DataFrame, after: pd.DataFrame, *, codes_too: bool 
 def test_impute_spss(files):
     about = found("impute", "survey.orbm", "survey.sav", "--out", "full.sav", cwd=files)
     before, said = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
-    empty = int(before[list(CODES)].isna().to_numpy().sum())
-    counts = {"empty_filled": empty, "codes_filled": 0, "codes_kept": N_GAPS - empty}
-    counts["never_asked"] = []
-    assert about == {"out": ["full.sav"], **counts} and 0 < empty < N_GAPS
+    empty, kept = int(before[list(CODES)].isna().to_numpy().sum()), int((before["q4"] == -9).sum())
+    filled = {"empty": empty, "don't know": 12, "refused": 8, "no answer": 4}
+    assert about.pop("filled") == filled and about.pop("kept") == {"not asked": kept}
+    counts = {"empty_filled": empty, "codes_filled": N_GAPS - empty - kept, "codes_kept": kept}
+    assert about == {"out": ["full.sav"], **counts, "never_asked": []} and 0 < empty < N_GAPS
     after, says = pyreadstat.read_sav(files / "full.sav", user_missing=True)
     assert list(after) == list(before)
     _check_filled(before, after)
@@ -88,13 +93,67 @@ def test_impute_spss(files):
     assert says.variable_measure == said.variable_measure
 
 
-def test_impute_codes_too(files):
-    arguments = ["impute", "survey.orbm", "survey.sav", "--fill-no-answer", "--out", "all.sav"]
-    about = found(*arguments, cwd=files)
-    assert about["codes_kept"] == 0 and about["empty_filled"] + about["codes_filled"] == N_GAPS
+@pytest.mark.parametrize(
+    ("fill", "kept"),
+    [
+        ("all", {}),
+        ("empty", {"q1": {8, 9}, "q2": {9}, "q3": {8}, "q4": {-9, -3}, "q6": {99}}),
+        ("refused, empty,not-asked", {"q1": {8}, "q3": {8}, "q4": {-3}, "q6": {99}}),
+        ("empty,dont-know,no-answer", {"q1": {9}, "q2": {9}, "q4": {-9}}),
+    ],
+)
+def test_fill_chooses_the_kinds(files, fill, kept):
+    succeed_here(
+        "impute", "survey.orbm", "survey.sav", "--fill", fill, "--out", "full.sav", cwd=files
+    )
     before, _ = pyreadstat.read_sav(files / "survey.sav", user_missing=True)
-    after, _ = pyreadstat.read_sav(files / "all.sav", user_missing=True)
-    _check_filled(before, after, codes_too=True)
+    after, _ = pyreadstat.read_sav(files / "full.sav", user_missing=True)
+    _check_filled(before, after, kept)
+
+
+def _coded_frame() -> pd.DataFrame:
+    """Without an empty cell, as most SPSS files are: non-response is a code everywhere."""
+    frame = survey_frame()
+    frame[["q1", "q2", "q3"]] = frame[["q1", "q2", "q3"]].fillna(9)
+    return frame.fillna({"q4": -9, "q5": 1, "q6": 99})
+
+
+def test_a_file_without_empty_cells(files):
+    frame = _coded_frame()
+    write_spss(files / "coded.sav", frame)
+    done = succeed_here(
+        "impute", "survey.orbm", "coded.sav", "--out", "full.sav", "--quiet", cwd=files
+    )
+    codes = int(sum((~frame[name].isin(codes)).sum() for name, codes in CODES.items()))
+    kept = int((frame["q4"] == -9).sum())
+    assert done.stdout == (
+        f"Filled {codes - kept} cells coded as non-response (no empty cells) in full.sav. "
+        f"Unchanged cells: {kept} not asked; --fill says which to fill.\n"
+    )
+    after, _ = pyreadstat.read_sav(files / "full.sav", user_missing=True)
+    _check_filled(frame, after)
+
+
+@pytest.mark.parametrize("draws", [[], ["--draws", 2]])
+def test_nothing_to_fill_is_said_before_learning(files, draws, monkeypatch):
+    def learn(*_, **__):
+        raise AssertionError("nothing is to be filled, so nothing is to be learnt")
+
+    monkeypatch.setattr("ordinalrbm.estimators.survey.CumulativeRBM.impute", learn)
+    write_spss(files / "coded.sav", _coded_frame())
+    there = names_in(files)
+    arguments = ["impute", "survey.orbm", "coded.sav", "--out", "full.sav", *draws]
+    done = run_here(*arguments, "--fill", "empty", cwd=files)
+    assert done.returncode == 2 and done.stdout == "" and names_in(files) == there
+    assert "'coded.sav' has nothing to fill" in " ".join(done.stderr.split())
+    assert "refused" in done.stderr and "--fill" in done.stderr
+
+
+def test_a_kind_of_cells_that_there_is_not(files):
+    arguments = ["impute", "survey.orbm", "survey.sav", "--out", "full.sav"]
+    done = run_here(*arguments, "--fill", "empty,refusd", cwd=files)
+    assert done.returncode == 2
+    assert "'refusd'" in done.stderr and "did you mean 'refused'" in " ".join(done.stderr.split())
 
 
 def test_draws_in_separate_files(files):
@@ -159,10 +218,10 @@ def test_stata(files):
     assert says.variable_value_labels == said.variable_value_labels
     assert says.column_names_to_labels == said.column_names_to_labels
     arguments = ["--draws", 2, "--parameters", "fixed", "--quiet", "--out", "stack.dta"]
-    for more in ([], ["--fill-no-answer"]):
+    for more in (["--fill", "empty"], []):
         succeed_here("impute", "stata.orbm", "survey.dta", *arguments, *more, cwd=files)
         whole, _ = pyreadstat.read_dta(files / "stack.dta", user_missing=True)
-        _check_stacked_stata(before, whole, codes_too=bool(more))
+        _check_stacked_stata(before, whole, codes_too=not more)
 
 
 def _check_stacked_stata(before: pd.DataFrame, whole: pd.DataFrame, *, codes_too: bool) -> None:

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[str, str]] = {
     "model of a survey": ("fit survey.sav --out m.orbm --model ordinal-mf", "taken for a survey"),
     "factors of items": ("fit ratings.csv --out m.orbm --item-factors 3", "--item-factors changes"),
     "unknown kind": ("fit survey.sav --out m.orbm --model cube", "'--model'"),
-    "mean is no level": (f"impute survey.orbm survey.sav --out {OUT} --rule mean", "no level"),
+    "mean is no level": (f"impute survey.orbm survey.sav --out {OUT} --rule mean", "median"),
     "separate without draws": (
         f"impute survey.orbm survey.sav --out {OUT} --separate", "--separate changes nothing"
     ),

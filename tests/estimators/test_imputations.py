@@ -6,6 +6,7 @@ import pytest
 
 import ordinalrbm as orbm
 from ordinalrbm import DataError
+from ordinalrbm.files.survey import read_survey
 
 
 def independent(n_rows, n_columns, missing, seed=0):
@@ -149,6 +150,23 @@ def test_a_group_that_was_never_asked_stays_open(model, table):
     with pytest.warns(UserWarning, match="Never asked"):
         draws = model.impute(X, groups=country, n_draws=2, random_state=0)
     assert all(np.isnan(drawn[60:, 2]).all() for drawn in draws)
+
+
+def test_a_survey_file_tells_of_its_groups(table):
+    """`read_survey` knows the countries, though no model learns from them."""
+    country = np.repeat(["here", "there"], 60)
+    X = pd.DataFrame(table, columns=list("abcd")).assign(country=country)
+    X.loc[country == "there", "c"] = np.nan
+    survey = read_survey(X)
+    model = orbm.CumulativeRBM(3, n_epochs=3, random_state=0).fit(survey.table)
+    with pytest.warns(UserWarning, match=r"Never asked: 'c' where country is there.*=True fills"):
+        filled = model.impute(survey.table).to_frame()
+    assert filled["c"][60:].isna().all() and filled.drop(columns="c").notna().all(axis=None)
+    assert filled["c"][:60].notna().all()
+    some = survey.table.subset(np.arange(119, -1, -1))
+    with pytest.warns(UserWarning, match="Never asked"):
+        assert model.impute(some).to_frame()["c"][:60].isna().all()
+    assert model.impute(some, fill_never_asked=True).to_frame().notna().all(axis=None)
 
 
 def test_it_is_filled_on_request(model, table):

@@ -437,3 +437,7 @@ def test_groups_that_were_never_asked_where_there_is_background(model, table):
     assert len(told) == 1 and "age" not in str(told[0].message)
     assert filled["mood"][asked["land"] == "at"].isna().all()
     assert filled["mood"][asked["land"] == "ch"].notna().all()
+    # The table itself tells of the groups.
+    with pytest.warns(UserWarning, match="Never asked: 'mood' where land is at"):
+        pd.testing.assert_frame_equal(model.impute(asked), filled)
+    assert model.impute(asked, fill_never_asked=True)["mood"].notna().all()

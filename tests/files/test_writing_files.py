@@ -6,14 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyreadstat
 import pytest
 from made_up_files import AGREEMENT, survey_frame, write_spss, write_stata
 
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import Source, from_frame, read
 from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.survey import apply
+from ordinalrbm.files.survey import REASONS, apply
 from ordinalrbm.files.writing import (
+    NON_RESPONSE,
     FilledCells,
     imputations_written,
     write_answers,
@@ -54,7 +56,7 @@ def test_gaps_are_filled_with_codes(tmp_path: Path, ending: str) -> None:
     source = read((write_stata if ending == "dta" else write_spss)(path))
     schema = propose(source)
     filled = without_gaps(apply(source, schema).answers)
-    write_answers(path, filled, source, schema, fill_no_answer=True)
+    write_answers(path, filled, source, schema, fill=REASONS)
     again = read(path)
     assert again.frame["q1"].tolist()[:2] == [1, 1]
     assert again.frame["q3"].tolist()[5] == 0
@@ -72,11 +74,12 @@ def test_codes_that_are_no_answer_stay(tmp_path: Path, ending: str) -> None:
     schema = propose(source)
     survey = apply(source, schema)
     filled = without_gaps(survey.answers)
-    counts = write_answers(path, filled, source, schema)
+    counts = write_answers(path, filled, source, schema, fill=["empty"])
     again = read(path)
     gaps = int(survey.answers.isna().to_numpy().sum())
     no_answer = sum(left.count for left in survey.left_out if left.why == "is no answer")
-    assert counts == FilledCells(gaps - no_answer, 0, no_answer)
+    assert (counts.empty_filled, counts.codes_filled) == (gaps - no_answer, 0)
+    assert counts.codes_kept == no_answer
     if ending == "sav":
         assert again.frame["q1"].tolist()[:2] == [98, 99]
         assert again.frame["q2"].tolist()[2:5] == [-9, -5, 1]
@@ -84,8 +87,41 @@ def test_codes_that_are_no_answer_stay(tmp_path: Path, ending: str) -> None:
     else:
         assert again.tags["q1"][:3].tolist() == [".a", ".b", ""]
         assert again.frame["q1"][2] == 1
-    counts = write_answers(path, filled, source, schema, fill_no_answer=True)
-    assert counts == FilledCells(gaps - no_answer, no_answer, 0)
+    counts = write_answers(path, filled, source, schema, fill=REASONS)
+    assert (counts.empty_filled, counts.codes_filled) == (gaps - no_answer, no_answer)
+    assert counts.kept == {}
+
+
+@pytest.mark.parametrize("target", ["csv", "parquet", "sav", "dta"])
+@pytest.mark.parametrize("origin", ["sav", "csv", "parquet"])
+def test_non_response_is_filled_and_what_was_not_asked_is_not(
+    tmp_path: Path, origin: str, target: str
+) -> None:
+    if origin == "sav":
+        codes: list = [5, 1, 9, 8, 7, 6, np.nan, 2]
+        labels = {**AGREEMENT, 6: "Not applicable", 7: "Missing", 8: "Refused", 9: "Don't know"}
+        pyreadstat.write_sav(
+            pd.DataFrame({"q": codes * 5}), tmp_path / "a.sav",
+            variable_value_labels={"q": labels}, missing_ranges={"q": [{"lo": 6, "hi": 9}]},
+        )  # fmt: skip
+    else:
+        codes = ["Agree", "Disagree", "don't know", "refused", "no answer", "n/a", None, "Agree"]
+        frame = pd.DataFrame({"q": codes * 5})
+        write_table(tmp_path / f"a.{origin}", frame)
+    source = read(tmp_path / f"a.{origin}")
+    schema = propose(source)
+    filled = without_gaps(apply(source, schema).answers)
+    counts = write_answers(tmp_path / f"b.{target}", filled, source, schema)
+    assert sum(counts.filled.values()) == 20 and counts.kept == {"not applicable": 5}
+    assert set(counts.filled) == {"empty", "no answer", "don't know", "refused"}
+    again = read(tmp_path / f"b.{target}")
+    lowest, column = schema.column("q").levels[0], again.frame["q"].tolist()
+    assert column[2:5] == [lowest] * 3 and column[6] == lowest
+    assert column[:2] == codes[:2] and column[7] == codes[7]
+    if origin == "sav" and target == "dta":
+        assert again.tags["q"][5] == ".a" and again.value_labels["q"][".a"] == "Not applicable"
+    else:
+        assert column[5] == codes[5]
 
 
 def test_other_spellings_stay_and_other_answers_are_written(tmp_path: Path) -> None:
@@ -94,7 +130,7 @@ def test_other_spellings_stay_and_other_answers_are_written(tmp_path: Path) -> N
     counts = write_answers(tmp_path / "a.csv", answers, source, propose(source))
     written = read(tmp_path / "a.csv").frame["q"].tolist()
     assert written == ["agree", "Disagree", "Disagree", "Agree", "n/a", "Agree"]
-    assert counts == FilledCells(1, 0, 1)
+    assert counts == FilledCells({"empty": 1}, {"not applicable": 1})
 
 
 def test_from_spss_to_stata(tmp_path: Path) -> None:
@@ -165,7 +201,7 @@ def test_from_csv_to_spss(tmp_path: Path) -> None:
     source = read(tmp_path / "a.csv")
     schema = propose(source)
     filled = without_gaps(apply(source, schema).answers)
-    write_answers(tmp_path / "a.sav", filled, source, schema, fill_no_answer=True)
+    write_answers(tmp_path / "a.sav", filled, source, schema, fill=REASONS)
     again = read(tmp_path / "a.sav")
     assert again.frame["q"].tolist() == ["never", "never", "always"]
     assert again.frame["r"].tolist() == [1, 2, 1]
@@ -300,7 +336,9 @@ def test_imputations_below_each_other(tmp_path: Path, of: str, ending: str) -> N
     schema = propose(source)
     filled = without_gaps(apply(source, schema).answers)
     target = tmp_path / f"all.{ending}"
-    with imputations_written(target, [filled, filled], source, schema) as cells:
+    # In a Stata file, codes that are filled are plainly missing in the original.
+    fill = ["empty"] if ending == "dta" else NON_RESPONSE
+    with imputations_written(target, [filled, filled], source, schema, fill) as cells:
         assert not target.exists()
     again, n_rows = read(target), len(source.frame)
     counters = ["_mi_m", "_mi_id"] if ending == "dta" else ["Imputation_"]
@@ -309,7 +347,7 @@ def test_imputations_below_each_other(tmp_path: Path, of: str, ending: str) -> N
     # Each part is what a file of its own holds.
     alone = tmp_path / f"alone.{ending}"
     for part, answers in enumerate([apply(source, schema).answers, filled, filled]):
-        counted = write_answers(alone, answers, source, schema)
+        counted = write_answers(alone, answers, source, schema, fill)
         wanted = read(alone)
         rows = slice(part * n_rows, (part + 1) * n_rows)
         found = again.frame.iloc[rows].drop(columns=counters).reset_index(drop=True)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.options import Rule, refuse
+from ordinalrbm.cli.options import refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
@@ -23,14 +22,26 @@ if TYPE_CHECKING:
     from ordinalrbm.data.tables import Encoded
     from ordinalrbm.files.schema import Schema
     from ordinalrbm.files.source import Source
-    from ordinalrbm.files.survey import Survey
+    from ordinalrbm.files.survey import Reason, Survey
     from ordinalrbm.files.writing import FilledCells
 
 _IMPUTE = """\b
 Examples:
   ordinalrbm impute survey.orbm survey.sav --out complete.sav
+  ordinalrbm impute survey.orbm survey.sav --out empty.sav --fill empty
   ordinalrbm impute survey.orbm survey.sav --out all.sav --draws 20 --seed 1
   ordinalrbm impute survey.orbm survey.sav --out each.dta --draws 5 --separate"""
+
+
+_NO_ANSWER: Literal["no answer"] = "no answer"  # most files call it missing
+_USUAL = "empty,no-answer,dont-know,refused"
+
+
+class FillRule(StrEnum):
+    """Which level to fill in."""
+
+    MEDIAN = "median"
+    MODE = "mode"
 
 
 class Parameters(StrEnum):
@@ -50,8 +61,8 @@ def impute(
         typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
     ],
     rule: Annotated[
-        Rule, typer.Option(help="Fill in the median or the most likely level (mode).")
-    ] = Rule.MEDIAN,
+        FillRule, typer.Option(help="Fill in the median or the most likely level (mode).")
+    ] = FillRule.MEDIAN,
     draws: Annotated[
         int | None,
         typer.Option(
@@ -67,12 +78,14 @@ def impute(
         Parameters,
         typer.Option(help="Learn anew for each draw, or take the model's parameters for known."),
     ] = Parameters.DRAWN,
-    fill_no_answer: Annotated[
-        bool,
+    fill: Annotated[
+        str,
         typer.Option(
-            "--fill-no-answer", help="Also fill codes such as refused, which otherwise stay."
+            metavar="KINDS",
+            help="Which cells to fill, with commas between: empty ones and those coded no-answer "
+            "(or missing), dont-know, refused, not-applicable, not-asked; all for all of these.",
         ),
-    ] = False,
+    ] = _USUAL,
     fill_never_asked: Annotated[
         bool,
         typer.Option(
@@ -84,14 +97,17 @@ def impute(
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """Fill the gaps of a survey file.
+    """Fill the missing values of a survey file.
 
-    The file is written back with all its labels. Answers that were given stay, as do all other
-    columns, codes that are no answer, and questions that a whole group was never asked, unless you
-    ask to fill these too. With --draws 20 the file holds the original and 20 imputations, counted
-    in Imputation_ as in SPSS (_mi_m in Stata); with --separate --out a.sav, files are a-1.sav, ...
+    The file is written back with all its labels. Empty cells are filled, and so are codes for
+    refused, don't know and no answer. Answers that were given stay, as do all other columns, what
+    was not applicable or not asked (see --fill), and questions that a whole group was never asked.
+    With --draws 20 the file holds the original and 20 imputations, counted in Imputation_ as in
+    SPSS (_mi_m in Stata); with --separate --out a.sav, files are a-1.sav, ... If there is nothing
+    to fill, nothing is learnt or written, and the exit code is 2.
     """
-    _check_options(ctx, rule, draws)
+    _check_options(ctx, draws)
+    kinds = _kinds(fill)
     stacked = draws is not None and not separate
     paths = [out] if draws is None or stacked else _names(out, draws)
     for path in paths:
@@ -103,31 +119,81 @@ def impute(
     fitted = inputs.load_for(model, "a survey")
     fitted.set_params(n_jobs=threads, verbose=output.shows_progress)
     source, survey = inputs.survey_for(fitted, model, data)
+    never = _never_asked(survey, fill_never_asked)
+    _check_work(data, source, survey, kinds, never)
     weight = survey.weight if fitted.about_.get("weighted") else None
     found = fitted.impute(
         survey.table, rule.value, n_draws=draws, parameters=parameters.value,
-        sample_weight=weight, random_state=seed,
+        fill_never_asked=True, sample_weight=weight, random_state=seed,
     )  # fmt: skip
     tables = [found] if draws is None else found
-    never = _never_asked(survey, fill_never_asked)
     tables = [_answers(table, survey, never.cells) for table in tables]
-    cells = _write(paths, tables, source, survey.schema, fill_no_answer, stacked=stacked)
-    about = {"out": [str(path) for path in paths], **asdict(cells)}
-    about["never_asked"] = never.lines
-    output.result(about, text=_told(paths, cells, never))
+    cells = _write(paths, tables, source, survey.schema, kinds, stacked=stacked)
+    about = {
+        "out": [str(path) for path in paths],
+        "empty_filled": cells.empty_filled,
+        "codes_filled": cells.codes_filled,
+        "codes_kept": cells.codes_kept,
+        "filled": cells.filled,
+        "kept": cells.kept,
+        "never_asked": never.lines,
+    }
+    output.result(about, text=_told(paths, cells, kinds, never))
 
 
-def _check_options(ctx: typer.Context, rule: Rule, draws: int | None) -> None:
-    if rule is Rule.MEAN:
-        raise DataError("The mean is no level to fill in; take --rule median or mode.")
+def _check_options(ctx: typer.Context, draws: int | None) -> None:
     if draws is not None:
         refuse(ctx, ("rule",), "draws are random")
     else:
         refuse(ctx, ("separate", "parameters"), "it is for several imputations (--draws)")
 
 
+def _kinds(fill: str) -> tuple[Reason, ...]:
+    """The kinds of cells that --fill names."""
+    from ordinalrbm.files.schema import did_you_mean
+    from ordinalrbm.files.survey import REASONS
+
+    known = {_option(reason): reason for reason in REASONS} | {"missing": _NO_ANSWER}
+    said = [word.strip() for word in fill.split(",") if word.strip()]
+    if said == ["all"]:
+        return REASONS
+    unknown = next((word for word in said if word not in known), None)
+    if unknown is not None or not said:
+        raise DataError(
+            f"--fill {unknown or fill!r} is no kind of cell without an answer"
+            f"{did_you_mean(unknown or '', known)}; give {', '.join(known)}, with commas between, "
+            "or all."
+        )
+    return tuple(dict.fromkeys(reason for word, reason in known.items() if word in said))
+
+
+def _option(reason: Reason) -> str:
+    """How a kind of cells is called on the command line: dont-know, not-applicable."""
+    return reason.replace("'", "").replace(" ", "-")
+
+
+def _check_work(
+    data: Path, source: Source, survey: Survey, kinds: tuple[Reason, ...], never: _NeverAsked
+) -> None:
+    """Refuse a file without anything to fill, before hours of learning."""
+    from ordinalrbm.files.writing import cells_to_fill
+
+    where, counts = cells_to_fill(source, survey.schema, survey.asked.header or [], kinds)
+    if never.cells is not None:
+        where &= ~never.cells
+    if where.any():
+        return
+    there = f"it has other cells ({_in_words(counts.kept)}), see --fill" if counts.kept else ""
+    there = there or ("it is complete" if not counts.filled else never.words.rstrip("."))
+    raise DataError(
+        f"File '{data}' has nothing to fill that is {', '.join(map(_option, kinds))}: {there}. "
+        "Nothing was written."
+    )
+
+
 def _write(
-    paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema, fill: bool, *,
+    paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema,
+    fill: tuple[Reason, ...], *,
     stacked: bool,
 ) -> FilledCells:  # fmt: skip
     """Write one file or several, all of them or none."""
@@ -158,7 +224,8 @@ def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
         return _NeverAsked("", [], None)
     lines = [dict(line) for line in found.to_dict("records")]
     if fill:
-        return _NeverAsked(f"{never_asked.in_words(found)} They are filled too.", lines, None)
+        words = f"{never_asked.in_words(found)} They are filled like other cells."
+        return _NeverAsked(words, lines, None)
     words = f"{never_asked.in_words(found)} These stay as they are; --fill-never-asked fills them."
     return _NeverAsked(
         words, lines, never_asked.never_asked_cells(survey.asked, survey.background, found)
@@ -176,13 +243,26 @@ def _answers(
     return asked if without is None else asked.mask(without)
 
 
-def _told(paths: list[Path], cells: FilledCells, never: _NeverAsked) -> str:
-    told = f"{cells.empty_filled:,} gaps are filled in {', '.join(map(str, paths))}."
-    if cells.codes_filled:
-        told += f" So are {cells.codes_filled:,} codes that are no answer."
-    if cells.codes_kept:
-        told += f" {cells.codes_kept:,} codes that are no answer stay; --fill-no-answer fills them."
+def _told(
+    paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked
+) -> str:
+    empty, codes = cells.empty_filled, cells.codes_filled
+    parts = [_cells(empty, "empty {}")] if empty else []
+    parts += [_cells(codes, "{} coded as non-response")] if codes else []
+    aside = " (no empty cells)" if "empty" in kinds and not empty else ""
+    told = f"Filled {' and '.join(parts) or 'no cells'}{aside} in {', '.join(map(str, paths))}."
+    if cells.kept:
+        told += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
     return f"{told} {never.words}".strip()
+
+
+def _in_words(counts: dict[Reason, int]) -> str:
+    """How many cells there are of each kind: "2 empty, 1,200 refused"."""
+    return ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
+
+
+def _cells(n: int, words: str) -> str:
+    return f"{n:,} {words.format('cell' if n == 1 else 'cells')}"
 
 
 def _names(out: Path, count: int) -> list[Path]:

@@ -60,6 +60,7 @@ class Encoded:
     scales: list[Scale]
     names: list[str] | None = None  # None when the columns have only positions
     beside: pd.DataFrame | None = None  # of the same rows: categories, numbers, background
+    people: pd.DataFrame | None = None  # of the same rows: what else is known, and not learnt from
 
     @property
     def header(self) -> list[str] | None:
@@ -76,8 +77,11 @@ class Encoded:
 
     def subset(self, index: Any) -> Encoded:
         """The rows at these positions, in this order."""
-        beside = None if self.beside is None else self.beside.iloc[index]
-        return replace(self, observations=self.observations.take_rows(index), beside=beside)
+        beside, people = (
+            None if frame is None else frame.iloc[index] for frame in (self.beside, self.people)
+        )
+        observations = self.observations.take_rows(index)
+        return replace(self, observations=observations, beside=beside, people=people)
 
     def column(self, j: int) -> Any:
         """Column j: an ordered categorical, missing where unanswered, or what is beside."""

@@ -13,6 +13,7 @@ from ordinalrbm.data import never_asked as asking
 from ordinalrbm.data import tables
 from ordinalrbm.data.columns import polars_kind
 from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.tables import IMPUTATION, Encoded
 from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
@@ -29,15 +30,25 @@ def check_options(rule: Any, n_draws: Any, parameters: Any, stacked: bool) -> No
         raise DataError("Only draws can be stacked; give n_draws, for example 20, or leave it out.")
 
 
-def never_asked_cells(X: Any, groups: Any, questions: list[int], *, fill: bool) -> np.ndarray:
-    """(rows, questions) whether a gap is to stay because nobody in the group was asked; tells so.
+def known_groups(X: Any, known: Questionnaire) -> pd.DataFrame | None:
+    """Groups that a table tells of: what a survey file knows of people, or its other columns."""
+    if isinstance(X, Encoded) and X.people is not None:
+        return X.people
+    table = tables.as_table(X)
+    others = [j for j, kind in enumerate(known.kinds) if kind != "ordinal"]
+    columns = {table.name(j): pd.Series(table.column(j)).reset_index(drop=True) for j in others}
+    return pd.DataFrame(columns) if columns else None
+
+
+def never_asked_cells(X: Any, groups: Any, questions: list[int]) -> np.ndarray:
+    """(rows, questions) whether a gap is to stay because nobody in the group was asked; warns.
 
     ``questions`` are the columns that are no background.
     """
     table = tables.as_table(X)
     found = asking.never_asked(X, groups)
     found = found[found["question"].isin([table.name(j) for j in questions])]
-    if fill or found.empty:
+    if found.empty:
         return np.zeros((1, 1), dtype=bool)
     warnings.warn(
         f"{asking.in_words(found)} These cells stay empty; fill_never_asked=True fills them.",

@@ -528,7 +528,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             ``Imputation_`` that counts them; 0 is X itself, gaps and all, as in SPSS.
         groups : Series, array or DataFrame with the rows of X, optional
             Groups of people, such as countries. A question that a group was never asked (see
-            :func:`ordinalrbm.never_asked`) is told by a warning and not filled there.
+            :func:`ordinalrbm.never_asked`) is not filled there, with a warning. By default, groups
+            are those of the survey file that X comes from (`read_survey`), or else the nominal,
+            numeric and background columns of X.
         fill_never_asked : bool, default=False
             Whether to fill such questions all the same, without a word.
         sample_weight : array-like, one number per row, optional
@@ -548,9 +550,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         observations = self._read(X, exactly=True)  # what is given must come back as it is
         levels = observations.to_dense()
         gaps = levels < 0
-        if groups is not None:
-            questions = self.questionnaire_.questions
-            gaps &= ~imputing.never_asked_cells(X, groups, questions, fill=fill_never_asked)
+        groups = imputing.known_groups(X, self.questionnaire_) if groups is None else groups
+        if groups is not None and not fill_never_asked:
+            gaps &= ~imputing.never_asked_cells(X, groups, self.questionnaire_.questions)
 
         complete = _points_of(observations, levels)
 

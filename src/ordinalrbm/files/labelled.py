@@ -154,6 +154,8 @@ def _clues_of_missing(
             clues.append(Clue(-4, "it names a category"))
     if is_graded(label) and not (found or is_denial or n_categories_named([label])):
         clues.append(Clue(-2, "it tells a degree"))
+    if on_scale > 0 and not is_graded(label) and _comes_after_no_answer(code, codes, look, fit):
+        clues.append(Clue(4, "it comes after the levels and after a code that is no answer"))
     of_code = _clues_of_code(code, codes, look, habits, is_worded=found is not None)
     clues += of_code
     if _denies_apart(label, others, of_code):
@@ -195,6 +197,16 @@ def _denies_above_the_top(code: Code, codes: Sequence[Code], look: Look, fit: Fi
     places = [fit.places[look.texts[c]] for c in codes[:-1] if look.texts[c] in fit.places]
     is_beyond = places[-1] == max(places) > places[0] if places else False
     return len(places) > 2 and (is_beyond or is_mirrored([look.texts[c] for c in codes[:-1]]))
+
+
+def _comes_after_no_answer(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> bool:
+    """Whether a code that is no answer stands between the last level and this one."""
+    placed = [as_number(c) for c in codes if fit is not None and look.texts[c] in fit.places]
+    last, own = max((n for n in placed if n is not None), default=None), as_number(code)
+    if last is None or own is None:
+        return False
+    between = [n for n in map(as_number, look.missing) if n is not None]
+    return any(last < n < own for n in between)
 
 
 def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:

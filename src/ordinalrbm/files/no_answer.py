@@ -51,6 +51,7 @@ _BY_SORT = tuple(_words_of_sort(sort) for sort in SORTS)
 _READING = frozenset(["lire", "leer", "ler", "read", "to read", "lesen"])
 _MIDDLE_ALONE = frozenset(alternatives(PHRASES["middle"]["alone"]))
 _MIDDLE_WITHIN = Phrases(PHRASES["middle"]["within"])
+_POLES = words_of(" ".join("|".join(pair) for pair in PHRASES["poles"]["english"]["pairs"]))
 
 
 @remembered
@@ -137,8 +138,33 @@ def says_middle(label: str) -> bool:
     words = label_words(label)
     if any(label_words(part) in _MIDDLE_ALONE for part in label.split("/")):
         return True
-    is_neither = re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words)
-    return words in _MIDDLE_ALONE or bool(is_neither) or _few_words_around(words, _MIDDLE_WITHIN)
+    if says_neither(label) or words in _MIDDLE_ALONE:
+        return True
+    return _few_words_around(words, _MIDDLE_WITHIN)
+
+
+@remembered
+def says_neither(label: str) -> bool:
+    """Whether a label says that somebody is on neither side, whole or cut short.
+
+    Examples
+    --------
+    >>> says_neither("Neither good nor bad"), says_neither("neither agr")
+    (True, True)
+    >>> says_neither("Neither parent"), says_neither("Agree")
+    (False, False)
+    """
+    words = label_words(label)
+    if re.match(r"(neither .+ n?or|ni .+ ni|nem .+ nem|weder .+ noch) ", words):
+        return True
+    first, *others = words.split() or [""]
+    cut = [word for word in others if word not in ("nor", "or", "not", "with")]
+    is_neither = first.startswith("neith") or (len(first) > 2 and "neither".startswith(first))
+    return is_neither and bool(cut) and all(map(_is_cut_pole, cut))
+
+
+def _is_cut_pole(word: str) -> bool:
+    return len(word) > 1 and any(pole.startswith(word) for pole in _POLES)
 
 
 def says_depends(label: str) -> bool:

@@ -9,6 +9,7 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from ordinalrbm.files.no_answer import says_neither
 from ordinalrbm.files.ranges import places_of_ranges
 from ordinalrbm.files.rates import times_a_year
 from ordinalrbm.files.vocabulary import (
@@ -218,6 +219,8 @@ def _with_misspelt(fit: Fit, order: _Order, spellings: dict[str, list[str]]) -> 
             if position not in places.values()
             and any(_is_nearly(words, phrase) for words in spellings[text][:1])  # "." has no words
         }
+        if order.middle is not None and says_neither(text):
+            near = {order.middle} - set(places.values())
         if len(near) == 1:
             (places[text],) = near
     return _fit(places, spellings, order.middle)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ordinalrbm.files.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
 from ordinalrbm.files.codes import alike, as_number
 from ordinalrbm.files.evidence import weigh
 from ordinalrbm.files.labelled import (
@@ -28,7 +29,7 @@ from ordinalrbm.files.labelled import (
 )
 from ordinalrbm.files.look import Habits, Look, look_at
 from ordinalrbm.files.no_answer import no_answer
-from ordinalrbm.files.orders import best_fit, is_graded, share_graded
+from ordinalrbm.files.orders import best_fit, is_graded, is_mirrored, share_graded
 from ordinalrbm.files.ranges import ranges_in_order
 from ordinalrbm.files.schema import Code, Column, Role, Schema
 from ordinalrbm.files.source import Source
@@ -62,7 +63,6 @@ _DATE_TEXT = re.compile(
 _DATE_NUMBER = re.compile(r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])")
 _NEAR_ONE = 0.1  # weights are often made to have the mean 1
 _CLEARLY = 0.92  # how sure levels must be for "other" to be none of them
-_BATTERY = 3  # columns with the same range of numbers
 _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "renda"])
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
@@ -91,6 +91,8 @@ def propose(source: Source) -> Schema:
     looks = [look_at(source, name) for name in source.frame.columns]
     habits = Habits.of(looks)
     columns = [_propose_column(look, habits) for look in looks]
+    columns = with_ticks(source, looks, columns)
+    columns = with_shared_scales(looks, with_votes(looks, columns))
     for role in ("weight", "id"):
         columns = _only_first(columns, role)
     return Schema(tuple(columns))
@@ -210,13 +212,15 @@ def _holds_dates(look: Look) -> bool:
 
 def _weight(look: Look) -> Column | None:
     """Columns that are named weight are never learnt from, unless words say that they are asked."""
-    if look.labels or look.order or not looks_like_weight(look.name, look.question):
+    of_sample = says_sampling_weight(look.question)
+    if look.order or not looks_like_weight(look.name, look.question):
         return None
+    if look.labels and (not of_sample or is_mirrored(list(look.labels.values()))):
+        return None  # whether a weight was used: yes or no
     if numeric_order(look.counts) is None:
         return None
     known = [_number(code) for code in look.counts]
     are_whole = all(number.is_integer() for number in known)
-    of_sample = says_sampling_weight(look.question) and len(known) > MOST_LEVELS
     if are_whole and not of_sample and not looks_like_weight(look.name, ""):
         return None  # a question about the weight of something
     if look.is_text:
@@ -228,7 +232,8 @@ def _weight(look: Look) -> Column | None:
         return _column(look, role, reason, 0.7)
     reason = "its name says weight and its numbers are positive"
     if are_whole:
-        reason += "; they are whole: if they are kilograms, make it numeric"
+        wrong = "codes of groups, make it nominal" if of_sample else "kilograms, make it numeric"
+        reason += f"; they are whole: if they are {wrong}"
     return _column(look, "weight", reason, 0.7 if are_whole else 0.98)
 
 
@@ -303,7 +308,7 @@ def _worded(look: Look, habits: Habits) -> Column | None:
         return None
     seen = numeric_order(look.counts)
     if not look.labels:
-        return _text_answers(look, habits) if seen is None else None
+        return (_numbered_text(look) or _text_answers(look, habits)) if seen is None else None
     if seen is not None and _is_measured(look, seen):
         return _measured(look, seen)
     reading = set_apart(look, habits)
@@ -457,6 +462,26 @@ def _text_answers(look: Look, habits: Habits) -> Column | None:
     return None
 
 
+def _numbered_text(look: Look) -> Column | None:
+    """Numbers as text, of which some have words too: "1 - low", "2", "3", "4", "5 - high"."""
+    numbers = {code: _leading_number(str(code)) for code in look.counts}
+    known = {number: code for code, number in numbers.items() if number is not None}
+    n_bare = sum(as_number(code) is not None for code in numbers)
+    if len(known) < len(numbers) or n_bare in (0, len(numbers)):
+        return None
+    low, high = min(known), max(known)
+    if not 3 <= high - low < MOST_LEVELS or not 0 <= low <= 1:
+        return None
+    levels = [known.get(number, str(number)) for number in range(low, high + 1)]
+    reason = f"numbers from {low} to {high}, with words for some"
+    return _levels(look, reason, 0.9, levels)
+
+
+def _leading_number(text: str) -> int | None:
+    found = re.match(r"\s*(\d+)(?:\s*$|\s*[-–—:=.,)(]\s*\D)", text)
+    return int(found[1]) if found else None
+
+
 # ---- numbers ----------------------------------------------------------------------------------
 
 
@@ -554,7 +579,7 @@ def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code],
 
 def _sure_of_range(low: int, high: int, habits: Habits) -> float:
     """How sure bare numbers are levels; several columns alike are a battery of questions."""
-    if habits.ranges.get((low, high), 0) >= _BATTERY:
+    if habits.ranges.get((low, high), 0) >= BATTERY:
         return 0.9
     return 0.8 if high in (5, 7, 10) or (low, high) == (0, 1) else 0.7
 

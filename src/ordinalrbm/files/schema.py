@@ -17,6 +17,7 @@ from ordinalrbm.files.no_answer import Sort, sort_of
 Code = int | float | str
 Role = Literal["ordinal", "nominal", "numeric", "background", "weight", "id", "ignored"]
 ROLES: tuple[Role, ...] = get_args(Role)
+BLANK: Code = ""  # among levels: an empty cell is an answer, as where only ticks are written
 DOUBTFUL = 0.75  # proposals of which we are less sure are shown first
 
 
@@ -33,8 +34,9 @@ class Column:
     question : str
         The variable label, or nothing.
     levels : tuple of codes
-        Ordinal columns: codes as they stand in the file, from lowest to highest. Other
-        columns: codes that have names, in no order.
+        Ordinal columns: codes as they stand in the file, from lowest to highest; "" stands for an
+        empty cell, where people tick or leave blank. Other columns: codes that have names, in no
+        order.
     names : tuple of str
         What the levels are called, as many as there are levels and all different.
     missing : tuple of codes

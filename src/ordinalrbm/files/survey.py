@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.scales import Scale, shorten
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
+from ordinalrbm.files.batteries import skipped_rows
 from ordinalrbm.files.chosen import NOTHING, OF_PEOPLE, Chosen, choose
 from ordinalrbm.files.codes import (
     as_number,
@@ -26,14 +27,15 @@ from ordinalrbm.files.codes import (
     position_finder,
 )
 from ordinalrbm.files.formats import from_frame, read
-from ordinalrbm.files.no_answer import SORTS, sort_of
+from ordinalrbm.files.no_answer import SORTS, Sort, sort_of
 from ordinalrbm.files.proposal import propose
-from ordinalrbm.files.schema import Code, Column, Schema, did_you_mean
+from ordinalrbm.files.schema import BLANK, Code, Column, Schema, did_you_mean
 from ordinalrbm.files.schema_file import override
 from ordinalrbm.files.source import Source, StrPath, unreadable
 
-_EMPTY = "empty"  # a cell that holds nothing
-REASONS = (*SORTS, _EMPTY)
+EMPTY: Literal["empty"] = "empty"  # a cell that holds nothing
+Reason = Sort | Literal["empty"]
+REASONS: tuple[Reason, ...] = (*SORTS, EMPTY)
 _EXACT = 2**53  # from here on, floats skip whole numbers
 
 
@@ -169,7 +171,7 @@ class Survey:
         """
         if self.no_answers is None:
             known = ~self.answers.isna().to_numpy()
-            codes = np.where(known, -1, REASONS.index(_EMPTY))
+            codes = np.where(known, -1, REASONS.index(EMPTY))
         else:
             codes = self.no_answers
         columns = {
@@ -264,6 +266,7 @@ def apply(source: Source, schema: Schema) -> Survey:
     out += [LeftOut(f"Column {name!r}", "is not in the schema") for name in unknown]
     notes = (*source.remarks, *_silent_rows(encoded))
     others = pd.DataFrame(background, index=source.frame.index)
+    encoded = replace(encoded, people=others)
     return Survey(source.name, encoded, others, weight, ids, schema, tuple(out), notes, no_answers)
 
 
@@ -341,21 +344,38 @@ def _encoded(questions: list[Column], levels: list[np.ndarray]) -> Encoded:
 
 def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndarray, np.ndarray]:
     """Levels of a question, counted from 0, -1 where it is unanswered; and why it is."""
-    position, codes = factorise_codes(source.frame[column.name])
-    # One more entry than codes, so that position -1 finds "unanswered".
-    level_of = [*map(position_finder(column.levels), codes), -1]
-    missing = missing_codes(source, column, [c for k, c in enumerate(codes) if level_of[k] < 0])
-    for k, code in enumerate(codes):
-        if level_of[k] < 0 and code not in missing:
-            raise DataError(
-                f"{source.where}, column {column.name!r}, row {int((position == k).argmax())} "
-                f"(counted from 0): the value {code!r} is not among the levels "
-                f"{shorten(column.levels)}; correct it, leave it empty, or list it under missing "
-                "or levels in the schema."
-            )
+    held, find = Held.of(source, column), position_finder(column.levels)
+    others = [code for code in held.codes if find(code) < 0]
+    missing = missing_codes(source, column, others)
+    unknown = next((code for code in others if code not in missing), None)
+    if unknown is not None:
+        row = int((held.position == held.codes.index(unknown)).argmax())
+        raise DataError(
+            f"{source.where}, column {column.name!r}, row {row} (counted from 0): the value "
+            f"{unknown!r} is not among the levels {shorten(column.levels)}; correct it, leave it "
+            "empty, or list it under missing or levels in the schema."
+        )
     _note_missing(source, column, missing, out)
-    levels = np.array(level_of, dtype=np.int16)[position]
-    return levels, _reasons(source, column, position, codes, levels)
+    return held.level, held.reason
+
+
+class Held(NamedTuple):
+    """What the cells of a column hold."""
+
+    level: np.ndarray  # its position among the levels, or -1
+    reason: np.ndarray  # why there is none, as a place in REASONS; -1 where there is one
+    position: np.ndarray  # that of its code, or -1 where it is empty
+    codes: list[Code]
+
+    @classmethod
+    def of(cls, source: Source, column: Column) -> Held:
+        position, codes = factorise_codes(source.frame[column.name])
+        find = position_finder(column.levels)
+        # One more entry than codes, so that position -1 finds what an empty cell stands for.
+        level = np.array([*map(find, codes), find(BLANK)], dtype=np.int16)[position]
+        if BLANK in column.levels:
+            level[skipped_rows(source, column)] = -1
+        return cls(level, _reasons(source, column, position, codes, level), position, codes)
 
 
 def _reasons(
@@ -369,7 +389,9 @@ def _reasons(
         by_schema = column.missing_sorts[stated] if stated >= 0 else None
         return REASONS.index(by_schema or sort_of(labels.get(code, str(code))))
 
-    of_code = np.array([*map(reason, codes), REASONS.index(_EMPTY)], dtype=np.int8)
+    # Where people tick or leave blank, an empty cell is no gap that could be filled.
+    empty: Reason = "not asked" if BLANK in column.levels else EMPTY
+    of_code = np.array([*map(reason, codes), REASONS.index(empty)], dtype=np.int8)
     reasons = of_code[position]
     tags = source.tags.get(column.name)
     if tags is not None:

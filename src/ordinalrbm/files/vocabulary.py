@@ -323,12 +323,13 @@ def says_sampling_weight(question: str) -> bool:
 
     Examples
     --------
-    >>> says_sampling_weight("Sample weight (6 decimals)"), says_sampling_weight("Weight of child")
+    >>> says_sampling_weight("Weight, to correct for oversample"), says_sampling_weight("Weight")
     (True, False)
     """
     of_samples = words_of(
         "sample sampling survey design stratification poststratification population expansion "
-        "expansión expansão final weighting hochrechnung pondération ponderación ponderação"
+        "expansión expansão final weighting hochrechnung pondération ponderación ponderação "
+        "oversample oversampled oversampling disproportionate nonresponse"
     )
     return _says_weight(question) and bool(words_of(question) & of_samples)
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -37,11 +37,19 @@ from ordinalrbm.files.codes import (
     factorise_codes,
     is_among,
     plain_code,
-    position_finder,
 )
-from ordinalrbm.files.schema import Code, Column, Schema
+from ordinalrbm.files.schema import BLANK, Code, Column, Schema
 from ordinalrbm.files.source import Format, Source, StrPath, format_of
-from ordinalrbm.files.survey import Survey, as_whole, missing_codes, with_all_codes
+from ordinalrbm.files.survey import (
+    EMPTY,
+    REASONS,
+    Held,
+    Reason,
+    Survey,
+    as_whole,
+    missing_codes,
+    with_all_codes,
+)
 from ordinalrbm.storage.atomic import atomic_write
 
 _STATA_IMPUTATION, _STATA_ROW = "_mi_m", "_mi_id"
@@ -58,16 +66,37 @@ _SPSS_CLOCK = (rb"\A\$FL[23].{88}(.{17})", b"01 Jan 7000:00:00")
 _STATA_CLOCK = (rb"<timestamp>\x11(.{17})</timestamp>", b"01 Jan 1970 00:00")
 
 
+# What is filled unless asked otherwise. Cells that were not to be answered are no gaps.
+NON_RESPONSE: tuple[Reason, ...] = ("empty", "no answer", "don't know", "refused")
+
+
 @dataclass(frozen=True)
 class FilledCells:
-    """What became of the cells without an answer for which there was a level."""
+    """How many cells without an answer were filled and how many were kept, by why they lack one."""
 
-    empty_filled: int = 0
-    codes_filled: int = 0  # codes that are no answer ("refused", ...) that a level replaced
-    codes_kept: int = 0  # such codes that stayed
+    filled: dict[Reason, int] = field(default_factory=dict)
+    kept: dict[Reason, int] = field(default_factory=dict)
+
+    @property
+    def empty_filled(self) -> int:
+        return self.filled.get(EMPTY, 0)
+
+    @property
+    def codes_filled(self) -> int:
+        """Codes such as "refused" that a level has replaced."""
+        return sum(self.filled.values()) - self.empty_filled
+
+    @property
+    def codes_kept(self) -> int:
+        return sum(self.kept.values()) - self.kept.get(EMPTY, 0)
 
     def __add__(self, other: FilledCells) -> FilledCells:
-        return FilledCells(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+        return FilledCells(_sums(self.filled, other.filled), _sums(self.kept, other.kept))
+
+
+def _sums(one: dict[Reason, int], other: dict[Reason, int]) -> dict[Reason, int]:
+    sums = {reason: one.get(reason, 0) + other.get(reason, 0) for reason in REASONS}
+    return {reason: count for reason, count in sums.items() if count}
 
 
 def write_answers(
@@ -75,13 +104,13 @@ def write_answers(
     answers: Survey | Encoded | pd.DataFrame,
     source: Source,
     schema: Schema,
-    fill_no_answer: bool = False,
+    fill: Collection[Reason] = NON_RESPONSE,
 ) -> FilledCells:
     r"""Write the original file with answers in place of its gaps, as codes.
 
-    Empty cells, and cells that hold another level, get the code of the level that `answers` holds.
-    All other cells stay as they were; so do codes that are no answer, unless asked otherwise.
-    Numbers only take the place of what is no answer.
+    Cells without an answer, and cells that hold another level, get the code of the level that
+    `answers` holds. Which cells without an answer are filled, `fill` says; all others stay as they
+    were. Numbers only take the place of what is no answer.
 
     Parameters
     ----------
@@ -94,14 +123,16 @@ def write_answers(
         The file as it was read.
     schema : Schema
         What its columns are.
-    fill_no_answer : bool
-        Whether levels also take the place of codes that are no answer, such as "refused" and
-        "not applicable", user-missing ones and Stata's .a to .z.
+    fill : collection of str
+        Which cells without an answer are filled: "empty" ones, and those with codes that mean "no
+        answer", "don't know", "refused", "not applicable" or "not asked". The last two are left by
+        default. User-missing codes and Stata's .a to .z count by their labels, and as "no answer"
+        where they have none.
 
     Returns
     -------
     FilledCells
-        How many gaps were filled, and how many codes that are no answer.
+        How many cells were filled and how many kept, by why there was no answer.
 
     Raises
     ------
@@ -122,9 +153,9 @@ def write_answers(
     ...     print(file.read_text().splitlines())
     ['sex,Q1', 'f,1', 'm,2', 'f,2']
     >>> counts
-    FilledCells(empty_filled=1, codes_filled=0, codes_kept=0)
+    FilledCells(filled={'empty': 1}, kept={})
     """
-    with answers_written(path, answers, source, schema, fill_no_answer) as cells:
+    with answers_written(path, answers, source, schema, fill) as cells:
         return cells
 
 
@@ -134,14 +165,14 @@ def answers_written(
     answers: Survey | Encoded | pd.DataFrame,
     source: Source,
     schema: Schema,
-    fill_no_answer: bool = False,
+    fill: Collection[Reason] = NON_RESPONSE,
 ) -> Iterator[FilledCells]:
     """As `write_answers`, but the file takes its place only when the block ends without an error.
 
     Of several files that belong together, then, all are there or none.
     """
     target = Path(path)
-    frame, filled, cells = _filled(_as_frame(answers), source, schema, fill_no_answer)
+    frame, filled, cells = _filled(_as_frame(answers), source, schema, fill)
     with _written(target, _writer(target, frame, source, schema, filled)):
         yield cells
 
@@ -152,7 +183,7 @@ def imputations_written(
     imputations: Sequence[Survey | Encoded | pd.DataFrame],
     source: Source,
     schema: Schema,
-    fill_no_answer: bool = False,
+    fill: Collection[Reason] = NON_RESPONSE,
 ) -> Iterator[FilledCells]:
     """Write the original and several imputations of it below each other, in one file.
 
@@ -163,7 +194,7 @@ def imputations_written(
     """
     target = Path(path)
     kind = format_of(target)
-    parts = [_filled(_as_frame(each), source, schema, fill_no_answer) for each in imputations]
+    parts = [_filled(_as_frame(each), source, schema, fill) for each in imputations]
     whole, filled = _stacked(source, [frame for frame, _, _ in parts], parts[0][1], kind)
     with _written(target, _writer(target, whole.frame, whole, schema, filled)):
         yield parts[0][2]
@@ -277,7 +308,7 @@ def check_table_format(path: Path) -> Format:
 
 
 def _filled(
-    answers: pd.DataFrame, source: Source, schema: Schema, fill_no_answer: bool
+    answers: pd.DataFrame, source: Source, schema: Schema, fill: Collection[Reason]
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray], FilledCells]:
     """The source's table with answers as codes, which cells of a column were filled, and counts."""
     if len(answers) != len(source.frame):
@@ -294,7 +325,7 @@ def _filled(
                 "leave it out."
             )
         column = schema.column(name)
-        values, filled[name], counted = _new_values(answers[name], source, column, fill_no_answer)
+        values, filled[name], counted = _new_values(answers[name], source, column, fill)
         cells += counted
         if filled[name].any():  # else even the column's type stays
             frame[name] = _put(frame[name], filled[name], values)
@@ -302,29 +333,29 @@ def _filled(
 
 
 def _new_values(
-    answers: pd.Series, source: Source, column: Column, fill_no_answer: bool
+    answers: pd.Series, source: Source, column: Column, fill: Collection[Reason]
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
     """For each row the code or number to write, and whether to write it; and counts."""
     is_number = pd.api.types.is_numeric_dtype(answers.dtype)
     if is_number and column.role in ("numeric", "background"):
-        return _new_numbers(answers, source, column, fill_no_answer)
+        return _new_numbers(answers, source, column, fill)
     if column.role != "ordinal":
         column = _with_categories(answers, source, column)
         answers = answers.astype(object).map(_as_name, na_action="ignore")
     level = _levels(answers, column)
-    to_fill, counted = _to_fill(level, _Held.of(source, column), fill_no_answer)
+    to_fill, counted = _to_fill(level, Held.of(source, column), fill)
     codes = np.array([*_like(source.frame[column.name], column.levels), None], dtype=object)
     return codes[level], to_fill, counted
 
 
 def _new_numbers(
-    answers: pd.Series, source: Source, column: Column, fill_no_answer: bool
+    answers: pd.Series, source: Source, column: Column, fill: Collection[Reason]
 ) -> tuple[np.ndarray, np.ndarray, FilledCells]:
-    held = _Held.of(source, _with_categories(answers.iloc[:0], source, column))
+    held = Held.of(source, _with_categories(answers.iloc[:0], source, column))
     numbers = answers.to_numpy(dtype=np.float64, na_value=np.nan)
     # A number that is there stays, whatever it is.
     level = np.where(np.isnan(numbers), -1, np.maximum(held.level, 0))
-    to_fill, counted = _to_fill(level, held, fill_no_answer)
+    to_fill, counted = _to_fill(level, held, fill)
     is_text = _is_text(source.frame[column.name])
     codes = [plain_code(number) for number in numbers]
     return np.array([str(c) if is_text else c for c in codes], dtype=object), to_fill, counted
@@ -394,33 +425,38 @@ def _levels(answers: pd.Series, column: Column) -> np.ndarray:
     return level
 
 
-class _Held(NamedTuple):
-    """What the cells of a column hold: the position of a level, or -1; and whether a code."""
+def cells_to_fill(
+    source: Source, schema: Schema, names: Sequence[str], fill: Collection[Reason] = NON_RESPONSE
+) -> tuple[np.ndarray, FilledCells]:
+    """(rows, names) which cells lack an answer for a reason that is to be filled, and counts."""
+    parts = [_to_fill_in(source, schema.column(name), fill) for name in names]
+    return np.column_stack([where for where, _ in parts]), sum((n for _, n in parts), FilledCells())
 
-    level: np.ndarray
-    is_code: np.ndarray  # that is no answer
 
-    @classmethod
-    def of(cls, source: Source, column: Column) -> _Held:
-        position, codes = factorise_codes(source.frame[column.name])
-        # One more entry than codes, so that position -1 finds "empty".
-        level = np.array([*map(position_finder(column.levels), codes), -1])[position]
-        is_code = (position >= 0) & (level < 0)
-        if column.name in source.tags:  # Stata's .a to .z are empty in the frame
-            is_code |= (source.tags[column.name] != "") & (level < 0)
-        return cls(level, is_code)
+def _to_fill_in(
+    source: Source, column: Column, fill: Collection[Reason]
+) -> tuple[np.ndarray, FilledCells]:
+    if column.role != "ordinal":
+        column = _with_categories(source.frame[column.name].iloc[:0], source, column)
+    held = Held.of(source, column)
+    return _to_fill(np.maximum(held.level, 0), held, fill)
 
 
 def _to_fill(
-    level: np.ndarray, held: _Held, fill_no_answer: bool
+    level: np.ndarray, held: Held, fill: Collection[Reason]
 ) -> tuple[np.ndarray, FilledCells]:
     """Which cells get their level, and how many of them had no answer."""
     given = level >= 0
-    is_empty = given & (held.level < 0) & ~held.is_code
-    n_codes = int((given & held.is_code).sum())
-    to_fill = given & (held.level != level) & (~held.is_code | fill_no_answer)
-    n_filled = n_codes if fill_no_answer else 0
-    return to_fill, FilledCells(int(is_empty.sum()), n_filled, n_codes - n_filled)
+    is_filled = np.isin(held.reason, [REASONS.index(reason) for reason in fill])
+    filled, kept = given & is_filled, given & (held.reason >= 0) & ~is_filled
+    counts = FilledCells(_count(held.reason[filled]), _count(held.reason[kept]))
+    to_fill = given & (held.level != level) & ((held.level >= 0) | is_filled)
+    return to_fill, counts
+
+
+def _count(places: np.ndarray) -> dict[Reason, int]:
+    counts = np.bincount(places, minlength=len(REASONS)).tolist()
+    return {reason: n for reason, n in zip(REASONS, counts, strict=True) if n}
 
 
 def _is_text(values: pd.Series) -> bool:
@@ -635,7 +671,9 @@ def _value_labels(
             continue
         codes, names = column.levels + column.missing, column.names + column.missing_names
         pairs = zip(codes, names, strict=True)
-        labels[column.name] = {code: name for code, name in pairs if name != str(code)}
+        labels[column.name] = {
+            code: name for code, name in pairs if code != BLANK and name != str(code)
+        }
     return {name: by_code for name, by_code in labels.items() if by_code}
 
 

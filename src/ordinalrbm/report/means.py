@@ -123,8 +123,9 @@ def _fillings(
         yield original
         return
     for table in model.impute(
-        answers, n_draws=N_FILLINGS, parameters="fixed", random_state=random_state
-    ):
+        answers, n_draws=N_FILLINGS, parameters="fixed", fill_never_asked=True,
+        random_state=random_state,
+    ):  # fmt: skip
         yield np.where(does_not_apply, np.nan, _as_numbers(table, values, numeric))
 
 

@@ -1,0 +1,230 @@
+"""Columns that belong together, a battery of questions: what most of them are, all of them are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ordinalrbm.files.codes import alike, count_codes, factorise_codes
+from ordinalrbm.files.look import Look
+from ordinalrbm.files.schema import BLANK, Code, Column
+from ordinalrbm.files.source import Source
+from ordinalrbm.files.vocabulary import (
+    MEASURED_WORDS,
+    asked_for_number,
+    label_words,
+    named_after,
+    remembered,
+)
+
+BATTERY = 3  # columns that are enough to be a battery
+_MOST = 2 / 3  # of columns with the same labels
+_BY_CHANCE = 0.01  # how likely it must be that nobody gave an answer which others gave
+_FEW = 5  # different numbers that may be a part of a scale
+_VOTED = 0.8  # how sure a column is of what its siblings say
+_ASIDE = re.compile(r"(.*\S)\s*(?:\[[^\]]+\]|\([^)]+\)|: .+| [-–] .+)", re.DOTALL)
+_LETTER = re.compile(r"(.*\d)_?[A-Za-z]\d*")  # Q91C, Q5m1
+_NUMBER = re.compile(r"([^\W\d_]{3,})\d+")  # media1, but not Q1
+_ANY_COLUMN = frozenset(["var", "col", "column", "item", "question", "field"])
+
+
+@remembered
+def stem(name: str) -> str | None:
+    """What the names of a battery's columns share; None where nothing tells of a battery.
+
+    Examples
+    --------
+    >>> stem("Q91C"), stem("v12_3"), stem("media_radio"), stem("Heard of it? [Radio]")
+    ('Q91', 'v12', 'media', 'Heard of it?')
+    >>> stem("Q12"), stem("age")
+    (None, None)
+    """
+    for pattern in (_ASIDE, _LETTER, _NUMBER):
+        found = pattern.fullmatch(name)
+        if found is not None and found[1].casefold() not in _ANY_COLUMN:
+            return found[1]
+    return name.rpartition("_")[0] or None
+
+
+# ---- columns of ticks -------------------------------------------------------------------------
+
+
+def tick_columns(frame: pd.DataFrame, name: str, codes: Iterable[Code]) -> list[str]:
+    """The columns of a battery that hold nothing but these codes, a tick above all, and blanks.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"tv_1": [1, None], "tv_2": [None, 1], "tv_3": [2, 1]})
+    >>> tick_columns(frame, "tv_1", [1, 99])
+    ['tv_1', 'tv_2']
+    """
+    own, known = stem(name), set(map(alike, codes))
+    beside = [other for other in frame.columns if other == name or (own and stem(other) == own)]
+    return [n for n in beside if {alike(code) for code in count_codes(frame[n])} <= known]
+
+
+def skipped_rows(source: Source, column: Column) -> np.ndarray:
+    """Rows with nothing in the whole battery of a column whose blanks are answers.
+
+    Who has ticked nothing may have skipped all of it. A column that stands alone is never skipped.
+    """
+    ticks = [level for level in column.levels if level != BLANK]
+    names = tick_columns(source.frame, column.name, [*ticks, *column.missing])
+    if len(names) < 2:
+        return np.zeros(len(source.frame), dtype=bool)
+    return np.asarray(_are_blank(source.frame, names).all(axis=1))
+
+
+def _are_blank(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
+    return np.column_stack([factorise_codes(frame[name])[0] < 0 for name in names])
+
+
+def with_ticks(source: Source, looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
+    """Columns of 1 or blank as questions, where they are a battery and do not all say the same."""
+    return [
+        _as_ticks(source, look, column) or column
+        for look, column in zip(looks, columns, strict=True)
+    ]
+
+
+def _as_ticks(source: Source, look: Look, column: Column) -> Column | None:
+    if column.role != "ignored" or len(look.counts) != 1 or look.n_answers == look.n_rows:
+        return None
+    (tick,) = look.counts
+    names = tick_columns(source.frame, look.name, [tick, *look.missing])
+    if len(names) < BATTERY:
+        return None
+    is_blank, own = _are_blank(source.frame, names), names.index(look.name)
+    if not (is_blank[:, own] & ~is_blank.all(axis=1)).any():
+        return None  # who has answered at all has ticked it
+    return replace(
+        column,
+        role="ordinal",
+        levels=(BLANK, tick),
+        names=("not ticked", look.labels.get(tick, "ticked")),
+        reason=f"{tick} or blank, as {len(names)} columns of a battery: ticked or not, and missing "
+        "where none of them is ticked",
+        confidence=_VOTED,
+    )
+
+
+# ---- the same labels --------------------------------------------------------------------------
+
+
+def with_votes(looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
+    """Columns that have the labels of others are read as most of these are."""
+    groups: dict[tuple, list[int]] = {}
+    for place, look in enumerate(looks):
+        labels = tuple(sorted((str(code), label_words(text)) for code, text in look.labels.items()))
+        if len(labels) > 2 and columns[place].role in ("ordinal", "nominal"):
+            groups.setdefault(labels, []).append(place)
+    voted = list(columns)
+    for places in groups.values():
+        readings = Counter((columns[k].role, columns[k].levels) for k in places)
+        (reading, n_votes), *_ = readings.most_common(1)
+        if n_votes < max(BATTERY, _MOST * len(places)):
+            continue
+        like = next(columns[k] for k in places if (columns[k].role, columns[k].levels) == reading)
+        for k in places:
+            if (columns[k].role, columns[k].levels) != reading:
+                voted[k] = _read_like(looks[k], columns[k], like, n_votes)
+    return voted
+
+
+def _read_like(look: Look, column: Column, like: Column, n_votes: int) -> Column:
+    known = {*like.levels, *like.missing}
+    if not {*look.counts, *look.missing} <= known:
+        return column  # it has codes of its own
+    return replace(
+        column,
+        role=like.role,
+        levels=like.levels,
+        names=like.names,
+        missing=like.missing,
+        missing_names=like.missing_names,
+        missing_sorts=like.missing_sorts,
+        reason=f"as {n_votes} other columns with the same labels: {like.reason}",
+        confidence=min(like.confidence, _VOTED),
+    )
+
+
+# ---- levels that nobody gave ------------------------------------------------------------------
+
+
+def with_shared_scales(looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
+    """Scales without labels that lack an answer which the columns beside them have get it.
+
+    Only where nobody may have given it by chance: a shorter scale beside longer ones stays.
+    """
+    shared = list(columns)
+    for run in _side_by_side(looks, columns):
+        levels = {k: columns[k].levels or _whole_numbers(looks[k]) for k in run}
+        for k in run:
+            near = sorted(set(run) - {k}, key=lambda other: abs(other - k))[: 2 * BATTERY]
+            scales = Counter(columns[other].levels for other in near if columns[other].levels)
+            for scale, n in scales.most_common(1):
+                like = [looks[other] for other in run if columns[other].levels == scale]
+                lacking = _lacking(levels[k], scale)
+                if n >= BATTERY and lacking and _by_chance(looks[k], like, lacking):
+                    shared[k] = _with_levels(columns[k], scale, lacking, n)
+    return shared
+
+
+def _side_by_side(looks: Sequence[Look], columns: Sequence[Column]) -> list[list[int]]:
+    """Runs of columns next to each other with scales of numbers, or of text, without labels."""
+    runs: list[list[int]] = []
+    kind = None
+    for place, (look, column) in enumerate(zip(looks, columns, strict=True)):
+        own = look.is_text if _may_be_scale(look, column) else None
+        if own is not None and own == kind:
+            runs[-1].append(place)
+        elif own is not None:
+            runs.append([place])
+        kind = own
+    return runs
+
+
+def _may_be_scale(look: Look, column: Column) -> bool:
+    if look.labels or look.order is not None or BLANK in column.levels:
+        return False
+    if column.role == "numeric":  # of 1 to 5, a few people may have given 3, 4 and 5 alone
+        is_named = named_after(look.name, MEASURED_WORDS) or asked_for_number(look.question)
+        return not is_named and bool(_whole_numbers(look))
+    return column.role == "ordinal"
+
+
+def _whole_numbers(look: Look) -> tuple[Code, ...]:
+    codes = [code for code in look.counts if isinstance(code, int)]
+    return tuple(sorted(codes)) if len(codes) == len(look.counts) <= _FEW else ()
+
+
+def _lacking(levels: tuple[Code, ...], scale: tuple[Code, ...]) -> list[Code]:
+    """Levels of a scale that a shorter one lacks; none if that is no part of it."""
+    if tuple(level for level in scale if level in levels) != levels:
+        return []
+    return [level for level in scale if level not in levels]
+
+
+def _by_chance(look: Look, like: Sequence[Look], lacking: Sequence[Code]) -> bool:
+    share = min(sum(other.counts.get(c, 0) for c in lacking) / other.n_answers for other in like)
+    return bool((1.0 - share) ** look.n_answers >= _BY_CHANCE)
+
+
+def _with_levels(
+    column: Column, scale: tuple[Code, ...], lacking: Sequence[Code], n_others: int
+) -> Column:
+    names = dict(zip(column.levels, column.names, strict=True))
+    listed = " and ".join(map(str, lacking))
+    return replace(
+        column,
+        role="ordinal",
+        levels=scale,
+        names=tuple(names.get(level, str(level)) for level in scale),
+        reason=f"the scale of {n_others} columns next to it; nobody gave {listed}",
+        confidence=_VOTED,
+    )

@@ -1,0 +1,259 @@
+"""Columns as real files have them that were once misread, and what their siblings say of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ordinalrbm as orbm
+from ordinalrbm.files.formats import Source, from_frame, read
+from ordinalrbm.files.proposal import propose
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.schema_file import from_toml, to_toml
+from ordinalrbm.files.survey import REASONS, apply, read_survey
+from ordinalrbm.files.writing import write_answers
+
+N = 240
+OFTEN = {1: "Often", 2: "Sometimes", 3: "Rarely", 4: "Never"}
+WITHOUT = {**OFTEN, 5: "Don't know", 6: "No electricity", 9: "Missing data"}
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(11)
+
+
+def labelled(columns: dict[str, Any], labels: dict[str, dict], questions: dict[str, str]) -> Source:
+    return Source(None, "sav", "made up", pd.DataFrame(columns), labels, questions)
+
+
+def one(values: Any, labels: dict[Any, str] | None = None, question: str = "") -> Column:
+    given = {"q": labels} if labels else {}
+    return propose(labelled({"q": values}, given, {"q": question})).column("q")
+
+
+# ---- weights ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([0.48, 1.31], {0.48: "Northern Province", 1.31: "All other provinces"}),
+        ([0.5, 1.0, 2.25], None),
+        ([1, 3], {1: "Northern Province", 3: "All other provinces"}),
+        ([1, 2], None),
+    ],
+)
+def test_a_weight_with_labels_or_few_values(values: list, labels: dict | None) -> None:
+    question = "Weight, to correct for Northern Province oversample"
+    column = one(rng().choice(values, N), labels, question)
+    assert column.role == "weight" and not column.levels
+    source = labelled(
+        {"wt": rng().choice(values, N), "q1": rng().integers(1, 6, N)},
+        {"wt": labels} if labels else {}, {"wt": question},
+    )  # fmt: skip
+    survey = apply(source, propose(source))
+    assert survey.weight is not None and set(survey.weight) == set(values)
+
+
+@pytest.mark.parametrize(
+    ("labels", "question"),
+    [
+        ({1: "Yes", 2: "No"}, "Sample weight was used"),
+        ({1: "Too little", 2: "Right", 3: "Too much"}, "Weight of tradition in our society"),
+    ],
+)
+def test_questions_about_weights_are_none(labels: dict, question: str) -> None:
+    assert one(rng().choice(list(labels), N), labels, question).role != "weight"
+
+
+# ---- labels that are no level -----------------------------------------------------------------
+
+
+def test_a_label_without_degree_after_dont_know_is_no_level() -> None:
+    column = one(rng().integers(1, 5, N), WITHOUT, "How often gone without medicine")
+    assert column.role == "ordinal" and column.levels == (1, 2, 3, 4)
+    assert set(column.missing) == {5, 6, 9}
+    given = one([1, 2, 3, 4, 6] * 40, WITHOUT, "How often gone without electricity")
+    assert given.levels == (1, 2, 3, 4) and 6 in given.missing
+
+
+@pytest.mark.parametrize("label", ["Always", "Very often", "Every day"])
+def test_a_degree_after_dont_know_is_a_level(label: str) -> None:
+    labels = {1: "Never", 2: "Rarely", 3: "Sometimes", 4: "Often", 5: "Don't know", 6: label}
+    assert one([1, 2, 3, 4, 6] * 40, labels, "How often").levels == (1, 2, 3, 4, 6)
+
+
+def test_siblings_with_the_same_labels_vote() -> None:
+    """One of them is asked in words that call for kinds of things."""
+    labels = {1: "Always here", 2: "Mostly here", 3: "At home", 4: "Elsewhere"}
+    names = [f"Q91{letter}" for letter in "ABCDEFGH"]
+    questions = dict.fromkeys(names, "How often do you get it here?")
+    questions["Q91C"] = "Which kind of place do you get it from?"
+    frame = pd.DataFrame({name: rng().integers(1, 5, N) for name in names})
+    alone = Source(None, "sav", "x", frame[["Q91C"]], {"Q91C": labels}, questions)
+    assert propose(alone).column("Q91C").role == "nominal"
+    schema = propose(Source(None, "sav", "x", frame, dict.fromkeys(names, labels), questions))
+    assert schema.names("ordinal") == names
+    column = schema.column("Q91C")
+    assert column.levels == (1, 2, 3, 4) and "same labels" in column.reason
+    # One that has a code of its own is left to itself.
+    frame.loc[:9, "Q91C"] = 7
+    schema = propose(Source(None, "sav", "x", frame, dict.fromkeys(names, labels), questions))
+    assert apply(Source(None, "sav", "x", frame, {}), schema).encoded.shape[0] == N
+
+
+# ---- the middle -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "middle",
+    ["neither agree", "Neither agree nor dis", "neither agr", "neither ag/dis", "Neith agree",
+     "Neithr agree", "Nei agree nor disag", "Neither agree nor"],
+)  # fmt: skip
+def test_neither_cut_short_stands_in_the_middle(middle: str) -> None:
+    sides = ["strongly disagree", "disagree", "agree", "strongly agree"]
+    labels = dict(enumerate([*sides, middle], start=1))
+    assert one([1, 2, 3, 4, 5] * 40, {**labels, 9: "Don't know"}).levels == (1, 2, 5, 3, 4)
+    backwards = dict(enumerate([*sides[::-1], middle], start=1))
+    assert one([1, 2, 3, 4, 5] * 40, backwards).levels == (1, 2, 5, 3, 4)
+    of_two = dict(enumerate(
+        ["Agree very strongly with A", "Agree with A", "Agree with B",
+         "Agree very strongly with B", middle], start=1,
+    ))  # fmt: skip
+    assert one([1, 2, 3, 4, 5] * 40, of_two).levels == (1, 2, 5, 3, 4)
+    text = one([*sides, middle] * 40)
+    assert text.role == "ordinal" and text.levels == (*sides[:2], middle, *sides[2:])
+
+
+def test_neither_of_other_things_is_no_middle() -> None:
+    labels = {1: "Both parents", 2: "Father only", 3: "Mother only", 4: "Neither parent"}
+    assert one([1, 2, 3, 4] * 50, labels, "Who of the parents works").role == "nominal"
+
+
+# ---- numbers with words -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1 - low", "2", "3", "4", "5 - high"],
+        ["1 (gar nicht)", "2", "3", "4", "5 (sehr)"],
+        ["0 = no pain", *"123456789", "10 = worst pain"],
+        ["1 - Not at all", "2 - A little", "3", "4 - Very", "5 - Extremely"],
+    ],
+)
+def test_numbers_of_which_some_have_words(texts: list[str]) -> None:
+    column = one(rng().permutation([*texts, "don't know"] * 30))
+    assert column.role == "ordinal" and column.levels == tuple(texts)
+    assert column.missing == ("don't know",)
+    if "2" in texts:  # what nobody gave is a level all the same
+        assert one([text for text in texts if text != "3"] * 30).levels == tuple(texts)
+
+
+@pytest.mark.parametrize("texts", [["1 - apple", "2 - pear", "3 - plum"], ["1 Main St", "2", "40"]])
+def test_numbers_in_front_of_other_texts(texts: list[str]) -> None:
+    assert one(texts * 60).role != "ordinal"
+
+
+# ---- ticks ------------------------------------------------------------------------------------
+
+
+def tick_frame(mark: Any = 1.0) -> pd.DataFrame:
+    """Three media, ticked or blank; the first 40 people have skipped all of them."""
+    ticked = np.random.default_rng(5).random((N, 3)) < [0.3, 0.5, 0.7]
+    ticked[:40], ticked[40] = False, True
+    blank = np.nan if mark == 1.0 else None
+    media = {f"media_{k + 1}": np.where(ticked[:, k], mark, blank) for k in range(3)}
+    return pd.DataFrame(media).assign(trust=np.random.default_rng(6).integers(1, 6, N))
+
+
+@pytest.mark.parametrize("mark", [1.0, "x"])
+def test_columns_of_ticks_are_questions(mark: Any) -> None:
+    frame = tick_frame(mark)
+    survey = read_survey(frame)
+    ticked = frame.filter(like="media").notna()
+    skipped = ~ticked.any(axis=1)
+    assert list(survey.answers) == list(frame) and skipped.sum() >= 40
+    for name in ticked:
+        assert survey.schema.column(name).names == ("not ticked", "ticked")
+        assert survey.answers[name].isna().equals(skipped)
+        assert (survey.answers[name] == "ticked").equals(ticked[name])
+        assert set(survey.reasons.loc[skipped, name]) == {"not asked"}
+
+
+def test_columns_that_are_simply_constant_are_none() -> None:
+    frame = tick_frame()[["media_1", "trust"]].assign(wave=1)
+    assert read_survey(frame).schema.names("ignored") == ["media_1", "wave"]
+    # All three are 1 for whoever was there: that says nothing about anybody.
+    there = np.where(np.arange(N) < 200, 1.0, np.nan)
+    same = pd.DataFrame({f"wave_{k}": there for k in range(3)}).assign(trust=[1, 2, 3] * 80)
+    assert read_survey(same).schema.names("ignored") == ["wave_0", "wave_1", "wave_2"]
+
+
+def test_blanks_in_a_schema_file() -> None:
+    schema = propose(from_frame(tick_frame()))
+    again = from_toml(to_toml(schema))
+    assert again.column("media_1").levels == ("", 1)
+    # A column that somebody says so of needs no battery.
+    alone = Schema((Column("tv", "ordinal", levels=("", 1), names=("no", "yes")),))
+    survey = apply(from_frame(pd.DataFrame({"tv": [1.0, None, None]})), alone)
+    assert survey.answers["tv"].tolist() == ["yes", "no", "no"]
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta", "csv", "parquet"])
+@pytest.mark.parametrize("mark", [1.0, "x"])
+def test_ticks_are_written_back_and_never_filled(tmp_path: Path, ending: str, mark: Any) -> None:
+    frame = tick_frame(mark)
+    frame["trust"] = frame["trust"].where(np.arange(N) != 7).astype(float)
+    source = from_frame(frame)
+    schema = propose(source)
+    survey = apply(source, schema)
+    filled = survey.answers.apply(lambda column: column.fillna(column.cat.categories[-1]))
+    path = tmp_path / f"a.{ending}"
+    counts = write_answers(path, filled, source, schema)
+    skipped = frame.filter(like="media").isna().all(axis=1)
+    assert counts.filled == {"empty": 1} and counts.kept == {"not asked": 3 * skipped.sum()}
+    again = apply(read(path), schema)
+    assert again.answers.drop(columns="trust").equals(survey.answers.drop(columns="trust"))
+    assert again.answers["trust"].notna().all()
+    # On request those who may have skipped it are filled, with ticks or with blanks.
+    filled["media_1"] = survey.answers["media_1"].fillna("not ticked")
+    write_answers(path, filled, source, schema, fill=REASONS)
+    whole = apply(read(path), schema).answers
+    assert whole.notna().all(axis=None) and (whole.loc[skipped, "media_2"] == "ticked").all()
+    assert (whole.loc[skipped, "media_1"] == "not ticked").all()
+
+
+# ---- levels that nobody gave ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [100, 200, 400])
+def test_a_scale_that_lacks_an_answer_gets_that_of_its_battery(n_rows: int) -> None:
+    """Few know the food of Bosnia or Ghana, and nobody of the first people loves it."""
+    some = orbm.datasets.load_food_world_cup().iloc[:n_rows]
+    lacking = [name for name in some if set(some[name].dropna()) != {1, 2, 3, 4, 5}]
+    assert lacking
+    schema = propose(from_frame(some.reset_index(drop=True)))
+    assert {column.levels for column in schema.columns} == {(1, 2, 3, 4, 5)}
+
+
+def test_text_that_lacks_an_answer_gets_that_of_its_battery() -> None:
+    answers = ["Never", "Rarely", "Sometimes", "Often", "Always"]
+    frame = pd.DataFrame({name: rng().choice(answers, 60) for name in "abcde"})
+    frame["c"] = rng().choice(answers[:4], 60).astype(object)
+    frame.loc[5:, "c"] = None
+    schema = propose(from_frame(frame))
+    assert [column.levels for column in schema.columns] == [tuple(answers)] * 5
+    assert "'" not in schema.column("c").reason and "Always" in schema.column("c").reason
+
+
+def test_a_shorter_scale_beside_longer_ones_stays() -> None:
+    frame = pd.DataFrame({name: rng().integers(1, 6, N) for name in "abcde"})
+    frame["c"] = rng().integers(1, 5, N)
+    assert propose(from_frame(frame)).column("c").levels == (1, 2, 3, 4)
+    frame["c"] = rng().integers(1, 3, N)
+    assert propose(from_frame(frame)).column("c").levels == (1, 2)
