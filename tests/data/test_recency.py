@@ -77,6 +77,28 @@ def test_times_that_make_no_sense_are_left_alone(times):
     assert read_ratings(frame).age is None
 
 
+@pytest.mark.parametrize("form", ["dates", "numbers", "text", "polars"])
+def test_a_rating_without_a_time_leaves_the_others_theirs(form):
+    """It is never recent, and later than none."""
+    frame = made_up()
+    missing = np.zeros(len(frame), dtype=bool)
+    missing[[3, 40]] = True
+    dates = pd.to_datetime(frame["timestamp"], unit="D")
+    times = {
+        "dates": dates,
+        "numbers": frame["timestamp"].astype(float),
+        "text": dates.dt.strftime("%Y-%m-%d"),
+        "polars": dates,
+    }[form]
+    given = frame.assign(timestamp=times.mask(missing))
+    expected = np.array(counted(frame.assign(timestamp=frame["timestamp"].mask(missing, -1))))
+    by_cell = frame.assign(missing=missing).sort_values(["user", "item"])["missing"].to_numpy()
+    expected[by_cell] = OLDEST
+    if form == "polars":
+        given = polars.from_pandas(given)
+    assert read_ratings(given).age.tolist() == expected.tolist()
+
+
 def test_without_times_nothing_is_recent():
     frame = made_up()
     assert read_ratings(frame.drop(columns="timestamp")).age is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from small_matrices import learnt, random_model
+from small_matrices import MODELS, learnt, random_model
 
 from ordinalrbm.data.observations import Cells
 from ordinalrbm.matrix.cold_start import (
@@ -116,3 +116,22 @@ def test_where_nothing_was_learnt_all_are_unknown(model):
     found = restore_order(model, nobody, nobody[:3], n_levels)
     p = probabilities([found], cells(np.arange(4), np.array([0, 1, 2, 0])))
     np.testing.assert_array_equal(p[:, 0], 1.0)
+
+
+# ---- unknown items ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*KINDS, "sampled", "ensemble"])
+@pytest.mark.filterwarnings("ignore:The chain has not mixed")  # it is short on purpose
+def test_an_unknown_item_is_expected_to_be_rated_as_the_average_rating(name):
+    """Items that few have rated are worse, as elsewhere: they say little about a rating to come."""
+    rng = np.random.default_rng(0)
+    many = np.arange(60) < 20
+    user, item = np.nonzero(rng.random((150, 60)) < np.where(many, 0.6, 0.06))
+    rating = np.clip(np.where(many[item], 4, 2) + rng.integers(-1, 2, user.size), 1, 5)
+    model = MODELS[name]().fit((user, item, rating))
+    of_items = np.mean([rating[item == i].mean() for i in range(60)])
+    assert rating.mean() - of_items > 0.7
+    found = model.predict(user, np.full(user.size, 999)).mean()
+    assert found == pytest.approx(rating.mean(), abs=0.3)
+    assert model.predict(-1, 999)[0] == pytest.approx(rating.mean(), abs=0.3)

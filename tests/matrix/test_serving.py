@@ -60,11 +60,109 @@ def test_demand_tells_who_chooses_what():
     assert product[likely > 0.5].mean() > 1.5 * product[likely < 0.5].mean()
 
 
+def crowd(n_users=400, n_items=80, seed=0):
+    """Popular items that all choose, and three kinds of others for three kinds of users."""
+    rng = np.random.default_rng(seed)
+    popular = 0.95 / np.arange(1, n_items + 1) ** 0.6
+    own = (np.arange(n_users)[:, None] % 3 == np.arange(n_items) % 3) * 0.25
+    user, item = np.nonzero(rng.random((n_users, n_items)) < 0.6 * popular + own)
+    return pd.DataFrame({"user": user, "item": item, "rating": rng.integers(3, 6, user.size)})
+
+
+def ndcg(lists, hidden):
+    scores = []
+    for user, truth in hidden.groupby("user")["item"]:
+        own = lists.loc[lists["user"] == user, "item"].to_numpy()[:10]
+        gains = 1.0 / np.log2(np.arange(2, 12))
+        scores.append(gains[: own.size][np.isin(own, truth)].sum() / gains[: len(truth)].sum())
+    return np.mean(scores)
+
+
+@pytest.mark.parametrize("how", ["call", "fold_in", "fit", "update"])
+def test_a_few_ratings_do_not_make_lists_worse_than_none(how):
+    """Whichever way newcomers come in; popularity is what those without a rating get."""
+    frame = crowd()
+    rest = frame[frame["user"] >= 320].sample(frac=1.0, random_state=0)
+    rest["number"] = rest.groupby("user").cumcount()
+    hidden, users = rest[rest["number"] >= 5], rest["user"].unique()
+    train = frame[frame["user"] < 320]
+
+    def lists(n):
+        new = rest.loc[rest["number"] < n, ["user", "item", "rating"]]
+        model = orbm.OrdinalMF(2, n_epochs=3, random_state=0)
+        model.fit(pd.concat([train, new]) if how == "fit" else train)
+        if how == "fold_in" and n:
+            model = model.fold_in(new)
+        if how == "update" and n:
+            model.update(new)
+        of_call = new if how == "call" and n else None
+        found = model.recommend(users, n=20, score="demand", ratings=of_call)
+        # The same candidates, whatever is known.
+        shown = rest[rest["number"] < 5]
+        is_shown = pd.MultiIndex.from_frame(found[["user", "item"]]).isin(
+            pd.MultiIndex.from_frame(shown[["user", "item"]])
+        )
+        return found[~is_shown]
+
+    found = [ndcg(lists(n), hidden) for n in (0, 1, 2, 5)]
+    assert min(found[1:]) > found[0] + 0.005
+    assert found[3] > found[1] + 0.005
+
+
+def test_who_has_few_answers_is_where_the_loss_says():
+    """By dense algebra: the prior is that of those with as many answers as usual."""
+    answers, _ = choices()
+    is_whole = answers.cells().row % 3 > 0
+    few = answers.select(is_whole | (np.random.default_rng(1).random(is_whole.size) < 0.3))
+    from ordinalrbm.matrix.gaussian import on_cpu
+
+    ridge = demand.ridge_of(few)
+    found = demand.learn(on_cpu(few), demand.start(few, 5, 0), ridge)
+    model = demand.Demand.of(found.rows, found.columns, ridge).after_learning(few, None)
+    count = np.median(few.row_counts)
+    usual = np.flatnonzero(few.row_counts >= count)
+    p, q = model.rows[usual].astype(float), model.columns.astype(float)
+    chosen = few.to_dense() >= 0
+    alone = 0.2 * q.T @ q + ridge * np.eye(5)
+    noise = np.square(1.0 - (p @ q.T)[chosen[usual]]).mean()
+    left_open = noise * np.linalg.inv(alone + (q.T * chosen[usual].mean(axis=0)) @ q)
+    precision = noise * np.linalg.inv(np.cov(p.T, bias=True) + left_open)
+    for d in np.flatnonzero(few.row_counts < count):
+        share = few.row_counts[d] / count
+        own = q[chosen[d]]
+        truth = np.linalg.solve(
+            share * alone + (1.0 - share) * precision + own.T @ own,
+            own.sum(axis=0) + (1.0 - share) * precision @ p.mean(axis=0),
+        )
+        np.testing.assert_allclose(model.rows[d], truth, atol=2e-3)
+        np.testing.assert_allclose(model.placed(few.take_rows([d]))[0], truth, atol=1e-4)
+    nothing = answers.take_rows([0]).select(np.zeros(answers.row_counts[0], dtype=bool))
+    np.testing.assert_allclose(model.placed(nothing)[0], p.mean(axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
+def test_all_ratings_equal_are_recommended_by_demand(make, tmp_path):
+    """They tell who chose what, and nothing else."""
+    frame = crowd(60, 15).assign(rating=5)
+    with pytest.warns(UserWarning, match="scale of one level"):
+        model = make().fit(frame)
+    popular = frame["item"].value_counts().sort_values(ascending=False, kind="stable")
+    assert model.recommend(999, n=5)["item"].tolist()[:2] == popular.index[:2].tolist()
+    found = model.recommend([3, 4], n=5)
+    assert found["score"].nunique() > 5
+    pd.testing.assert_frame_equal(found, model.recommend([3, 4], n=5, score="demand"))
+    product = model.demand_.rows[3] @ model.demand_.columns.T
+    product[frame.loc[frame["user"] == 3, "item"]] = -np.inf
+    assert found["item"][:5].tolist() == np.argsort(-product)[:5].tolist()
+    model.save(tmp_path / "model.orbm")
+    pd.testing.assert_frame_equal(orbm.load(tmp_path / "model.orbm").recommend([3, 4], n=5), found)
+
+
 def test_without_demand():
     model = orbm.OrdinalMF(3, n_epochs=3, demand_factors=0, random_state=0).fit(simulated())
     assert model.demand_.n_factors == 0
     pd.testing.assert_frame_equal(model.recommend("u3"), model.recommend("u3", score="liked"))
-    with pytest.raises(orbm.DataError, match="nothing about demand"):
+    with pytest.raises(orbm.DataError, match="because demand_factors is 0"):
         model.recommend("u3", score="demand")
 
 
@@ -115,7 +213,7 @@ def test_a_known_user_with_new_ratings(model):
 
 def test_what_is_wrong_is_said():
     model = learnt("ordinal")
-    with pytest.raises(orbm.DataError, match="Nobody is asked for"):
+    with pytest.raises(orbm.DataError, match="No users given: pass `users=` or `ratings=`"):
         model.recommend()
     with pytest.raises(orbm.DataError, match="liked=9 is not on the scale"):
         model.recommend("u1", liked=9)
@@ -251,13 +349,15 @@ def two_periods(seed=0):
 def counting_recent(model, times=1.0):
     """Demand of all users, each as one regression with weights, in float64."""
     seen, age, demand = model.ratings_.observations, model.ratings_.age, model.demand_
-    columns, rows = demand.columns.astype(float), []
+    columns, rows, usual = demand.columns.astype(float), [], demand.usual
     for d in range(seen.n_rows):
         own = age[seen.row_start[d] : seen.row_start[d + 1]]
-        chosen = columns[seen.row(d)[0]]
-        weight = 1.0 + times * (own < 5) + times * (own < 20)
+        chosen, share = columns[seen.row(d)[0]], min(own.size / usual.n_answers, 1.0)
+        weight = 1.0 + share * times * ((own < 5) * 1.0 + (own < 20))
         system = 0.2 * columns.T @ columns + demand.ridge * np.eye(columns.shape[1])
-        rows.append(np.linalg.solve(system + chosen.T * weight @ chosen, weight @ chosen))
+        pull = (1.0 - share) * usual.precision
+        system = share * system + pull + chosen.T * weight @ chosen
+        rows.append(np.linalg.solve(system, weight @ chosen + pull @ usual.mean))
     return np.array(rows)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.times import read_times
@@ -13,17 +14,21 @@ from ordinalrbm.runtime.jit import compiled
 from ordinalrbm.runtime.side_by_side import each_block
 
 OLDEST = 255  # ages are kept in one byte; what is older is as old as this
+_NO_TIME = np.iinfo(np.int64).min  # before all others
 
 
 def ages(user: np.ndarray, times: Any) -> np.ndarray | None:
     """How many ratings their users have given later, 255 at most; None if times cannot be read.
 
-    Times are a help and no more, so that a column of them that makes no sense is left alone.
+    Times are a help and no more, so that a column of them that makes no sense is left alone. A
+    rating whose time is missing is as old as can be, and the others keep their ages.
 
     Examples
     --------
     >>> ages(np.array([7, 9, 7, 7]), [100, 50, 300, 300]).tolist()
     [2, 0, 0, 0]
+    >>> ages(np.array([7, 7, 7]), [100, None, 300]).tolist()
+    [1, 255, 0]
     """
     time = _read(times)
     if time is None:
@@ -70,14 +75,20 @@ def older(age: np.ndarray, by: np.ndarray) -> np.ndarray:
 
 
 def _read(times: Any) -> np.ndarray | None:
-    """Whole numbers in the order of the times."""
+    """Whole numbers in the order of the times, ``_NO_TIME`` where there is none."""
+    given = pd.Series(times)
+    known = given.notna().to_numpy()
+    if not known.any():
+        return None
     try:
-        time = read_times(times)
+        time = read_times(given if known.all() else given[known])
     except DataError:
         return None
-    if time.dtype == np.int64:
-        return np.ascontiguousarray(time)
-    return np.unique(time, return_inverse=True)[1].astype(np.int64)
+    if time.dtype != np.int64:
+        time = np.unique(time, return_inverse=True)[1].astype(np.int64)
+    found = np.full(known.size, _NO_TIME)
+    found[known] = time
+    return found
 
 
 def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -87,6 +98,7 @@ def _numbers_of_later(row_start: np.ndarray, time: np.ndarray) -> np.ndarray:
         _count_later(row_start[rows.start : rows.stop + 1], time, found)
 
     each_block(count, n_rows, time.size // max(n_rows, 1))
+    found[time == _NO_TIME] = OLDEST
     return found
 
 

@@ -29,7 +29,7 @@ from ordinalrbm.matrix.fold_in import fold_in_gaussian, placed_gaussian
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_learner import GaussianSettings
 from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
-from ordinalrbm.matrix.predict import expected_utility
+from ordinalrbm.matrix.predict import all_known, expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.recommend import as_shares
@@ -387,7 +387,7 @@ class OrdinalMF(_FactorModel):
         return {f"draws.{name}": array for name, array in self.draws_.to_arrays().items()}
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
-        if self._is_sampled:
+        if self._is_sampled and "0.rows.mean" not in stored:  # else there was nothing to draw
             draws = Draws.from_stored(stored.under("draws."), n_users, n_levels)
             sides = (draws.rows, draws.columns)
             check_weights(self._features, *(side.table_weights.shape[1] for side in sides))
@@ -483,4 +483,6 @@ class GaussianMF(_FactorModel):
         if rule != "mean" or not values.size:
             return super()._point(cells, rule)
         with threads(self.n_jobs):
-            return np.interp(expected_utility(self.model_, cells), values, labels)
+            model = self.model_ if all_known(cells) else self._open_models()[-1]
+            utility = expected_utility(model, self._at_the_end(cells))
+            return np.interp(utility, values, labels)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
-from ordinalrbm.data.exchange import at_first, read_given
+from ordinalrbm.data.exchange import RatingsElsewhere, at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, encode, extend, renewed
 from ordinalrbm.engine import memory
@@ -38,7 +38,7 @@ from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_
 from ordinalrbm.matrix.fitted import Fitted, Loaded
 from ordinalrbm.matrix.gaussian_model import Touched
 from ordinalrbm.matrix.predict import probabilities
-from ordinalrbm.matrix.prepare import TrainingData, prepare
+from ordinalrbm.matrix.prepare import TrainingData, as_choices, prepare
 from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
@@ -262,19 +262,21 @@ class RatingModel(Serving, BaseEstimator):
                 with stage("held out and in random order"):
                     data = prepare(known, given, self._held_out(), seed, among)
                     data = data.with_tables(self._features.tables)
+                choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
                 with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
-                    first = aside.submit(self._first_demand, data, seed)
+                    first = aside.submit(self._first_demand, choices, seed)
                     fitted = self._learn(data, seed, checkpoints)
                 with stage("demand"):
-                    wanted = self._learn_demand(data, first.result(), fitted.loaded)
+                    loaded = fitted.loaded if choices is data else None
+                    wanted = self._learn_demand(choices, first.result(), loaded)
                 fitted = fitted._replace(loaded=None)  # the device has better uses for its memory
             with stage("in the order of the ids"):
                 known = at_first(known, among)
                 self._keep(known, data, fitted)
-            with threads(self.n_jobs):
-                self.demand_ = (
-                    wanted if known.age is None else wanted.by_recent(known.observations, known.age)
-                )
+            self.demand_ = wanted
+            if not isinstance(known, RatingsElsewhere):
+                with threads(self.n_jobs):
+                    self.demand_ = wanted.after_learning(known.observations, known.age)
         return self
 
     def _first_demand(self, data: TrainingData, seed: int) -> demand.Factors:
@@ -668,9 +670,7 @@ class RatingModel(Serving, BaseEstimator):
         from_item = self._unknown_users(cells.row) & (cells.column >= 0)
         columns = cells.column[from_item]
         if some_unknown:
-            row = np.where(cells.row < 0, len(self.users_), cells.row)
-            column = np.where(cells.column < 0, len(self.items_), cells.column)
-            cells = cells._replace(row=row, column=column)
+            cells = self._at_the_end(cells)
         if self._is_on_gpu():
             found = self._on_gpu().probabilities(cells)[:, :width]
         else:
@@ -707,4 +707,16 @@ class RatingModel(Serving, BaseEstimator):
     def _open_models(self) -> list[Any]:
         """The models with an unknown user and item at the end, on the scale of unknown items."""
         n_levels = self.ratings_.cold_start_scale().n_levels
-        return [cold_start_on(with_cold_start(model), n_levels) for model in self.models_]
+        counts = None
+        if not isinstance(self.ratings_, RatingsElsewhere):
+            counts = self.ratings_.observations.column_counts
+        return [
+            cold_start_on(with_cold_start(model, counts), n_levels, counts)
+            for model in self.models_
+        ]
+
+    def _at_the_end(self, cells: Cells) -> Cells:
+        """The cells with unknown users and items where open models have them."""
+        row = np.where(cells.row < 0, len(self.users_), cells.row)
+        column = np.where(cells.column < 0, len(self.items_), cells.column)
+        return cells._replace(row=row, column=column)

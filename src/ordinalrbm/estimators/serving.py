@@ -149,9 +149,12 @@ class Serving:
         if score == "expected" and not self.demand_.n_factors:
             score = "liked"
         if score == "demand" and not self.demand_.n_factors:
+            reason = "because learning was interrupted"
+            if not getattr(self, "demand_factors", 1):
+                reason = "because demand_factors is 0"
             raise DataError(
-                "This model has learnt nothing about demand (demand_factors=0); fit() it with "
-                "demand_factors=64, or choose another score."
+                f"This model has not learnt who chooses what, {reason}; fit() it again with "
+                "demand_factors=64, or choose another score than 'demand'."
             )
         closed = None
         if items is not None:
@@ -205,7 +208,7 @@ class Serving:
         """
         own = self.ratings_
         if users is None and ratings is None:
-            raise DataError("Nobody is asked for; give users, or new ratings of some.")
+            raise DataError("No users given: pass `users=` or `ratings=`.")
         if isinstance(users, str) and users == "all" and ratings is None:
             return own.users.labels, np.arange(len(own.users)), None
         given = None if users is None else as_list(users)

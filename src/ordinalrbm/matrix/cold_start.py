@@ -25,10 +25,12 @@ from ordinalrbm.storage.reader import Stored, wrong
 _SMALLEST_PRECISION = 1e-9  # of a file; they are divided by
 
 
-def with_cold_start(model: Any) -> Any:
+def with_cold_start(model: Any, counts: np.ndarray | None = None) -> Any:
     """The model with one more row and one more column, at position −1, of which nothing is known.
 
-    The column is on the longest scale.
+    The column is on the longest scale. ``counts`` tell how often each column was answered: what is
+    not known of a column is then expected as the average answer has it, and not the average column,
+    because columns with few answers, of which there are many, have lower ones.
     """
     if isinstance(model, MultinomialModel):
         return model.with_cold_start()
@@ -37,29 +39,44 @@ def with_cold_start(model: Any) -> Any:
     if isinstance(model, GaussianModel):
         return model._replace(
             rows=_with_average(model.rows, model.rows.cutpoints.mean(0), model.is_point),
-            columns=_with_average(model.columns, usual, model.is_point),
+            columns=_with_average(model.columns, usual, model.is_point, counts),
             is_exact=False,
         )
+    by_columns = _with_average_column(model.by_columns, model.by_columns.cutpoints.mean(0))
+    by_columns.factors[-1] = _average(model.by_columns.factors, counts)
     return model._replace(
-        by_rows=_with_average_column(model.by_rows, usual),
-        by_columns=_with_average_column(model.by_columns, model.by_columns.cutpoints.mean(0)),
+        by_rows=_with_average_column(model.by_rows, usual, counts),
+        by_columns=by_columns,
         n_levels=_append(model.n_levels, model.n_levels.max()),
     )
 
 
-def _with_average(posterior: FactorPosterior, cutpoints: Any, is_point: bool) -> FactorPosterior:
-    mean = posterior.mean.mean(0)
-    away = 0.0 * mean if is_point else (posterior.variance + (posterior.mean - mean) ** 2).mean(0)
+def _with_average(
+    posterior: FactorPosterior, cutpoints: Any, is_point: bool, counts: np.ndarray | None = None
+) -> FactorPosterior:
+    mean = _average(posterior.mean, counts)
+    away = 0.0 * mean
+    if not is_point:
+        away = _average(posterior.variance + (posterior.mean - mean) ** 2, counts)
     gaps = _library(cutpoints).exp(cutpoints)
     gaps[:1] = cutpoints[:1]
     added = (mean, away, cutpoints, gaps, posterior.n_levels.max())
     return FactorPosterior(*map(_append, posterior, added))
 
 
-def _with_average_column(half: Half, cutpoints: Any) -> Half:
+def _average(lines: Any, counts: np.ndarray | None) -> Any:
+    """The mean over lines, each counted so often."""
+    if counts is None or not counts.any():
+        return lines.mean(0)
+    return np.average(lines, axis=0, weights=counts).astype(lines.dtype)
+
+
+def _with_average_column(half: Half, cutpoints: Any, counts: np.ndarray | None = None) -> Half:
     """The average column acts on average factors; its own weights are unknown, so none."""
     factors = half.factors.mean(0)
-    bias = (half.bias + half.weights @ factors).mean() if len(half.bias) else 0.0 * factors.sum()
+    bias = 0.0 * factors.sum()
+    if len(half.bias):
+        bias = _average(half.bias + half.weights @ factors, counts)
     return half._replace(
         weights=_append(half.weights, 0.0 * factors),
         bias=_append(half.bias, bias),
@@ -83,13 +100,16 @@ def _library(array: Any) -> Any:
     return torch
 
 
-def cold_start_on(model: Any, n_levels: int) -> Any:
-    """Put the last column, of which nothing is known, on a scale of so many levels."""
+def cold_start_on(model: Any, n_levels: int, counts: np.ndarray | None = None) -> Any:
+    """Put the last column, of which nothing is known, on a scale of so many levels.
+
+    ``counts`` are those of the other columns, as in :func:`with_cold_start`.
+    """
     levels = model.n_levels.copy()
     levels[-1] = n_levels
     if isinstance(model, MultinomialModel):
         weights, bias = model.weights.copy(), model.bias.copy()
-        weights[-1], bias[-1] = model.typical_column(n_levels)
+        weights[-1], bias[-1] = model.typical_column(n_levels, counts)
         return model._replace(weights=weights, bias=bias, n_levels=levels)
     cutpoints = model.column_cutpoints.copy()
     learnt = np.ones(levels.size, dtype=bool)

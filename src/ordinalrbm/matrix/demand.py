@@ -9,6 +9,15 @@ Given the columns, each row is a ridge regression. The sum over all cells is one
 Gram matrix of the columns, so that only answers cost; a few steps of conjugate gradients, all rows
 at once, go on where those of the last half-sweep have ended.
 
+A row with few answers is not one that chooses little: most of what it would choose is yet to come.
+Until it has as many answers as half of the rows, it is drawn to the rows that have as many, which
+are taken as Gaussian around their mean m with covariance S (empirical Bayes: that of their factors,
+and what their answers leave open of these). With the share w of the usual number of answers,
+
+    Σ_answered (1 − p · q_i)² + w (α Σ_all (p · q_i)² + λ |p|²) + (1 − w) σ² (p − m)ᵀ S⁻¹ (p − m),
+
+where σ² is the mean square of 1 − p · q over the answers of those rows.
+
 Arrays are NumPy's or torch's, and rows may be spread over processes: sums are the engine's.
 """
 
@@ -22,6 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine import half_sweep
+from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
 from ordinalrbm.runtime.side_by_side import each_block, taken
@@ -44,6 +54,10 @@ _RECENT_STEPS = 6
 _SMALLEST_RIDGE, _MOST_SQUARES = 0.1, 30.0 / _RIDGE
 # At first factors are this large beside 1/√K.
 _FIRST = 0.1
+# Of rows with as many answers as usual, about so many tell where they are.
+_ENOUGH = 2_000
+_LEAST_NOISE = 1e-6
+_DRAWN_STEPS = 8
 
 
 class Factors(NamedTuple):
@@ -56,6 +70,43 @@ class Factors(NamedTuple):
         return self._replace(rows=change(self.rows))
 
 
+class Usual(NamedTuple):
+    """Where rows are that have as many answers as usual, to whom those with fewer are drawn."""
+
+    n_answers: float  # how many are usual; with none nobody is drawn anywhere
+    mean: np.ndarray  # (K,) float64, m
+    precision: np.ndarray  # (K, K) float64, σ² S⁻¹
+
+    @classmethod
+    def of(
+        cls, rows: np.ndarray, columns: np.ndarray, alone: np.ndarray, answers: Observations
+    ) -> Usual:
+        """``alone`` is what rows without any answer are solved by."""
+        counts = answers.row_counts
+        count, usual = usual_count(counts), np.flatnonzero(counts >= max(usual_count(counts), 1.0))
+        if not usual.size or not rows.shape[1]:
+            return cls.nobody(rows.shape[1])
+        some = usual[:: -(-usual.size // _ENOUGH)]
+        these, own = answers.take_rows(some), rows[some]
+        # Of the squares of all answers, only the sums of each row are needed.
+        sums = half_sweep.rated_sums(these, columns)
+        products = half_sweep.rated_products(these, columns, own)
+        squares = these.n_entries + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
+        noise = max(squares / these.n_entries, _LEAST_NOISE)
+        away = own - own.mean(axis=0, dtype=np.float64)
+        answered = (columns.T * (these.column_counts / some.size)) @ columns
+        covariance = away.T @ away / some.size + noise * np.linalg.inv(alone + answered)
+        return cls(count, own.mean(axis=0, dtype=np.float64), noise * np.linalg.inv(covariance))
+
+    @classmethod
+    def nobody(cls, n_factors: int) -> Usual:
+        return cls(0.0, np.zeros(n_factors), np.zeros((n_factors, n_factors)))
+
+    def share(self, counts: np.ndarray) -> np.ndarray:
+        """Of the usual number of answers, at most one; w."""
+        return np.minimum(counts / self.n_answers, 1.0) if self.n_answers else np.ones(len(counts))
+
+
 class Demand(NamedTuple):
     """Factors whose product is about one where a row would choose a column, and else about zero."""
 
@@ -63,14 +114,25 @@ class Demand(NamedTuple):
     columns: np.ndarray  # (columns, K) float32
     ridge: float  # λ
     gram: np.ndarray  # (K, K) float64, products of the columns, by which new rows are placed
+    usual: Usual
 
     @classmethod
-    def of(cls, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
-        """Rounded as files have it, so that a model is the same before and after."""
+    def of(
+        cls, rows: np.ndarray, columns: np.ndarray, ridge: float,
+        answers: Observations | None = None,
+    ) -> Demand:  # fmt: skip
+        """Rounded as files have it, so that a model is the same before and after.
+
+        Who has no answers is where those are on average who have as many as usual.
+        """
         rows, columns = (_rounded(part) for part in (rows, columns))
+        usual = Usual.nobody(rows.shape[1])
         with threadpool_limits(limits=1, user_api="blas"):
             gram = (columns.T @ columns).astype(np.float64)
-        return cls(rows, columns, ridge, gram)
+            if answers is not None:
+                usual = Usual.of(rows, columns, _alone(gram, ridge), answers)
+                rows[answers.row_counts == 0] = usual.mean.astype(np.float16)
+        return cls(rows, columns, ridge, gram, usual)
 
     @classmethod
     def none(cls, n_rows: int, n_columns: int) -> Demand:
@@ -94,7 +156,7 @@ class Demand(NamedTuple):
             width = part.shape[1]
         ridge = stored.parameter("ridge", np.float64, (1,), _SMALLEST_RIDGE)
         rows, columns = found
-        return cls.of(rows, columns, float(ridge[0]))
+        return cls.of(rows, columns, float(ridge[0]), answers)
 
     def to_arrays(self, answers: Observations) -> dict[str, np.ndarray]:
         return {
@@ -105,16 +167,39 @@ class Demand(NamedTuple):
 
     def placed(self, answers: Observations, age: np.ndarray | None = None) -> np.ndarray:
         """(rows, K) where rows with these answers are, given the columns."""
-        return _placed(answers, self.columns, self.gram, self.ridge, age)
+        return _placed(answers, self.columns, self.gram, self.ridge, self.usual, age)
 
-    def by_recent(self, answers: Observations, age: np.ndarray) -> Demand:
-        """With all rows placed by recent answers more than by old ones."""
+    def after_learning(self, answers: Observations, age: np.ndarray | None) -> Demand:
+        """With rows placed by recent answers more than by old ones, and those with few drawn."""
         if not self.n_factors:
             return self
-        views = _recent_views(answers, age)
+        found = Demand.of(self.rows, self.columns, self.ridge, answers)
+        if age is not None:
+            views = _recent_views(answers, age)
+            with threadpool_limits(limits=1, user_api="blas"):
+                rows = _solved(
+                    views, found.rows, self.columns, half_sweep, self.ridge, _RECENT_STEPS
+                )
+            found = Demand.of(rows, self.columns, self.ridge, answers)
+        counts = answers.row_counts
+        few = np.flatnonzero((counts > 0) & (counts < found.usual.n_answers))
+        return found._with_rows(answers, age, few)
+
+    def _with_rows(
+        self, answers: Observations, age: np.ndarray | None, which: np.ndarray
+    ) -> Demand:
+        """With some rows nearer to where their answers put them."""
+        if age is not None:
+            is_one = np.isin(np.arange(answers.n_rows), which)
+            age = age[np.repeat(is_one, answers.row_counts)]
+        views = _recent_views(answers.take_rows(which), age)
+        rows = self.rows.copy()
         with threadpool_limits(limits=1, user_api="blas"):
-            rows = _solved(views, self.rows, self.columns, half_sweep, self.ridge, _RECENT_STEPS)
-        return Demand.of(rows, self.columns, self.ridge)
+            pull = _Pull.of(self, answers.row_counts[which])
+            rows[which] = _solved(
+                views, rows[which], self.columns, half_sweep, self.ridge, _DRAWN_STEPS, pull
+            )
+        return Demand.of(rows, self.columns, self.ridge, answers)
 
     def with_new(self, answers: Observations, age: np.ndarray | None = None) -> Demand:
         """With more rows and columns, placed by their answers; the first of these are known."""
@@ -129,8 +214,9 @@ class Demand(NamedTuple):
         if answers.n_columns > n_columns:
             of_new = answers.transpose().take_rows(np.arange(n_columns, answers.n_columns))
             gram = (rows.T @ rows).astype(np.float64)
-            columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge)])
-        return Demand.of(rows, columns, self.ridge)
+            nobody = Usual.nobody(self.n_factors)
+            columns = np.vstack([columns, _placed(of_new, rows, gram, self.ridge, nobody)])
+        return Demand.of(rows, columns, self.ridge, answers)
 
     def settled(
         self, answers: Observations, age: np.ndarray | None, rows: np.ndarray, columns: np.ndarray
@@ -138,18 +224,14 @@ class Demand(NamedTuple):
         """With some rows and columns nearer to where their answers put them."""
         if not self.n_factors:
             return self
-        own, facing = self.rows.copy(), self.columns.copy()
-        some, of_columns = answers.take_rows(rows), answers.transpose().take_rows(columns)
-        if age is not None:
-            is_touched = np.isin(np.arange(answers.n_rows), rows)
-            age = age[np.repeat(is_touched, answers.row_counts)]
+        found = self._with_rows(answers, age, rows)
+        facing, views = (
+            self.columns.copy(),
+            _recent_views(answers.transpose().take_rows(columns), None),
+        )
         with threadpool_limits(limits=1, user_api="blas"):
-            for which, this, other, views in (
-                (rows, own, facing, _recent_views(some, age)),
-                (columns, facing, own, _recent_views(of_columns, None)),
-            ):
-                this[which] = _solved(views, this[which], other, half_sweep, self.ridge)
-        return Demand.of(own, facing, self.ridge)
+            facing[columns] = _solved(views, facing[columns], found.rows, half_sweep, self.ridge)
+        return Demand.of(found.rows, facing, self.ridge, answers)
 
 
 def of_learnt(found: Factors, rows: np.ndarray, columns: np.ndarray, ridge: float) -> Demand:
@@ -210,53 +292,93 @@ def _recent_views(answers: Observations, age: np.ndarray | None) -> list[View]:
     return [View(some, half_sweep) for some in (answers, *recent)]
 
 
+class _Pull(NamedTuple):
+    """What draws rows with few answers to those with as many as usual, in the form of rows."""
+
+    known: np.ndarray  # (rows, 1), w
+    precision: np.ndarray  # (K, K), σ² S⁻¹
+    towards: np.ndarray  # (K,), the same times m
+    inverse: np.ndarray  # (K, K), about that of what rows are solved by
+
+    @classmethod
+    def of(cls, demand: Demand, counts: np.ndarray) -> _Pull:
+        own = demand.usual
+        parts = (
+            own.share(counts)[:, None], own.precision, own.precision @ own.mean,
+            np.linalg.inv(_alone(demand.gram, demand.ridge) + own.precision),
+        )  # fmt: skip
+        return cls(*(part.astype(np.float32) for part in parts))
+
+
+def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:
+    """(K, K) what rows without any answer are solved by."""
+    return _UNANSWERED * gram + ridge * np.eye(len(gram))
+
+
 def _placed(
-    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float,
+    answers: Observations, columns: np.ndarray, gram: np.ndarray, ridge: float, usual: Usual,
     age: np.ndarray | None = None,
 ) -> np.ndarray:  # fmt: skip
     """(rows, K) of rows with these answers, solved to the end."""
     found = np.zeros((answers.n_rows, columns.shape[1]), dtype=np.float32)
-    system = _UNANSWERED * gram + ridge * np.eye(len(gram))
-    times = np.ones(answers.n_entries)
+    alone, recent = _alone(gram, ridge), np.zeros(answers.n_entries)
     if age is not None:
-        times += sum((age < n).astype(float) for n in _RECENT)
-    for d in np.flatnonzero(answers.row_counts).tolist():
+        recent += sum((age < n).astype(float) for n in _RECENT)
+    for d, share in enumerate(usual.share(answers.row_counts).tolist()):
         chosen = columns[answers.row(d)[0]].astype(np.float64)
-        counted = chosen * times[answers.row_start[d] : answers.row_start[d + 1], None]
-        found[d] = np.linalg.solve(system + counted.T @ chosen, counted.sum(axis=0))
+        own = slice(answers.row_start[d], answers.row_start[d + 1])
+        counted = chosen * (1.0 + share * recent[own, None])
+        pull = (1.0 - share) * usual.precision
+        system = share * alone + pull + counted.T @ chosen
+        found[d] = np.linalg.solve(system, counted.sum(axis=0) + pull @ usual.mean)
     return found
 
 
 def _solved(
-    views: list[View], this: Any, other: Any, other_engine: Any, ridge: float, n_steps: int = _STEPS
-) -> Any:
-    """Rows nearer to their regression on the columns; an answer counts once in every view."""
+    views: list[View], this: Any, other: Any, other_engine: Any, ridge: float,
+    n_steps: int = _STEPS, pull: _Pull | None = None,
+) -> Any:  # fmt: skip
+    """Rows nearer to their regression on the columns; an answer counts once in every view.
+
+    Of rows that are drawn by a pull, all answers are recent: the views of those after the first
+    count as far as the row has as many as usual.
+    """
     gram = _UNANSWERED * other_engine.gram(other)
+    counts = [1.0, *(1.0 if pull is None else pull.known for _ in views[1:])]
 
     def times(own: Any) -> Any:
         total = own @ gram + ridge * own
-        for view in views:
-            total = total + view.engine.rated_products(view.answers, other, own)
+        if pull is not None:
+            total = pull.known * total + (1.0 - pull.known) * (own @ pull.precision)
+        for count, view in zip(counts, views, strict=True):
+            total = total + count * view.engine.rated_products(view.answers, other, own)
         return total
 
+    def conditioned(residual: Any) -> Any:
+        return residual if pull is None else residual @ pull.inverse
+
     residual = -times(this)
-    for view in views:
-        residual = residual + view.engine.rated_sums(view.answers, other)
-    direction, size = residual, _squares(residual)
+    if pull is not None:
+        residual = residual + (1.0 - pull.known) * pull.towards
+    for count, view in zip(counts, views, strict=True):
+        residual = residual + count * view.engine.rated_sums(view.answers, other)
+    direction = conditioned(residual)
+    size = _products(residual, direction)
     for step in range(n_steps):
         image = times(direction)
-        along = size / ((direction * image).sum(1)[:, None] + _TINY)
+        along = size / (_products(direction, image) + _TINY)
         this = this + along * direction
         if step == n_steps - 1:
             return this
         residual = residual - along * image
-        before, size = size, _squares(residual)
-        direction = residual + size / (before + _TINY) * direction
+        downhill = conditioned(residual)
+        before, size = size, _products(residual, downhill)
+        direction = downhill + size / (before + _TINY) * direction
     return this
 
 
 _TINY = 1e-30
 
 
-def _squares(table: Any) -> Any:
-    return (table * table).sum(1)[:, None]
+def _products(one: Any, other: Any) -> Any:
+    return (one * other).sum(1)[:, None]

@@ -87,7 +87,9 @@ class MultinomialModel(NamedTuple):
             factors=np.vstack([self.factors, expit(self.factor_bias)]),
         )
 
-    def typical_column(self, n_levels: int) -> tuple[np.ndarray, np.ndarray]:
+    def typical_column(
+        self, n_levels: int, counts: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Weights and biases of a column that nobody has seen: the mean of those on its scale.
 
         Where no column is on it, all levels are equally likely.
@@ -95,7 +97,12 @@ class MultinomialModel(NamedTuple):
         alike = self.n_levels == n_levels
         if not alike.any():
             return np.zeros_like(self.weights[0]), np.zeros_like(self.bias[0])
-        return self.weights[alike].mean(axis=0), self.bias[alike].mean(axis=0)
+        if counts is not None and counts[alike[: counts.size]].any():
+            alike = alike[: counts.size] * counts  # each counted as often as it was answered
+        shares = (alike / alike.sum()).astype(np.float32)
+        return np.tensordot(shares, self.weights[: shares.size], 1), shares @ self.bias[
+            : shares.size
+        ]
 
     def infer_rows(self, observations: Observations) -> np.ndarray:
         """(rows, K): P(h = 1 | v) of rows with these answers."""

@@ -114,6 +114,18 @@ def _informative(observations: Observations, among: Alone | Group) -> Observatio
     return observations.select(says_something)
 
 
+def as_choices(data: TrainingData, known: Ratings) -> TrainingData:
+    """All ratings, in the order of the ids: on a scale of one level they tell who chose what.
+
+    Of shared ratings, those that are prepared for learning have to do.
+    """
+    if not isinstance(data.observations, Observations):
+        return data
+    own = known.observations
+    positions = np.arange(own.n_rows), np.arange(own.n_columns)
+    return TrainingData(own, None, *positions, own.n_levels)
+
+
 def _order(position: np.ndarray) -> np.ndarray:
     """Which of those with a position is first, second and so on."""
     order = np.empty(np.count_nonzero(position >= 0), dtype=np.int32)
