@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pty
 import resource
@@ -10,14 +11,17 @@ import signal
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from program import LONG, PATIENCE, PROGRAM, environment, names_in, run, run_here, started
+
+from ordinalrbm.cli.app import _failures_in_one_line
 
 ROOM = 4096  # bytes that a file may have
 
@@ -67,6 +71,58 @@ def test_disk_full(line, files):
     assert names_in(files) == before
     assert out.read_text() == "mine"
     assert out.with_name(f"{out.stem}-1{out.suffix}").read_text() == "mine"
+
+
+LIMITS = {"ulimit -v": resource.RLIMIT_AS, "ulimit -d": resource.RLIMIT_DATA}
+
+
+def _limited(command: str, kilobytes: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(LIMITS[command], (kilobytes * 1024, kilobytes * 1024))
+
+
+@pytest.mark.parametrize(
+    ("command", "kilobytes"),
+    [*(("ulimit -v", k * 1000) for k in (100, 400, 700, 900, 1500, 2000)), ("ulimit -d", 400_000)],
+)
+def test_too_little_memory_for_the_libraries_is_said_and_ends(command, kilobytes, files):
+    # OpenBLAS would ask for memory without end, and hear no signal.
+    line = ["fit", "ratings.csv", "--epochs", "1", "--out", "new.orbm"]
+    done = run(*line, cwd=files, prepare=_limited(command, kilobytes))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: This process may have ") and done.stderr.count("\n") == 1
+    assert f"raise the limit with `{command} " in done.stderr
+    assert not (files / "new.orbm").exists()
+
+
+@pytest.mark.parametrize("command", LIMITS)
+def test_the_memory_that_is_asked_for_is_enough(command, files):
+    line = ["fit", "ratings.csv", "--epochs", "1", "--out", "new.orbm"]
+    refused = run(*line, cwd=files, prepare=_limited(command, 400_000)).stderr
+    needed = int(refused.partition(f"`{command} ")[2].partition("`")[0])
+    done = run(*line, cwd=files, prepare=_limited(command, needed))
+    assert done.returncode == 0, done.stderr
+    assert (files / "new.orbm").exists()
+
+
+def test_help_needs_little_memory(files):
+    done = run("fit", "--help", cwd=files, prepare=_limited("ulimit -v", 400_000))
+    assert done.returncode == 0 and "--epochs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("_rotation.so: failed to map segment from shared object"),
+    ],
+)
+def test_a_library_without_memory_is_told_as_such(error, capsys):
+    with pytest.raises(typer.Exit) as ended, _failures_in_one_line():
+        raise error
+    assert ended.value.exit_code == 1
+    told = capsys.readouterr().err
+    assert told.startswith("Error: The memory ") and told.endswith("use fewer rows.\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

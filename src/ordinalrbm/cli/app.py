@@ -13,9 +13,15 @@ from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from ordinalrbm import __version__
+from ordinalrbm.cli.limits import (
+    MemoryLimitError,
+    is_out_of_memory,
+    out_of_memory,
+    refuse_low_limits,
+)
 from ordinalrbm.cli.signals import Stopped, stop_at_once
 from ordinalrbm.cli.torchrun import own_rank
 from ordinalrbm.errors import DataError, DiskError, LostError
@@ -46,6 +52,19 @@ class _Commands(TyperGroup):
                 return result
 
 
+class _Command(TyperCommand):
+    """A command; its help can be read whatever the limits are."""
+
+    def invoke(self, ctx: Any) -> Any:
+        refuse_low_limits()
+        return super().invoke(ctx)
+
+
+class _Program(typer.Typer):
+    def command(self, *args: Any, **kwargs: Any) -> Any:
+        return super().command(*args, **{"cls": _Command, **kwargs})
+
+
 @contextmanager
 def _usage_in_one_line() -> Iterator[None]:
     """Wrong arguments: the reason without the usage around it, and where to read more."""
@@ -70,7 +89,7 @@ def _failures_in_one_line() -> Iterator[None]:
         raise _failed("Stopped.", OF_SIGNALS + stopped.number) from None
     except KeyboardInterrupt:
         raise _failed("Stopped.", OF_SIGNALS + signal.SIGINT) from None
-    except (DiskError, LostError) as error:
+    except (DiskError, LostError, MemoryLimitError) as error:
         raise _failed(f"Error: {error}", FAILED) from None
     except DataError as error:
         raise _failed(f"Error: {error}", WRONG_INPUT) from None
@@ -81,14 +100,15 @@ def _failures_in_one_line() -> Iterator[None]:
         message = f"Error: Permission denied: '{error.filename}'; choose another file."
         raise _failed(message, WRONG_INPUT) from None
     except OSError as error:
+        if is_out_of_memory(error):
+            raise _failed(f"Error: {out_of_memory()}", FAILED) from None
         _forget_output()
         where = f" '{error.filename}'" if error.filename else ""
         message = f"Error: The system has failed ({error.strerror or error}){where}; try again."
         raise _failed(message, FAILED) from None
-    except MemoryError:
-        message = "Error: The memory of this machine is not enough; use fewer rows."
-        raise _failed(message, FAILED) from None
     except Exception as error:
+        if is_out_of_memory(error):
+            raise _failed(f"Error: {out_of_memory()}", FAILED) from None
         if _is_meant(error):
             raise
         raise _failed(_unforeseen(error), FAILED) from None
@@ -143,7 +163,7 @@ Examples:
   ordinalrbm recommend films.orbm --users all -n 10 --out best.csv
   ordinalrbm fit --help  # a command and its options"""
 
-app = typer.Typer(
+app = _Program(
     name="ordinalrbm",
     cls=_Commands,
     no_args_is_help=True,
