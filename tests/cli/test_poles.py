@@ -26,9 +26,9 @@ IN_PSU = "In the primary sampling unit, within walking distance, there is a "
 ABOUT = "Thinking of people around here, how far do you agree: "
 # Text, labels, and how strongly the two traits, town and trust, speak for the first answer.
 QUESTIONS = {
-    "ea1": (f"{IN_PSU}supermarket", YES, 2.0, 0.0),
-    "ea2": (f"{IN_PSU}police station", YES, 1.8, 0.0),
-    "ea3": (f"{IN_PSU}post office", YES, 1.6, 0.0),
+    "ea1": (f"171. {IN_PSU}supermarket", YES, 2.0, 0.0),
+    "ea2": (f"159. {IN_PSU}police station", YES, 1.8, 0.0),
+    "ea3": (f"158. {IN_PSU}post office", YES, 1.6, 0.0),
     "ea4": ("Household yards contain livestock", YES, -1.5, 0.0),
     "t1": (f"{ABOUT}most people can be trusted", AGREE, 0.0, 1.8),
     "t2": (f"{ABOUT}neighbours help each other", AGREE, 0.0, 1.6),
@@ -136,7 +136,7 @@ def test_the_factors_command(folder):
     assert {n: line["highest answer"] for n, line in about["loadings"].items()} == highest
     assert pd.read_csv(folder / "l.csv", index_col="name")["highest answer"].to_dict() == highest
     shown = succeed_here("factors", "s.sav", "-k", 2, "--epochs", 1, cwd=folder).stdout
-    assert "highest answer" in shown and "Strongly disa…" in shown
+    assert "highest answer" in shown and "… supermarket" in shown and "Strongly…" in shown
     assert max(map(len, shown.splitlines())) <= 80
 
 

@@ -204,14 +204,16 @@ FILES: dict[str, Callable[[], Any]] = {
     "text that only looks like a number: 007, 0x1F, ids of 30 digits": lambda: text(
         f"a,b,c,q\n007,0x1F,{'1' * 30},1\n8,31,{'2' * 30},2\n"
     ),
-    "empty cells, and empty lines in a file of one column": lambda: text("q\n1\n2\n\n1\n"),
+    "empty cells": lambda: text("a,b\n1,1\n,2\n2,1\n"),
     "a column without a name": lambda: text("a,\n1,2\n2,1\n"),
     "text in Windows-1252": lambda: text("é,b\n1,2\n2,1\n".encode("cp1252")),
     "NA, NULL, a dot or a dash among numbers": lambda: text("a,b\n1,NA\n2,1\n1,2\n"),
     "codes that the file or their label declares as no answer": lambda: text(
         "a\nnever\noften\nn/a\n"
     ),
-    "rows without any answer": lambda: text("a,b\n1,1\n,\n2,2\n"),
+    "rows without any answer, and empty lines in a file of one column": lambda: text(
+        "q\n1\n2\n\n1\n"
+    ),
     "columns that are no question": lambda: schema('[columns.t]\nrole = "ignored"'),
     "ratings without one of the three, in a row": lambda: rated("u,1,3,1\nv,1,,1\n"),
     "ratings that are text, without a scale": lambda: rated("u,1,good,1\nv,1,bad,1\n"),

@@ -383,6 +383,8 @@ def test_comparisons_are_ordered_by_what_is_sure():
     assert most_sure(tests, [0.01, 0.2]) == [0, 1]
     # Of both, it is the share of everybody's variance that counts.
     assert most_sure(tests[1:] * 2, [0.01, 0.01], [69 / 1_183, 0.9]) == [1, 0]
+    # And what is not significant stands in the order of how many people it tells of.
+    assert most_sure(tests[::-1], [0.23, 1.0], [69 / 1_183, 0.9]) == [1, 0]
 
 
 def test_a_variable_known_of_few_people_does_not_come_in_front():

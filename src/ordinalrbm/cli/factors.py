@@ -218,20 +218,20 @@ def _number_table(compared: FactorNumbers) -> Table:
 
 
 def _loading_table(reading: FactorReading) -> Table:
+    from ordinalrbm.estimators.poles import cut, in_short
+
     short = [factor.replace("Factor ", "F") for factor in reading.factors]
     lines = reading.table()
-    widths = {"question": _TEXT_SHOWN, "highest answer": _ANSWER_SHOWN}
-    columns = [name for name in widths if name in lines]
+    columns = [name for name in ("question", "highest answer") if name in lines]
+    if "question" in lines:
+        lines["question"] = in_short(lines["question"], _TEXT_SHOWN)
+    if "highest answer" in lines:
+        lines["highest answer"] = [cut(text, _ANSWER_SHOWN) for text in lines["highest answer"]]
     table = plain_table("", *columns, *short, "shared", numbers_from=1 + len(columns))
     for item, line in lines.iterrows():
-        texts = [_cut(line[name], widths[name]) for name in columns]
         numbers = [f"{line[name]:.2f}" for name in (*reading.factors, "communality")]
-        table.add_row(str(item), *texts, *numbers)
+        table.add_row(str(item), *(line[name] for name in columns), *numbers)
     return table
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _factor_table(reading: FactorReading) -> Table:

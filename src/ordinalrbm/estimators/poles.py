@@ -8,6 +8,7 @@ levels have words, and a factor is turned so that more of these answers are affi
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -23,6 +24,7 @@ WORTH_NAMING = 0.5
 # A stem such as "How much do you trust ..." has so many words and opens so many questions.
 _FEWEST_WORDS, _FEWEST_QUESTIONS = 3, 3
 _ANSWER_WIDTH = 40
+_NUMBER = re.compile(r"^\s*[A-Za-z]{0,3}[-_.]?\d+[A-Za-z]?\s*[.:)]\s+(?=\S)")  # "Q4a. ", "159. "
 
 
 def answer_at(levels: Sequence[str], direction: float) -> str:
@@ -64,7 +66,7 @@ def in_words(parts: Sequence[tuple[str, str, float]]) -> str:
     'more: Spain · Portugal / less: England'
     """
     ends = {
-        "": [with_answer(text, _cut(answer, _ANSWER_WIDTH)) for text, answer, _ in parts if answer],
+        "": [with_answer(text, cut(answer, _ANSWER_WIDTH)) for text, answer, _ in parts if answer],
         "more: ": [text for text, answer, loading in parts if not answer and loading > 0],
         "less: ": [text for text, answer, loading in parts if not answer and loading < 0],
     }
@@ -103,14 +105,16 @@ def naturally_turned(solution: Solution, scales: Sequence[Sequence[str]]) -> Sol
 def in_short(texts: Mapping[str, str], width: int = 60) -> dict[str, str]:
     """Texts that still tell questions apart where there is little room.
 
-    Words that open several questions are left out, since what differs comes after them.
+    Words that open several questions are left out, since what differs comes after them, and so are
+    the numbers of questions.
 
     Examples
     --------
-    >>> in_short({k: f"How much do you like {k}?" for k in ("tea", "milk", "beer")})["tea"]
+    >>> drinks = ("tea", "milk", "beer")
+    >>> in_short({k: f"Q{n}. How much do you like {k}?" for n, k in enumerate(drinks)})["tea"]
     '… tea?'
     """
-    words = {name: text.split(" ") for name, text in texts.items()}
+    words = {name: _NUMBER.sub("", text).split(" ") for name, text in texts.items()}
     openings = Counter(
         tuple(one[:size]) for one in words.values() for size in range(_FEWEST_WORDS, len(one))
     )
@@ -120,10 +124,11 @@ def in_short(texts: Mapping[str, str], width: int = 60) -> dict[str, str]:
 def _shortened(words: list[str], openings: Counter[tuple[str, ...]], width: int) -> str:
     sizes = range(len(words) - 1, _FEWEST_WORDS - 1, -1)
     stem = next((n for n in sizes if openings[tuple(words[:n])] >= _FEWEST_QUESTIONS), 0)
-    return _cut(" ".join(["…", *words[stem:]] if stem else words), width)
+    return cut(" ".join(["…", *words[stem:]] if stem else words), width)
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """A text with so many letters at most."""
     if len(text) <= width:
         return text
     kept = text[: width - 1]

@@ -144,17 +144,19 @@ def most_sure(
 ) -> list[int]:
     """Places of comparisons, the surest and most far-reaching first.
 
-    Those that are significant, by ``adjusted`` p-values, come before the others. Within both, the
-    order is that of the lower bound of omega squared, times the share of people who are ``known``
-    and compared: of the variance among everybody, at least so much lies between the groups. Then
-    comes the least p.
+    Those that are significant, by ``adjusted`` p-values, come before the others, in the order of
+    the lower bound of omega squared times the share of people who are ``known`` and compared: of
+    the variance among everybody, at least so much lies between the groups. The others come by that
+    share, in tenths, and then by the lower bound.
     """
 
-    def key(place: int) -> tuple[float, float, float]:
+    def key(place: int) -> tuple[float, ...]:
         found = comparisons[place]
         if found is None:
-            return 2.0, 0.0, 0.0
+            return (2.0,)
         share = 1.0 if known is None else known[place]
-        return float(adjusted[place] >= ALPHA), -found.low * share, found.p
+        if adjusted[place] < ALPHA:
+            return 0.0, -found.low * share, found.p
+        return 1.0, -round(share, 1), -found.low, found.p
 
     return sorted(range(len(comparisons)), key=key)

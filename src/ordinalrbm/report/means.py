@@ -177,7 +177,7 @@ def _within(
     --------
     >>> low, high = _within(np.array([2.5, 3.95]), np.array([0.2, 0.06]), 1.0, 4.0)
     >>> low.round(2).tolist(), high.round(2).tolist()
-    ([2.3, 3.84], [2.7, 3.98])
+    ([2.3, 3.84], [2.7, 3.99])
     """
     low, high = mean - reach, mean + reach
     # Where everybody answers the same, a rounded mean may lie beyond the end by itself.
