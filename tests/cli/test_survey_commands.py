@@ -316,3 +316,31 @@ def test_a_country_that_was_never_asked(files, tmp_path):
     succeed_here(*arguments, *drawn, cwd=tmp_path)
     after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
     assert after["q3"].isna().sum() >= 3 * there.sum()
+
+
+def test_ticks_and_a_labelled_weight(tmp_path):
+    """Several answers may be ticked; a weight has two values, with labels."""
+    ticked = np.random.default_rng(2).random((300, 3)) < [0.3, 0.5, 0.7]
+    ticked[:40] = False  # who has skipped all of them
+    frame = survey_frame().assign(
+        **{f"media_{k}": np.where(ticked[:, k], 1.0, np.nan) for k in range(3)}
+    )
+    frame["wt"] = np.where(frame["region"] == 1, 0.5, 1.25)
+    pyreadstat.write_sav(
+        frame, tmp_path / "ticks.sav", missing_ranges=MISSING,
+        column_labels={**QUESTIONS, "wt": "Weight, to correct for northern oversample"},
+        variable_value_labels={**LABELS, "wt": {0.5: "North", 1.25: "All others"}},
+    )  # fmt: skip
+    arguments = ["fit", "ticks.sav", "--out", "ticks.orbm", "--epochs", 1, "--weighted"]
+    told = succeed_here(*arguments, cwd=tmp_path).stderr
+    assert re.search(r"wt +│ weight", told) and "blank not" in told
+    scales = found("info", "ticks.orbm", cwd=tmp_path)["scales"]
+    assert scales["media_0"] == ["not ticked", "ticked"]
+    arguments = ["impute", "ticks.orbm", "ticks.sav", "--out", "full.sav"]
+    about = found(*arguments, cwd=tmp_path)
+    skipped = int((~ticked.any(axis=1)).sum())
+    assert about["kept"] == {"not asked": 3 * skipped + int((frame["q4"] == -9).sum())}
+    after, _ = pyreadstat.read_sav(tmp_path / "full.sav", user_missing=True)
+    media = [f"media_{k}" for k in range(3)]
+    pd.testing.assert_frame_equal(after[media], frame[media])
+    assert after["q1"].isin(CODES["q1"]).all()

@@ -8,7 +8,7 @@ from operator import attrgetter
 from rich.markup import escape
 from rich.table import Table
 
-from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.schema import BLANK, Column, Schema
 
 _MOST_LEVELS_IN_FULL = 3
 _LONGEST = 28  # letters of a name in the table
@@ -101,6 +101,7 @@ def _missing(run: list[Column]) -> str:
 
 def _called(code: object, name: str) -> str:
     short = _shortened(name, _LONGEST)
+    code = "blank" if code == BLANK else code
     return short if name == str(code) or name.startswith(f"{code} ") else f"{code} {short}"
 
 

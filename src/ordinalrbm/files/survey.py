@@ -356,6 +356,10 @@ def _levels(source: Source, column: Column, out: list[LeftOut]) -> tuple[np.ndar
             "empty, or list it under missing or levels in the schema."
         )
     _note_missing(source, column, missing, out)
+    skipped = int(((held.position < 0) & (held.level < 0)).sum()) if BLANK in column.levels else 0
+    if skipped:
+        what = f"Column {column.name!r}, blank in all columns of its battery"
+        out.append(LeftOut(what, "may have been skipped", skipped))
     return held.level, held.reason
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ordinalrbm.files.codes import count_codes, position_finder
-from ordinalrbm.files.schema import Code, Column, Schema
+from ordinalrbm.files.schema import BLANK, Code, Column, Schema
 from ordinalrbm.files.source import Source
+from ordinalrbm.files.survey import Held
 from ordinalrbm.report.page import render
 
 _MOST_LINES = 25  # of a column with many categories
@@ -82,6 +83,9 @@ def _counts(source: Source, column: Column) -> dict[Code, int]:
     if tags is not None:
         for tag in tags[tags != ""].tolist():
             counts[tag] = counts.get(tag, 0) + 1
+    if BLANK in column.levels:
+        is_blank = Held.of(source, column).level == column.levels.index(BLANK)
+        counts[BLANK] = int(is_blank.sum())
     return counts
 
 
