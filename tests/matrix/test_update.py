@@ -164,7 +164,6 @@ def test_an_updated_model_is_copied_and_pickled():
 # ---- calibration ---------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:The chain has not mixed")  # it is short on purpose
 @pytest.mark.parametrize("posterior", ["variational", "sampled"])
 def test_calibration_stays_when_a_known_rating_is_given_again(posterior, tmp_path):
     """Ratings to come of active users are lower here, those of others higher."""
