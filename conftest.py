@@ -35,6 +35,21 @@ NEEDED = {
 }
 
 
+# Where chains are short on purpose; what is said of them is tested in tests/matrix/test_sampled.py.
+SHORT_CHAINS = [
+    "tests/conformance", "tests/distributed", "tests/fuzz", "tests/gpu", "tests/matrix",
+    "tests/storage",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    """Chains that are short on purpose may be said to be."""
+    for item in items:
+        place = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
+        if any(place.startswith(f"{folder}/") for folder in SHORT_CHAINS):
+            item.add_marker(pytest.mark.filterwarnings("ignore:The chain has not mixed"))
+
+
 def pytest_configure(config):
     """Processes that share the cores take one thread each; tests of threads ask for more."""
     if hasattr(config, "workerinput"):

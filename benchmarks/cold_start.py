@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from public_splits import features_of
-from sources import ratings
+from sources import chain_of, ratings
 
 import ordinalrbm as orbm
 
@@ -88,7 +88,8 @@ def main() -> None:
             found = row(model, first, test, users if with_features else None)
             name = f"{posterior}, {'with' if rated_sets else 'without'} rated sets"
             name += ", features" if with_features else ""
-            print(f"{name:44}" + "".join(f"{value:8.4f}" for value in found), flush=True)
+            figures = "".join(f"{value:8.4f}" for value in found)
+            print(f"{name:44}{figures}{chain_of(model)}", flush=True)
 
 
 if __name__ == "__main__":

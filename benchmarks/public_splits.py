@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sources import DATA, ratings, split
+from sources import DATA, chain_of, ratings, split
 
 import ordinalrbm as orbm
 
@@ -74,7 +74,8 @@ def scores(
     features: dict[str, pd.DataFrame],
     seed: int,
     device: str = "cpu",
-) -> dict[str, float]:
+) -> tuple[dict[str, float], str]:
+    """Figures, and how the chain went, if there is one."""
     train, validation, test = parts
     begun = time.perf_counter()
     model = orbm.OrdinalMF(50, random_state=seed, device=device, **settings)
@@ -82,7 +83,8 @@ def scores(
     seconds = time.perf_counter() - begun
     values = np.sort(train["rating"].unique()).astype(float)
     found = model.predict_proba(test["user"], test["item"])
-    return orbm.evaluate.score(found, test["rating"].to_numpy(float), values) | {"seconds": seconds}
+    figures = orbm.evaluate.score(found, test["rating"].to_numpy(float), values)
+    return figures | {"seconds": seconds}, chain_of(model)
 
 
 def main() -> None:
@@ -102,9 +104,12 @@ def main() -> None:
                 scores(parts, METHODS[method], features, seed, options.device)
                 for seed in range(options.seeds)
             ]
-            mean = pd.DataFrame(found).mean()
+            mean = pd.DataFrame([figures for figures, _ in found]).mean()
             figures = " ".join(f"{mean[k]:7.4f}" for k in ("rmse", "mae", "mae_median", "nll"))
             print(f"{name:20} {method:22} {figures} {mean['seconds']:8.1f}", flush=True)
+            for seed, (_, chain) in enumerate(found):
+                if chain:
+                    print(f"{name:20} {method:22} seed {seed}:{chain}", flush=True)
         if name in PUBLISHED:
             print(f"{name:20} published RMSE: {PUBLISHED[name]}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -45,3 +46,14 @@ def ratings(name: str | Path) -> pd.DataFrame:
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     return orbm.datasets.read_movielens(path)
+
+
+def chain_of(model: Any) -> str:
+    """How the chain of a sampled model went, for the line of its figures; else nothing."""
+    models = getattr(model, "estimators_", [model])
+    chains = [each.chain_ for each in models if getattr(each, "posterior", "") == "sampled"]
+    return "".join(
+        f"  R-hat {chain['r_hat'].max():.2f} ({chain['r_hat'].idxmax()}), least effective size "
+        f"{chain['effective_size'].min():.0f}"
+        for chain in chains
+    )

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 import pandas as pd
-from sources import ratings
+from sources import chain_of, ratings
 
 import ordinalrbm as orbm
 
@@ -55,7 +55,7 @@ def main() -> None:
 
     print(f"{len(first):,} ratings, {len(late):,} later, {len(test):,} tested; RMSE")
     whole, full = fitted(pd.concat([first, late]))
-    print(f"  full fit           {rmse(whole, test):.4f}  {full:6.2f} s")
+    print(f"  full fit           {rmse(whole, test):.4f}  {full:6.2f} s{chain_of(whole)}")
     for n_batches in (1, 10):
         model, _ = fitted(first)
         if n_batches == 1:

@@ -25,7 +25,7 @@ from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, Scales, sweep
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from sources import split
+from sources import chain_of, split
 
 
 def fits(n_factors: int, n_seeds: int) -> None:
@@ -44,7 +44,7 @@ def fits(n_factors: int, n_seeds: int) -> None:
         print(
             f"MovieLens 1M, {n_factors} factors, seed {seed}: {figures}  "
             f"{seconds:5.1f} s, of which {sampling:5.1f} s from the first sweep to the last "
-            f"({model.n_iter_} sweeps)",
+            f"({model.n_iter_} sweeps){chain_of(model)}",
             flush=True,
         )
 

@@ -122,7 +122,6 @@ def test_where_nothing_was_learnt_all_are_unknown(model):
 
 
 @pytest.mark.parametrize("name", [*KINDS, "sampled", "ensemble"])
-@pytest.mark.filterwarnings("ignore:The chain has not mixed")  # it is short on purpose
 def test_an_unknown_item_is_expected_to_be_rated_as_the_average_rating(name):
     """Items that few have rated are worse, as elsewhere: they say little about a rating to come."""
     rng = np.random.default_rng(0)

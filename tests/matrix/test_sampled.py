@@ -3,10 +3,12 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import ndtr
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 import ordinalrbm as orbm
@@ -310,6 +312,31 @@ def test_draws_are_predicted_as_any_model_without_variances():
     model.models_ = [each._replace(is_exact=False) for each in model.models_]
     np.testing.assert_allclose(found, model.predict_proba(users, items), atol=1e-6)
     np.testing.assert_allclose(best["score"], model.recommend("all", 3)["score"], atol=1e-5)
+
+
+def test_a_chain_that_has_not_mixed_is_said():
+    """With what, how far, and the remedy; one that has mixed is not."""
+    users, items = np.divmod(np.arange(400), 20)
+    levels = 1 + np.random.default_rng(0).integers(0, 4, users.size)
+    model = orbm.OrdinalMF(2, posterior="sampled", n_draws=4, n_epochs=12, random_state=0)
+    with pytest.warns(ConvergenceWarning) as said:
+        model.fit((users, items, levels))
+    worst = model.chain_["r_hat"].idxmax()
+    assert model.chain_["r_hat"].max() > 1.1
+    message = str(said[0].message)
+    assert f"R-hat of {worst} is {model.chain_['r_hat'].max():.2f} after 12 sweeps" in message
+    assert "n_epochs=24" in message
+    assert said[0].filename == __file__
+    both = orbm.RatingEnsemble([orbm.OrdinalMF(2, n_epochs=2), model], random_state=0)
+    with pytest.warns(ConvergenceWarning, match="has not mixed"):
+        both.fit((users, items, levels))
+    model.history_ = model.history_.assign(**dict.fromkeys(model.chain_.index, 0.0))
+    varying = np.random.default_rng(0).normal(size=(12, len(model.chain_)))
+    model.history_[model.chain_.index] = varying - varying.mean(axis=0)
+    model.history_ = pd.concat([model.history_] * 50, ignore_index=True)
+    model.history_["epoch"] = np.arange(1, len(model.history_) + 1)
+    assert model.chain_["r_hat"].max() < 1.1
+    model._warn_unless_mixed()  # an error here, if it said anything
 
 
 def test_chains_tell_how_they_went():

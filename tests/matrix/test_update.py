@@ -1,10 +1,13 @@
 """New ratings of known users and items, in place: close to learning anew."""
 
 import copy
+import pickle
+import threading
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from small_matrices import MODELS, halves, learnt, simulated
 
 import ordinalrbm as orbm
@@ -88,3 +91,96 @@ def test_nothing_new():
     none = pd.DataFrame({"user": [], "item": [], "rating": []}).astype(str)
     with pytest.raises(orbm.DataError, match="at least one"):
         learnt("ordinal").update(none)
+
+
+# ---- several threads -----------------------------------------------------------------------------
+
+
+def with_new_item(number=0):
+    return (["u1", "u2", f"new{number}"], [f"n{number}"] * 2 + ["i1"], [5, 1, 3])
+
+
+def test_a_call_sees_one_state_from_its_first_line_to_its_last(name, monkeypatch):
+    """In the middle of it there is an update, which brings users and items."""
+    model = MODELS[name]().fit(simulated())
+    asked = {"n": 5, "items": model.items_.labels, "exclude": ["i3"]}
+    before = model.recommend(["u3", "u4"], **asked)
+    own = type(model)._asked
+
+    def and_update(self, *given):
+        monkeypatch.undo()
+        model.update(with_new_item())
+        return own(self, *given)
+
+    monkeypatch.setattr(type(model), "_asked", and_update)
+    pd.testing.assert_frame_equal(model.recommend(["u3", "u4"], **asked), before)
+    assert "n0" in model.items_ and "new0" in model.users_
+
+
+def test_an_update_is_seen_when_it_is_done(name, monkeypatch):
+    """Whoever reads in the middle of an update sees the model of before."""
+    model = MODELS[name]().fit(simulated())
+    before, found = model.recommend("all", n=3, exclude=["i3"]), []
+    own = type(model)._set_ratings
+
+    def and_read(self, known):
+        found.append(model.recommend("all", n=3, exclude=["i3"]))
+        own(self, known)
+
+    monkeypatch.setattr(type(model), "_set_ratings", and_read)
+    model.update(with_new_item())
+    pd.testing.assert_frame_equal(found[0], before)
+    assert model.models_[0].n_columns == model.demand_.columns.shape[0] == len(model.items_) == 51
+
+
+def test_no_update_is_lost_when_there_are_two_at_once(monkeypatch):
+    """The second begins in the middle of the first, and waits."""
+    model = MODELS["ordinal"]().fit(simulated())
+    second = threading.Thread(target=model.update, args=[with_new_item(2)])
+    own = type(model)._update
+
+    def and_another(self, *given):
+        monkeypatch.undo()
+        second.start()
+        second.join(timeout=2.0)
+        own(self, *given)
+
+    monkeypatch.setattr(type(model), "_update", and_another)
+    model.update(with_new_item(1))
+    second.join()
+    assert {"n1", "n2"} <= set(model.items_.labels)
+    assert model.models_[0].n_columns == 52
+
+
+def test_an_updated_model_is_copied_and_pickled():
+    model = MODELS["ordinal"]().fit(simulated()).update(with_new_item())
+    for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
+        other.update(with_new_item(1))
+        assert "n1" in other.items_
+    assert "n1" not in model.items_
+    assert clone(model).get_params() == model.get_params()
+
+
+# ---- calibration ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("posterior", ["variational", "sampled"])
+def test_calibration_stays_when_a_known_rating_is_given_again(posterior, tmp_path):
+    """Ratings to come of active users are lower here, those of others higher."""
+    table = simulated(200, 60, density=0.5, seed=3)
+    is_active = table["user"].str[1:].astype(int).to_numpy() >= 100
+    learnt_from = np.random.default_rng(0).random(len(table)) < np.where(is_active, 0.9, 0.15)
+    train = table[learnt_from]
+    validation = table.assign(rating=np.where(is_active, 1, 5))[~learnt_from]
+    active = train["user"].value_counts().index
+    model = orbm.OrdinalMF(
+        3, posterior=posterior, n_draws=12, n_epochs=36 if posterior == "sampled" else 10,
+        random_state=0,
+    ).fit(train, validation)  # fmt: skip
+    model.save(tmp_path / "model.orbm")
+    for some in (active[:10], active[-10:]):
+        again, items = orbm.load(tmp_path / "model.orbm"), model.items_.labels
+        before = [again.predict(user, items) for user in some]
+        again.update(train[train["user"].isin(some)].groupby("user").head(1))
+        after = [again.predict(user, items) for user in some]
+        assert np.mean(np.subtract(after, before)) == pytest.approx(0.0, abs=0.06)

@@ -24,7 +24,8 @@ _PREDICT = """\b
 Examples:
   ordinalrbm predict survey.orbm survey.sav --out gaps.csv
   ordinalrbm predict survey.orbm survey.sav --out gaps.parquet --probabilities
-  ordinalrbm predict films.orbm pairs.csv --out expected.csv --rule mean"""
+  ordinalrbm predict films.orbm pairs.csv --out expected.csv
+  ordinalrbm predict films.orbm pairs.csv --out levels.csv --rule median"""
 
 
 @app.command(epilog=_PREDICT)
@@ -36,11 +37,13 @@ def predict(
     *,
     out: Annotated[Path, typer.Option(metavar="FILE", help="A .csv, .tsv or .parquet file.")],
     rule: Annotated[
-        Rule,
+        Rule | None,
         typer.Option(
-            help="Which level to name; the mean is a number, and names count as 1, 2, ..."
+            help="What to predict; the mean is a number, and names count as 1, 2, ... By default "
+            "the mean of ratings and the median of answers to a survey, as in Python.",
+            show_default=False,
         ),
-    ] = Rule.MEDIAN,
+    ] = None,
     probabilities: Annotated[
         bool,
         typer.Option(
@@ -69,9 +72,10 @@ def predict(
     inputs.set_device(ctx, fitted, model, device)
     if isinstance(fitted, orbm.CumulativeRBM):
         refuse(ctx, options.COLUMN_OPTIONS, f"'{model}' is a model of a survey")
+        rule = rule or Rule.MEDIAN
         what, table = "unanswered questions", _gaps(fitted, model, data, rule, probabilities)
     else:
-        what, table = "pairs", _pairs(fitted, data, columns, rule, probabilities)
+        what, table = "pairs", _pairs(fitted, data, columns, rule or Rule.MEAN, probabilities)
     write_table(out, table)
     output.result(
         {"out": str(out), "lines": len(table)},

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Cells, Observations
@@ -14,7 +16,7 @@ from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.engine.gaussian_state import NO_VALUES
 from ordinalrbm.engine.memory import Fit
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.side_features import check_weights
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
@@ -39,6 +41,9 @@ from ordinalrbm.matrix.vectors import Curves, Vectors, lines_of, usual_deviation
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
+
+# R-hat above which a chain is said to be too short.
+MIXED = 1.1
 
 
 class _FactorModel(RatingModel):
@@ -226,8 +231,8 @@ class OrdinalMF(_FactorModel):
         Of "sampled": what is kept of each draw.
     chain_ : DataFrame
         Of "sampled": mean, standard deviation, split R-hat and effective sample size of the numbers
-        in ``history_``, over the sweeps that were not dropped. R-hat should be below about 1.1, or
-        the chain is worth more sweeps (``n_epochs``).
+        in ``history_``, over the sweeps that were not dropped. Where R-hat of any of them is above
+        1.1, ``fit`` warns (``ConvergenceWarning``): the chain is worth more sweeps (``n_epochs``).
 
     Examples
     --------
@@ -330,6 +335,23 @@ class OrdinalMF(_FactorModel):
         history = self.history_
         after = history["epoch"] > sampled_learner.burn_in(len(history))
         return summary(history.loc[after].drop(columns=["epoch", "validation", "seconds"]))
+
+    def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
+        super()._keep(known, data, fitted)
+        if hasattr(self, "draws_"):
+            self._warn_unless_mixed()
+
+    def _warn_unless_mixed(self) -> None:
+        r_hat = self.chain_["r_hat"]
+        if not (r_hat > MIXED).any():
+            return
+        warnings.warn(
+            f"The chain has not mixed: R-hat of {r_hat.idxmax()} is {r_hat.max():.2f} after "
+            f"{self.n_iter_} sweeps, and should be below {MIXED}; sample for longer, for example "
+            f"with n_epochs={2 * self.n_iter_} (chain_ has all figures).",
+            ConvergenceWarning,
+            stacklevel=user_stacklevel(),
+        )
 
     def _keep_draws(self, draws: Draws) -> None:
         self.draws_, self.models_ = draws, draws.models()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self, get_args
 
@@ -21,7 +22,7 @@ from ordinalrbm.engine.gpu.device import begun_aside, working_on_named
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators import side_features
 from ordinalrbm.estimators.kept import kept_ratings, restored_ratings
-from ordinalrbm.estimators.serving import Serving
+from ordinalrbm.estimators.serving import Serving, reading
 from ordinalrbm.estimators.side_features import NO_FEATURES, SideFeatures, extended, read_side
 from ordinalrbm.estimators.validation import (
     check_choice,
@@ -50,8 +51,8 @@ from ordinalrbm.training.checkpoint import Checkpoints
 from ordinalrbm.training.identity import identity_of_ratings
 
 _ROUNDING = 1e-3
-# What is kept for the next call, and follows from the rest.
-_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors")
+# What is kept for the next call, and follows from the rest; and the lock of those who update.
+_KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
 
 
 class RatingModel(Serving, BaseEstimator):
@@ -354,6 +355,7 @@ class RatingModel(Serving, BaseEstimator):
 
     # ---- predictions ----------------------------------------------------------------------------
 
+    @reading
     def predict_proba(self, users: Any, items: Any) -> np.ndarray:
         """Distribution of the rating that each user would give to each item, pair by pair.
 
@@ -382,6 +384,7 @@ class RatingModel(Serving, BaseEstimator):
         check_is_fitted(self, "models_")
         return self._distribution(self.ratings_.cells(users, items))
 
+    @reading
     def predict(self, users: Any, items: Any, rule: Rule = "mean") -> np.ndarray:
         """One predicted rating per pair.
 
@@ -406,6 +409,7 @@ class RatingModel(Serving, BaseEstimator):
         check_choice("rule", rule, get_args(Rule))
         return self._point(self.ratings_.cells(users, items), rule)
 
+    @reading
     def score(self, ratings: Any, y: Any = None) -> float:
         """Mean log probability of ratings, so that settings can be searched for.
 
@@ -444,6 +448,7 @@ class RatingModel(Serving, BaseEstimator):
 
     # ---- new users and items --------------------------------------------------------------------
 
+    @reading
     def fold_in(
         self, new_ratings: Any = None, *, user_features: Any = None, item_features: Any = None
     ) -> Self:
@@ -505,8 +510,8 @@ class RatingModel(Serving, BaseEstimator):
 
         Returns
         -------
-        self, changed. Where other threads are predicting meanwhile, update a copy
-        (``copy.copy(model)``, which shares all arrays) and put it in the place of the model.
+        self, changed. Other threads may predict, recommend and save meanwhile: each call sees the
+        model as it was before or as it is after. Several updates at once wait for each other.
 
         Examples
         --------
@@ -519,19 +524,26 @@ class RatingModel(Serving, BaseEstimator):
         [1, 5]
         """
         check_is_fitted(self, "models_")
-        known = self.ratings_
-        whole, rows, columns = renewed(known, ratings)
-        whole, features = extended(self._features, whole, (None, None))
-        touched = Touched(whole.observations, rows, columns)
-        with threads(self.n_jobs):
-            wanted = updated_demand(self.demand_, touched, whole.age)
-            self._update(known.observations, touched, features.tables)
-        self._features, self.demand_ = features, wanted
-        self._set_ratings(whole)
+        with self.__dict__.setdefault("_updating", threading.Lock()):
+            renewed_model = copy.copy(self)  # which shares all arrays, and changes none
+            renewed_model._learn_more(ratings)
+            renewed_model.__dict__["_updating"] = self.__dict__["_updating"]
+            # At once: whoever reads has the attributes of before or those of after.
+            self.__dict__ = renewed_model.__dict__
         return self
 
+    def _learn_more(self, ratings: Any) -> None:
+        known = self.ratings_
+        whole, rows, columns = renewed(known, ratings)
+        whole, self._features = extended(self._features, whole, (None, None))
+        touched = Touched(whole.observations, rows, columns)
+        with threads(self.n_jobs):
+            self.demand_ = updated_demand(self.demand_, touched, whole.age)
+            self._update(known.observations, touched, self._features.tables)
+        self._set_ratings(whole)
+
     def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
-        """Make the models such as know the new ratings; all at once, in the end."""
+        """Make the models such as know the new ratings."""
         raise DataError(
             f"{type(self).__name__} cannot be updated; fit() it anew with all ratings, or use "
             "OrdinalMF."
@@ -543,6 +555,7 @@ class RatingModel(Serving, BaseEstimator):
 
     # ---- reasons --------------------------------------------------------------------------------
 
+    @reading
     def explain(self, user: Any, item: Any, n: int = 5) -> Explanation:
         """Why this user should like this item, or not: ratings and factors that speak for it.
 
@@ -608,6 +621,7 @@ class RatingModel(Serving, BaseEstimator):
 
     # ---- files ----------------------------------------------------------------------------------
 
+    @reading
     def save(self, path: str | os.PathLike) -> None:
         """Write the model to a file that holds no code; read it with :func:`ordinalrbm.load`.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any, Literal, NamedTuple
+from functools import partial, wraps
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,29 @@ class _Wanted(NamedTuple):
     is_one_scale: bool
 
 
+Model = TypeVar("Model", bound="Serving")
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+def reading(
+    method: Callable[Concatenate[Model, Arguments], Result],
+) -> Callable[Concatenate[Model, Arguments], Result]:
+    """A method that sees the model as it is when called, from the first line to the last.
+
+    An update puts another dictionary of attributes in the place of this one (see
+    :meth:`RatingModel.update`), and changes nothing in it.
+    """
+
+    @wraps(method)
+    def read(self: Model, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        now = object.__new__(type(self))
+        now.__dict__ = self.__dict__
+        return method(now, *args, **kwargs)
+
+    return read
+
+
 class Serving:
     """Calls of a service; models of ratings have them."""
 
@@ -71,6 +95,7 @@ class Serving:
     _features: SideFeatures
     n_jobs: int | None
 
+    @reading
     def recommend(
         self,
         users: Any = None,
@@ -252,6 +277,7 @@ class Serving:
             parts.append((unknown, recommending.for_all(scores, int(unknown.sum()), wanted.n)))
         return recommending.together(parts)
 
+    @reading
     def vectors(self) -> Vectors:
         """Vectors of users and items, for an index that finds nearest neighbours.
 
@@ -324,6 +350,7 @@ class Serving:
         """The n users that are most like a user; see :meth:`similar_items`."""
         return self._similar("user", user, n, by)
 
+    @reading
     def _similar(self, what: str, label: Any, n: int, by: str) -> pd.DataFrame:
         check_is_fitted(self, "models_")
         check_whole("n", n, 1)

@@ -14,9 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from ordinalrbm.data.observations import Cells, Counted, Counts
-from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
-from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.gaussian_model import NO_SHIFTS, GaussianModel, activity
 from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import Utilities, UtilityModel, bounds, utilities
 
@@ -26,9 +25,6 @@ _ENOUGH = 50_000
 # Drawn towards no change as if by so many ratings: with few of them, nothing is changed much.
 # A shift, in standard deviations of a utility, is expected to be smaller than a gain.
 _PRIOR_RATINGS = np.array([100.0, 100.0, 100.0, 400.0, 400.0])
-# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
-# of one user with thousands, among users with two, would set the shift of all.
-_MOST_ACTIVE = 4.0
 # Wider distributions have their modes nearer the ends of the scale: not for a smaller gain.
 _WORTH_WIDENING = 2e-3
 
@@ -85,8 +81,7 @@ class Calibration(NamedTuple):
         """The models with gains, spread and biases; ``observations`` are those learnt from."""
         if not np.isfinite(self.numbers).all():  # of a model that rules out what is the case
             return list(models)
-        row, column = _log_counts(observations)
-        return [_changed(model, self.numbers, row, column) for model in models]
+        return [_changed(model, self.numbers, observations) for model in models]
 
 
 NO_CALIBRATION = Calibration(np.full(_PRIOR_RATINGS.size, np.nan))
@@ -117,15 +112,15 @@ def calibration(
 
 def shifts_of_draws(
     models: Sequence[GaussianModel], observations: Counted, validation: Cells
-) -> list[np.ndarray]:
-    """What to add to the biases of rows and of columns in every draw, for the same reason.
+) -> np.ndarray:
+    """Shifts of the biases of rows and of columns in every draw, for the same reason.
 
     Draws are judged together: by the mean of a cell's utility, and by its variance over all.
     """
     some = Cells(*(part[:_ENOUGH] for part in validation))
     row, column = _log_counts(observations)
     if not some.row.size:
-        return [0.0 * row, 0.0 * column]
+        return NO_SHIFTS
     low, high, base, squares = np.zeros((4, some.row.size))
     for model in models:
         parts, (lower, upper) = utilities(model, some), bounds(model, some)
@@ -138,8 +133,7 @@ def shifts_of_draws(
     judge = _Judge(together, (low / n, high / n), np.stack(of_cells))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         _, found = judge.best(_SHIFTS)
-    by_row, by_column = found[_SHIFTS] if np.isfinite(found).all() else (0.0, 0.0)
-    return [by_row * row, by_column * column]
+    return _shifts(found, observations) if np.isfinite(found).all() else NO_SHIFTS
 
 
 def calibrated(
@@ -162,32 +156,33 @@ def _found(judge: _Judge, model: UtilityModel) -> np.ndarray:
 
 def _log_counts(observations: Counted | Counts) -> list[np.ndarray]:
     """Logarithms of how much everyone has rated or been rated, around their means."""
+    row, column = _centres(observations)
+    return [activity(observations.row_counts, row), activity(observations.column_counts, column)]
+
+
+def _centres(observations: Counted | Counts) -> list[float]:
     counts = (observations.row_counts, observations.column_counts)
-    logs = [np.log(np.maximum(count, 1)) for count in counts]
-    return [np.clip(log - log.mean(), -_MOST_ACTIVE, _MOST_ACTIVE) for log in logs]
+    return [float(np.log(np.maximum(count, 1)).mean()) for count in counts]
 
 
-def _changed(model: Any, found: np.ndarray, row: np.ndarray, column: np.ndarray) -> Any:
-    by_row, by_column = found[_SHIFTS]
-    of_rows, of_columns = (by_row * row).astype(np.float32), (by_column * column).astype(np.float32)
+def _shifts(found: np.ndarray, observations: Counted | Counts) -> np.ndarray:
+    """(2, 2) what rows and columns shift by, and around where."""
+    return np.stack([found[_SHIFTS], _centres(observations)], axis=1)
+
+
+def _changed(model: Any, found: np.ndarray, observations: Counted | Counts) -> Any:
     if isinstance(model, GaussianModel):
-        return model._replace(
-            rows=_shifted(model.rows, of_rows),
-            columns=_shifted(model.columns, of_columns),
-            spread=float(np.exp(found[_SPREAD[0]])),
-        )
+        spread, shifts = float(np.exp(found[_SPREAD[0]])), _shifts(found, observations)
+        return model._replace(spread=spread, shifts=shifts).shifted(observations)
+    by_row, by_column = found[_SHIFTS]
+    row, column = _log_counts(observations)
+    of_rows, of_columns = (by_row * row).astype(np.float32), (by_column * column).astype(np.float32)
     own, other = model.by_rows, model.by_columns
     return model._replace(
         by_rows=own._replace(bias=own.bias + of_columns),
         by_columns=other._replace(bias=other.bias + of_rows),
         gains=np.exp(found[[*_GAINS, *_SPREAD]]),
     )
-
-
-def _shifted(posterior: FactorPosterior, by: np.ndarray) -> FactorPosterior:
-    mean = posterior.mean.copy()
-    mean[:, 0] += by
-    return posterior._replace(mean=mean)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:

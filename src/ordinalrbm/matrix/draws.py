@@ -18,7 +18,15 @@ from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_wid
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity
 from ordinalrbm.matrix.gaussian import posterior_of
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, Others, Touched
+from ordinalrbm.matrix.gaussian_model import (
+    NO_SHIFTS,
+    FactorPrior,
+    GaussianModel,
+    Others,
+    Touched,
+    read_shifts,
+    shift_of,
+)
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.matrix.vectors import Curves
@@ -227,6 +235,7 @@ class Draws(NamedTuple):
     cutpoints: np.ndarray  # (S, scales, L − 1) float64
     scale_levels: np.ndarray  # (scales,) int32, levels of each scale
     scale: np.ndarray  # (columns,) int32, which scale
+    shifts: np.ndarray = NO_SHIFTS  # (2, 2), by calibration; biases have them
 
     @classmethod
     def of_states(
@@ -259,7 +268,7 @@ class Draws(NamedTuple):
         scale_levels, cutpoints = self._with_scales(np.unique(n_levels))
         return Draws(
             self.rows.ordered(rows, columns), self.columns.ordered(columns, rows), cutpoints,
-            scale_levels, np.searchsorted(scale_levels, n_levels).astype(np.int32),
+            scale_levels, np.searchsorted(scale_levels, n_levels).astype(np.int32), self.shifts,
         )  # fmt: skip
 
     def _with_scales(self, levels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -270,12 +279,12 @@ class Draws(NamedTuple):
         cutpoints[:, known, : self.cutpoints.shape[2]] = self.cutpoints
         return every, cutpoints
 
-    def shifted(self, rows: np.ndarray, columns: np.ndarray) -> Draws:
-        """With so much added to the biases of rows and of columns in every draw."""
-        sides = []
-        for side, shift in ((self.rows, rows), (self.columns, columns)):
+    def shifted(self, ratings: Observations, sign: float = 1.0) -> Draws:
+        """With the shifts of calibration for those with so many ratings, or without them."""
+        counts, sides = (ratings.row_counts, ratings.column_counts), []
+        for side, own, shift in zip((self.rows, self.columns), counts, self.shifts, strict=True):
             factors = side.factors.copy()
-            factors[:, :, 0] += shift.astype(np.float16)
+            factors[:, :, 0] += (sign * shift_of(own, shift)).astype(np.float16)
             sides.append(side._replace(factors=factors))
         return self._replace(rows=sides[0], columns=sides[1])
 
@@ -373,6 +382,10 @@ class Draws(NamedTuple):
 
         ``known`` are the ratings before.
         """
+        if self.shifts.any():
+            bare = self.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
+            again = bare.updated(known, touched, tables, seed)._replace(shifts=self.shifts)
+            return again.shifted(touched.ratings)._with_others_of(self, touched)
         found, ratings = self._longer(touched.ratings), touched.ratings
         before, after = (known, known.transpose()), (ratings, ratings.transpose())
         for turn in range(3):
@@ -386,6 +399,16 @@ class Draws(NamedTuple):
             if old.size:
                 found._redraw(after[side].take_rows(old), old, tables[side], seed, turn)
         return found
+
+    def _with_others_of(self, before: Draws, touched: Touched) -> Draws:
+        """With those that are not touched as they were, to the last bit; in place."""
+        for own, old, which in (
+            (self.rows, before.rows, touched.rows),
+            (self.columns, before.columns, touched.columns),
+        ):
+            stay = np.setdiff1d(np.arange(old.factors.shape[1]), which)
+            own.factors[:, stay, 0] = old.factors[:, stay, 0]
+        return self
 
     def _redraw(
         self, rows: Observations, which: np.ndarray, table: csr_array | None, seed: int, turn: int
@@ -520,6 +543,7 @@ class Draws(NamedTuple):
         return {
             **self.rows.to_arrays("rows"), **self.columns.to_arrays("columns"),
             "cutpoints": self.cutpoints, "scale_levels": self.scale_levels,
+            **({"shifts": self.shifts} if self.shifts.any() else {}),
         }  # fmt: skip
 
     @classmethod
@@ -541,7 +565,7 @@ class Draws(NamedTuple):
             stored.under("columns."), n_columns, n_rows, len(cutpoints), n_factors
         )
         scale = np.searchsorted(scale_levels, n_levels).astype(np.int32)
-        return cls(rows, columns, cutpoints, scale_levels, scale)
+        return cls(rows, columns, cutpoints, scale_levels, scale, read_shifts(stored))
 
     # ---- on the whole -------------------------------------------------------------------------
 

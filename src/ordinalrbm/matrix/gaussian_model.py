@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Observations
+from ordinalrbm.data.observations import Counted, Counts, Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity, raters_of, usual_count
@@ -25,6 +25,30 @@ _LARGEST_PRECISION = 1e15
 
 # Of a posterior: they follow from cutpoints and scales.
 _FOLLOW = ("gaps", "n_levels")
+
+
+# Of rows and of columns: by how much biases shift with the logarithm of how many answers somebody
+# has, and at which logarithm they do not.
+NO_SHIFTS = np.zeros((2, 2))
+# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
+# of one user with thousands, among users with two, would set the shift of all.
+_MOST_ACTIVE = 4.0
+
+
+def activity(counts: np.ndarray, centre: float) -> np.ndarray:
+    """Logarithms of how many answers everyone has, around a centre."""
+    return np.clip(np.log(np.maximum(counts, 1)) - centre, -_MOST_ACTIVE, _MOST_ACTIVE)
+
+
+def shift_of(counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """What calibration adds to biases; nothing to those of whom there is no answer."""
+    slope, centre = shift
+    return np.where(counts > 0, slope * activity(counts, centre), 0.0)
+
+
+def read_shifts(stored: Stored) -> np.ndarray:
+    """Of a file; those without calibration, and older ones, have none."""
+    return stored.parameter("shifts", np.float64, (2, 2)) if "shifts" in stored else NO_SHIFTS
 
 
 class Others(NamedTuple):
@@ -105,6 +129,7 @@ class GaussianModel(NamedTuple):
     share: float = 1.0  # the model's part in what several of them predict together
     is_draw: bool = False  # one of many draws, whose spread is what is not known
     is_exact: bool = False  # whether all variances are zero, so that nobody need look at them
+    shifts: np.ndarray = NO_SHIFTS  # (2, 2), by calibration; biases have them
 
     @classmethod
     def of_state(cls, state: GaussianState) -> GaussianModel:
@@ -134,10 +159,15 @@ class GaussianModel(NamedTuple):
             raise wrong("values", "does not ascend over all levels")
         spread = stored.parameter("spread", np.float64, (1,), _SMALLEST_SPREAD)
         share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
-        return cls(rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]))
+        return cls(
+            rows, columns, of_rows, of_columns, values, float(spread[0]), float(share[0]),
+            shifts=read_shifts(stored),
+        )  # fmt: skip
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         arrays = {"values": self.values}
+        if self.shifts.any():
+            arrays["shifts"] = self.shifts
         arrays |= {name: np.array([getattr(self, name)]) for name in ("spread", "share")}
         for name in ("rows", "columns", "row_prior", "column_prior"):
             parts = getattr(self, name)._asdict()
@@ -182,6 +212,15 @@ class GaussianModel(NamedTuple):
     def is_point(self) -> bool:
         """Whether nothing is said about how well anything is known."""
         return not (self.is_draw or self.rows.variance.any() or self.columns.variance.any())
+
+    def shifted(self, ratings: Counted | Counts, sign: float = 1.0) -> GaussianModel:
+        """With the shifts of calibration for those with so many ratings, or without them."""
+        counts, sides = (ratings.row_counts, ratings.column_counts), []
+        for side, own, shift in zip((self.rows, self.columns), counts, self.shifts, strict=True):
+            mean = side.mean.copy()
+            mean[:, 0] += (sign * shift_of(own, shift)).astype(np.float32)
+            sides.append(side._replace(mean=mean))
+        return self._replace(rows=sides[0], columns=sides[1])
 
     def with_rows(self, change: Callable[[Any], Any]) -> GaussianModel:
         """Every array changed that has a line per row."""

@@ -141,7 +141,8 @@ def fit(
         )  # fmt: skip
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
-        draws = draws.shifted(*shifts_of_draws(draws.models(), observations, validation))
+        shifts = shifts_of_draws(draws.models(), observations, validation)
+        draws = draws._replace(shifts=shifts).shifted(observations)
     return Sampled(draws, settings.burn_in, chain.history, interrupted)
 
 

@@ -26,7 +26,7 @@ from ordinalrbm.matrix.gaussian import (
     swapped,
     with_features_of,
 )
-from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
+from ordinalrbm.matrix.gaussian_model import NO_SHIFTS, GaussianModel, Others, Touched
 from ordinalrbm.matrix.infer_rows import infer_rows
 from ordinalrbm.matrix.prior_means import Tables, Weights
 
@@ -45,7 +45,15 @@ _LATER = 100
 def updated_gaussian(
     model: GaussianModel, known: Observations, touched: Touched, tables: Tables
 ) -> GaussianModel:
-    """The model after new ratings; ``known`` are the ratings before, tables the features of all."""
+    """The model after new ratings; ``known`` are the ratings before, tables the features of all.
+
+    What calibration has added to biases is taken off before, and added again for as many ratings as
+    there are now: ratings are learnt from without it.
+    """
+    if model.shifts.any():
+        bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
+        found = updated_gaussian(bare, known, touched, tables)._replace(shifts=model.shifts)
+        return _with_same(found.shifted(touched.ratings), found, bare, model)
     wider = _copied(longer_model(model, touched.ratings))
     by_columns = touched.ratings.transpose()
     others = Others.of(model.rows.mean, known, _first(tables.rows, model.n_rows))
@@ -68,6 +76,17 @@ def updated_gaussian(
         return wider
     n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
     return _learnt_on(wider, touched.ratings, tables, n_epochs)
+
+
+def _with_same(
+    shifted: GaussianModel, found: GaussianModel, bare: GaussianModel, before: GaussianModel
+) -> GaussianModel:
+    """With those who have stayed where they were, to the last bit; in place."""
+    for now, own, was, old in zip(shifted[:2], found[:2], bare[:2], before[:2], strict=True):
+        n = len(old.mean)
+        same = (own.mean[:n] == was.mean).all(axis=1)
+        now.mean[:n][same] = old.mean[same]
+    return shifted
 
 
 def _nearly_all_touched(touched: Touched) -> bool:
