@@ -138,6 +138,8 @@ def test_table_names_and_texts(fitted):
     assert reading.name("Factor 1", 1) == "more: I trust people / less: People cheat"
     assert list(reading.strongest("Factor 1", 1)) == ["q0", "q5"]
     assert reading.answer("q0", "Factor 1") == ""  # plain numbers
+    with pytest.raises(DataError, match="There is no question 'z'"):
+        reading.answer("z", "Factor 1")
     assert set(reading.items("Factor 2")) == {f"q{i}" for i in range(ITEMS, 2 * ITEMS)}
     shown = reading.table()
     assert shown.index[0] == "q0" and shown.loc["q5", "question"] == "People cheat"

@@ -113,8 +113,10 @@ class FactorReading:
 
         Empty where the levels are plain numbers, and for categories and numbers.
         """
-        self._factor(factor)
-        return poles.answer_at(self._asked[item].scale, float(self.loadings.loc[item, factor]))
+        if item not in self.loadings.index:
+            raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
+        place = (list(self.loadings.index).index(item), self._factor(factor))
+        return poles.answer_at(self._asked[item].scale, float(self.loadings.iat[place]))
 
     def name(
         self,
@@ -139,12 +141,11 @@ class FactorReading:
         True
         """
         short = self._short(texts, width)
-        return poles.in_words(
-            [
-                (short[item], self.answer(item, factor), loading)
-                for item, loading in self.strongest(factor, n_items).items()
-            ]
-        )
+        parts = [
+            (short[item], self.answer(item, factor), loading)
+            for item, loading in self.strongest(factor, n_items).items()
+        ]
+        return poles.in_words(parts) or "no question"
 
     def strongest(self, factor: str, n_items: int = 2) -> dict[str, float]:
         """Questions that say what a factor is about, the strongest first, and their loadings.
