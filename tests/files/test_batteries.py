@@ -185,6 +185,13 @@ def test_columns_of_ticks_are_questions(mark: Any) -> None:
         assert set(survey.reasons.loc[skipped, name]) == {"not asked"}
 
 
+def test_other_columns_of_the_battery_do_not_count() -> None:
+    frame = tick_frame().assign(media_other=[["a"]] * N, media_text=[f"said {k}" for k in range(N)])
+    survey = read_survey(frame)
+    assert survey.schema.names("ordinal") == ["media_1", "media_2", "media_3", "trust"]
+    assert survey.answers["media_1"].isna().sum() >= 40
+
+
 def test_columns_that_are_simply_constant_are_none() -> None:
     frame = tick_frame()[["media_1", "trust"]].assign(wave=1)
     assert read_survey(frame).schema.names("ignored") == ["media_1", "wave"]

@@ -183,11 +183,14 @@ def _check_work(
         where &= ~never.cells
     if where.any():
         return
-    there = f"it has other cells ({_in_words(counts.kept)}), see --fill" if counts.kept else ""
-    there = there or ("it is complete" if not counts.filled else never.words.rstrip("."))
+    there = "every question is answered in every row."
+    if counts.kept:
+        there = f"its cells without an answer are {_in_words(counts.kept)}; --fill can name these."
+    elif counts.filled:
+        there = never.words
+    named = ",".join(map(_option, kinds))
     raise DataError(
-        f"File '{data}' has nothing to fill that is {', '.join(map(_option, kinds))}: {there}. "
-        "Nothing was written."
+        f"File '{data}' has nothing to fill with --fill {named}: {there} Nothing was written."
     )
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
-from ordinalrbm.files.codes import alike, count_codes, factorise_codes
+from ordinalrbm.files.codes import alike
 from ordinalrbm.files.look import Look
 from ordinalrbm.files.schema import BLANK, Code, Column
 from ordinalrbm.files.source import Source
@@ -25,6 +24,8 @@ from ordinalrbm.files.vocabulary import (
 BATTERY = 3  # columns that are enough to be a battery
 _MOST = 2 / 3  # of columns with the same labels
 _BY_CHANCE = 0.01  # how likely it must be that nobody gave an answer which others gave
+_WINDOW = 2 * BATTERY  # neighbours that a column is compared with
+_MOST_TICKS = 100  # columns of ticks; more are no questions but a catalogue
 _FEW = 5  # different numbers that may be a part of a scale
 _VOTED = 0.8  # how sure a column is of what its siblings say
 _ASIDE = re.compile(r"(.*\S)\s*(?:\[[^\]]+\]|\([^)]+\)|: .+| [-–] .+)", re.DOTALL)
@@ -54,18 +55,20 @@ def stem(name: str) -> str | None:
 # ---- columns of ticks -------------------------------------------------------------------------
 
 
-def tick_columns(frame: pd.DataFrame, name: str, codes: Iterable[Code]) -> list[str]:
+def tick_columns(source: Source, name: str, codes: Iterable[Code]) -> list[str]:
     """The columns of a battery that hold nothing but these codes, a tick above all, and blanks.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> frame = pd.DataFrame({"tv_1": [1, None], "tv_2": [None, 1], "tv_3": [2, 1]})
-    >>> tick_columns(frame, "tv_1", [1, 99])
+    >>> tick_columns(Source(None, "frame", "media", frame), "tv_1", [1, 99])
     ['tv_1', 'tv_2']
     """
     own, known = stem(name), set(map(alike, codes))
-    beside = [other for other in frame.columns if other == name or (own and stem(other) == own)]
-    return [n for n in beside if {alike(code) for code in count_codes(frame[n])} <= known]
+    names = source.frame.columns
+    beside = [other for other in names if other == name or (own and stem(other) == own)]
+    return [other for other in beside if source.cells(other)[1] <= known]
 
 
 def skipped_rows(source: Source, column: Column) -> np.ndarray:
@@ -74,32 +77,40 @@ def skipped_rows(source: Source, column: Column) -> np.ndarray:
     Who has ticked nothing may have skipped all of it. A column that stands alone is never skipped.
     """
     ticks = [level for level in column.levels if level != BLANK]
-    names = tick_columns(source.frame, column.name, [*ticks, *column.missing])
+    names = tick_columns(source, column.name, [*ticks, *column.missing])
     if len(names) < 2:
         return np.zeros(len(source.frame), dtype=bool)
-    return np.asarray(_are_blank(source.frame, names).all(axis=1))
+    return np.asarray(_are_blank(source, names).all(axis=1))
 
 
-def _are_blank(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
-    return np.column_stack([factorise_codes(frame[name])[0] < 0 for name in names])
+def _are_blank(source: Source, names: Sequence[str]) -> np.ndarray:
+    return np.column_stack([source.cells(name)[0] for name in names])
 
 
 def with_ticks(source: Source, looks: Sequence[Look], columns: Sequence[Column]) -> list[Column]:
     """Columns of 1 or blank as questions, where they are a battery and do not all say the same."""
+    pairs = list(zip(looks, columns, strict=True))
+    may_be = [_may_be_tick(look, column) for look, column in pairs]
+    times = Counter(stem(look.name) for look, may in zip(looks, may_be, strict=True) if may)
     return [
-        _as_ticks(source, look, column) or column
-        for look, column in zip(looks, columns, strict=True)
+        (_as_ticks(source, look, column) or column)
+        if may and BATTERY <= times[stem(look.name)] <= _MOST_TICKS
+        else column
+        for may, (look, column) in zip(may_be, pairs, strict=True)
     ]
 
 
+def _may_be_tick(look: Look, column: Column) -> bool:
+    is_one = column.role == "ignored" and len(look.counts) == 1
+    return is_one and look.n_answers < look.n_rows and stem(look.name) is not None
+
+
 def _as_ticks(source: Source, look: Look, column: Column) -> Column | None:
-    if column.role != "ignored" or len(look.counts) != 1 or look.n_answers == look.n_rows:
-        return None
     (tick,) = look.counts
-    names = tick_columns(source.frame, look.name, [tick, *look.missing])
+    names = tick_columns(source, look.name, [tick, *look.missing])
     if len(names) < BATTERY:
         return None
-    is_blank, own = _are_blank(source.frame, names), names.index(look.name)
+    is_blank, own = _are_blank(source, names), names.index(look.name)
     if not (is_blank[:, own] & ~is_blank.all(axis=1)).any():
         return None  # who has answered at all has ticked it
     return replace(
@@ -163,16 +174,23 @@ def with_shared_scales(looks: Sequence[Look], columns: Sequence[Column]) -> list
     """
     shared = list(columns)
     for run in _side_by_side(looks, columns):
-        levels = {k: columns[k].levels or _whole_numbers(looks[k]) for k in run}
+        like: dict[tuple[Code, ...], list[Look]] = {}
         for k in run:
-            near = sorted(set(run) - {k}, key=lambda other: abs(other - k))[: 2 * BATTERY]
-            scales = Counter(columns[other].levels for other in near if columns[other].levels)
+            like.setdefault(columns[k].levels, []).append(looks[k])
+        for place, k in enumerate(run):
+            scales = Counter(filter(None, (columns[other].levels for other in _near(run, place))))
             for scale, n in scales.most_common(1):
-                like = [looks[other] for other in run if columns[other].levels == scale]
-                lacking = _lacking(levels[k], scale)
-                if n >= BATTERY and lacking and _by_chance(looks[k], like, lacking):
+                lacking = _lacking(columns[k].levels or _whole_numbers(looks[k]), scale)
+                if n >= BATTERY and lacking and _by_chance(looks[k], like[scale], lacking):
                     shared[k] = _with_levels(columns[k], scale, lacking, n)
     return shared
+
+
+def _near(run: Sequence[int], place: int) -> list[int]:
+    """The nearest columns of a run, on both sides or, at its ends, on one."""
+    window = range(max(0, place - _WINDOW), min(len(run), place + _WINDOW + 1))
+    nearest = sorted((p for p in window if p != place), key=lambda p: abs(p - place))
+    return [run[p] for p in nearest[:_WINDOW]]
 
 
 def _side_by_side(looks: Sequence[Look], columns: Sequence[Column]) -> list[list[int]]:

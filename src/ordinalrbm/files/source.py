@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, cast
 
@@ -11,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.codes import Missing
+from ordinalrbm.files.codes import Missing, alike, factorise_codes
 from ordinalrbm.files.schema import Code
 
 StrPath = str | os.PathLike[str]
@@ -49,6 +51,20 @@ class Source:
     def where(self) -> str:
         """What error messages call it."""
         return f"File '{self.path}'" if self.path is not None else f"Table '{self.name}'"
+
+    def cells(self, name: str) -> tuple[np.ndarray, frozenset[Code]]:
+        """Which cells of a column are blank, and what codes there are however spelt; kept."""
+        if name not in self._cells:
+            try:
+                position, codes = factorise_codes(self.frame[name])
+            except TypeError:  # lists and the like, which are no codes
+                position, codes = np.zeros(len(self.frame), dtype=np.int64), [math.nan]
+            self._cells[name] = position < 0, frozenset(map(alike, codes))
+        return self._cells[name]
+
+    @cached_property
+    def _cells(self) -> dict[str, tuple[np.ndarray, frozenset[Code]]]:
+        return {}
 
 
 def _ending(path: Path) -> str:
