@@ -1,5 +1,7 @@
 """Factors of a fitted survey model: loadings and scores of people whose factors are known."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from small_surveys import frame, small
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
 from ordinalrbm.storage.reader import Stored
+from ordinalrbm.vector.attenuation import attenuation
 
 ITEMS = 6
 STRENGTH = np.array([0.8, 0.75, 0.7, 0.65, 0.6, -0.7])
@@ -192,3 +195,52 @@ def test_wrong_settings_are_refused_in_one_sentence(fitted, call, said):
     model, table, _, _ = fitted
     with pytest.raises(DataError, match=said):
         call(model, table)
+
+
+# Loadings of sparse answers
+
+
+def one_trait(n_rows, missing, *, loading=0.7, n_items=10, seed=0):
+    """Answers to questions that all have one loading, of which a share is missing."""
+    rng = np.random.default_rng(seed)
+    noise = np.sqrt(1 - loading**2) * rng.normal(size=(n_rows, n_items))
+    X = np.digitize(loading * rng.normal(size=(n_rows, 1)) + noise, [-1.2, -0.4, 0.4, 1.2]) + 1.0
+    return np.where(rng.random(X.shape) < missing, np.nan, X)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_loadings_of_sparse_answers_come_with_the_figure(seed):
+    """The prior leaves about half of 0.70; what is told is nearer to the truth."""
+    X = one_trait(300, 0.68, seed=seed)
+    model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
+    with pytest.warns(UserWarning, match="68% of the answers are missing") as said:
+        shown = float(np.median(model.read_factors(X).loadings.abs()))
+    words = str(said[0].message)
+    figures = re.search(r"so that (.*) stands for about (.*), and", words)
+    told, stands_for = map(float, figures.groups())
+    assert told == pytest.approx(shown, abs=0.006) and shown < 0.6
+    assert abs(stands_for - 0.7) < 0.1 < 0.7 - shown
+    nearer = {"learning_rate": 0.005, "n_epochs": 40, "weight_decay": 1.0}
+    assert all(f"{name}={value:g}" in words for name, value in nearer.items())
+
+
+@pytest.mark.parametrize(("n_rows", "missing"), [(300, 0.0), (1000, 0.3)])
+def test_loadings_of_enough_answers_come_without_a_word(n_rows, missing):
+    X = one_trait(n_rows, missing)
+    model = orbm.CumulativeRBM(1, n_epochs=2, random_state=0).fit(X)
+    assert float(np.median(model.read_factors(X).loadings.abs())) > 0.63
+
+
+def test_attenuation_is_the_ratio_of_correlations():
+    """Weights of a model that are cut down are found to be so, whatever the share of answers."""
+    X = one_trait(3000, 0.4, seed=3)
+    model = orbm.CumulativeRBM(1, n_epochs=2, response_styles=1, random_state=0).fit(X)
+    people, answers = model.population_, model._read(X)
+    whole = attenuation(model.model_, people, answers)
+    assert abs(whole.ratio - 1.0) < 0.06 and whole.kept > 0.95
+    spread = model.model_.weights.astype(float) @ people.root
+    loading = spread / np.sqrt(1 + spread**2)
+    cut = 0.8 * loading
+    weights = model.model_.weights * (cut / np.sqrt(1 - cut**2) / spread)
+    smaller = model.model_._replace(weights=weights.astype(np.float32))
+    assert attenuation(smaller, people, answers).kept == pytest.approx(0.8, abs=0.03)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,13 +16,15 @@ from ordinalrbm.data.number_scales import NumberScale
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.engine.side import Side
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators import poles
 from ordinalrbm.estimators.validation import check_choice, check_weights, check_whole
 from ordinalrbm.runtime.threads import seed_from, threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.vector import loadings as reading
 from ordinalrbm.vector import posterior
+from ordinalrbm.vector.attenuation import attenuation
+from ordinalrbm.vector.initial import by_weight
 from ordinalrbm.vector.loading_errors import LoadingErrors, loading_errors
 from ordinalrbm.vector.loadings import Population, Solution
 from ordinalrbm.vector.model import VectorModel
@@ -31,6 +34,8 @@ from ordinalrbm.vector.sample import STEPS_BETWEEN
 
 # A curve shows people from the lowest to the highest in a thousand.
 _LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
+# Where a larger share of the answers is missing, loadings may be too small; so much is no matter.
+_SPARSE, _MOSTLY_KEPT = 0.2, 0.9
 # Their names in model files.
 _POPULATION = ("population.mean", "population.covariance")
 
@@ -282,7 +287,8 @@ class ReadableFactors:
         ----------
         X : table, optional
             The answers that the model was fitted on: with them come standard errors and
-            Cronbach's alpha. The loadings are the same without.
+            Cronbach's alpha, and a warning where so many are missing that loadings are clearly too
+            small. The loadings are the same without.
         rotation : {"varimax", "quartimax", "oblimin", "promax", "none"}, default="varimax"
             Factors stay uncorrelated with the first two; "none" gives principal axes.
         n_factors : int, optional
@@ -320,6 +326,7 @@ class ReadableFactors:
                     self.model_, self._side(answers), people, solution, rotation, gamma=gamma,
                     weight=weight,
                 )  # fmt: skip
+            self._warn_of_shrinkage(people, solution, by_weight(answers, weight))
         return FactorReading(
             loadings=pd.DataFrame(solution.loadings, names, factors),
             correlations=pd.DataFrame(solution.correlation, factors, factors),
@@ -334,6 +341,26 @@ class ReadableFactors:
             _model=self.model_,
             _solution=solution,
             _asked=asked,
+        )
+
+    def _warn_of_shrinkage(
+        self, people: Population, solution: Solution, answers: Observations
+    ) -> None:
+        """Say it when loadings are clearly too small because most answers are missing."""
+        missing = 1.0 - answers.n_entries / (answers.n_rows * answers.n_columns)
+        if missing < _SPARSE or self.model_.n_covariates:  # within groups, answers differ less
+            return
+        kept = attenuation(self.model_, people, answers).kept
+        if kept > _MOSTLY_KEPT:
+            return
+        usual = float(np.median(np.abs(solution.loadings).max(axis=1)))
+        warnings.warn(
+            f"{missing:.0%} of the answers are missing, and the prior has drawn loadings towards "
+            f"zero: by the correlations of the answers they are about {1.0 - kept:.0%} too small, "
+            f"so that {usual:.2f} stands for about {min(usual / kept, 0.99):.2f}, and omega is too "
+            "small as well. Fit with learning_rate=0.005, n_epochs=40, weight_decay=1 for loadings "
+            "nearer to those of the answers.",
+            stacklevel=user_stacklevel(),
         )
 
     def loadings(self, rotation: Rotation = "varimax", **options: Any) -> pd.DataFrame:

@@ -191,6 +191,11 @@ def _prior_counts(first_bounds: np.ndarray, second_bounds: np.ndarray) -> np.nda
     return more_first[:, :, None] * second[:, None, :] + first[:, :, None] * more_second[:, None, :]
 
 
+def prior_answers(first_levels: np.ndarray, second_levels: np.ndarray) -> np.ndarray:
+    """How many uncorrelated answers a pair is counted with besides, by its numbers of levels."""
+    return _PRIOR_ANSWERS * (first_levels + second_levels)
+
+
 # ---- tables -----------------------------------------------------------------------------------
 
 
