@@ -1,5 +1,7 @@
 """Likelihoods, made-up ratings and chains of the paper's matrix model, as users call them."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,9 +50,19 @@ def test_unknown_users_are_refused(model, call):
         model.transform(["ann", "eve"])
 
 
-def test_factors_of_users_are_those_of_the_model(model):
-    np.testing.assert_array_equal(model.transform(), model.user_factors_)
-    np.testing.assert_array_equal(model.transform(["cy", "ann"]), model.user_factors_[[2, 0]])
+def test_factors_are_the_posterior_of_the_final_parameters(model):
+    """As enumerated; what was tracked in learning is further away, and does not know it."""
+    dense = model.ratings_.observations.to_dense()
+    every = small_matrices.states(2)
+    enumerated = np.array(
+        [small_matrices.row_posterior(model.model_, dense, d) @ every for d in range(len(dense))]
+    )
+    np.testing.assert_allclose(model.transform(), enumerated, atol=0.02)
+    other = copy.copy(model)
+    half = model.model_.by_rows._replace(factors=1.0 - model.model_.by_rows.factors)
+    other.model_ = model.model_._replace(by_rows=half)
+    np.testing.assert_array_equal(other.transform(), model.transform())
+    np.testing.assert_allclose(model.transform(["cy", "ann"]), model.transform()[[2, 0]], atol=1e-6)
     wider = model.fold_in((["eve", "eve"], ["tea", "cake"], [5, 5]))
     assert wider.transform("eve").shape == (1, 2)
 

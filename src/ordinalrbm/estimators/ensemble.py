@@ -206,6 +206,11 @@ class RatingEnsemble(RatingModel):
             model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)
         ]
 
+    def _effects(self, *cell: Any, is_rated: bool) -> tuple[float, np.ndarray]:
+        found = [each._effects(*cell, is_rated=is_rated) for each in self.estimators_]
+        expected = float(self.shares_ @ [expected for expected, _ in found])
+        return expected, self.shares_ @ np.array([effects for _, effects in found])
+
     # ---- new users and items --------------------------------------------------------------------
 
     def fold_in(

@@ -26,6 +26,7 @@ from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
 from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
 from ordinalrbm.matrix.cpu import CPU
+from ordinalrbm.matrix.explain import expected_factors
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.fold_in import fold_in_binary, placed_binary
 from ordinalrbm.matrix.model import MatrixModel
@@ -101,9 +102,10 @@ class MatrixCumulativeRBM(RatingModel):
     Attributes
     ----------
     user_factors_ : (users, K) array
-        Probability of each user's factors.
+        Probability of each user's factors, tracked while learning; :meth:`transform` has those of
+        the final parameters.
     item_factors_ : (items, S) array
-        Probability of each item's factors.
+        The same of each item's factors.
     history_ : DataFrame
         Per epoch: pseudo-likelihood (mean log P(rating | all other ratings) of some 10,000 training
         ratings), log-likelihood of the held-out ratings, learning rate, precisions of the weights.
@@ -197,7 +199,11 @@ class MatrixCumulativeRBM(RatingModel):
     # ---- for researchers ------------------------------------------------------------------------
 
     def transform(self, users: Any = "all") -> np.ndarray:
-        """Posterior probability of each factor of these users, (n, K).
+        """Posterior probability of each factor of these users, (n, K), given their ratings.
+
+        It is that of the final parameters and the expected factors of the items, by mean field.
+        (``user_factors_``, which predictions are made with, is the mean that was tracked while
+        these parameters were learnt.)
 
         Parameters
         ----------
@@ -205,7 +211,10 @@ class MatrixCumulativeRBM(RatingModel):
             Known ones; of new ones :meth:`fold_in` learns first.
         """
         check_is_fitted(self, "models_")
-        return self.user_factors_[self._positions(users, "user")]
+        rows = self._positions(users, "user")
+        ratings = self.ratings_.observations.take_rows(rows)
+        with threads(self.n_jobs):
+            return expected_factors(self.model_.with_rows(lambda part: part[rows]), ratings)
 
     def log_likelihood(
         self,

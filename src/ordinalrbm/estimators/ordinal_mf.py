@@ -25,7 +25,7 @@ from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner, sampled_learner
 from ordinalrbm.matrix.cold_start import blank_gaussian, with_described
 from ordinalrbm.matrix.draws import Draws
-from ordinalrbm.matrix.explain import draw_effects
+from ordinalrbm.matrix.explain import adding_up, draw_effects
 from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.fold_in import fold_in_gaussian, placed_gaussian
 from ordinalrbm.matrix.gaussian import Precisions
@@ -76,6 +76,13 @@ class _FactorModel(RatingModel):
 
     def _fit_sizes(self) -> list[Fit]:
         return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
+
+    def _effects(
+        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
+        *, is_rated: bool,
+    ) -> tuple[float, np.ndarray]:  # fmt: skip
+        expected, effects = super()._effects(row, column, items, levels, worth, is_rated=is_rated)
+        return expected, adding_up(effects, expected - self._baseline(row, column))
 
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         backend = self._backend()
@@ -398,9 +405,9 @@ class OrdinalMF(_FactorModel):
         *, is_rated: bool,
     ) -> tuple[float, np.ndarray]:  # fmt: skip
         if hasattr(self, "draws_"):
-            return draw_effects(
-                self.draws_, row, column, items, levels, worth, self._features.line_of_user(row)
-            )
+            line = self._features.line_of_user(row)
+            expected, effects = draw_effects(self.draws_, row, column, items, levels, worth, line)
+            return expected, adding_up(effects, expected - self._baseline(row, column))
         return super()._effects(row, column, items, levels, worth, is_rated=is_rated)
 
     def _model_arrays(self) -> dict[str, np.ndarray]:

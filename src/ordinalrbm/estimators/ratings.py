@@ -167,6 +167,19 @@ class RatingModel(Serving, BaseEstimator):
         expected = float(np.average([expected for expected, _ in found], weights=shares))
         return expected, np.average([effects for _, effects in found], axis=0, weights=shares)
 
+    def _baseline(self, row: int, column: int) -> float:
+        """What is predicted for a user without ratings, who has the features of this one."""
+        line = self._features.line_of_user(row) if self._takes_features() else None
+        if line is None or not line.nnz:
+            nobody = Cells(np.array([-1]), np.array([column]), np.zeros(1, np.int8))
+            return float(self._point(nobody, "mean")[0])
+        none, seen = np.zeros(0, dtype=np.int32), self.ratings_.observations
+        nothing = Observations.from_triples(none, none, none, 1, seen.n_columns, seen.n_levels)
+        cell = Cells(np.array([0]), np.array([column]), np.zeros(1, np.int8))
+        found = probabilities(self._placed_models(nothing, line), cell)
+        width = max(scale.n_levels for scale in self.ratings_.distinct()[0])
+        return float(self.ratings_.expected(found[:, :width], cell.column)[0])
+
     def _model_arrays(self) -> dict[str, np.ndarray]:
         return {
             f"{number}.{name}": array
@@ -560,9 +573,9 @@ class RatingModel(Serving, BaseEstimator):
         """Why this user should like this item, or not: ratings and factors that speak for it.
 
         A rating's effect is what it adds to the expected rating of the item. Where factors are
-        Gaussian, effects of all ratings add up to the way from what would be expected of a user
-        without ratings, but with the same features, to what is expected now (of draws to first
-        order). Elsewhere an effect is what the expected rating loses without that rating. A
+        Gaussian, effects of all ratings add up from ``baseline``, the prediction for a user without
+        ratings (and with the same features), to ``expected``. Elsewhere an effect is what the
+        expected rating loses without that rating, and effects need not add up. A
         factor's contribution is what it adds to the mean utility, compared to a user (or item) with
         the average factor.
 
@@ -576,8 +589,8 @@ class RatingModel(Serving, BaseEstimator):
         Returns
         -------
         Explanation
-            With ``expected``, ``ratings`` (DataFrame: item, rating, effect) and ``factors``
-            (DataFrame: factor, value, contribution).
+            With ``expected``, ``baseline``, ``ratings`` (DataFrame: item, rating, effect) and
+            ``factors`` (DataFrame: factor, value, contribution).
 
         Examples
         --------
@@ -600,6 +613,7 @@ class RatingModel(Serving, BaseEstimator):
             expected, effect = self._effects(
                 row, column, items, levels, worth, is_rated=not others.all()
             )
+            baseline = self._baseline(row, column)
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
         ratings = pd.DataFrame(
             {
@@ -608,7 +622,8 @@ class RatingModel(Serving, BaseEstimator):
                 "effect": effect[first],
             }
         )
-        return Explanation(expected, ratings, factor_contributions(self.model_, row, column, n))
+        factors = factor_contributions(self.model_, row, column, n)
+        return Explanation(expected, ratings, factors, baseline)
 
     def _known(self, label: Any, what: str) -> int:
         position = self.ratings_.lookup([label], what)[0]

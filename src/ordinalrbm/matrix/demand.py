@@ -93,10 +93,12 @@ class Usual(NamedTuple):
         products = half_sweep.rated_products(these, columns, own)
         squares = these.n_entries + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
         noise = max(squares / these.n_entries, _LEAST_NOISE)
+        if not np.isfinite(noise):  # of a file whose factors are no such
+            return cls.nobody(rows.shape[1])
         away = own - own.mean(axis=0, dtype=np.float64)
         answered = (columns.T * (these.column_counts / some.size)) @ columns
-        covariance = away.T @ away / some.size + noise * np.linalg.inv(alone + answered)
-        return cls(count, own.mean(axis=0, dtype=np.float64), noise * np.linalg.inv(covariance))
+        covariance = away.T @ away / some.size + noise * _inverse(alone + answered)
+        return cls(count, own.mean(axis=0, dtype=np.float64), noise * _inverse(covariance))
 
     @classmethod
     def nobody(cls, n_factors: int) -> Usual:
@@ -305,9 +307,15 @@ class _Pull(NamedTuple):
         own = demand.usual
         parts = (
             own.share(counts)[:, None], own.precision, own.precision @ own.mean,
-            np.linalg.inv(_alone(demand.gram, demand.ridge) + own.precision),
+            _inverse(_alone(demand.gram, demand.ridge) + own.precision),
         )  # fmt: skip
         return cls(*(part.astype(np.float32) for part in parts))
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    """Of a positive matrix, also where it is hardly that."""
+    least = 1e-9 * np.trace(matrix) / max(len(matrix), 1)
+    return np.linalg.inv(matrix + least * np.eye(len(matrix)))
 
 
 def _alone(gram: np.ndarray, ridge: float) -> np.ndarray:

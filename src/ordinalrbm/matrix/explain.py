@@ -36,6 +36,8 @@ class Explanation:
     ratings : DataFrame
         The user's ratings with the largest effect: item, rating, and by how much the expected
         rating would be lower without it (negative: higher).
+    baseline : float
+        The prediction for a user without ratings, and with the same features.
     factors : DataFrame
         The factors with the largest contribution to the mean utility, whose standard deviation is
         one: which, its value (a probability if factors are binary), and the contribution. Where
@@ -57,15 +59,31 @@ class Explanation:
     expected: float
     ratings: pd.DataFrame
     factors: pd.DataFrame
+    baseline: float = np.nan
 
     def __str__(self) -> str:
+        without = ""
+        if not np.isnan(self.baseline):
+            without = f" ({self.baseline:.3g} for a user without ratings)"
         return (
-            f"Expected rating {self.expected:.3g}.\n"
+            f"Expected rating {self.expected:.3g}{without}.\n"
             "Ratings that speak for it (+) or against it (-):\n"
             f"{self.ratings.to_string(index=False)}\n"
             "Factors, in units of the utility's standard deviation:\n"
             f"{self.factors.to_string(index=False)}"
         )
+
+
+def adding_up(effects: np.ndarray, whole: float) -> np.ndarray:
+    """The effects, such that they add up to the whole; what is missing is shared by their sizes.
+
+    Regressions start at the middle of the prior, with what is not known of this row. Predictions
+    for a row without answers know less, and more: how others have answered for the column.
+    """
+    size = np.abs(effects)
+    if not size.any():
+        return effects
+    return effects + (whole - effects.sum()) * size / size.sum()
 
 
 def rating_effects(
@@ -185,8 +203,7 @@ def _binary_copies(
     """
     one = Observations(np.array([0, columns.size]), columns, levels, model.n_levels)
     alone = _copies_of_row(model, row, np.full((1, model.by_rows.n_factors), 0.5))
-    side = row_side(alone, one, np.empty(columns.size, dtype=np.float32))
-    fixed_point(side, alone.by_rows.factors, TOLERANCE, MAX_ITERATIONS)
+    alone.by_rows.factors[:] = expected_factors(alone, one)
     cells = Cells(np.zeros(columns.size, dtype=np.intp), columns, levels)
     found, (low, high) = utilities(alone, cells), bounds(alone, cells)
     mean = found.base + found.by_rows + found.by_columns
@@ -198,6 +215,14 @@ def _binary_copies(
     activation = logit(np.clip(factors, _NEXT_TO, 1.0 - _NEXT_TO))
     lost = linalg.solve(response, (weights * (mean + away)[:, None]).T).T
     return _copies_of_row(model, row, expit(np.vstack([activation, activation - lost])))
+
+
+def expected_factors(model: MatrixModel, answers: Observations) -> np.ndarray:
+    """(rows, K) posterior probabilities of rows with these answers, by mean field."""
+    side = row_side(model, answers, np.empty(answers.n_entries, dtype=np.float32))
+    found = np.full((answers.n_rows, model.by_rows.n_factors), 0.5, dtype=np.float32)
+    fixed_point(side, found, TOLERANCE, MAX_ITERATIONS)
+    return found
 
 
 def _copies_of_row(model: MatrixModel, row: int, factors: np.ndarray) -> MatrixModel:
