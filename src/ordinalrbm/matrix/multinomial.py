@@ -95,7 +95,7 @@ class MultinomialModel(NamedTuple):
         alike = self.n_levels == n_levels
         if not alike.any():
             return np.zeros_like(self.weights[0]), np.zeros_like(self.bias[0])
-        return self.weights[alike].mean(axis=0), self.bias[alike].mean(axis=0)
+        return mean_of(self.weights, alike), mean_of(self.bias, alike)
 
     def infer_rows(self, observations: Observations) -> np.ndarray:
         """(rows, K): P(h = 1 | v) of rows with these answers."""
@@ -120,6 +120,13 @@ class MultinomialModel(NamedTuple):
             self.factors[rows], self.weights[:n], self.bias[:n], self.n_levels[:n],
             worth.astype(f32), f32(self.share), scores,
         )  # fmt: skip
+
+
+def mean_of(part: np.ndarray, which: np.ndarray) -> np.ndarray:
+    """Mean over these columns, without a copy of them: weights may be half of the memory."""
+    lines = part.reshape(len(part), -1)
+    mean = np.einsum("i,ij->j", which.astype(part.dtype), lines) / part.dtype.type(which.sum())
+    return mean.reshape(part.shape[1:])
 
 
 class Parameters(NamedTuple):
