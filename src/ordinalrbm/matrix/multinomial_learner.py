@@ -429,8 +429,9 @@ def gradient(table: Table, parameters: Parameters, batch: Batch, columns: np.nda
         batch.gibbs_steps, _scratch(table, parameters, batch), phases,
     )  # fmt: skip
     result = Parameters(
-        *(np.zeros((columns.size, *part.shape[1:]), dtype=f32) for part in parameters[:2]),
-        np.zeros(n_factors, dtype=f32),
+        weights=np.zeros((columns.size, *parameters.weights.shape[1:]), dtype=f32),
+        bias=np.zeros((columns.size, parameters.bias.shape[1]), dtype=f32),
+        factor_bias=np.zeros(n_factors, dtype=f32),
     )
     _column_pass(table, columns, batch.start, batch.stop, phases, result)
     result.factor_bias[...] = (phases.data_factors - phases.fantasy_factors).sum(axis=0)
