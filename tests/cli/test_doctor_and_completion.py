@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from ordinalrbm import cli
 from ordinalrbm.cli import warm_up
+from ordinalrbm.runtime import jit
 from ordinalrbm.vector import posterior
 
 
@@ -25,6 +27,14 @@ def test_doctor_finds_wrong_kernels(monkeypatch):
     done = CliRunner().invoke(cli.app, ["doctor", "--json"])
     assert done.exit_code == 1
     assert json.loads(done.stdout)["well"] is False
+
+
+def test_doctor_tells_who_may_write_the_kernels(monkeypatch, tmp_path):
+    module = importlib.import_module("ordinalrbm.cli.doctor")  # cli.doctor is the command
+    monkeypatch.setattr(jit, "cache_folder", lambda kernel: str(tmp_path))
+    for mode, is_danger in ((0o755, False), (0o777, True)):
+        tmp_path.chmod(mode)
+        assert ("others may write there" in module._cache()) == is_danger
 
 
 def test_completion_is_shown(tmp_path):

@@ -1,6 +1,7 @@
 """The multinomial RBM against its own enumeration."""
 
 import itertools
+import tracemalloc
 from typing import NamedTuple
 
 import numpy as np
@@ -12,10 +13,11 @@ from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.matrix import multinomial_learner as rbm
 from ordinalrbm.matrix.multinomial import MultinomialModel, Parameters, expected_factors
-from ordinalrbm.matrix.multinomial_learner import MultinomialSettings, Table, gradient
+from ordinalrbm.matrix.multinomial_learner import MultinomialSettings, Table, Touched, gradient
 from ordinalrbm.matrix.predict import probabilities
 
 N_LEVELS = np.array([2, 4, 3, 1], dtype=np.int32)
+EVERY_COLUMN = np.arange(N_LEVELS.size)
 N_FACTORS = 3
 # The second column is not answered: it is not in the row's model.
 ROW = np.array([1, -1, 2, 0])
@@ -106,7 +108,9 @@ def batch_gradients(table, parameters, gibbs_steps, n_batches=50):
     """Gradients per row of equal batches of a table: their mean and its standard error."""
     size = (table.row_start.size - 1) // n_batches
     got = [
-        gradient(table, parameters, Batch(b * size, (b + 1) * size, 5, 1, gibbs_steps))
+        gradient(
+            table, parameters, Batch(b * size, (b + 1) * size, 5, 1, gibbs_steps), EVERY_COLUMN
+        )
         for b in range(n_batches)
     ]
     for part in zip(*got, strict=True):
@@ -194,12 +198,83 @@ def test_slope_of_the_prior():
         return 0.25 * -0.5 * (3.0 * (apart**2).sum() + 2.0 * ((moved.bias - usual) ** 2).sum())
 
     got = rbm._zeros_like(parameters)
-    rbm._add_prior(got, parameters, usual, N_LEVELS, 0.25, given)
+    touched = Touched(EVERY_COLUMN, np.full(N_LEVELS.size, 0.25, dtype=np.float32))
+    rbm._add_prior(got, parameters, usual, N_LEVELS, touched, given)
     truth = slopes(log_prior, parameters)
     np.testing.assert_allclose(got.weights[exists], truth.weights[exists], atol=1e-5)
     np.testing.assert_allclose(got.bias[exists], truth.bias[exists], atol=1e-5)
     assert not got.weights[~exists].any()
     assert not got.factor_bias.any()
+
+
+def few_answers(n_columns):
+    """A table of 40 rows with four answers each, most of them of the first columns."""
+    rng = np.random.default_rng(2)
+    levels = np.full((40, n_columns), -1)
+    for row in levels:
+        row[rng.integers(0, 8, 2)] = rng.integers(0, 3, 2)
+        row[rng.integers(0, n_columns, 2)] = rng.integers(0, 3, 2)
+    return Observations.from_dense(levels, 3)
+
+
+def test_an_epoch_has_the_prior_of_a_column_once():
+    table, total = Table.of(few_answers(30)), np.zeros(30)
+    for batch in rbm._batches(40, 1, settings(batch_size=4)):
+        touched = table.touched(batch)
+        assert touched.columns.size < 15
+        total[touched.columns] += touched.share
+    np.testing.assert_allclose(total, np.diff(table.column_start) > 0, rtol=1e-6)
+
+
+def test_columns_that_a_batch_does_not_touch_move_as_if_it_did(monkeypatch):
+    """Against Adam on all columns in every batch, whose gradient is zero where none is touched."""
+    given = settings(batch_size=4, n_factors=3, n_epochs=3, averaged_epochs=2)
+    learner = rbm._Learner(few_answers(30), None, given)
+    rng = np.random.default_rng(5)
+    goal = [rng.normal(size=part.shape).astype(np.float32) for part in learner.moving.parameters]
+
+    def uphill(table, parameters, batch, columns):  # without chance, so that rounding stays small
+        slopes = [(goal[k] - parameters[k])[columns] for k in (0, 1)]
+        return Parameters(*slopes, goal[2] - parameters.factor_bias)
+
+    monkeypatch.setattr(rbm, "gradient", uphill)
+    parts = [part.astype(np.float64) for part in learner.moving.parameters]
+    first, second, average = ([np.zeros_like(part) for part in parts] for _ in range(3))
+    n_updates = 0
+    for epoch in (1, 2, 3):
+        learner._pass(epoch)
+        for batch in rbm._batches(40, epoch, given):
+            columns, share = learner.table.touched(batch)
+            slopes = [np.zeros_like(part) for part in parts]
+            weights, bias = (part[columns] for part in parts[:2])
+            apart = weights - weights.mean(axis=1, keepdims=True)
+            slopes[0][columns] = goal[0][columns] - weights - 8.0 * share[:, None, None] * apart
+            away = bias - learner.usual_bias[columns]
+            slopes[1][columns] = goal[1][columns] - bias - 2.5 * share[:, None] * away
+            slopes[2][:] = goal[2] - parts[2]
+            n_updates += 1
+            size = 0.002 * np.sqrt(1 - 0.999**n_updates) / (1 - 0.9**n_updates)
+            for part, slope, m, v in zip(parts, slopes, first, second, strict=True):
+                m += 0.1 * (slope - m)
+                v += 0.001 * (slope**2 - v)
+                part += size * m / (np.sqrt(v) + 1e-8)
+        for part, mean in zip(parts, average, strict=True):
+            mean += (part - mean) / min(epoch, 2)
+    for found, truth in ((learner.moving.parameters, parts), (learner.moving.average, average)):
+        for part, exact in zip(found, truth, strict=True):
+            np.testing.assert_allclose(part, exact, rtol=1e-4, atol=1e-6)
+
+
+def test_a_batch_needs_memory_for_what_it_touches():
+    learner = rbm._Learner(few_answers(20_000), None, settings(batch_size=4, n_factors=20))
+    learner._pass(1)
+    tracemalloc.start()
+    try:
+        learner._pass(2)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 0.5 * learner.moving.parameters.weights.nbytes
 
 
 def test_columns_that_nobody_answered_are_like_the_others_on_their_scale():

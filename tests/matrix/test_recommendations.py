@@ -1,5 +1,7 @@
 """The best items in batches and on odd labels, and the reasons for them."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -168,3 +170,31 @@ def test_reasons_of_many_ratings_are_one_regression(monkeypatch):
     )
     assert len(model.explain(0, 5, n=1000).ratings) == 699
     assert len(solved) == 1
+
+
+# ---- memory -------------------------------------------------------------------------------------
+
+
+def test_few_rows_at_a_time_where_all_columns_are_looked_at(monkeypatch):
+    """Demand that tells nothing leaves no column out, however many there are."""
+    n_rows, n_columns, looked_at = 37, 500, []
+    chances = np.random.default_rng(0).random((n_rows, n_columns))
+
+    def most_wanted(place, m):
+        return np.tile(np.arange(m, dtype=np.int32), (place.size, 1)), np.ones((place.size, m))
+
+    def chance(row, column):
+        looked_at.append(row.size)
+        return chances[row, column]
+
+    choose = partial(recommending.choose_by_chance, chance)
+    whole = recommending.best_wanted(most_wanted, choose, n_rows, n_columns, 5)
+    assert max(looked_at) == n_rows * n_columns
+    looked_at.clear()
+    monkeypatch.setattr(recommending, "_BATCH_BYTES", 1)
+    blocks = recommending.best_wanted(most_wanted, choose, n_rows, n_columns, 5)
+    assert max(looked_at) == n_columns
+    for one, other in zip(blocks, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    truth = np.argsort(-chances, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(whole.item.reshape(n_rows, 5), truth)

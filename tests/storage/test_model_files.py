@@ -5,7 +5,19 @@ import os
 
 import numpy as np
 import pytest
-from stored_models import FILES, MAKERS, VERSION, file_of, parts, rewritten, said, same
+from stored_models import (
+    FEW,
+    FILES,
+    MAKERS,
+    VERSION,
+    answers,
+    file_of,
+    parts,
+    ratings,
+    rewritten,
+    said,
+    same,
+)  # fmt: skip
 
 import ordinalrbm as orbm
 from ordinalrbm.storage import container, model_file
@@ -207,3 +219,33 @@ def test_a_glance_takes_hardly_any_memory(tmp_path):
     assert not seen.is_checkpoint
     with pytest.raises(orbm.DataError, match="damaged"):
         model_file.read(tmp_path / "large")
+
+
+# ---- the order of the data ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: orbm.OrdinalMF(2, **FEW),
+        lambda: orbm.GaussianMF(2, **FEW),
+        lambda: orbm.MultinomialRBM(2, **FEW),
+        lambda: orbm.MatrixCumulativeRBM(2, 2, batch_size=4, **FEW),
+    ],
+    ids=["ordinal_mf", "gaussian_mf", "multinomial_rbm", "matrix_crbm"],
+)
+def test_ratings_may_come_in_any_order(make, tmp_path):
+    """As docs/index.md promises; it says of surveys that they may not."""
+    table = ratings()
+    make().fit(table).save(tmp_path / "one.orbm")
+    make().fit(table.sample(frac=1.0, random_state=3)).save(tmp_path / "two.orbm")
+    assert (tmp_path / "one.orbm").read_bytes() == (tmp_path / "two.orbm").read_bytes()
+
+
+def test_the_order_of_a_survey_s_rows_is_data(tmp_path):
+    table = answers()
+    for name, rows in (("one", table), ("two", table.iloc[::-1]), ("three", table.copy())):
+        orbm.CumulativeRBM(2, **FEW).fit(rows).save(tmp_path / name)
+    one, two, three = ((tmp_path / name).read_bytes() for name in ("one", "two", "three"))
+    assert one == three
+    assert one != two

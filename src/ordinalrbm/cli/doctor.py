@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import stat
 import sys
 import time
 from typing import Annotated, Any
@@ -138,7 +139,10 @@ def _cache() -> str:
     folder = cache_folder(mean_field._fixed_point)
     if folder is None:
         return "compiled anew each time: no folder can be written to; set NUMBA_CACHE_DIR to one"
-    return f"kept in {folder}"
+    danger = ""
+    if os.stat(folder).st_mode & stat.S_IWOTH:
+        danger = "; others may write there, and what they write is run: set NUMBA_CACHE_DIR"
+    return f"kept in {folder}{danger}"
 
 
 def _memory() -> str:

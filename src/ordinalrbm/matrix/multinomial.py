@@ -99,10 +99,7 @@ class MultinomialModel(NamedTuple):
             return np.zeros_like(self.weights[0]), np.zeros_like(self.bias[0])
         if counts is not None and counts[alike[: counts.size]].any():
             alike = alike[: counts.size] * counts  # each counted as often as it was answered
-        shares = (alike / alike.sum()).astype(np.float32)
-        return np.tensordot(shares, self.weights[: shares.size], 1), shares @ self.bias[
-            : shares.size
-        ]
+        return mean_of(self.weights, alike), mean_of(self.bias, alike)
 
     def infer_rows(self, observations: Observations) -> np.ndarray:
         """(rows, K): P(h = 1 | v) of rows with these answers."""
@@ -127,6 +124,13 @@ class MultinomialModel(NamedTuple):
             self.factors[rows], self.weights[:n], self.bias[:n], self.n_levels[:n],
             worth.astype(f32), f32(self.share), scores,
         )  # fmt: skip
+
+
+def mean_of(part: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Weighted mean over the first columns, without a copy: weights may be half of the memory."""
+    lines = part[: counts.size].reshape(counts.size, -1)
+    mean = np.einsum("i,ij->j", (counts / counts.sum()).astype(part.dtype), lines)
+    return mean.reshape(part.shape[1:])
 
 
 class Parameters(NamedTuple):

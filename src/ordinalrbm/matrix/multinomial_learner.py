@@ -23,6 +23,7 @@ from ordinalrbm.matrix.multinomial import (
     expected_factors,
     factor_probabilities,
     level_weights,
+    mean_of,
 )
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.runtime.jit import compiled, inlined
@@ -89,6 +90,20 @@ class Table(NamedTuple):
             view.column_start, view.row, view.entry, observations.n_levels,
         )  # fmt: skip
 
+    def touched(self, batch: Batch) -> Touched:
+        """The columns that a batch has answers of."""
+        entries = slice(self.row_start[batch.start], self.row_start[batch.stop])
+        columns, n_answers = np.unique(self.column[entries], return_counts=True)
+        of_all = self.column_start[columns + 1] - self.column_start[columns]
+        return Touched(columns, (n_answers / of_all).astype(f32))
+
+
+class Touched(NamedTuple):
+    """Columns in ascending order, and what share of its answers a batch has of each."""
+
+    columns: np.ndarray
+    share: np.ndarray
+
 
 class _Moving(NamedTuple):
     """All that moves: parameters, Adam's moments, and the average of the last epochs."""
@@ -146,6 +161,7 @@ class _Learner:
         """One pass over the rows, and a look at the validation ratings."""
         number = len(self.history) + 1
         self._pass(number)
+        _fill_unseen(self.moving.average, self.observations)
         model = self.model(self.moving.average)
         refuse_divergence(model.weights, (model.bias, model.factor_bias))
         refuse_nonsense(log_probability([model], self.watched), self.usual)
@@ -157,25 +173,33 @@ class _Learner:
             self.best = Parameters(*map(np.array, self.moving.average))
 
     def _pass(self, epoch: int) -> None:
+        """Update the columns that each batch has answers of; at the end, all are up to date.
+
+        There may be hundreds of thousands of columns, and a batch has answers of a few.
+        """
         n_rows, settings = self.observations.n_rows, self.settings
         parameters, first, second, average = self.moving
-        n_updates = (epoch - 1) * -(-n_rows // settings.batch_size)
+        n_batches, rate = -(-n_rows // settings.batch_size), self.schedule.learning_rate
+        n_updates = (epoch - 1) * n_batches
+        up_to = np.full(self.observations.n_columns, n_updates)  # the last update of each column
         for batch in _batches(n_rows, epoch, settings):
-            uphill = gradient(self.table, parameters, batch)
-            share = (batch.stop - batch.start) / n_rows
-            _add_prior(uphill, parameters, self.usual_bias, self.table.n_levels, share, settings)
+            touched = self.table.touched(batch)
+            _follow(self.moving, touched.columns, up_to, n_updates, n_batches, rate)
+            uphill = gradient(self.table, parameters, batch, touched.columns)
+            _add_prior(uphill, parameters, self.usual_bias, self.table.n_levels, touched, settings)
             n_updates += 1
-            _ascend(parameters, uphill, (first, second), n_updates, self.schedule.learning_rate)
-        newest = 1.0 / min(epoch, settings.averaged_epochs)
+            _ascend(parameters, uphill, (first, second), touched.columns, n_updates, rate)
+            up_to[touched.columns] = n_updates
+        every = np.arange(up_to.size)
+        _follow(self.moving, every, up_to, n_updates, n_batches, rate)
+        newest = f32(1.0 / min(epoch, settings.averaged_epochs))
         for mean, now in zip(average, parameters, strict=True):
-            mean += f32(newest) * (now - mean)
+            _average(mean.reshape(-1), now.reshape(-1), newest)
 
     def model(self, average: Parameters) -> MultinomialModel:
-        """The model of these parameters, in arrays of its own."""
-        kept = Parameters(*map(np.array, average))
-        _fill_unseen(kept, self.observations)
-        factors = expected_factors(kept, self.observations)
-        return MultinomialModel(*kept, n_levels=self.observations.n_levels, factors=factors)
+        """The model of these parameters, in the same arrays."""
+        factors = expected_factors(average, self.observations)
+        return MultinomialModel(*average, n_levels=self.observations.n_levels, factors=factors)
 
     def state(self) -> State:
         moving = flatten("moving", self.moving)
@@ -194,13 +218,13 @@ class _Learner:
 
 
 def _fill_unseen(parameters: Parameters, observations: Observations) -> None:
-    """Columns without any answer become like the others on their scale."""
+    """Let columns without any answer be like the others on their scale, in place."""
     seen, n_levels = observations.column_counts > 0, observations.n_levels
-    for scale in np.unique(n_levels):
+    for scale in np.unique(n_levels[~seen]):
         alike = n_levels == scale
         if (alike & seen).any():
             for part in (parameters.weights, parameters.bias):
-                part[alike & ~seen] = part[alike & seen].mean(axis=0)
+                part[alike & ~seen] = mean_of(part, alike & seen)
 
 
 def _batches(n_rows: int, epoch: int, settings: MultinomialSettings) -> Iterator[Batch]:
@@ -249,45 +273,118 @@ def _zeros_like(parameters: Parameters) -> Parameters:
 
 def _add_prior(
     uphill: Parameters, parameters: Parameters, usual_bias: np.ndarray, n_levels: np.ndarray,
-    share: float, settings: MultinomialSettings,
+    touched: Touched, settings: MultinomialSettings,
 ) -> None:  # fmt: skip
-    """Add the gradient of the log prior, by the batch's share of the rows.
+    """Add the gradient of the log prior of the columns touched, by the share of their answers.
+
+    Every answer brings its part of its column's prior, so that an epoch has all of it once.
 
     What the weights of a column have in common cancels in its own softmax: it tells what having
     answered at all says about the row, and is left free.
     """
-    # Levels that a column does not have hold zeros.
-    common = parameters.weights.sum(axis=1) / n_levels[:, None].astype(f32)
-    _pull_to_common(uphill.weights, parameters.weights, common, n_levels,
-                    f32(share * settings.weight_decay))  # fmt: skip
-    uphill.bias[...] -= f32(share * settings.bias_decay) * (parameters.bias - usual_bias)
+    columns, share = touched
+    _pull_to_common(
+        uphill.weights, parameters.weights, columns, n_levels, f32(settings.weight_decay) * share
+    )
+    away = parameters.bias[columns] - usual_bias[columns]
+    uphill.bias[...] -= f32(settings.bias_decay) * share[:, None] * away
 
 
 @compiled(parallel=True)
-def _pull_to_common(gradient: Any, weights: Any, common: Any, n_levels: Any, strength: Any) -> None:
-    for i in prange(n_levels.size):
-        for level in range(n_levels[i]):
-            for k in range(common.shape[1]):
-                gradient[i, level, k] -= strength * (weights[i, level, k] - common[i, k])
+def _pull_to_common(
+    gradient: Any, weights: Any, columns: Any, n_levels: Any, strength: Any
+) -> None:
+    for place in prange(columns.size):
+        _pull_column(
+            gradient[place], weights[columns[place]], n_levels[columns[place]], strength[place]
+        )
+
+
+@inlined
+def _pull_column(gradient: Any, weights: Any, n_levels: Any, strength: Any) -> None:
+    for k in range(weights.shape[1]):
+        common = f32(0.0)
+        for level in range(n_levels):
+            common += weights[level, k]
+        common /= f32(n_levels)
+        for level in range(n_levels):
+            gradient[level, k] -= strength * (weights[level, k] - common)
+
+
+def _scale(rate: Any, n_updates: Any) -> Any:
+    """Size of one of Adam's steps, of which the first is number one."""
+    return rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates)
 
 
 def _ascend(
     parameters: Parameters, uphill: Parameters, moments: tuple[Parameters, Parameters],
-    n_updates: int, rate: float,
+    columns: np.ndarray, n_updates: int, rate: float,
 ) -> None:  # fmt: skip
-    """One step of Adam, in place; ``n_updates`` counts from one."""
-    scale = f32(rate * np.sqrt(1.0 - _SECOND_DECAY**n_updates) / (1.0 - _FIRST_DECAY**n_updates))
+    """One step of Adam, in place, of the columns touched; ``n_updates`` counts from one."""
+    scale, only = f32(_scale(rate, n_updates)), np.zeros(1, dtype=columns.dtype)
     for part, slope, first, second in zip(parameters, uphill, *moments, strict=True):
-        _adam(part.reshape(-1), slope.reshape(-1), first.reshape(-1), second.reshape(-1), scale)
+        which = only if part is parameters.factor_bias else columns
+        slopes = slope.reshape(which.size, -1)
+        _adam(which, *(_lines(each, part) for each in (part, first, second)), slopes, scale)
+
+
+def _lines(array: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """One line for each column, and one for what all have in common."""
+    return array.reshape(len(part) if part.ndim > 1 else 1, -1)
 
 
 @compiled(parallel=True)
-def _adam(parameter: Any, gradient: Any, first: Any, second: Any, scale: Any) -> None:
-    for j in prange(parameter.size):
-        g = gradient[j]
-        first[j] += f32(1.0 - _FIRST_DECAY) * (g - first[j])
-        second[j] += f32(1.0 - _SECOND_DECAY) * (g * g - second[j])
-        parameter[j] += scale * first[j] / (np.sqrt(second[j]) + f32(_EPSILON))
+def _adam(columns: Any, parameter: Any, first: Any, second: Any, gradient: Any, scale: Any) -> None:
+    for place in prange(columns.size):
+        i = columns[place]
+        for j in range(parameter.shape[1]):
+            g = gradient[place, j]
+            first[i, j] += f32(1.0 - _FIRST_DECAY) * (g - first[i, j])
+            second[i, j] += f32(1.0 - _SECOND_DECAY) * (g * g - second[i, j])
+            parameter[i, j] += scale * first[i, j] / (np.sqrt(second[i, j]) + f32(_EPSILON))
+
+
+def _follow(
+    moving: _Moving, columns: np.ndarray, up_to: np.ndarray, n_updates: int, n_batches: int,
+    rate: float,
+) -> None:  # fmt: skip
+    """Bring columns up to date, in place, that no batch has touched for a while.
+
+    Adam goes on without a gradient: both moments fade, and with them the steps, whose sum is a
+    geometric series but for the sizes of the first ones. Hence one step instead of many.
+    """
+    behind = n_updates - up_to[columns]
+    columns, behind = columns[behind > 0], behind[behind > 0]
+    fading = _FIRST_DECAY / np.sqrt(_SECOND_DECAY)
+    along = np.zeros(n_batches + 1)  # by how many updates a column is behind
+    for n in range(1, behind.max(initial=0) + 1):
+        along[n] = fading * (along[n - 1] + _scale(rate, n_updates - n + 1))
+    faded = [(decay**behind).astype(f32) for decay in (_FIRST_DECAY, _SECOND_DECAY)]
+    for part, first, second in zip(moving.parameters[:2], moving.first[:2], moving.second[:2],
+                                   strict=True):  # fmt: skip
+        lines = (_lines(each, part) for each in (part, first, second))
+        _glide(columns, *lines, along[behind].astype(f32), *faded)
+    up_to[columns] = n_updates
+
+
+@compiled(parallel=True)
+def _glide(
+    columns: Any, parameter: Any, first: Any, second: Any, along: Any, first_faded: Any,
+    second_faded: Any,
+) -> None:  # fmt: skip
+    for place in prange(columns.size):
+        i = columns[place]
+        for j in range(parameter.shape[1]):
+            step = first[i, j] / (np.sqrt(second[i, j]) + f32(_EPSILON))
+            parameter[i, j] += along[place] * step
+            first[i, j] *= first_faded[place]
+            second[i, j] *= second_faded[place]
+
+
+@compiled(parallel=True)
+def _average(mean: Any, now: Any, newest: Any) -> None:
+    for j in prange(mean.size):
+        mean[j] += newest * (now[j] - mean[j])
 
 
 class _Phases(NamedTuple):
@@ -314,8 +411,11 @@ class _Scratch(NamedTuple):
 # counters are unsigned in one of two passes, and a body would be compiled for each.)
 
 
-def gradient(table: Table, parameters: Parameters, batch: Batch) -> Parameters:
-    """Expectations given the answers minus those after some Gibbs steps, summed over a batch."""
+def gradient(table: Table, parameters: Parameters, batch: Batch, columns: np.ndarray) -> Parameters:
+    """Expectations given the answers minus those after some Gibbs steps, summed over a batch.
+
+    Of these columns, which should be all that the batch has answers of: others have none.
+    """
     n_rows, n_factors = batch.stop - batch.start, parameters.factor_bias.size
     n_entries = int(table.row_start[batch.stop] - table.row_start[batch.start])
     phases = _Phases(
@@ -328,8 +428,12 @@ def gradient(table: Table, parameters: Parameters, batch: Batch) -> Parameters:
         table, parameters, batch.start, batch.stop, key0, key1, np.uint64(batch.sweep),
         batch.gibbs_steps, _scratch(table, parameters, batch), phases,
     )  # fmt: skip
-    result = _zeros_like(parameters)
-    _column_pass(table, batch.start, batch.stop, phases, result)
+    result = Parameters(
+        weights=np.zeros((columns.size, *parameters.weights.shape[1:]), dtype=f32),
+        bias=np.zeros((columns.size, parameters.bias.shape[1]), dtype=f32),
+        factor_bias=np.zeros(n_factors, dtype=f32),
+    )
+    _column_pass(table, columns, batch.start, batch.stop, phases, result)
     result.factor_bias[...] = (phases.data_factors - phases.fantasy_factors).sum(axis=0)
     return result
 
@@ -398,9 +502,12 @@ def _level_at(weight: Any, n_levels: Any, share: Any) -> Any:
 
 
 @compiled(parallel=True)
-def _column_pass(table: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
-    for i in prange(table.n_levels.size):
-        _sum_column(table, np.int64(i), start, stop, phases, result.weights[i], result.bias[i])
+def _column_pass(table: Any, columns: Any, start: Any, stop: Any, phases: Any, result: Any) -> None:
+    for place in prange(columns.size):
+        _sum_column(
+            table, np.int64(columns[place]), start, stop, phases, result.weights[place],
+            result.bias[place],
+        )  # fmt: skip
 
 
 @inlined

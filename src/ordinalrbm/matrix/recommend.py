@@ -57,6 +57,8 @@ LEAST_DEMAND = np.float32(1e-3)
 # Columns that are looked at first, in the order of demand, and how many times more in each round.
 _FIRST_LOOK, _TIMES_MORE = 12, 4
 _AT_LEAST = 64
+# What a pair of a row and a column takes while it is looked at, mostly the chances of its levels.
+_PAIR_BYTES = 256
 
 
 class Ladder(NamedTuple):
@@ -114,11 +116,15 @@ def best_wanted(
     left, m = np.arange(n_rows), max(_FIRST_LOOK * n, _AT_LEAST)
     while left.size and n:
         m = min(m, n_columns)
-        wanted, demand = most_wanted(left, m)
-        item[left], score[left] = choose(left, wanted, demand, n)
-        # Those beyond have at most the demand of the last one that was looked at.
-        is_open = (demand[:, -1] > score[left, -1]) & (m < n_columns)
-        left, m = left[is_open], _TIMES_MORE * m
+        is_open = np.zeros(left.size, dtype=bool)
+        size = max(1, _BATCH_BYTES // (_PAIR_BYTES * m))
+        for start in range(0, left.size, size):
+            some = left[start : start + size]
+            wanted, demand = most_wanted(some, m)
+            item[some], score[some] = choose(some, wanted, demand, n)
+            # Those beyond have at most the demand of the last one that was looked at.
+            is_open[start : start + size] = demand[:, -1] > score[some, -1]
+        left, m = left[is_open & (m < n_columns)], _TIMES_MORE * m
     return listed([(item, score.astype(np.float32))], n)
 
 
