@@ -185,6 +185,17 @@ def test_columns_of_ticks_are_questions(mark: Any) -> None:
         assert set(survey.reasons.loc[skipped, name]) == {"not asked"}
 
 
+def test_a_tick_is_not_named_after_its_question() -> None:
+    frame = tick_frame()
+    labels = {
+        name: {1: medium} for name, medium in zip(frame, ("Radio", "TV", "Papers"), strict=False)
+    }
+    asked = {"media_1": "News from: Radio", "media_2": "Where do you get your news?"}
+    schema = propose(labelled(dict(frame), labels, asked))
+    assert schema.column("media_1").names == ("not ticked", "ticked")
+    assert schema.column("media_2").names == ("not ticked", "TV")
+
+
 def test_other_columns_of_the_battery_do_not_count() -> None:
     frame = tick_frame().assign(media_other=[["a"]] * N, media_text=[f"said {k}" for k in range(N)])
     survey = read_survey(frame)

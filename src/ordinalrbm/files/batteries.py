@@ -117,11 +117,17 @@ def _as_ticks(source: Source, look: Look, column: Column) -> Column | None:
         column,
         role="ordinal",
         levels=(BLANK, tick),
-        names=("not ticked", look.labels.get(tick, "ticked")),
+        names=("not ticked", _tick_label(look, tick)),
         reason=f"{tick} or blank, as {len(names)} columns of a battery: ticked or not, and missing "
         "where none of them is ticked",
         confidence=_VOTED,
     )
+
+
+def _tick_label(look: Look, tick: Code) -> str:
+    """The file's own label, unless it only repeats the question: "Owns a radio: Radio"."""
+    label = look.labels.get(tick, "ticked")
+    return "ticked" if label_words(label) in label_words(look.question) else label
 
 
 # ---- the same labels --------------------------------------------------------------------------
