@@ -7,6 +7,10 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 from program import LONG, names_in, run, run_here
 from small_files import survey_frame, write_spss
@@ -26,6 +30,18 @@ CASES: dict[str, tuple[str, str]] = {
     "truncated sav": ("fit cut.sav --out m.orbm", "'cut.sav' cannot be read"),
     "truncated model": ("info cut.orbm", "'cut.orbm' is not a model file"),
     "truncated model shown": ("report cut.orbm --out p.html", "'cut.orbm' is not a model file"),
+    "damaged name": ("fit name.sav --out m.orbm", "the name of column 2 is damaged"),
+    "list ids": ("fit list.parquet --out m.orbm", "column 'user', row 0 (counted from 0): the use"),
+    "struct ids": ("fit struct.parquet --out m.orbm", "column 'item', row 0 (counted from 0): the"),
+    "list pairs": (f"predict films.orbm list.parquet --out {OUT}", "a list or struct; give a col"),
+    "list features": ("fit ratings.csv --users list.parquet --out m.orbm", "a list or struct; giv"),
+    "pandas index": ("fit index.parquet --out m.orbm", "wrong metadata for pandas (KeyError: 'no"),
+    "pandas nesting": ("fit deep.parquet --out m.orbm", "wrong metadata for pandas (RecursionErro"),
+    "pandas number": ("fit number.parquet --out m.orbm", "wrong metadata for pandas (TypeError: "),
+    "text not utf-8": ("fit utf8.parquet --out m.orbm", "column 'who' cannot be read"),
+    "schema nested": ("fit survey.sav --schema deep.toml --out m.orbm", "nested too deeply"),
+    "schema number": ("fit survey.sav --schema digits.toml --out m.orbm", "too many digits"),
+    "schema hex": ("fit survey.sav --schema hex.toml --out m.orbm", "too many digits"),
     "unknown ending": ("fit survey.xyz --out m.orbm", "ending that is not known"),
     "no such format": ("fit notes.txt --out m.orbm", "ending that is not known"),
     "data as model": ("info survey.sav", "'survey.sav' is not a model file"),
@@ -99,7 +115,41 @@ APART = set(CASES) if LONG else {"junk sav", "no GPU to predict", "own training 
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
+def _add_wrong_parquet(folder: Path) -> None:
+    n = 40
+    ratings = {
+        "user": pa.array(np.arange(n) % 8),
+        "item": pa.array(np.arange(n) // 8),
+        "rating": pa.array(np.arange(n) % 5),
+    }
+    lists = pa.array([[k % 8] for k in range(n)])
+    structs = pa.array([{"a": k // 8} for k in range(n)])
+    pq.write_table(pa.table({**ratings, "user": lists}), folder / "list.parquet")
+    pq.write_table(pa.table({**ratings, "item": structs}), folder / "struct.parquet")
+    deep = b"[" * 100_000 + b"]" * 100_000
+    index = b'{"index_columns": ["nope"], "columns": [], "column_indexes": []}'
+    for name, said in {"index": index, "deep": deep, "number": b"3"}.items():
+        table = pa.table(ratings).replace_schema_metadata({b"pandas": said})
+        pq.write_table(table, folder / f"{name}.parquet")
+    ends = pa.py_buffer(np.arange(0, 2 * n + 2, 2, dtype=np.int32))
+    wrong = pa.StringArray.from_buffers(n, ends, pa.py_buffer(b"a\xff" * n))
+    pq.write_table(pa.table({"q1": ratings["rating"], "who": wrong}), folder / "utf8.parquet")
+
+
+def _add_damaged_name(folder: Path) -> None:
+    """An SPSS file whose second column has a name that is no text."""
+    frame = pd.DataFrame({name: [1.0, 2.0, 3.0] for name in ("q1", "q2", "q3")})
+    pyreadstat.write_sav(frame, folder / "name.sav")
+    content = (folder / "name.sav").read_bytes()
+    (folder / "name.sav").write_bytes(content.replace(b"Q2 ", b"\xff2 ", 1))
+
+
 def _add_wrong_files(folder: Path) -> None:
+    _add_wrong_parquet(folder)
+    _add_damaged_name(folder)
+    (folder / "deep.toml").write_text("x = " + "[" * 50_000 + "]" * 50_000)
+    (folder / "digits.toml").write_text(f"[columns.q1]\nlevels = [{'1' * 100_000}]")
+    (folder / "hex.toml").write_text(f"[columns.q1]\nrole = 0x{'1' * 100_000}")
     (folder / "folder").mkdir()
     (folder / "empty.csv").touch()
     os.mkfifo(folder / "pipe")  # never a real device: as root, a mistake would destroy it

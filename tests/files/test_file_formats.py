@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 
@@ -270,9 +271,10 @@ def test_permission_denied_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    file = written(tmp_path / "a.csv", "a,b\n1,2\n")
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DataError, match="may not be read"):
-        read(written(tmp_path / "a.csv", "a,b\n1,2\n"))
+        read(file)
 
 
 def test_twice_named_columns_elsewhere(tmp_path: Path) -> None:
@@ -340,3 +342,23 @@ def test_decimals_beside_text_and_without_a_number() -> None:
     plain = from_frame(frame).frame
     assert plain["x"].tolist() == [1.5, "a"]
     assert plain["y"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("byte", "words"), [(b"\0", "is no text"), (b"0", "a line of more than")])
+def test_a_packed_file_without_lines_is_not_unpacked(tmp_path: Path, byte: bytes, words) -> None:
+    n_bytes = 200_000_000
+    bomb = written(tmp_path / "bomb.csv.gz", gzip.compress(byte * n_bytes, 1))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=words):
+            read(bomb)
+        assert tracemalloc.get_traced_memory()[1] < n_bytes / 4
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_packed_file_of_many_lines_is_read(tmp_path: Path) -> None:
+    content = b"user,answer\n" + b"1,4\n" * 5_000_000  # more than a line may have
+    frame = read(written(tmp_path / "long.csv.gz", gzip.compress(content, 1))).frame
+    assert len(frame) == 5_000_000
+    assert frame["answer"].unique().tolist() == [4]

@@ -27,6 +27,9 @@ _MOST_NAMED = 5  # columns in a remark
 
 _DELIMITERS = (",", ";", "\t", "|")
 _BLOCK = 1 << 24  # a row must fit into a block
+_PIECE = 1 << 20  # unpacked at a time
+_LOOK = 1 << 16  # the start of a file, in which text has no zero bytes
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 # Text such as 007 or 0x1F is a name made of digits: as a number it would be another one.
 _LEADING_ZERO = r"^[+-]?0[\dxX]"
 # Ids with too many digits for an integer would merge as floats, so they stay text.
@@ -74,29 +77,55 @@ def _emptied(
 
 
 def _unpacked(path: Path) -> bytes:
-    content = path.read_bytes()
-    if content[:2] != b"\x1f\x8b":
+    with path.open("rb") as file:
+        start = file.read(_LOOK)
+        file.seek(0)
+        if start[:2] == b"\x1f\x8b":
+            try:
+                return _lines_of(path, gzip.GzipFile(fileobj=file))
+            except (OSError, EOFError, zlib.error) as error:
+                raise unreadable(path, error) from error
         if path.name.lower().endswith(".gz"):
             raise unreadable(path, "it is not packed with gzip")
-        return content
-    try:
-        return gzip.decompress(content)
-    except (OSError, EOFError, zlib.error) as error:
-        raise unreadable(path, error) from error
+        _refuse_binary(path, start)
+        return file.read()
 
 
-def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
-    """The text in UTF-8, and a sentence where its encoding had to be guessed."""
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        try:
-            return content.decode("utf-16").encode(), ()
-        except UnicodeDecodeError as error:
-            raise unreadable(path, error) from error
-    if b"\0" in content[:65536]:
+def _lines_of(path: Path, file: gzip.GzipFile) -> bytes:
+    """What is packed in a file, unless it is no text or has no lines.
+
+    A few MB can be unpacked to many GB, so each piece is looked at before the next is unpacked.
+    """
+    content, in_line = io.BytesIO(), 0
+    while piece := file.read(_PIECE):
+        if not content.tell():
+            _refuse_binary(path, piece[:_LOOK])
+        end = max(piece.rfind(b"\n"), piece.rfind(b"\r"))
+        in_line = len(piece) - end if end >= 0 else in_line + len(piece)
+        if in_line > _BLOCK:
+            raise DataError(
+                f"File '{path}' has a line of more than {_BLOCK >> 20} MB, which no table has; "
+                "check that it is complete and what its ending says."
+            )
+        content.write(piece)
+    return content.getvalue()
+
+
+def _refuse_binary(path: Path, start: bytes) -> None:
+    if b"\0" in start and not start.startswith(_UTF16):
         raise DataError(
             f"File '{path}' is no text, though its ending says so; give it the ending of what it "
             "is, or export it again."
         )
+
+
+def _utf8(path: Path, content: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """The text in UTF-8, and a sentence where its encoding had to be guessed."""
+    if content.startswith(_UTF16):
+        try:
+            return content.decode("utf-16").encode(), ()
+        except UnicodeDecodeError as error:
+            raise unreadable(path, error) from error
     content = content.removeprefix(b"\xef\xbb\xbf")
     with suppress(UnicodeDecodeError):
         content.decode("utf-8")

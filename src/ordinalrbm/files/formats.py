@@ -26,7 +26,16 @@ from ordinalrbm.errors import DataError, DataTypeError
 from ordinalrbm.files import delimited
 from ordinalrbm.files.arrow import with_exact_integers
 from ordinalrbm.files.codes import plain_code
-from ordinalrbm.files.source import Format, Source, StrPath, format_of, name_of, unreadable, what
+from ordinalrbm.files.source import (
+    Format,
+    Source,
+    StrPath,
+    format_of,
+    name_of,
+    shortened,
+    unreadable,
+    what,
+)
 from ordinalrbm.runtime.side_by_side import each
 
 __all__ = ["Source", "from_frame", "read"]
@@ -79,7 +88,7 @@ def reading(path: Path) -> Iterator[None]:
     """Whatever there is against reading a file, in one sentence."""
     try:
         yield
-    except DataError:
+    except (DataError, MemoryError):
         raise
     except PermissionError as error:
         raise DataError(
@@ -87,7 +96,7 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise unreadable(path, error.strerror or error) from error
-    except (pa.ArrowException, ValueError) as error:
+    except Exception as error:  # damaged files lead libraries to errors of any kind
         raise unreadable(path, error) from error
 
 
@@ -165,15 +174,43 @@ def refuse_twice(names: list[str], where: str) -> None:
 
 def _read_parquet(path: Path) -> Source:
     table = _folder_table(path) if path.is_dir() else _file_table(path)
-    # Columns of one type would be copied side by side, which takes longer than to read them.
-    frame = with_exact_integers(table.to_pandas(split_blocks=True), table)
+    frame = with_exact_integers(_to_pandas(table, path), table)
     return Source(path, "parquet", name_of(path), plain_frame(frame))
+
+
+def _to_pandas(table: pa.Table, path: Path) -> pd.DataFrame:
+    # Columns of one type would be copied side by side, which takes longer than to read them.
+    try:
+        return table.to_pandas(split_blocks=True)
+    except MemoryError:
+        raise
+    except Exception as error:
+        if b"pandas" not in (table.schema.metadata or {}):
+            raise
+        raise DataError(
+            f"{what(path)} has wrong metadata for pandas ({shortened(error)}); write the file "
+            "again without it, such as with replace_schema_metadata() of pyarrow."
+        ) from error
 
 
 def _file_table(path: Path) -> pa.Table:
     # Of columns with one name, Arrow's own message is a riddle.
     refuse_twice(pq.read_schema(path).names, what(path))
-    return pq.read_table(path, partitioning=None)
+    table = pq.read_table(path, partitioning=None)
+    refuse_wrong_text(table, path)
+    return table
+
+
+def refuse_wrong_text(table: pa.Table, path: Path) -> None:
+    """Refuse text that is not UTF-8: Arrow reads it, and whoever looks at it later fails."""
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"{what(path)}, column {name!r} cannot be read ({error}); write the file again, "
+                "with text in UTF-8."
+            ) from error
 
 
 def _folder_table(folder: Path) -> pa.Table:

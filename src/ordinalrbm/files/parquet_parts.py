@@ -19,6 +19,7 @@ from ordinalrbm.files.formats import (
     plain_frame,
     reading,
     refuse_twice,
+    refuse_wrong_text,
     with_partitions,
 )
 from ordinalrbm.files.ratings import AS_IT_IS, Layout, columns_of
@@ -121,5 +122,6 @@ class ParquetRatings:
         with pq.ParquetFile(file) as opened:
             there = [name for name in self._columns if name in opened.schema_arrow.names]
             table = opened.read_row_groups(numbers, columns=there)
+        refuse_wrong_text(table, file)
         table = table.replace_schema_metadata()
         return self._chosen(with_partitions(table, file, self._folder))

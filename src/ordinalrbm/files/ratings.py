@@ -177,7 +177,23 @@ def pairs_of(source: Source, layout: Layout = AS_IT_IS) -> pd.DataFrame:
 
 
 def _named(source: Source, names: tuple[str, ...], layout: Layout) -> pd.DataFrame:
-    return source.frame[columns_of(source, names, layout)].set_axis(list(names), axis=1)
+    columns = columns_of(source, names, layout)
+    for name, column in zip(names, columns, strict=True):
+        refuse_nested(source, column, name)
+    return source.frame[columns].set_axis(list(names), axis=1)
+
+
+def refuse_nested(source: Source, column: str, name: str) -> None:
+    """Refuse a column of lists or structs, as Parquet files can have them, for one of ids."""
+    values = source.frame[column]
+    row = values.first_valid_index() if values.dtype == object else None
+    if row is None or pd.api.types.is_hashable(values[row]):
+        return
+    raise DataError(
+        f"{source.where}, column {column!r}, row {row} (counted from 0): the {name} is "
+        f"{shown(values[row])}, a list or struct; give a column with one number or text in each "
+        "row."
+    )
 
 
 def columns_of(

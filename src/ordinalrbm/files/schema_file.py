@@ -190,6 +190,23 @@ def _load(text: str, where: str) -> dict[str, Any]:
 
 def _parse(text: str, where: str) -> tuple[list[Rule], dict[str, Any]]:
     """All rules in the order of the file, and the tables of columns by their names."""
+    try:
+        return _parsed(text, where)
+    except DataError:
+        raise
+    except RecursionError as error:
+        raise DataError(
+            f"{where} has lists or tables nested too deeply; a column is one table of its fields, "
+            "and a field at most a list."
+        ) from error
+    except (ValueError, OverflowError) as error:
+        raise DataError(
+            f"{where} has a number with too many digits; shorten it, or put it in quotes if it is "
+            "text."
+        ) from error
+
+
+def _parsed(text: str, where: str) -> tuple[list[Rule], dict[str, Any]]:
     content = _load(text, where)
     scales, columns = content.pop("scales", {}), content.pop("columns", {})
     for key, tables in (("scales", scales), ("columns", columns)):

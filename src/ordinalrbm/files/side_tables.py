@@ -7,7 +7,7 @@ import pandas as pd
 from ordinalrbm.data.columns import shown
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.formats import read
-from ordinalrbm.files.ratings import AS_IT_IS, Layout, column_of
+from ordinalrbm.files.ratings import AS_IT_IS, Layout, column_of, refuse_nested
 from ordinalrbm.files.source import Source, StrPath
 
 
@@ -59,6 +59,7 @@ def _id_column(source: Source, what: str, layout: Layout) -> str:
 
 
 def _check_ids(source: Source, column: str, ids: pd.Series, what: str) -> None:
+    refuse_nested(source, column, what)
     where = f"{source.where}, column {column!r}, row"
     missing, repeated = ids.isna().to_numpy(), ids.duplicated().to_numpy()
     if missing.any():

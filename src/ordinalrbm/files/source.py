@@ -85,12 +85,24 @@ def format_of(path: Path) -> Format:
 
 def unreadable(path: Path, problem: object) -> DataError:
     """The error of a file that is damaged or is not what its ending says."""
-    detail = " ".join(str(problem).split()).rstrip(".")
-    detail = detail if len(detail) <= 200 else detail[:197] + "..."
     return DataError(
-        f"{what(path)} cannot be read ({detail}); check that it is complete and what its ending "
-        "says."
+        f"{what(path)} cannot be read ({shortened(problem)}); check that it is complete and what "
+        "its ending says."
     )
+
+
+def shortened(problem: object) -> str:
+    r"""What a library says of a problem, in one line that is not too long.
+
+    Examples
+    --------
+    >>> shortened(ValueError("no\nnumber.")), shortened(KeyError("index"))
+    ('no number', "KeyError: 'index'")
+    """
+    says_enough = not isinstance(problem, Exception) or isinstance(problem, (ValueError, OSError))
+    detail = str(problem) if says_enough else f"{type(problem).__name__}: {problem}"
+    detail = " ".join(detail.split()).rstrip(".")
+    return detail if len(detail) <= 200 else detail[:197] + "..."
 
 
 def name_of(path: Path) -> str:

@@ -30,6 +30,9 @@ def read(path: Path, kind: Format) -> Source:
     with path.open("rb"):
         pass  # pyreadstat does not say why it cannot open a file; this does
     frame, meta, remarks = _parsed(path, kind)
+    for k, name in enumerate(frame.columns):
+        if not isinstance(name, str):
+            raise unreadable(path, f"the name of column {k + 1} is damaged")
     frame, tags = _untagged(path, frame, meta) if kind == "dta" else (frame, {})
     return Source(
         path,
