@@ -90,6 +90,9 @@ class MatrixCumulativeRBM(RatingModel):
         bias do not fight.
     priors : {"learnt", "none"}, default="learnt"
         Gaussian priors on biases and gaps whose widths are estimated along the way, or none.
+    biases : {"balanced", "zero"}, default="balanced"
+        Where biases start: at minus half the sum of the weights, so that factors that are on or off
+        by chance do not shift the utility, or at zero, as in the paper.
     thresholds : {"marginal", "even"}, default="marginal"
         Where thresholds start: at the quantiles of all ratings, or one apart.
     schedule : {"cosine", "constant"}, default="cosine"
@@ -151,6 +154,7 @@ class MatrixCumulativeRBM(RatingModel):
         solver: str = "adagrad",
         centred: bool = True,
         priors: str = "learnt",
+        biases: str = "balanced",
         thresholds: str = "marginal",
         schedule: str = "cosine",
         demand_factors: int = 64,

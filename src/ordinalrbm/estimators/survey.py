@@ -127,6 +127,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     init : {"polychoric", "random"}, default="polychoric"
         Weights to start from: those of a factor model of the polychoric correlations, or small
         random ones.
+    biases : {"balanced", "zero"}, default="balanced"
+        Where biases start: at minus half the sum of the weights, so that factors that are on or off
+        by chance do not shift the utility, or at zero, as in the paper.
     thresholds : {"marginal", "even"}, default="marginal"
         Where thresholds start: at the quantiles of each question's answers, or one apart.
     schedule : {"cosine", "constant"}, default="cosine"
@@ -204,6 +207,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         solver: str = "adam",
         centred: bool = True,
         init: str = "polychoric",
+        biases: str = "balanced",
         thresholds: str = "marginal",
         schedule: str = "cosine",
         inference: str = "mean_field",
