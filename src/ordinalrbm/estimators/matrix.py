@@ -176,8 +176,9 @@ class MatrixCumulativeRBM(RatingModel):
         posteriors tracked with η = 0.9, predictions as they are. Not in the paper, and each with a
         switch: a fixed weight decay (precision K), factors coded around their middle, priors on
         biases and gaps whose widths are learnt, a learning rate that falls along a cosine (from
-        1.5 / K: the steps of all factors add up), and that the best epoch on held-out ratings is
-        kept. What each is worth: docs/research-start.md. Other parameters may be given by name.
+        1.5 / K: the steps of all factors add up), and biases that start where they balance the
+        weights. All departures, also those without a switch, and what they are worth:
+        docs/research-start.md. Other parameters may be given by name.
 
         Examples
         --------

@@ -248,12 +248,13 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     @classmethod
     def paper(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
-        """The paper's procedure.
+        """The paper's procedure, nearly.
 
         Plain stochastic gradient with a constant rate from one contrastive step, no prior on the
-        weights; these start small and random, thresholds evenly spaced. Only the epoch is chosen
-        by held-out answers. What our own additions are worth: docs/research-start.md. Other
-        parameters may be given by name.
+        weights; these start small and random, thresholds evenly spaced. Not in the paper: biases
+        start where they balance the weights (``biases="zero"`` takes that away), and held-out
+        answers choose the epoch (``validation_fraction=0``). All departures, and what they are
+        worth: docs/research-start.md. Other parameters may be given by name.
 
         Examples
         --------
