@@ -4,8 +4,8 @@
 
 Vectors: users have binary factors and nothing else of their own. Matrix: items have factors too,
 and users weights for them, a bias and thresholds. The figure, of the first data set: pseudo-
-likelihood of training ratings (each given all others) and test RMSE after every epoch. The table is
-of the epochs that validation ratings choose.
+likelihood of training ratings (each given all others, by our definition and not the paper's) and
+test RMSE after every epoch. The table is of the epochs that validation ratings choose.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import enumeration as oracle
 import numpy as np
 import pytest
 from hand_made_models import (
+    N_LEVELS,
     PATTERNS,
     as_oracle,
     expected_factors,
@@ -15,9 +16,10 @@ from hand_made_models import (
     oracle_rows,
     vector_model,
 )
-from scipy.special import expit
+from scipy.special import entr, expit
 from scipy.stats import truncnorm
 
+from ordinalrbm.engine.mean_field import fixed_point
 from ordinalrbm.engine.thresholds import unknown_level
 from ordinalrbm.vector import posterior, predict
 from ordinalrbm.vector.model import complete_rows, side
@@ -136,6 +138,41 @@ def test_mean_field_is_a_fixed_point(units):
     # It stops when a step is below the tolerance.
     np.testing.assert_allclose(found.factors, updated, atol=2 * posterior.TOLERANCE * units)
     assert np.abs(found.factors - 0.5 * units).max() > 0.1 * units  # it has left its start
+
+
+def mean_field_bound(model, factors, dense):
+    """(rows,) bound on the log weight of the answers, with the best utilities for the factors."""
+    judge, factors = as_oracle(model), factors.astype(np.float64)
+    share = factors / model.units
+    entropy = model.units * (entr(share) + entr(1.0 - share)).sum(axis=1)
+    bound = factors @ model.factor_bias.astype(np.float64) + entropy
+    for i, levels in enumerate(dense.T):
+        given = levels >= 0
+        mean = judge.alpha[i] + factors[given] @ model.weights[i].astype(np.float64)
+        low, high = judge.bounds(i)[levels[given]], judge.bounds(i)[levels[given] + 1]
+        bound[given] += 0.5 * mean**2 + oracle.log_interval(low - mean, high - mean)
+    return bound
+
+
+@pytest.mark.parametrize(("units", "n_factors"), [(1, 10), (5, 20), (50, 10)])
+def test_mean_field_never_lowers_the_bound(units, n_factors):
+    """Nor where it extrapolates, though with strong weights steps are no geometric series."""
+    n_levels = N_LEVELS * 3
+    for seed in range(2):
+        model = vector_model(
+            seed, n_levels, n_factors=n_factors, scale=0.7 / np.sqrt(units), units=units
+        )
+        generator = np.random.default_rng(seed)
+        dense = np.stack([generator.integers(0, levels, 150) for levels in n_levels], axis=1)
+        dense[generator.random(dense.shape) < 0.2] = -1
+        this = side(model, observed(dense, n_levels))
+        bounds = []
+        for n_rounds in range(1, 25):
+            factors = np.full((len(dense), n_factors), 0.5 * units, dtype=np.float32)
+            fixed_point(this, factors, 0.0, n_rounds)
+            bounds.append(mean_field_bound(model, factors, dense))
+        assert np.diff(bounds, axis=0).min() > -1e-4
+        assert np.median(bounds[-1] - bounds[0]) > 0.1  # they have risen
 
 
 def mean_field_errors(scale):

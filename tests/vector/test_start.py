@@ -169,3 +169,13 @@ def test_the_papers_start_knows_nothing_of_the_answers():
     np.testing.assert_array_equal(model.weights, same.weights)
     gaps = np.diff(model.thresholds[:, 1 : model.n_levels.min()], axis=1)
     np.testing.assert_allclose(gaps, gaps[0, 0], rtol=1e-12)
+
+
+def test_biases_start_at_zero_as_in_the_paper_or_take_half_of_the_weights_back():
+    answers = drawn_answers(factor_correlation(12, 2, 0), 300, 1)
+    own = {"by_correlations": False, "at_marginals": False}
+    balanced = initial.initial_model(answers, 4, 3, 0, **own)
+    zero = initial.initial_model(answers, 4, 3, 0, **own, balanced=False)
+    np.testing.assert_array_equal(zero.bias, 0.0)
+    np.testing.assert_array_equal(zero.weights, balanced.weights)
+    np.testing.assert_allclose(balanced.bias, -1.5 * zero.weights.sum(axis=1), rtol=1e-6)

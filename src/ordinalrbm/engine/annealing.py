@@ -196,9 +196,9 @@ def _anneal_chain(side, clamped, betas, draws, scratch, all_active, row, stream)
         for e in range(n):
             product[e] = dot(side.weights[side.column[first + e]], active)
         _warm_means(side, row, product, betas[t - 1], mean)
-        before = _log_row(side, clamped, row, mean)
+        before = log_row(side, clamped, row, mean)
         _warm_means(side, row, product, betas[t], mean)
-        total += _log_row(side, clamped, row, mean) - before
+        total += log_row(side, clamped, row, mean) - before
         fill_uniforms(uniform, n, stream, draws, t, Purpose.CLAMPED_UTILITY)
         for e in range(n):
             if clamped:
@@ -229,7 +229,7 @@ def _warm_means(side, row, product, beta, mean):
 
 
 @inlined
-def _log_row(side, clamped, row, mean):
+def log_row(side, clamped, row, mean):
     """Log of the unnormalised probability of the factors, but for their bias."""
     first, n = entries_of(side, row)
     total = _log_prior(side, row, mean)
@@ -239,5 +239,6 @@ def _log_row(side, clamped, row, mean):
         for e in range(n):
             if _is_ordinal(side, first + e):
                 low, high = bounds(side, row, first + e, mean[e])
-                total += double.log_mass(low, high)
+                if low != -np.inf or high != np.inf:  # else nothing is known
+                    total += double.log_mass(low, high)
     return total

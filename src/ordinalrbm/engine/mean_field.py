@@ -6,6 +6,7 @@ import numba
 import numpy as np
 from numba import prange
 
+from ordinalrbm.engine.annealing import log_row
 from ordinalrbm.engine.gibbs import activations, conditional_means, expect_clamped, scratch_for
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.side import Side
@@ -13,8 +14,12 @@ from ordinalrbm.engine.sums import dot
 from ordinalrbm.runtime.jit import called, compiled, inlined
 
 # How often to extrapolate, and the slowest convergence that is believed.
-EXTRAPOLATE_EVERY = 4
-LARGEST_RATIO = np.float32(0.95)
+_EXTRAPOLATE_EVERY = 4
+_LARGEST_RATIO = np.float32(0.95)
+# A jump costs about as much as these rounds, because the bound is looked at before and after it.
+_ROUNDS_OF_A_JUMP = 3
+# Share of a bound by which two may differ because factors are float32.
+_ROUNDING = 1e-7
 
 
 def fixed_point(
@@ -61,8 +66,14 @@ def _fixed_point_row(side, row, active, tolerance, max_iterations, scratch):
         iteration += 1
         change = _move_to_fixed_point(side.units, active, activation, last_step)
         # Not at the end: the change that is reported must be that of the point returned.
-        if iteration % EXTRAPOLATE_EVERY == 0 and tolerance < change and iteration < max_iterations:
-            _extrapolate(side.units, active, last_step, previous)
+        if (
+            iteration % _EXTRAPOLATE_EVERY == 0
+            and tolerance < change
+            and iteration < max_iterations
+        ):
+            ratio = min(dot(last_step, previous) / dot(previous, previous), _LARGEST_RATIO)
+            if change * ratio**_ROUNDS_OF_A_JUMP > tolerance:
+                _extrapolate(side, row, active, last_step, ratio, activation, mean)
         for k in range(active.size):
             previous[k] = last_step[k]
     return change
@@ -79,15 +90,38 @@ def _move_to_fixed_point(units, active, activation, last_step):
     return change
 
 
-@inlined
-def _extrapolate(units, active, last_step, previous):
-    """Add the rest of a geometric series of steps at once (Aitken).
+@called
+def _extrapolate(side, row, active, last_step, ratio, jumped, mean):
+    """Add the rest of a geometric series of steps at once (Aitken), unless that lowers the bound.
 
     When factors lean on each other, steps shrink by about the same ratio each time.
     """
-    ratio = min(dot(last_step, previous) / dot(previous, previous), LARGEST_RATIO)
-    if ratio > np.float32(0.0):
-        rest = ratio / (np.float32(1.0) - ratio)
+    rest = ratio / (np.float32(1.0) - ratio)
+    for k in range(active.size):
+        there = active[k] + rest * last_step[k]
+        jumped[k] = min(max(there, np.float32(0.0)), np.float32(side.units))
+    here = _bound(side, row, active, mean)
+    if _bound(side, row, jumped, mean) >= here - _ROUNDING * abs(here):
         for k in range(active.size):
-            jumped = active[k] + rest * last_step[k]
-            active[k] = min(max(jumped, np.float32(0.0)), np.float32(units))
+            active[k] = jumped[k]
+
+
+@called
+def _bound(side, row, active, mean):
+    """The bound on the log probability of a row's answers that each round raises."""
+    conditional_means(side, row, active, mean)
+    total = log_row(side, True, row, mean)
+    units = np.float64(side.units)
+    for k in range(active.size):
+        bias = side.factor_bias[k]
+        if side.row_bias.size > 0:
+            bias += side.row_bias[row, k]
+        on = active[k] / units
+        total += active[k] * bias - units * (_log_power(on) + _log_power(1.0 - on))
+    return total
+
+
+@inlined
+def _log_power(share):
+    """The logarithm of share to the power of itself."""
+    return share * np.log(share) if share > 0.0 else 0.0

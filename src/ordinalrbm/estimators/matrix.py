@@ -91,6 +91,9 @@ class MatrixCumulativeRBM(RatingModel):
         bias do not fight.
     priors : {"learnt", "none"}, default="learnt"
         Gaussian priors on biases and gaps whose widths are estimated along the way, or none.
+    biases : {"balanced", "zero"}, default="balanced"
+        Where biases start: at minus half the sum of the weights, so that factors that are on or off
+        by chance do not shift the utility, or at zero, as in the paper.
     thresholds : {"marginal", "even"}, default="marginal"
         Where thresholds start: at the quantiles of all ratings, or one apart.
     schedule : {"cosine", "constant"}, default="cosine"
@@ -153,6 +156,7 @@ class MatrixCumulativeRBM(RatingModel):
         solver: str = "adagrad",
         centred: bool = True,
         priors: str = "learnt",
+        biases: str = "balanced",
         thresholds: str = "marginal",
         schedule: str = "cosine",
         demand_factors: int = 64,
@@ -174,8 +178,9 @@ class MatrixCumulativeRBM(RatingModel):
         posteriors tracked with η = 0.9, predictions as they are. Not in the paper, and each with a
         switch: a fixed weight decay (precision K), factors coded around their middle, priors on
         biases and gaps whose widths are learnt, a learning rate that falls along a cosine (from
-        1.5 / K: the steps of all factors add up), and that the best epoch on held-out ratings is
-        kept. What each is worth: docs/research-start.md. Other parameters may be given by name.
+        1.5 / K: the steps of all factors add up), and biases that start where they balance the
+        weights. All departures, also those without a switch, and what they are worth:
+        docs/research-start.md. Other parameters may be given by name.
 
         Examples
         --------

@@ -129,9 +129,12 @@ class Serving:
             What items are ranked by. "demand": how likely it is that the user chooses the item,
             from who has rated what; about one for what is surely chosen. "liked": the probability
             that the rating would be ``liked`` or better. "expected": the product of both: how
-            likely the item is chosen and liked. "rating": the expected rating, should the item be
-            chosen; where items have different scales, from 0 at an item's lowest label to 1 at its
-            highest.
+            likely the item is chosen and liked. "rating": about the expected rating, should the
+            item be chosen; where items have different scales, from 0 at an item's lowest label to
+            1 at its highest. Models with Gaussian factors take it from the inner product of
+            :meth:`vectors`, as if all users had the thresholds of a usual one: it ranks quickly,
+            but scores and neighbours in the list differ a little from
+            ``predict(rule="mean")``, which has each user's own.
             Models without demand (``demand_factors=0``) have "liked" in place of "expected".
         liked : label, optional
             From which label on a rating counts as liked; by default those in the upper quarter of

@@ -133,6 +133,9 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
     init : {"polychoric", "random"}, default="polychoric"
         Weights to start from: those of a factor model of the polychoric correlations, or small
         random ones.
+    biases : {"balanced", "zero"}, default="balanced"
+        Where biases start: at minus half the sum of the weights, so that factors that are on or off
+        by chance do not shift the utility, or at zero, as in the paper.
     thresholds : {"marginal", "even"}, default="marginal"
         Where thresholds start: at the quantiles of each question's answers, or one apart.
     schedule : {"cosine", "constant"}, default="cosine"
@@ -210,6 +213,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         solver: str = "adam",
         centred: bool = True,
         init: str = "polychoric",
+        biases: str = "balanced",
         thresholds: str = "marginal",
         schedule: str = "cosine",
         inference: str = "linear_response",
@@ -249,12 +253,13 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
     @classmethod
     def paper(cls, n_factors: int = 50, **others: Any) -> CumulativeRBM:
-        """The paper's model, :meth:`binary`, learnt by the paper's procedure.
+        """The paper's model, :meth:`binary`, learnt by (nearly) the paper's procedure.
 
         Plain stochastic gradient with a constant rate from one contrastive step, no prior on the
-        weights; these start small and random, thresholds evenly spaced. Only the epoch is chosen
-        by held-out answers. What our own additions are worth: docs/research-start.md. Other
-        parameters may be given by name.
+        weights; these start small and random, thresholds evenly spaced. Not in the paper: biases
+        start where they balance the weights (``biases="zero"`` takes that away), and held-out
+        answers choose the epoch (``validation_fraction=0``). All departures, and what they are
+        worth: docs/research-start.md. Other parameters may be given by name.
 
         Examples
         --------

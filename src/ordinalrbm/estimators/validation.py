@@ -56,6 +56,7 @@ _CHOICES = {
     "inference": ("mean_field", "linear_response", "mcmc"),
     "posterior": ("variational", "point"),
     "init": ("polychoric", "random"),
+    "biases": ("balanced", "zero"),
     "priors": ("learnt", "none"),
     "thresholds": ("marginal", "even"),
     "schedule": ("cosine", "constant"),

@@ -47,6 +47,7 @@ from ordinalrbm.training.state import (
     unpack_into,
 )
 from ordinalrbm.vector.chains import FreePhase
+from ordinalrbm.vector.learner import FirstBiases
 
 Solver = Literal["adagrad", "sgd"]
 BiasPriors = Literal["learnt", "none"]
@@ -85,6 +86,7 @@ class BinarySettings:
     priors: BiasPriors = "learnt"
     thresholds: FirstThresholds = "marginal"
     schedule: RateSchedule = "cosine"
+    biases: FirstBiases = "balanced"
 
 
 class Record(NamedTuple):
@@ -106,7 +108,7 @@ def fit(
     """Learn a model; rows and columns must already be in random order."""
     model = start(
         observations, settings.n_row_factors, settings.n_column_factors, settings.seed,
-        at_marginals=settings.thresholds == "marginal",
+        at_marginals=settings.thresholds == "marginal", balanced=settings.biases == "balanced",
     )  # fmt: skip
     learner = _Learner(model, observations, validation, settings)
     schedule, writer = learner.schedule, checkpoints.of("binary")

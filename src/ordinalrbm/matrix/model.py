@@ -124,18 +124,19 @@ class MatrixModel(NamedTuple):
 
 def start(
     observations: Observations, n_row_factors: int, n_column_factors: int, seed: int, *,
-    at_marginals: bool = True,
+    at_marginals: bool = True, balanced: bool = True,
 ) -> MatrixModel:  # fmt: skip
     """Model to start learning from.
 
     Everyone's thresholds are at the common marginal quantiles, or else a unit apart around zero.
+    Half of the factors are on at first, so a balanced bias takes half of the weights back.
     """
     rng = np.random.default_rng(seed)
     n_levels, n_rows = observations.n_levels, observations.n_rows
     cutpoints = common_cutpoints(observations) if at_marginals else thresholds.even(n_levels)
-    by_rows = _start_half(cutpoints, n_rows, n_row_factors, rng)
+    by_rows = _start_half(cutpoints, n_rows, n_row_factors, rng, balanced)
     none = np.zeros((n_rows, cutpoints.shape[1]))
-    by_columns = _start_half(none, observations.n_columns, n_column_factors, rng)
+    by_columns = _start_half(none, observations.n_columns, n_column_factors, rng, balanced)
     return MatrixModel(by_rows, by_columns, n_levels)
 
 
@@ -144,12 +145,12 @@ _NOISE = 0.2
 
 
 def _start_half(
-    cutpoints: np.ndarray, n_rows: int, n_factors: int, rng: np.random.Generator
+    cutpoints: np.ndarray, n_rows: int, n_factors: int, rng: np.random.Generator, balanced: bool
 ) -> Half:
     weights = _NOISE * rng.normal(size=(len(cutpoints), n_factors)).astype(np.float32)
     return Half(
         weights=weights,
-        bias=-0.5 * weights.sum(axis=1),
+        bias=np.float32(-0.5 * balanced) * weights.sum(axis=1),
         cutpoints=cutpoints,
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         factors=np.full((n_rows, n_factors), 0.5, dtype=np.float32),

@@ -62,13 +62,14 @@ def by_weight(observations: Observations, row_weight: np.ndarray | None) -> Obse
 
 def initial_model(
     observations: Observations, n_factors: int, units: int, seed: int, *,
-    by_correlations: bool = True, at_marginals: bool = True, slope_precision: float = 0.0,
+    by_correlations: bool = True, at_marginals: bool = True, balanced: bool = True,
+    slope_precision: float = 0.0,
 ) -> VectorModel:  # fmt: skip
     """Return the model to start learning from.
 
-    Half of the units are on at first, so the bias takes half of the weights back: each answer
-    starts with its own marginal distribution, unless thresholds are to be evenly spaced. Without
-    the correlations all weights are small and random.
+    Half of the units are on at first, so a balanced bias takes half of the weights back: each
+    answer starts with its own marginal distribution, unless thresholds are to be evenly spaced.
+    Without the correlations all weights are small and random.
     """
     kind, covariates = kinds_of(observations), covariates_of(observations)
     plan = layout_of(kind, observations.n_levels)
@@ -102,7 +103,7 @@ def initial_model(
         weights[plan.is_category] /= _deviation(columns.share[plan.is_category])[:, None]
     model = VectorModel(
         weights=weights.astype(np.float32),
-        bias=(bias - 0.5 * units * weights.sum(axis=1)).astype(np.float32),
+        bias=(bias - balanced * 0.5 * units * weights.sum(axis=1)).astype(np.float32),
         factor_bias=np.zeros(n_factors, dtype=np.float32),
         cutpoints=cutpoints,
         n_levels=observations.n_levels,

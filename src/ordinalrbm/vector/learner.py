@@ -33,6 +33,7 @@ from ordinalrbm.vector.styles import draw_styles, has_styles, with_styles
 
 Solver = Literal["adam", "sgd"]
 FirstWeights = Literal["polychoric", "random"]
+FirstBiases = Literal["balanced", "zero"]
 # Share of the epochs in which the learning rate falls to zero.
 _FALL = 0.4
 
@@ -58,6 +59,7 @@ class Settings:
     solver: Solver
     centred: bool
     init: FirstWeights
+    biases: FirstBiases
     thresholds: FirstThresholds
     schedule: RateSchedule
     seed: int
@@ -240,6 +242,7 @@ def first_model(
             settings.seed,
             by_correlations=settings.init == "polychoric",
             at_marginals=settings.thresholds == "marginal",
+            balanced=settings.biases == "balanced",
             slope_precision=settings.background_decay,
         ),
         settings.response_styles,

@@ -21,7 +21,6 @@ import triton.language as tl
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, of_piece, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
-from ordinalrbm.engine.mean_field import EXTRAPOLATE_EVERY, LARGEST_RATIO
 from ordinalrbm.engine.philox import Purpose, stream
 from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics
 
@@ -146,11 +145,13 @@ def free_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
 def mean_field(
     on: DeviceSide, probabilities: torch.Tensor, tolerance: float, max_iterations: int
 ) -> torch.Tensor:
-    """Move factors to the fixed point of mean-field, in place; return each row's last change."""
+    """Move factors to the fixed point of mean-field, in place; return each row's last change.
+
+    Without jumps: whoever asks for it here wants a few rounds only.
+    """
     side, part = on.side, part_of(on)
     change = torch.full((side.n_rows,), torch.inf, device=probabilities.device)
-    previous = torch.zeros_like(probabilities)
-    for iteration in range(1, max_iterations + 1):
+    for _ in range(max_iterations):
         utility = factor_products(on, probabilities, part)
         _expected(on, part, utility)
         updated = side.units * torch.sigmoid(_activation(on, utility, part))
@@ -158,26 +159,9 @@ def mean_field(
         step = torch.where(goes_on[:, None], updated - probabilities, 0.0)
         change = torch.where(goes_on, step.abs().amax(1) if step.shape[1] else 0.0, change)
         probabilities += step
-        if iteration < max_iterations:
-            if not bool((change > tolerance).any()):
-                break
-            if iteration % EXTRAPOLATE_EVERY == 0:
-                _extrapolate(probabilities, step, previous, change > tolerance, side.units)
-        previous = step
+        if tolerance > 0.0 and not bool((change > tolerance).any()):
+            break
     return change
-
-
-def _extrapolate(
-    probabilities: torch.Tensor, step: torch.Tensor, previous: torch.Tensor, goes_on: torch.Tensor,
-    units: int,
-) -> None:  # fmt: skip
-    """Add the rest of a geometric series of steps at once (Aitken)."""
-    ratio = (step * previous).sum(1) / (previous * previous).sum(1)
-    ratio = torch.where(goes_on & (ratio > 0), ratio.clamp(max=float(LARGEST_RATIO)), 0.0)
-    jumped = probabilities + (ratio / (1.0 - ratio))[:, None] * step
-    torch.where(
-        ratio[:, None] > 0, jumped.clamp(0.0, float(units)), probabilities, out=probabilities
-    )
 
 
 def log_levels(
