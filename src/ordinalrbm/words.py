@@ -146,7 +146,7 @@ def describe_factors(
     --------
     >>> import numpy as np, pandas as pd, ordinalrbm as orbm
     >>> X = pd.DataFrame({"tea": [1, 2, 3] * 40, "coffee": [3, 2, 1] * 40})
-    >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
+    >>> model = orbm.CumulativeRBM.binary(n_factors=1, random_state=0).fit(X)
     >>> described = describe_factors(model, X, wording=Wording("likes {} more", "likes {} less"))
     >>> described[0].text.startswith("Factor 0, off to on (on for ")
     True
