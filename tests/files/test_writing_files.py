@@ -383,3 +383,24 @@ def test_imputations_that_fail_leave_nothing(tmp_path: Path) -> None:
     ):
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_formulas_are_escaped_and_numbers_and_dates_stay(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "=name": ["=1+1", "-1", None],
+            "'=name": ["\tx", "-", "+1.5e3"],
+            "n": [-1.0, 2.5, np.nan],
+            "kind": pd.Categorical(["@a", "b", "@a"]),
+            "day": pd.to_datetime(["2020-01-01", None, "2020-01-03"]),
+        }
+    )
+    write_table(tmp_path / "as-is.csv", frame)
+    assert (tmp_path / "as-is.csv").read_text().splitlines()[1] == "=1+1,\tx,-1.0,@a,2020-01-01"
+    write_table(tmp_path / "safe.csv", frame, escape_formulas=True)
+    assert (tmp_path / "safe.csv").read_text().splitlines() == [
+        "'=name,'=name,n,kind,day",
+        "'=1+1,'\tx,-1.0,'@a,2020-01-01",
+        "-1,'-,2.5,b,",
+        ",+1.5e3,,'@a,2020-01-03",
+    ]

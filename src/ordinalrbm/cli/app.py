@@ -25,6 +25,7 @@ from ordinalrbm.cli.limits import (
 from ordinalrbm.cli.signals import Stopped, stop_at_once
 from ordinalrbm.cli.torchrun import own_rank
 from ordinalrbm.errors import DataError, DiskError, LostError
+from ordinalrbm.runtime.printable import printable
 
 FAILED = 1
 WRONG_INPUT = 2
@@ -118,7 +119,7 @@ def _failed(message: str, code: int) -> typer.Exit:
     rank = own_rank()
     message = message if rank is None else f"Process {rank}: {message}"
     with suppress(OSError):  # where even standard error is gone
-        typer.echo(message, err=True)
+        typer.echo(printable(message), err=True)
     return typer.Exit(code)
 
 
@@ -195,4 +196,4 @@ def main(
 
 def _show_warning(message: Warning | str, *place: Any, **more: Any) -> None:
     """A warning is for the user, and the place in our code is not."""
-    typer.echo(f"Warning: {message}", err=True)
+    typer.echo(printable(f"Warning: {message}"), err=True)

@@ -72,6 +72,7 @@ def factors(
     include: options.IncludeOption = None,
     background: options.BackgroundOption = None,
     weighted: options.WeightedOption = False,
+    escape_formulas: options.EscapeOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
@@ -82,6 +83,7 @@ def factors(
     rotated loadings are shown: which questions go together, how strongly, and how reliably.
     """
     inputs.check_files(data, schema, out=out)
+    options.check_escaping(ctx, out)
     output = Output(as_json=json, quiet=quiet)
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
@@ -100,7 +102,7 @@ def factors(
         compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
         number = numbers[0] if compared is None else compared.chosen
     _check_number(survey, number, "--factors")
-    _tell(_read(survey, settings, number, rotation, output), compared, out, output)
+    _tell(_read(survey, settings, number, rotation, output), compared, out, escape_formulas, output)
 
 
 def _survey(data: Path, schema: Path | None) -> Survey:
@@ -162,7 +164,11 @@ def _read(
 
 
 def _tell(
-    reading: FactorReading, compared: FactorNumbers | None, out: Path | None, output: Output
+    reading: FactorReading,
+    compared: FactorNumbers | None,
+    out: Path | None,
+    escape_formulas: bool,
+    output: Output,
 ) -> None:
     found: dict[str, Any] = {"factors": len(reading.factors), "rotation": reading.rotation}
     tables, words = [], []
@@ -201,7 +207,7 @@ def _tell(
     if out is not None:
         from ordinalrbm.files.writing import write_table
 
-        write_table(out, reading.table().rename_axis("name").reset_index())
+        write_table(out, reading.table().rename_axis("name").reset_index(), escape_formulas)
         words.append(f"Loadings and standard errors are in {out}.")
         found["out"] = str(out)
     output.result(found, *tables, text="\n".join(words))

@@ -94,6 +94,7 @@ def impute(
     ] = False,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
+    escape_formulas: options.EscapeOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
@@ -112,6 +113,7 @@ def impute(
     paths = [out] if draws is None or stacked else _names(out, draws)
     for path in paths:
         inputs.check_files(model, data, out=path)
+    options.check_escaping(ctx, out)
     from ordinalrbm.files.source import format_of
 
     output = Output(as_json=json, quiet=quiet)
@@ -128,7 +130,7 @@ def impute(
     )  # fmt: skip
     tables = [found] if draws is None else found
     tables = [_answers(table, survey, never.cells) for table in tables]
-    cells = _write(paths, tables, source, survey.schema, kinds, stacked=stacked)
+    cells = _write(paths, tables, source, survey.schema, kinds, escape_formulas, stacked=stacked)
     about = {
         "out": [str(path) for path in paths],
         "empty_filled": cells.empty_filled,
@@ -196,18 +198,18 @@ def _check_work(
 
 def _write(
     paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema,
-    fill: tuple[Reason, ...], *,
-    stacked: bool,
+    fill: tuple[Reason, ...], escape: bool, *, stacked: bool,
 ) -> FilledCells:  # fmt: skip
     """Write one file or several, all of them or none."""
     from ordinalrbm.files.writing import answers_written, imputations_written
 
     with ExitStack() as all_or_none:
         if stacked:
-            written = imputations_written(paths[0], tables, source, schema, fill)
+            written = imputations_written(paths[0], tables, source, schema, fill, escape)
             return all_or_none.enter_context(written)
         for path, table in zip(paths, tables, strict=True):
-            cells = all_or_none.enter_context(answers_written(path, table, source, schema, fill))
+            written = answers_written(path, table, source, schema, fill, escape)
+            cells = all_or_none.enter_context(written)
     return cells
 
 

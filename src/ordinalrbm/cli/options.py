@@ -102,6 +102,13 @@ BackgroundOption = Annotated[
         "names, patterns with *, or background.",
     ),
 ]  # fmt: skip
+EscapeOption = Annotated[
+    bool,
+    typer.Option(
+        "--escape-formulas",
+        help="In .csv and .tsv, put ' before text that a spreadsheet would take for a formula.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
@@ -242,3 +249,11 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
             raise DataError(
                 f"--{name.rstrip('_').replace('_', '-')} changes nothing here: {why}; leave it out."
             )
+
+
+def check_escaping(ctx: typer.Context, out: Path | None) -> None:
+    """Refuse --escape-formulas where nothing is written that spreadsheets would compute."""
+    from ordinalrbm.files.source import format_of
+
+    if out is None or format_of(out) not in ("csv", "tsv"):
+        refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ordinalrbm.runtime.printable import printable
+
 
 class Output:
     """How talkative a command is.
@@ -41,14 +43,14 @@ class Output:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            self._aside.print(Text(text), soft_wrap=True)
+            self._aside.print(Text(printable(text)), soft_wrap=True)
 
     def step(self, text: str) -> None:
         self.say(f"{text[:1].upper()}{text[1:]} ...")
 
     def show(self, table: Table) -> None:
         if not self.quiet:
-            self._aside.print(table)
+            self._aside.print(_printable_table(table))
 
     def result(self, found: Mapping[str, Any], *tables: Table, text: str = "") -> None:
         """What was asked for: as JSON, or as tables and words."""
@@ -56,14 +58,28 @@ class Output:
             return
         if self.as_json:
             escaped = not (sys.stdout.encoding or "").lower().startswith("utf")
-            typer.echo(json.dumps(_plain(dict(found)), ensure_ascii=escaped, indent=2))
+            content = json.dumps(_plain(dict(found)), ensure_ascii=escaped, indent=2)
+            typer.echo(printable(content))  # which whoever reads JSON undoes
             return
         # Names out of files may hold brackets, which are no markup.
         console = Console(highlight=False, markup=False)
         for table in tables:
-            console.print(table)
+            console.print(_printable_table(table))
         if text:
-            console.print(Text(text), soft_wrap=True)
+            console.print(Text(printable(text)), soft_wrap=True)
+
+
+def _printable_table(table: Table) -> Table:
+    for column in table.columns:
+        column.header = _printable_cell(column.header)
+        column._cells[:] = map(_printable_cell, column._cells)
+    return table
+
+
+def _printable_cell(cell: Any) -> Any:
+    if isinstance(cell, Text):
+        return cell if printable(cell.plain) == cell.plain else Text(printable(cell.plain))
+    return printable(cell) if isinstance(cell, str) else cell
 
 
 def counted(number: int, thing: str) -> str:

@@ -54,6 +54,7 @@ def predict(
     columns: PairColumns,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
+    escape_formulas: options.EscapeOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
@@ -64,6 +65,7 @@ def predict(
     of a table with the columns user and item; whoever is unknown is predicted like the average.
     """
     inputs.check_files(model, data, out=out)
+    options.check_escaping(ctx, out)
     from ordinalrbm.files.writing import check_table_format, write_table
 
     output = Output(as_json=json, quiet=quiet)
@@ -76,7 +78,7 @@ def predict(
         what, table = "unanswered questions", _gaps(fitted, model, data, rule, probabilities)
     else:
         what, table = "pairs", _pairs(fitted, data, columns, rule or Rule.MEAN, probabilities)
-    write_table(out, table)
+    write_table(out, table, escape_formulas)
     output.result(
         {"out": str(out), "lines": len(table)},
         text=f"{len(table):,} {what} are predicted in {out}.",

@@ -67,6 +67,7 @@ def recommend(
     ] = False,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
+    escape_formulas: options.EscapeOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
@@ -76,6 +77,7 @@ def recommend(
     Whoever is not known gets what is popular and liked; with --ratings, a new user gets a taste.
     """
     inputs.check_files(model, ratings, out=out)
+    options.check_escaping(ctx, out)
     from ordinalrbm.files.writing import check_table_format, write_table
 
     output = Output(as_json=json, quiet=quiet)
@@ -92,7 +94,7 @@ def recommend(
         _asked(users, fitted, output), n=n, score=score.value, liked=lowest, exclude_seen=not seen
     )
     if out is not None:
-        write_table(out, best)
+        write_table(out, best, escape_formulas)
         output.result(
             {"out": str(out), "lines": len(best)},
             text=f"{len(best):,} recommendations are in {out}.",

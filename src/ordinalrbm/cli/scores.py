@@ -26,6 +26,7 @@ Examples:
 
 @app.command(epilog=_EXAMPLES)
 def scores(
+    ctx: typer.Context,
     model: options.ModelFile,
     data: options.DataFile,
     out: Annotated[
@@ -48,6 +49,7 @@ def scores(
     ] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
+    escape_formulas: options.EscapeOption = False,
     json: options.JsonOption = False,
     quiet: options.QuietOption = False,
 ) -> None:  # fmt: skip
@@ -58,6 +60,7 @@ def scores(
     the factors: do each analysis with every draw, and pool the results.
     """
     inputs.check_files(model, data, out=out)
+    options.check_escaping(ctx, out)
     from ordinalrbm.files.source import format_of
     from ordinalrbm.files.writing import write_labelled
 
@@ -71,7 +74,7 @@ def scores(
     chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
     names = fitted.read_factors(**chosen).names
     table, labels = _scored(fitted, survey, names, chosen, draws, seed)
-    write_labelled(out, table, labels)
+    write_labelled(out, table, labels, escape_formulas)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
     told = [f"Scores of {people} on {factors} are in {out}."]
     told += [f"{factor} ({name})" for factor, name in names.items()]

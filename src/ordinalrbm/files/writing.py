@@ -10,6 +10,8 @@ each format can hold:
   an SPSS file become these, in ascending order and with their labels. Written to other formats,
   .a to .z are empty.
 - CSV, TSV (also with .gz) and Parquet: codes, and dates as dates.
+
+Text in CSV and TSV that a spreadsheet would take for a formula can be escaped.
 """
 
 from __future__ import annotations
@@ -166,6 +168,7 @@ def answers_written(
     source: Source,
     schema: Schema,
     fill: Collection[Reason] = NON_RESPONSE,
+    escape_formulas: bool = False,
 ) -> Iterator[FilledCells]:
     """As `write_answers`, but the file takes its place only when the block ends without an error.
 
@@ -173,7 +176,7 @@ def answers_written(
     """
     target = Path(path)
     frame, filled, cells = _filled(_as_frame(answers), source, schema, fill)
-    with _written(target, _writer(target, frame, source, schema, filled)):
+    with _written(target, _writer(target, frame, source, schema, filled, escape_formulas)):
         yield cells
 
 
@@ -184,6 +187,7 @@ def imputations_written(
     source: Source,
     schema: Schema,
     fill: Collection[Reason] = NON_RESPONSE,
+    escape_formulas: bool = False,
 ) -> Iterator[FilledCells]:
     """Write the original and several imputations of it below each other, in one file.
 
@@ -196,7 +200,7 @@ def imputations_written(
     kind = format_of(target)
     parts = [_filled(_as_frame(each), source, schema, fill) for each in imputations]
     whole, filled = _stacked(source, [frame for frame, _, _ in parts], parts[0][1], kind)
-    with _written(target, _writer(target, whole.frame, whole, schema, filled)):
+    with _written(target, _writer(target, whole.frame, whole, schema, filled, escape_formulas)):
         yield parts[0][2]
 
 
@@ -212,6 +216,7 @@ def _writer(
     source: Source,
     schema: Schema,
     filled: dict[str, np.ndarray],
+    escape_formulas: bool,
 ) -> Callable[[Path], None]:
     """What writes a table in the format of the target, with all that the source says of it."""
     kind = format_of(target)
@@ -219,13 +224,15 @@ def _writer(
         return _spss_writer(target, frame, source, schema)
     if kind == "dta":
         return _stata_writer(frame, source, schema, filled)
-    return _table_writer(target, _with_dates(frame, source))
+    return _table_writer(target, _with_dates(frame, source), escape_formulas)
 
 
-def write_table(path: StrPath, frame: pd.DataFrame) -> None:
+def write_table(path: StrPath, frame: pd.DataFrame, escape_formulas: bool = False) -> None:
     r"""Write a table as .csv, .tsv (both also with .gz) or .parquet, without its index.
 
-    Whole numbers are written without a decimal point, gaps among them or not.
+    Whole numbers are written without a decimal point, gaps among them or not. With
+    ``escape_formulas``, text in .csv and .tsv that a spreadsheet would take for a formula gets an
+    apostrophe in front.
 
     Examples
     --------
@@ -237,14 +244,16 @@ def write_table(path: StrPath, frame: pd.DataFrame) -> None:
     ['item\trating', 'a\t4', 'b\t']
     """
     target = Path(path)
-    with _written(target, _table_writer(target, frame)):
+    with _written(target, _table_writer(target, frame, escape_formulas)):
         pass
 
 
-def write_labelled(path: StrPath, frame: pd.DataFrame, labels: dict[str, str]) -> None:
+def write_labelled(
+    path: StrPath, frame: pd.DataFrame, labels: dict[str, str], escape_formulas: bool = False
+) -> None:
     """Write a table of numbers and text, in SPSS and Stata with a label for each column.
 
-    Other formats, which know no labels, have the columns alone.
+    Other formats, which know no labels, have the columns alone, as `write_table` has them.
 
     Examples
     --------
@@ -263,16 +272,20 @@ def write_labelled(path: StrPath, frame: pd.DataFrame, labels: dict[str, str]) -
     elif kind == "dta":
         write = _stata_writer(frame, source, Schema(()), {})
     else:
-        write = _table_writer(target, frame)
+        write = _table_writer(target, frame, escape_formulas)
     with _written(target, write):
         pass
 
 
-def _table_writer(target: Path, frame: pd.DataFrame) -> Callable[[Path], None]:
+def _table_writer(
+    target: Path, frame: pd.DataFrame, escape_formulas: bool
+) -> Callable[[Path], None]:
     kind = check_table_format(target)
     if kind == "parquet":
         return lambda file: frame.to_parquet(file, index=False)
     plain = pd.DataFrame({name: as_whole(frame[name]) for name in frame.columns}, index=frame.index)
+    if escape_formulas:
+        plain = _without_formulas(plain)
 
     def write(file: Path) -> None:
         with file.open("wb") as opened:
@@ -285,6 +298,29 @@ def _table_writer(target: Path, frame: pd.DataFrame) -> Callable[[Path], None]:
                 plain.to_csv(to, sep=separator, index=False, lineterminator="\n")
 
     return write
+
+
+# What spreadsheets take for the beginning of a formula (OWASP, "CSV injection").
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    """With an apostrophe before text, names of columns too, that a spreadsheet would compute."""
+    columns = [
+        frame[name].astype(object).map(_no_formula) if _may_be_text(frame[name]) else frame[name]
+        for name in frame.columns
+    ]
+    return pd.concat(columns, axis=1).set_axis(list(map(_no_formula, frame.columns)), axis=1)
+
+
+def _may_be_text(values: pd.Series) -> bool:
+    is_category = isinstance(values.dtype, pd.CategoricalDtype)
+    return is_category or values.dtype == object or pd.api.types.is_string_dtype(values.dtype)
+
+
+def _no_formula(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.startswith(_FORMULA) and as_number(cell) is None
+    return f"'{cell}" if is_formula else cell
 
 
 def check_table_format(path: Path) -> Format:

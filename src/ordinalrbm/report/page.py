@@ -26,6 +26,7 @@ from ordinalrbm import __version__
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import shades
 from ordinalrbm.report.labels import Label
+from ordinalrbm.runtime.printable import printable, printable_json
 
 _SCRIPTS = ("charts.js", "map.js")
 # What could end a script or start a tag, and the two line ends that old JavaScript chokes on.
@@ -83,7 +84,7 @@ def render(template: str, **content: Any) -> str:
         **content,
     )
     # Half a character, as broken files have them, cannot be written.
-    return html.encode("utf-8", "replace").decode("utf-8")
+    return printable(html.encode("utf-8", "replace").decode("utf-8"))
 
 
 def as_json(data: Any) -> Markup:
@@ -95,7 +96,7 @@ def as_json(data: Any) -> Markup:
     {"label":"\u003c/script\u003e"}
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Markup(text.translate(_UNSAFE))
+    return Markup(printable_json(text.translate(_UNSAFE)))
 
 
 def as_svg(figure: Figure, name: str) -> Markup:
