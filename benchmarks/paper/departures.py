@@ -46,7 +46,6 @@ MATRIX: dict[str, Settings] = {
     "without weight decay": {"weight_decay": 0.0},
     "with biases from zero": {"biases": "zero"},
     "without any: to the letter": TO_THE_LETTER,
-    "the same, a tenth of the rate": {**TO_THE_LETTER, "learning_rate": 0.003},
     "with AdaGrad": {"solver": "adagrad", "learning_rate": 0.05},
     "with thresholds at quantiles": {"thresholds": "marginal"},
     "with batches of 100": {"batch_size": 100},
