@@ -245,7 +245,7 @@ def test_weights_that_are_text(answers):
 # Parameters
 
 WHOLE = {
-    "n_factors": [0, -1, 2.5, "ten", None, True, np.nan],
+    "n_factors": [0, -1, 2.5, "ten", True, np.nan],
     "units_per_factor": [0, 10_001, 1.5, "one"],
     "response_styles": [0, 101, 2.5, None],
     "n_epochs": [0, -3, 1.5, None],
@@ -269,6 +269,7 @@ OTHERS = {
     "solver": ["adagrad", None, 1],
     "centred": ["yes", None, 1],
     "init": ["zeros", None, 0],
+    "biases": ["random", None, 0],
     "thresholds": ["equal", None],
     "schedule": ["linear", None],
     "n_jobs": [0, -2, 1.5, "all"],

@@ -137,8 +137,7 @@ def test_the_loss_is_minus_the_log_probability_and_the_priors(factors):
     plain = probabilities([model], pairs)[np.arange(400), pairs.level]
     assert judge.loss(np.zeros(5))[0] == pytest.approx(-np.log(plain).mean(), rel=1e-7)
     found = np.array([0.2, -0.1, 0.15, 0.1, -0.2])
-    row, column = calibration._log_counts(counted())
-    changed = calibration._changed(model, found, row, column)
+    changed = calibration._changed(model, found, counted())
     moved = probabilities([changed], pairs)[np.arange(400), pairs.level]
     priors = np.sum([100, 100, 100, 400, 400] * found**2) / 400
     assert judge.loss(found)[0] == pytest.approx(-np.log(moved).mean() + priors, rel=1e-6)
@@ -183,14 +182,18 @@ def test_what_is_found_is_the_most_likely(free):
 def shifted(model, by_row, by_column):
     """The model with biases that change with the logarithm of how much was rated."""
     answers = counted()
-    rows = np.log(np.maximum(np.diff(answers.row_start), 1))
-    columns = np.log(np.maximum(np.diff(answers.column_view.column_start), 1))
     of_columns, of_rows = biases(model)
     return with_biases(
         model,
-        of_columns + by_column * (columns - columns.mean()),
-        of_rows + by_row * (rows - rows.mean()),
+        of_columns + by_column * around(np.diff(answers.column_view.column_start)),
+        of_rows + by_row * around(np.diff(answers.row_start)),
     )
+
+
+def around(counts):
+    """Logarithms around their mean; zero for those who have not rated or been rated."""
+    logs = np.log(np.maximum(counts, 1))
+    return np.where(counts > 0, logs - logs.mean(), 0.0)
 
 
 @pytest.mark.parametrize("factors", FACTORS)

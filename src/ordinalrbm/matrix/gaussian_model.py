@@ -36,14 +36,15 @@ _MOST_ACTIVE = 4.0
 
 
 def activity(counts: np.ndarray, centre: float) -> np.ndarray:
-    """Logarithms of how many answers everyone has, around a centre."""
-    return np.clip(np.log(np.maximum(counts, 1)) - centre, -_MOST_ACTIVE, _MOST_ACTIVE)
+    """Logarithms of how many answers everyone has, around a centre; zero where there is none."""
+    around = np.clip(np.log(np.maximum(counts, 1)) - centre, -_MOST_ACTIVE, _MOST_ACTIVE)
+    return np.where(counts > 0, around, 0.0)
 
 
 def shift_of(counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """What calibration adds to biases; nothing to those of whom there is no answer."""
+    """What calibration adds to biases; nothing to those without an answer."""
     slope, centre = shift
-    return np.where(counts > 0, slope * activity(counts, centre), 0.0)
+    return slope * activity(counts, centre)
 
 
 def read_shifts(stored: Stored) -> np.ndarray:

@@ -324,6 +324,8 @@ def _ascend(
     scale, only = f32(_scale(rate, n_updates)), np.zeros(1, dtype=columns.dtype)
     for part, slope, first, second in zip(parameters, uphill, *moments, strict=True):
         which = only if part is parameters.factor_bias else columns
+        if not which.size:
+            continue  # nobody of this batch has rated anything
         slopes = slope.reshape(which.size, -1)
         _adam(which, *(_lines(each, part) for each in (part, first, second)), slopes, scale)
 
