@@ -34,7 +34,8 @@ from ordinalrbm.engine import half_sweep
 from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
-from ordinalrbm.runtime.side_by_side import each_block, taken
+from ordinalrbm.runtime.jit import alone
+from ordinalrbm.runtime.side_by_side import MANY, each_block, taken
 from ordinalrbm.storage.reader import Stored, wrong
 
 # What a cell without an answer counts, α, and λ as a multiple of a power of how many answers rows
@@ -190,17 +191,33 @@ class Demand(NamedTuple):
     def _with_rows(
         self, answers: Observations, age: np.ndarray | None, which: np.ndarray
     ) -> Demand:
-        """With some rows nearer to where their answers put them."""
+        """With some rows nearer to where their answers put them.
+
+        Rows do not depend on each other: many are solved in blocks that fit into a cache, shared by
+        threads.
+        """
         if age is not None:
             is_one = np.isin(np.arange(answers.n_rows), which)
             age = age[np.repeat(is_one, answers.row_counts)]
-        views = _recent_views(answers.take_rows(which), age)
-        rows = self.rows.copy()
+        these, rows = answers.take_rows(which), self.rows.copy()
+        pull = _Pull.of(self, these.row_counts)
+
+        def settle(block: slice) -> None:
+            part = these.take_rows(np.arange(block.start, block.stop))
+            own = slice(these.row_start[block.start], these.row_start[block.stop])
+            views = _recent_views(part, None if age is None else age[own])
+            rows[which[block]] = _solved(
+                views, rows[which[block]], self.columns, half_sweep, self.ridge, _DRAWN_STEPS,
+                pull._replace(known=pull.known[block]),
+            )  # fmt: skip
+
+        def settle_alone(block: slice) -> None:
+            with alone():
+                settle(block)
+
+        is_large = which.size * self.n_factors >= MANY
         with threadpool_limits(limits=1, user_api="blas"):
-            pull = _Pull.of(self, answers.row_counts[which])
-            rows[which] = _solved(
-                views, rows[which], self.columns, half_sweep, self.ridge, _DRAWN_STEPS, pull
-            )
+            each_block(settle_alone if is_large else settle, which.size, self.n_factors)
         return Demand.of(rows, self.columns, self.ridge, answers)
 
     def with_new(self, answers: Observations, age: np.ndarray | None = None) -> Demand:
