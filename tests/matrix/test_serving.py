@@ -11,6 +11,7 @@ from small_matrices import MODELS, learnt, simulated
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.matrix import demand
+from ordinalrbm.runtime import side_by_side
 
 SCORES = ["expected", "liked", "rating", "demand"]
 
@@ -109,8 +110,13 @@ def test_a_few_ratings_do_not_make_lists_worse_than_none(how):
     assert found[3] > found[1] + 0.005
 
 
-def test_who_has_few_answers_is_where_the_loss_says():
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_who_has_few_answers_is_where_the_loss_says(in_threads, monkeypatch):
     """By dense algebra: the prior is that of those with as many answers as usual."""
+    if in_threads:  # as where there are many
+        for module in (demand, side_by_side):
+            monkeypatch.setattr(module, "MANY", 1)
+        monkeypatch.setattr(side_by_side, "BLOCK", 5 * 4)
     answers, _ = choices()
     is_whole = answers.cells().row % 3 > 0
     few = answers.select(is_whole | (np.random.default_rng(1).random(is_whole.size) < 0.3))
