@@ -136,7 +136,8 @@ def test_the_factors_command(folder):
     assert {n: line["highest answer"] for n, line in about["loadings"].items()} == highest
     assert pd.read_csv(folder / "l.csv", index_col="name")["highest answer"].to_dict() == highest
     shown = succeed_here("factors", "s.sav", "-k", 2, "--epochs", 1, cwd=folder).stdout
-    assert "highest answer" in shown and "… supermarket" in shown and "Strongly…" in shown
+    assert "highest answer" in shown and "… supermarket" in shown
+    assert "disagree" in shown  # "Strongly…" alone could be either end
     assert max(map(len, shown.splitlines())) <= 80
 
 

@@ -27,7 +27,7 @@ Examples:
   ordinalrbm factors survey.sav --factors 2 --out loadings.csv"""
 
 _MOST = 8
-_TEXT_SHOWN, _ANSWER_SHOWN = 30, 14  # letters of a question and an answer beside its loadings
+_TEXT_SHOWN, _ANSWER_SHOWN = 30, 24  # letters of a question and an answer beside its loadings
 _FEWEST_ITEMS = 2  # by which a factor can be read
 _RULE = (
     "The smallest number within one standard error of the best is chosen (the error is that of "
