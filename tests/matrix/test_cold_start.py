@@ -134,3 +134,19 @@ def test_an_unknown_item_is_expected_to_be_rated_as_the_average_rating(name):
     found = model.predict(user, np.full(user.size, 999)).mean()
     assert found == pytest.approx(rating.mean(), abs=0.3)
     assert model.predict(-1, 999)[0] == pytest.approx(rating.mean(), abs=0.3)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_an_unknown_item_is_rated_as_the_user_has_rated(name):
+    """Mild and strict users rate different items, so that items seem to tell the whole story."""
+    rng = np.random.default_rng(0)
+    is_mild = np.arange(200) < 60
+    user, item = np.nonzero(rng.random((200, 400)) < 0.3)
+    own = is_mild[user] == (item < 200)
+    user, item = user[own], item[own]
+    rating = np.clip(np.where(is_mild[user], 4, 2) + rng.integers(-1, 2, user.size), 1, 5)
+    model = MODELS[name]().fit((user, item, rating))
+    found = model.predict(np.arange(200), np.full(200, 999))
+    means = np.bincount(user, rating, 200) / np.bincount(user, minlength=200)
+    before = np.abs(rating.mean() - means).mean()
+    assert np.abs(found - means).mean() < 0.75 * before

@@ -128,6 +128,15 @@ class Observations:
         _count_levels(view.column_start, view.entry, self.level, unique, counts)
         return counts[place]
 
+    def levels_of_rows(self, rows: np.ndarray, n_levels: int) -> np.ndarray:
+        """(rows asked for, L): how often each gave each level of the scales with n_levels."""
+        unique, place = np.unique(rows, return_inverse=True)
+        row, column, level = self.take_rows(unique).cells()
+        own = self.n_levels[column] == n_levels
+        width = self.n_levels.max(initial=1)
+        counts = np.bincount(row[own] * width + level[own], minlength=unique.size * width)
+        return counts.reshape(unique.size, width)[place]
+
     @cached_property
     def column_view(self) -> ColumnView:
         """The answers by columns; built on first use, then kept."""

@@ -33,7 +33,14 @@ from ordinalrbm.estimators.validation import (
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY, Rule, point
 from ordinalrbm.matrix import demand
 from ordinalrbm.matrix.backends import backend_for, single_backend
-from ordinalrbm.matrix.cold_start import cold_start_on, from_answers, restore_order, with_cold_start
+from ordinalrbm.matrix.cold_start import (
+    WORTH_FOR_UNKNOWN_COLUMNS,
+    WORTH_FOR_UNKNOWN_ROWS,
+    cold_start_on,
+    from_answers,
+    restore_order,
+    with_cold_start,
+)
 from ordinalrbm.matrix.demand import Demand
 from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
 from ordinalrbm.matrix.fitted import Fitted, Loaded
@@ -696,8 +703,7 @@ class RatingModel(Serving, BaseEstimator):
         if not cells.row.size:
             return np.zeros((0, width))
         some_unknown = min(cells.row.min(), cells.column.min()) < 0
-        from_item = self._unknown_users(cells.row) & (cells.column >= 0)
-        columns = cells.column[from_item]
+        asked = cells
         if some_unknown:
             cells = self._at_the_end(cells)
         if self._is_on_gpu():
@@ -706,10 +712,28 @@ class RatingModel(Serving, BaseEstimator):
             with threads(self.n_jobs):
                 models = self._open_models() if some_unknown else self.models_
                 found = probabilities(models, cells)[:, :width]
-        if columns.size:
-            counts = self.ratings_.observations.levels_of_columns(columns)
-            found[from_item] = from_answers(found[from_item], counts[:, :width])
+        self._blend_with_frequencies(asked, found)
         return found
+
+    def _blend_with_frequencies(self, cells: Cells, found: np.ndarray) -> None:
+        """Draw unknown users towards the ratings of the item, unknown items towards the user's."""
+        by_item = self._unknown_users(cells.row) & (cells.column >= 0)
+        if by_item.any():
+            counts = self.ratings_.observations.levels_of_columns(cells.column[by_item])
+            found[by_item] = from_answers(
+                found[by_item], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_ROWS
+            )
+        by_user = self._unknown_items(cells.column) & self.ratings_.have_rated(cells.row)
+        if not by_user.any() or isinstance(self.ratings_, RatingsElsewhere):
+            return
+        levels = np.append(self.ratings_.level_counts(), self.ratings_.cold_start_scale().n_levels)
+        on_scale = levels[cells.column]  # an unknown item is at -1
+        for n_levels in np.unique(on_scale[by_user]):
+            chosen = by_user & (on_scale == n_levels)
+            counts = self.ratings_.observations.levels_of_rows(cells.row[chosen], n_levels)
+            found[chosen] = from_answers(
+                found[chosen], counts[:, : found.shape[1]], WORTH_FOR_UNKNOWN_COLUMNS
+            )
 
     def _unknown_users(self, rows: np.ndarray) -> np.ndarray:
         """Whether nothing is known of each user: no rating, and no feature."""
@@ -717,6 +741,16 @@ class RatingModel(Serving, BaseEstimator):
         if lines is not None and self._takes_features():
             known |= (rows >= 0) & (lines.indptr[rows + 1] > lines.indptr[rows])
         return ~known
+
+    def _unknown_items(self, columns: np.ndarray) -> np.ndarray:
+        """Whether nothing is known of each item: no rating, and no feature."""
+        if isinstance(self.ratings_, RatingsElsewhere):
+            return columns < 0
+        counts = np.append(self.ratings_.observations.column_counts, 0)
+        unknown, lines = counts[columns] == 0, self._features.tables.columns
+        if lines is not None and self._takes_features():
+            unknown &= (columns < 0) | (lines.indptr[columns + 1] == lines.indptr[columns])
+        return unknown
 
     def _is_on_gpu(self) -> bool:
         check_device(self.device)

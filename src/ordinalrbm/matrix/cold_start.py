@@ -143,19 +143,22 @@ def cutpoints_by_levels(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarr
     return usual
 
 
-# What a model expects for unknown rows counts like so many answers of the column (MovieLens 1M: 10
-# to 50 are about as good).
-_WORTH_OF_MODEL = 20.0
+# What a model expects counts like so many answers. For an unknown row it knows nothing of the row
+# (MovieLens 1M: 10 to 50 are about as good); for an unknown column it has already seen the row's
+# answers, so that their frequencies add less (new items of MovieLens 100K, InstEval and Libimseti:
+# 20 is better than 100 on one of them and worse on another).
+WORTH_FOR_UNKNOWN_ROWS = 20.0
+WORTH_FOR_UNKNOWN_COLUMNS = 100.0
 
 
-def from_answers(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Distributions for unknown rows: what a model expects, and how often each level was given.
+def from_answers(distribution: np.ndarray, counts: np.ndarray, worth: float) -> np.ndarray:
+    """Blend what a model expects of an unknown row or column with how often each level was given.
 
-    Both are (cells, L). Who answers for a column is not the average row but somebody who came to
-    it, as the others did who have answered.
+    Both are (cells, L). ``counts`` are the answers of the column whose row is unknown, since
+    whoever answers came to it as the others did, or those of the row whose column is unknown.
     """
     total = counts.sum(axis=1, keepdims=True)
-    return (_WORTH_OF_MODEL * distribution + counts) / (_WORTH_OF_MODEL + total)
+    return (worth * distribution + counts) / (worth + total)
 
 
 # ---- in the order of the ids -------------------------------------------------------------------
