@@ -22,7 +22,6 @@ import ordinalrbm as orbm
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from copula import copula_probabilities, gcimpute, impute
-from sources import chain_of
 
 
 class Ratings(NamedTuple):
@@ -135,8 +134,6 @@ def fitted(task: Task, model: Any) -> Predict:
         model.set_params(scale=values.tolist())
     validation = None if task.validation is None else labelled(task.validation)
     model.fit(labelled(task.train), validation=validation)
-    if chain := chain_of(model):
-        print(f"#{chain}", file=sys.stderr, flush=True)  # what is printed may be read by a program
     return getattr(model, "predict_proba", model.predict)
 
 

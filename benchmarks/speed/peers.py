@@ -34,7 +34,7 @@ from methods import METHODS, Options, Predict, Ratings, Task
 import ordinalrbm as orbm
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from sources import RATINGS, Parts, ratings, usual_protocol
+from sources import RATINGS, Parts, chain_of, ratings, usual_protocol
 
 PRIOR_RATINGS = 10
 """How many ratings of everybody's a user's own are mixed with, to predict unknown items."""
@@ -72,6 +72,7 @@ def evaluate(
     found, predicting = measured(lambda: with_cold_start(predict, task, test))
     costs = {
         "settings": settings,
+        "chain": chain_of(getattr(predict, "__self__", None)),
         "fit_seconds": fitting.seconds,
         "predict_seconds": predicting.seconds,
         "peak_mb": fitting.peak / 1e6,
@@ -198,7 +199,7 @@ def line(result: dict[str, Any], first: dict[str, Any], user: np.ndarray) -> str
     settings = ", ".join(f"{name} {value:g}" for name, value in result["settings"].items())
     return (
         f"{result['method']:26}{errors}{apart} {result['fit_seconds']:8.1f} "
-        f"{result['predict_seconds']:8.2f} {result['peak_mb']:8.0f}   {settings}"
+        f"{result['predict_seconds']:8.2f} {result['peak_mb']:8.0f}   {settings}{result['chain']}"
     ).rstrip()
 
 
