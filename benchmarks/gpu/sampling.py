@@ -85,9 +85,11 @@ def made_up_sets(answers, transposed) -> RatedSets:
     start = answers.pieces.start
     first = torch.cat([answers.pieces.first, answers.pieces.stop[-1:]])[start]
     lengths = torch.rsqrt(torch.diff(first).float() + FEW)[:, None]
-    from ordinalrbm.engine.gpu.half_sweep import rated_sums
+    from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 
-    return RatedSets(answers, transposed, lengths, rated_sums(transposed, lengths**2), {})
+    return RatedSets(
+        answers, transposed, lengths, GPU_ENGINE.rated_sums(transposed, lengths**2), {}
+    )
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import os
 
 import cases
 import numpy as np
-import plain_half_sweep
+from plain_half_sweep import PlainEngine
 from random_sides import in_double
 
 from ordinalrbm.data.observations import Cells
@@ -54,7 +54,7 @@ class Plain(Cpu):
 
     def data(self, observations, n_factors):
         return Data(
-            View(observations, plain_half_sweep), View(observations.transpose(), plain_half_sweep),
+            View(observations, PlainEngine()), View(observations.transpose(), PlainEngine()),
             np.unique(observations.n_levels),
         )  # fmt: skip
 

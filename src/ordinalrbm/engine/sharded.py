@@ -5,9 +5,9 @@ updated where they are. A column's answers are spread over all ranks, so that it
 stages: every sum over its answers goes to the rank that looks after the column, and what that rank
 makes of it to all others; chains of columns draw the same everywhere.
 
-Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
-:mod:`ordinalrbm.engine.half_sweep`. Of binary factors, the engines themselves add up sums over the
-answers of a row; here is which rows and draws are those of a rank, and how statistics are added up.
+Of Gaussian factors, :class:`Rows` and :class:`Columns` are engines around the one of a rank. Of
+binary factors, the engines themselves add up sums over the answers of a row; here is which rows and
+draws are those of a rank, and how statistics are added up.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from ordinalrbm.engine import staged
+from ordinalrbm.engine.base import HalfSweepEngine
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
 from ordinalrbm.engine.side import Array, Statistics
 from ordinalrbm.runtime.jit import compiled
@@ -29,14 +30,43 @@ def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
     return [part if part.ndim else float(part) for part in found]
 
 
-class _Sharded:
-    """What is the same for rows and for columns."""
+class _Sharded(HalfSweepEngine):
+    """What is the same for rows and for columns: the engine of this rank, and the others."""
 
-    def __init__(self, engine: Any, group: Any) -> None:
-        self.engine, self.group = engine, group
+    def __init__(self, engine: HalfSweepEngine, group: Any) -> None:
+        self.engine, self.group, self.library = engine, group, engine.library
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)  # what needs no other rank
+    def half_sweep(
+        self, answers: Any, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
+    ) -> Any:
+        return self.engine.half_sweep(answers, this, other, prior, spread)
+
+    def array(self, values: np.ndarray, like: Any) -> Any:
+        return self.engine.array(values, like)
+
+    def host(self, values: Any) -> np.ndarray:
+        return self.engine.host(values)
+
+    def rated_sums(self, answers: Any, table: Any) -> Any:
+        return self.engine.rated_sums(answers, table)
+
+    def rated_products(self, answers: Any, table: Any, of_rows: Any) -> Any:
+        return self.engine.rated_products(answers, table, of_rows)
+
+    def feature_table(self, table: csr_array, like: Any) -> Any:
+        return self.engine.feature_table(table, like)
+
+    def gather(self, answers: Any, this: FactorPosterior, other: Any) -> tuple[Any, Any]:
+        return self.engine.gather(answers, this, other)
+
+    def apply(self, answers: Any, other: Any, ridge: Any, direction: Any) -> Any:
+        return self.engine.apply(answers, other, ridge, direction)
+
+    def gap_sums(self, answers: Any, this: FactorPosterior, other: Any, rows: slice) -> Any:
+        return self.engine.gap_sums(answers, this, other, rows)
+
+    def move_gaps(self, this: FactorPosterior, prior: Prior, system: Any, rows: slice) -> Any:
+        return self.engine.move_gaps(this, prior, system, rows)
 
     def broadcast(self, *rotations: Rotation) -> tuple[Rotation, ...]:
         """The rotations that rank 0 has found.
@@ -97,7 +127,7 @@ class Columns(_Sharded):
         Each column is the work of one rank: machines of different kinds round differently, and
         what all of them computed would drift apart.
         """
-        return staged.half_sweep(self.engine, answers, this, other, prior, spread, self.group)
+        return self.engine.staged_half_sweep(answers, this, other, prior, spread, self.group)
 
     def rated_sums(self, answers: Any, table: Any) -> Any:
         """Sums over the answers of all ranks; a table has the lines of this rank's rows."""

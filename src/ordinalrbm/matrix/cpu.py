@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
-from ordinalrbm.engine import gibbs, half_sweep, thresholds
+from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.side import AllReduce, Array, Batch, Statistics
 from ordinalrbm.matrix import ascent, cavity
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
@@ -33,7 +34,7 @@ class Cpu:
     """
 
     group: process_group.Group | None = None  # the processes that learn together, if any
-    half_sweep: Callable[..., Any] = staticmethod(half_sweep.half_sweep)
+    half_sweep: Callable[..., Any] = staticmethod(CPU_ENGINE.half_sweep)
     steps_up = staticmethod(ascent.ascend)
 
     def working(self) -> AbstractContextManager:

@@ -16,12 +16,11 @@ from ordinalrbm.engine.gpu import (
     ascent,
     factor_draws,
     gibbs,
-    half_sweep,
     streamed,
     thresholds,
 )
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
-from ordinalrbm.engine.gpu.half_sweep import tensor
+from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, tensor
 from ordinalrbm.engine.gpu.inserted import inserted, new_cells
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
@@ -49,7 +48,7 @@ _TABLES = ("weights", "factors")
 class Cuda(Cpu):
     """The same on a GPU; ``budget`` are bytes that ratings may use there, by default all free."""
 
-    half_sweep = staticmethod(half_sweep.half_sweep)
+    half_sweep = staticmethod(GPU_ENGINE.half_sweep)
     steps_up = staticmethod(ascent.ascend)
 
     def __init__(self, device: str, budget: int | None = None) -> None:
@@ -123,7 +122,7 @@ class Cuda(Cpu):
             parts = streamed.streamed(both, blocks, self.device)
             rows, columns = (View(answers, streamed) for answers in parts)
             return Data(rows, columns, scales)
-        rows, columns = (View(answers, half_sweep) for answers in self._both_views(observations))
+        rows, columns = (View(answers, GPU_ENGINE) for answers in self._both_views(observations))
         return Data(rows, columns, scales)
 
     def _both_views(self, observations: Observations) -> tuple[Answers, Answers]:
@@ -137,13 +136,13 @@ class Cuda(Cpu):
     def data_with(
         self, data: Data, observations: Observations, cells: Cells, n_factors: int
     ) -> tuple[Data, Counted | Counts]:
-        if data.rows.engine is not half_sweep:  # streamed from the host
+        if data.rows.engine is not GPU_ENGINE:  # streamed from the host
             return super().data_with(data, observations, cells, n_factors)
         counts = observations.row_counts, observations.column_counts
         new = new_cells(data.rows.answers, counts[0], observations.n_columns, cells)
         rows, row_counts = inserted(data.rows.answers, counts[0], new)
         columns, column_counts = inserted(data.columns.answers, counts[1], new.turned)
-        views = View(rows, half_sweep), View(columns, half_sweep)
+        views = View(rows, GPU_ENGINE), View(columns, GPU_ENGINE)
         return Data(*views, data.scales), Counts(row_counts, column_counts)
 
     def sampled(
@@ -164,7 +163,7 @@ class Cuda(Cpu):
         )  # fmt: skip
 
     def data_of(self, sampled: SampledData, observations: Any, n_factors: int) -> Data:
-        rows, columns = (View(part, half_sweep) for part in (sampled.answers, sampled.transposed))
+        rows, columns = (View(part, GPU_ENGINE) for part in (sampled.answers, sampled.transposed))
         return Data(rows, columns, sampled.scales.n_levels)
 
     def _usable(self) -> int | None:
