@@ -26,7 +26,7 @@ from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import array_of
-from ordinalrbm.engine.side import AllReduce, Batch, Statistics
+from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
 from ordinalrbm.matrix.cold_start import ColdStartPrior
@@ -198,20 +198,14 @@ class Cuda(Cpu):
             factor_bias=own.factor_bias,
         )
 
-    def numbered(self, side: Any, row_number: np.ndarray, position: np.ndarray) -> Any:
-        return side.with_parameters(
-            row_number=tensor(row_number, self.device), position=tensor(position, self.device)
-        )
-
     def phases(
-        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
-        all_reduce: AllReduce | None = None,
-    ) -> tuple[Statistics, Statistics]:  # fmt: skip
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
+    ) -> tuple[Statistics, Statistics]:
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         return gibbs.both_phases(
             side.with_parameters(thresholds=table), chains.clamped, chains.free, batch,
-            half.factors, how.memory, how.is_contrastive, all_reduce,
+            half.factors, how.memory, how.is_contrastive,
         )  # fmt: skip
 
     def without_padding(self, half: Half) -> Half:
