@@ -17,7 +17,7 @@ import torch
 from sweeps import profile, timed
 
 from ordinalrbm.engine.factor_draws import DrawnSide, Sweep
-from ordinalrbm.engine.gpu import factor_draws
+from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.pieces import Answers, pieces_of
 
 
@@ -113,9 +113,9 @@ def calls(
     mean, precision = torch.zeros_like(this.factors), 10.0 * torch.eye(width, device=device)
     sweep = Sweep(1, 1, kind)
     return {
-        "draw_rows": lambda: factor_draws.draw_rows(*given, mean, precision, sweep),
-        "move_widths": lambda: factor_draws.move_widths(*given, 20.0, sweep),
-        "threshold_sums": lambda: factor_draws.threshold_sums(*given),
+        "draw_rows": lambda: GPU_GIBBS.draw_rows(*given, mean, precision, sweep),
+        "move_widths": lambda: GPU_GIBBS.move_widths(*given, 20.0, sweep),
+        "threshold_sums": lambda: GPU_GIBBS.threshold_sums(*given),
     }
 
 

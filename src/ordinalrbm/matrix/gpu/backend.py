@@ -14,12 +14,12 @@ from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
 from ordinalrbm.engine.gpu import (
     ascent,
-    factor_draws,
     gibbs,
     streamed,
     thresholds,
 )
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
+from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, tensor
 from ordinalrbm.engine.gpu.inserted import inserted, new_cells
 from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
@@ -158,7 +158,7 @@ class Cuda(Cpu):
             if table is not None:
                 kinds.append(FeatureTable.of(table, self.device))
         return SampledData(
-            factor_draws, rows, columns, of_rows, of_columns, observations.n_entries,
+            GPU_GIBBS, rows, columns, of_rows, of_columns, observations.n_entries,
             scales_of(observations),
         )  # fmt: skip
 
