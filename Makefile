@@ -46,7 +46,6 @@ test-torch: $(TORCH_READY)
 bench-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/gpu
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/conformance -k gpu
-	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sweeps.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/binary.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/inference.py

@@ -159,11 +159,13 @@ class OnDevice:
         self.sweep, self.device = sweep, torch_device("cuda")
 
     def run(self, phase, side, factors, batch):
-        there = self.sweep.factors_on(factors, self.device)
+        chains = [self.sweep.factors_on(factors, self.device).clone() for _ in range(2)]
+        expected = chains[0].float()
         side = self.sweep.side_on(side, self.device)
-        found = getattr(self.sweep, phase)(side, there, batch)
-        there = there.cpu().numpy()[:, : factors.shape[1]]
-        return there, Statistics(*(part.cpu().numpy() for part in found))
+        both = self.sweep.both_phases(side, *chains, batch, expected, 0.0, is_contrastive=False)
+        which = ("clamped_phase", "free_phase").index(phase)
+        there = chains[which].cpu().numpy()[:, : factors.shape[1]]
+        return there, Statistics(*(part.cpu().numpy() for part in both[which]))
 
     def posteriors(self, side, like):
         import torch

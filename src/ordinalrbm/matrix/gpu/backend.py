@@ -157,9 +157,7 @@ class Cuda(Cpu):
 
     # ---- binary factors -----------------------------------------------------------------------
 
-    def processes(
-        self, observations: Observations, n_processes: int, batch_size: int
-    ) -> list[Process]:
+    def processes(self, observations: Observations, n_processes: int) -> list[Process]:
         found = []
         for number, view in enumerate(views(observations, n_processes)):
             process = Process.over(number, view, gibbs.side_on(answers_only(view), self.device))
