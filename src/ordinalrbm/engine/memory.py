@@ -3,7 +3,7 @@
 A peak is a sum of products. Per answer there are views by rows and by columns, 13 bytes together
 (`data/observations.py`), and the same once more in the order of the learner; per row and column
 what is learnt. How many of these are there at the same time is not seen from the code at once, so
-that the numbers below are those of measured peaks (`benchmarks/memory.py` has both, side by side).
+that the numbers below are those of measured peaks (`benchmarks/results/memory.txt` has both).
 """
 
 from __future__ import annotations
