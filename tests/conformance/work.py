@@ -101,7 +101,9 @@ def three_epochs(name):
         state = backend.to_device(gaussian.start(observations, n_factors, 0, Precisions()))
         for number in (1, 2, 3):
             state = gaussian.epoch(data, state, number, is_point)
-        likelihood = backend.log_probability(GaussianModel.of_state(state), watched)
+        learnt = GaussianModel.of_state(state)
+        each = (Cells(*(part[k : k + 1] for part in watched)) for k in range(watched.row.size))
+        likelihood = np.array([backend.mean_log_probability(learnt, cell) for cell in each])
         model = GaussianModel.of_state(single(backend.to_host(state)))
         cells = probabilities([model], Cells(row, column, row))
         found[f"{ratings.__name__}, {n_factors} factors"] = cells, likelihood
