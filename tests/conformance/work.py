@@ -101,7 +101,9 @@ def three_epochs(name):
         state = backend.to_device(gaussian.start(observations, n_factors, 0, Precisions()))
         for number in (1, 2, 3):
             state = gaussian.epoch(data, state, number, is_point)
-        likelihood = backend.log_probability(GaussianModel.of_state(state), watched)
+        learnt = GaussianModel.of_state(state)
+        each = (Cells(*(part[k : k + 1] for part in watched)) for k in range(watched.row.size))
+        likelihood = np.array([backend.mean_log_probability(learnt, cell) for cell in each])
         model = GaussianModel.of_state(single(backend.to_host(state)))
         cells = probabilities([model], Cells(row, column, row))
         found[f"{ratings.__name__}, {n_factors} factors"] = cells, likelihood
@@ -159,11 +161,13 @@ class OnDevice:
         self.sweep, self.device = sweep, torch_device("cuda")
 
     def run(self, phase, side, factors, batch):
-        there = self.sweep.factors_on(factors, self.device)
+        chains = [self.sweep.factors_on(factors, self.device).clone() for _ in range(2)]
+        expected = chains[0].float()
         side = self.sweep.side_on(side, self.device)
-        found = getattr(self.sweep, phase)(side, there, batch)
-        there = there.cpu().numpy()[:, : factors.shape[1]]
-        return there, Statistics(*(part.cpu().numpy() for part in found))
+        both = self.sweep.both_phases(side, *chains, batch, expected, 0.0, is_contrastive=False)
+        which = ("clamped_phase", "free_phase").index(phase)
+        there = chains[which].cpu().numpy()[:, : factors.shape[1]]
+        return there, Statistics(*(part.cpu().numpy() for part in both[which]))
 
     def posteriors(self, side, like):
         import torch

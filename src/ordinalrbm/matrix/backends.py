@@ -1,7 +1,7 @@
 """Where matrix models are learnt: on this machine's cores, on a GPU, or by several processes.
 
 A backend holds ratings and what moves in its own form. What an epoch does is the same on all:
-:mod:`ordinalrbm.matrix.gaussian` and :mod:`ordinalrbm.matrix.binary_learner`.
+:mod:`ordinalrbm.matrix.gaussian`, and :mod:`ordinalrbm.matrix.binary_learner` for one process.
 """
 
 from __future__ import annotations
@@ -41,33 +41,22 @@ class Distributed:
         """The rows of all ranks; all must ask for them."""
         return self.own.to_host(tree).with_rows(self.group.all_gather)
 
-    def log_probability(self, model: Any, cells: Cells) -> np.ndarray:
-        """Each by the rank that has the row.
+    def mean_log_probability(self, model: Any, cells: Cells) -> float:
+        """Each by the rank that has the row; one number goes between the ranks.
 
         Unknown rows are like the average of all, whom rank 0 brings together to judge theirs.
         """
-        found = self._log_probability_here(model, cells)
-        self.group.all_reduce(found)
-        return found
-
-    def mean_log_probability(self, model: Any, cells: Cells) -> float:
-        """One number goes between the ranks, where cells may be millions."""
-        (total,) = sums_over_ranks(self.group, self._log_probability_here(model, cells).sum())
-        return total / cells.row.size
-
-    def _log_probability_here(self, model: Any, cells: Cells) -> np.ndarray:
-        """Of the cells that are this rank's to judge; of others it is zero."""
-        found = np.zeros(cells.row.size)
-        unknown = (cells.row < 0) | (cells.column < 0)
+        here, unknown = 0.0, (cells.row < 0) | (cells.column < 0)
         if unknown.any():
             whole = self.to_host(model)
             if self.group.rank == 0:
-                found[unknown] = CPU.log_probability(whole, _some(cells, unknown))
+                here += CPU.log_probability(whole, _some(cells, unknown)).sum()
         mine = self._own_cells(cells)
-        here = ~unknown & (mine.row >= 0)
-        if here.any():
-            found[here] = self.own.log_probability(model, _some(mine, here))
-        return found
+        known = ~unknown & (mine.row >= 0)
+        if known.any():
+            here += self.own.log_probability(model, _some(mine, known)).sum()
+        (total,) = sums_over_ranks(self.group, here)
+        return total / cells.row.size
 
     def _own_cells(self, cells: Cells) -> Cells:
         """Cells with rows counted from the first of this rank; -1 for those of others."""

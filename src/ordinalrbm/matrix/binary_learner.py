@@ -145,7 +145,7 @@ class _Learner:
         self.is_contrastive = settings.free_phase == "contrastive"
         self.backend = single_backend(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
-        self.processes = self.backend.processes(observations, len(halves), settings.batch_size)
+        self.processes = self.backend.processes(observations, len(halves))
         self.binary = self.backend.to_device(_begun(model, halves, observations, settings))
         if settings.thresholds == "even":
             first = self.backend.log_probability(self.binary.model, self.watched)

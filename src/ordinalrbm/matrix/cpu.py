@@ -106,9 +106,7 @@ class Cpu:
         """Fill in new rows with binary factors."""
         infer_rows(rows, columns, new, usual)
 
-    def processes(
-        self, observations: Observations, n_processes: int, batch_size: int
-    ) -> list[Process]:
+    def processes(self, observations: Observations, n_processes: int) -> list[Process]:
         """Ratings for binary factors: for the process of the rows and perhaps the columns'."""
         offset = np.empty(observations.n_entries, dtype=np.float32)  # which both share
         return [

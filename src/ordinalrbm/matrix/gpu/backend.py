@@ -12,12 +12,7 @@ import torch
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
-from ordinalrbm.engine.gpu import (
-    ascent,
-    gibbs,
-    streamed,
-    thresholds,
-)
+from ordinalrbm.engine.gpu import ascent, gibbs, thresholds
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, tensor
@@ -46,13 +41,13 @@ _TABLES = ("weights", "factors")
 
 
 class Cuda(Cpu):
-    """The same on a GPU; ``budget`` are bytes that ratings may use there, by default all free."""
+    """The same on a GPU."""
 
     half_sweep = staticmethod(GPU_ENGINE.half_sweep)
     steps_up = staticmethod(ascent.ascend)
 
-    def __init__(self, device: str, budget: int | None = None) -> None:
-        self.device, self.budget = torch_device(device), budget
+    def __init__(self, device: str) -> None:
+        self.device = torch_device(device)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -112,18 +107,11 @@ class Cuda(Cpu):
         return answers_on(observations, self.device)
 
     def data(self, observations: Observations, n_factors: int) -> Data:
-        """Both views on the device, or streamed to it if they do not fit."""
-        size = memory.size_of(observations, n_factors)
-        need = memory.on_gpu(size, observations.level.itemsize)
-        usable, scales = self._usable(), np.unique(observations.n_levels)
-        blocks = None if usable is None else streamed.planned(observations, need, size, usable)
-        if blocks is not None:
-            both = observations, observations.transpose()
-            parts = streamed.streamed(both, blocks, self.device)
-            rows, columns = (View(answers, streamed) for answers in parts)
-            return Data(rows, columns, scales)
+        usable = self._usable()
+        if usable is not None:
+            memory.check_on_gpu(observations, n_factors, usable)
         rows, columns = (View(answers, GPU_ENGINE) for answers in self._both_views(observations))
-        return Data(rows, columns, scales)
+        return Data(rows, columns, np.unique(observations.n_levels))
 
     def _both_views(self, observations: Observations) -> tuple[Answers, Answers]:
         """Answers by rows and by columns; sorted on the device, if it has room for that."""
@@ -136,8 +124,6 @@ class Cuda(Cpu):
     def data_with(
         self, data: Data, observations: Observations, cells: Cells, n_factors: int
     ) -> tuple[Data, Counted | Counts]:
-        if data.rows.engine is not GPU_ENGINE:  # streamed from the host
-            return super().data_with(data, observations, cells, n_factors)
         counts = observations.row_counts, observations.column_counts
         new = new_cells(data.rows.answers, counts[0], observations.n_columns, cells)
         rows, row_counts = inserted(data.rows.answers, counts[0], new)
@@ -167,16 +153,12 @@ class Cuda(Cpu):
         return Data(rows, columns, sampled.scales.n_levels)
 
     def _usable(self) -> int | None:
-        if self.budget is not None:
-            return self.budget
         free = free_memory(self.device)
         return None if free is None else memory.usable_on_gpu(free)
 
     # ---- binary factors -----------------------------------------------------------------------
 
-    def processes(
-        self, observations: Observations, n_processes: int, batch_size: int
-    ) -> list[Process]:
+    def processes(self, observations: Observations, n_processes: int) -> list[Process]:
         found = []
         for number, view in enumerate(views(observations, n_processes)):
             process = Process.over(number, view, gibbs.side_on(answers_only(view), self.device))
