@@ -46,11 +46,9 @@ test-torch: $(TORCH_READY)
 bench-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/gpu
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/conformance -k gpu
-	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sweeps.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/binary.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/inference.py
-	PYTHONPATH=src $(PYTHON) benchmarks/gpu/streaming.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/factor_draws.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sampling.py --netflix
 

@@ -48,7 +48,7 @@ def measure(name: str) -> dict[str, list[float]]:
         for number in range(1, EPOCHS + 1):
             began = time.perf_counter(), time.process_time()
             state = gaussian.epoch(data, state, number)
-            backend.log_probability(GaussianModel.of_state(state), ready.validation)
+            backend.mean_log_probability(GaussianModel.of_state(state), ready.validation)
             wall.append(time.perf_counter() - began[0])
             busy.append(time.process_time() - began[1])
     return {"wall": wall[1:], "busy": busy[1:]}

@@ -10,14 +10,15 @@ ratings and the state.
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from sweeps import profile, timed
 
 from ordinalrbm.engine.factor_draws import DrawnSide, Sweep
-from ordinalrbm.engine.gpu import factor_draws
+from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.pieces import Answers, pieces_of
 
 
@@ -33,6 +34,27 @@ SHAPES = {
 }
 BOUNDS = (-torch.inf, -2.4, -1.55, -0.22, 1.1, torch.inf)
 REPEATS = 9
+
+
+def timed(work, repeats):
+    work()
+    torch.cuda.synchronize()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return float(np.median(seconds))
+
+
+def profile(work) -> None:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+        work()
+        torch.cuda.synchronize()
+    lines = sorted(found.key_averages(), key=lambda line: -line.device_time_total)
+    for line in lines[:12]:
+        print(f"       {line.device_time_total / 1e3:8.2f} ms {line.count:4d} x {line.key[:60]}")
 
 
 class Half(NamedTuple):
@@ -113,9 +135,9 @@ def calls(
     mean, precision = torch.zeros_like(this.factors), 10.0 * torch.eye(width, device=device)
     sweep = Sweep(1, 1, kind)
     return {
-        "draw_rows": lambda: factor_draws.draw_rows(*given, mean, precision, sweep),
-        "move_widths": lambda: factor_draws.move_widths(*given, 20.0, sweep),
-        "threshold_sums": lambda: factor_draws.threshold_sums(*given),
+        "draw_rows": lambda: GPU_GIBBS.draw_rows(*given, mean, precision, sweep),
+        "move_widths": lambda: GPU_GIBBS.move_widths(*given, 20.0, sweep),
+        "threshold_sums": lambda: GPU_GIBBS.threshold_sums(*given),
     }
 
 

@@ -19,7 +19,7 @@ from factor_draws import SHAPES, both_halves
 
 import ordinalrbm as orbm
 from ordinalrbm.engine.factor_draws import DrawnSide
-from ordinalrbm.engine.gpu import factor_draws
+from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.rated_sets import RatedSets
 from ordinalrbm.engine.rated_sets import FEW
 from ordinalrbm.matrix.sampled import Hyper, SampledData, SampledState, Scales, sweep
@@ -66,7 +66,7 @@ def netflix(n_factors: int) -> None:
         hypers.append(Hyper(np.zeros(width), 20.0 * np.eye(width), [weights], [1.0], 20.0))
     centre = np.array([[-2.4, -0.16, 0.28, 0.28]])
     scales = Scales(centre, np.array([5]), np.zeros(columns.bias.numel(), dtype=np.int32))
-    data = SampledData(factor_draws, *views, *features, n_answers, scales)
+    data = SampledData(GPU_GIBBS, *views, *features, n_answers, scales)
     state = SampledState(*sides, *hypers, centre)
     for number in range(1, 6):
         state = sweep(data, state, number, 0, settling=True)
@@ -85,9 +85,11 @@ def made_up_sets(answers, transposed) -> RatedSets:
     start = answers.pieces.start
     first = torch.cat([answers.pieces.first, answers.pieces.stop[-1:]])[start]
     lengths = torch.rsqrt(torch.diff(first).float() + FEW)[:, None]
-    from ordinalrbm.engine.gpu.half_sweep import rated_sums
+    from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
 
-    return RatedSets(answers, transposed, lengths, rated_sums(transposed, lengths**2), {})
+    return RatedSets(
+        answers, transposed, lengths, GPU_ENGINE.rated_sums(transposed, lengths**2), {}
+    )
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The half-sweep of Gaussian factors in plain NumPy, in float64, a row after the other.
 
-It has the functions of :mod:`ordinalrbm.engine.half_sweep`, and is the judge of all that have them.
+It is the judge of all engines.
 """
 
 from __future__ import annotations
@@ -8,16 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ordinalrbm.engine import normal_reference, thresholds
-from ordinalrbm.engine.half_sweep import (  # noqa: F401
-    broadcast,
-    cutpoint_squares,
-    draw_towards,
-    moments,
-    rotate,
-    shares,
-    shift,
-)
-from ordinalrbm.engine.staged import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+from ordinalrbm.engine.base import LARGEST_MOVE, SOLVED, STEPS, UNDERSTATED
+from ordinalrbm.engine.half_sweep import CpuEngine
 
 
 class Row:
@@ -45,8 +37,14 @@ class Row:
         return self.bias_variance + (self.features**2 + self.doubt) @ variance + self.doubt @ x**2
 
 
-def half_sweep(answers, this, other, prior, spread=True):
-    """Update the rows in place, given the columns; returns the variances of their cutpoints."""
+class PlainEngine(CpuEngine):
+    """The engine of cores with the half-sweep below."""
+
+    def half_sweep(self, answers, this, other, prior, spread=True):
+        return plain_half_sweep(answers, this, other, prior, spread)
+
+
+def plain_half_sweep(answers, this, other, prior, spread):
     cutpoints_variance = np.zeros_like(this.cutpoints)
     for d in range(len(this.mean)):
         row = Row(answers, this, other, d)

@@ -6,7 +6,7 @@ import os
 
 import cases
 import numpy as np
-import plain_half_sweep
+from plain_half_sweep import PlainEngine
 from random_sides import in_double
 
 from ordinalrbm.data.observations import Cells
@@ -54,7 +54,7 @@ class Plain(Cpu):
 
     def data(self, observations, n_factors):
         return Data(
-            View(observations, plain_half_sweep), View(observations.transpose(), plain_half_sweep),
+            View(observations, PlainEngine()), View(observations.transpose(), PlainEngine()),
             np.unique(observations.n_levels),
         )  # fmt: skip
 
@@ -101,7 +101,9 @@ def three_epochs(name):
         state = backend.to_device(gaussian.start(observations, n_factors, 0, Precisions()))
         for number in (1, 2, 3):
             state = gaussian.epoch(data, state, number, is_point)
-        likelihood = backend.log_probability(GaussianModel.of_state(state), watched)
+        learnt = GaussianModel.of_state(state)
+        each = (Cells(*(part[k : k + 1] for part in watched)) for k in range(watched.row.size))
+        likelihood = np.array([backend.mean_log_probability(learnt, cell) for cell in each])
         model = GaussianModel.of_state(single(backend.to_host(state)))
         cells = probabilities([model], Cells(row, column, row))
         found[f"{ratings.__name__}, {n_factors} factors"] = cells, likelihood
@@ -159,11 +161,13 @@ class OnDevice:
         self.sweep, self.device = sweep, torch_device("cuda")
 
     def run(self, phase, side, factors, batch):
-        there = self.sweep.factors_on(factors, self.device)
+        chains = [self.sweep.factors_on(factors, self.device).clone() for _ in range(2)]
+        expected = chains[0].float()
         side = self.sweep.side_on(side, self.device)
-        found = getattr(self.sweep, phase)(side, there, batch)
-        there = there.cpu().numpy()[:, : factors.shape[1]]
-        return there, Statistics(*(part.cpu().numpy() for part in found))
+        both = self.sweep.both_phases(side, *chains, batch, expected, 0.0, is_contrastive=False)
+        which = ("clamped_phase", "free_phase").index(phase)
+        there = chains[which].cpu().numpy()[:, : factors.shape[1]]
+        return there, Statistics(*(part.cpu().numpy() for part in both[which]))
 
     def posteriors(self, side, like):
         import torch
@@ -196,7 +200,7 @@ def posteriors(name):
 class PlainChains(Cpu):
     """The learner's backend for binary factors, with the plain engine in float64."""
 
-    def phases(self, process, side, state, batch, how, all_reduce=None):
+    def phases(self, process, side, state, batch, how):
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         side = in_double(side._replace(thresholds=table))
@@ -239,11 +243,10 @@ def three_binary_epochs(name):
 
 # ---- everything -------------------------------------------------------------------------------
 
-WITH_BACKEND = {
-    "half-sweeps": half_sweeps, "three epochs": three_epochs,
-    "three binary epochs": three_binary_epochs,
+WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
+WITH_ENGINE = {
+    "phases": phases, "posteriors": posteriors, "three binary epochs": three_binary_epochs
 }  # fmt: skip
-WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
 ENGINES = {
     "plain": lambda: InDouble(reference, reference.mean_field),
     "cores": lambda: OnArrays(gibbs, fixed_point),
@@ -252,10 +255,10 @@ ENGINES = {
 
 
 def by_backend(name):
-    """What learners do, by the backend of this name, or by it and those of other ranks."""
+    """What learners of Gaussian factors do, by one process or together with other ranks."""
     return {work: do(name) for work, do in WITH_BACKEND.items()}
 
 
 def by_engine(name):
-    """What an engine does in one process."""
+    """What one process does."""
     return {work: do(name) for work, do in WITH_ENGINE.items()}

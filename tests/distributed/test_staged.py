@@ -8,8 +8,9 @@ import pytest
 from test_half_sweep import setting
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import half_sweep, staged
+from ordinalrbm.engine import base
 from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 
 
 def assert_close(found, truth):
@@ -33,7 +34,7 @@ def test_a_half_sweep(options, spread):
     truth, truth_variance = case.renewed(2, spread)
     this = FactorPosterior(*map(np.copy, case.this))
     for _ in range(2):
-        variance = staged.half_sweep(half_sweep, case.answers, this, case.other, case.prior, spread)
+        variance = CPU_ENGINE.staged_half_sweep(case.answers, this, case.other, case.prior, spread)
     assert_close(this, truth)
     np.testing.assert_allclose(variance, truth_variance, atol=1e-6)
 
@@ -44,7 +45,7 @@ def test_an_infinite_precision_keeps_a_coordinate(kept):
     case.prior.precision[kept] = np.inf
     truth, _ = case.renewed()
     this = FactorPosterior(*map(np.copy, case.this))
-    staged.half_sweep(half_sweep, case.answers, this, case.other, case.prior)
+    CPU_ENGINE.staged_half_sweep(case.answers, this, case.other, case.prior)
     assert_close(this, truth)
     np.testing.assert_array_equal(this.mean[:, kept], case.this.mean[:, kept])
 
@@ -52,9 +53,9 @@ def test_an_infinite_precision_keeps_a_coordinate(kept):
 def test_systems_of_gaps_in_blocks(monkeypatch):
     case = setting(2, seed=4, gaps_move=True)
     truth, truth_variance = case.renewed()
-    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * case.this.cutpoints.shape[1] ** 2)
+    monkeypatch.setattr(base, "_BLOCK_BYTES", 4 * 8 * case.this.cutpoints.shape[1] ** 2)
     this = FactorPosterior(*map(np.copy, case.this))
-    variance = staged.half_sweep(half_sweep, case.answers, this, case.other, case.prior)
+    variance = CPU_ENGINE.staged_half_sweep(case.answers, this, case.other, case.prior)
     assert_close(this, truth)
     np.testing.assert_allclose(variance, truth_variance, atol=1e-6)
 
@@ -67,9 +68,9 @@ def test_sums_of_parts_of_the_answers_are_those_of_all():
 
     def sums(shown):
         answers = Observations.from_dense(np.where(shown, dense, -1), case.answers.n_levels)
-        gathered, ridge = half_sweep.gather(answers, case.this, case.other)
-        image = half_sweep.apply(answers, case.other, ridge, direction)
-        return [gathered, ridge, image, half_sweep.gap_sums(answers, case.this, case.other, rows)]
+        gathered, ridge = CPU_ENGINE.gather(answers, case.this, case.other)
+        image = CPU_ENGINE.apply(answers, case.other, ridge, direction)
+        return [gathered, ridge, image, CPU_ENGINE.gap_sums(answers, case.this, case.other, rows)]
 
     first = np.arange(dense.shape[1]) % 3 == 0
     for one, other, both in zip(sums(first), sums(~first), sums(first | True), strict=True):

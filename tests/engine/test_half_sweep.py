@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
-from ordinalrbm.engine.half_sweep import half_sweep
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.runtime.threads import threads
 
 SCALES = (5, 2, 7, 3)
@@ -44,7 +44,9 @@ class Setting(NamedTuple):
         this = FactorPosterior(*map(np.copy, self.this))
         answers = self.answers
         for _ in range(times):
-            cutpoints_variance = half_sweep(answers, this, self.other, self.prior, spread)
+            cutpoints_variance = CPU_ENGINE.half_sweep(
+                answers, this, self.other, self.prior, spread
+            )
         return this, cutpoints_variance
 
 
@@ -410,7 +412,7 @@ def test_the_transposed_table_is_a_table_like_any_other():
     direct, _ = case.renewed(3)
     this = FactorPosterior(*map(np.copy, case.this))
     for _ in range(3):
-        half_sweep(transposed, this, case.other, case.prior)
+        CPU_ENGINE.half_sweep(transposed, this, case.other, case.prior)
     for one, other in zip(this, direct, strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import factor_draws as on_cores
-from ordinalrbm.engine.factor_draws import DrawnSide, Sweep
+from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.gpu import factor_draws
+from ordinalrbm.engine.gpu.factor_draws import GPU_GIBBS
 from ordinalrbm.engine.gpu.pieces import SIZE, answers_on
 
 # Of five and of three levels.
@@ -111,13 +111,13 @@ def prior_of(case):
 def drawn(case, device):
     there = on_device(case, device)
     mean, precision = (torch.from_numpy(part).to(device) for part in prior_of(case))
-    factor_draws.draw_rows(*there, mean, precision, SWEEP)
+    GPU_GIBBS.draw_rows(*there, mean, precision, SWEEP)
     return there.this.factors.cpu().numpy()
 
 
 def test_biases_and_factors(case, device):
     found = drawn(case, device)
-    on_cores.draw_rows(*case, *prior_of(case), SWEEP)
+    CPU_GIBBS.draw_rows(*case, *prior_of(case), SWEEP)
     np.testing.assert_allclose(found, case.this.factors, atol=2e-5)
 
 
@@ -134,7 +134,7 @@ def test_systems_of_many_pieces(device, monkeypatch):
     monkeypatch.setattr(factor_draws, "_MANY_PIECES", 1)
     case = long_row(20)
     found = drawn(case, device)
-    on_cores.draw_rows(*case, *prior_of(case), SWEEP)
+    CPU_GIBBS.draw_rows(*case, *prior_of(case), SWEEP)
     np.testing.assert_allclose(found, case.this.factors, atol=2e-5)
 
 
@@ -143,24 +143,24 @@ def test_a_table_without_answers(device):
     answers = Observations.from_dense(np.full((3, 2), -1), 5)
     case = Case(answers, *(side(rng, n, 2, np.zeros(n)) for n in (3, 2)))
     found = drawn(case, device)
-    on_cores.draw_rows(*case, *prior_of(case), SWEEP)
+    CPU_GIBBS.draw_rows(*case, *prior_of(case), SWEEP)
     np.testing.assert_allclose(found, case.this.factors, atol=1e-6)
     there = on_device(case, device)
-    assert factor_draws.threshold_sums(*there).log_likelihood == 0.0
-    assert factor_draws.move_widths(*there, 5.0, SWEEP).all()
+    assert GPU_GIBBS.threshold_sums(*there).log_likelihood == 0.0
+    assert GPU_GIBBS.move_widths(*there, 5.0, SWEEP).all()
 
 
 def test_widths(case, device):
     there = on_device(case, device)
-    found = factor_draws.move_widths(*there, 5.0, SWEEP).cpu().numpy()
-    taken = on_cores.move_widths(*case, 5.0, SWEEP)
+    found = GPU_GIBBS.move_widths(*there, 5.0, SWEEP).cpu().numpy()
+    taken = CPU_GIBBS.move_widths(*case, 5.0, SWEEP)
     np.testing.assert_array_equal(found, taken)
     np.testing.assert_allclose(there.this.width.cpu().numpy(), case.this.width, rtol=2e-5)
 
 
 def test_sums_for_thresholds(case, device):
-    found = factor_draws.threshold_sums(*on_device(case, device))
-    truth = on_cores.threshold_sums(*case)
+    found = GPU_GIBBS.threshold_sums(*on_device(case, device))
+    truth = CPU_GIBBS.threshold_sums(*case)
     assert found.log_likelihood == pytest.approx(truth.log_likelihood, rel=1e-5)
     for one, other in zip(found[1:], truth[1:], strict=True):
         assert one.dtype == np.float64
@@ -172,7 +172,7 @@ def test_widths_and_sums_in_blocks_of_rows(device, monkeypatch):
     for block_bytes in (2**29, 1):
         monkeypatch.setattr(factor_draws, "_BLOCK_BYTES", block_bytes)
         there = on_device(case, device)
-        taken = factor_draws.move_widths(*there, 5.0, SWEEP).cpu().numpy()
-        found.append((taken, there.this.width.cpu().numpy(), *factor_draws.threshold_sums(*there)))
+        taken = GPU_GIBBS.move_widths(*there, 5.0, SWEEP).cpu().numpy()
+        found.append((taken, there.this.width.cpu().numpy(), *GPU_GIBBS.threshold_sums(*there)))
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)

@@ -15,11 +15,11 @@ import torch
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.engine import half_sweep as on_cores
-from ordinalrbm.engine import staged
+from ordinalrbm.engine import base
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.engine.gpu import half_sweep
 from ordinalrbm.engine.gpu.device import torch_device
+from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.gaussian import Precisions, swapped
@@ -39,10 +39,10 @@ def both_after(observations, state, times=1, **options):
     rows, there = CPU.clone(state.rows), gpu.to_device(state)
     answers = gpu.answers(observations)
     for _ in range(times):
-        variance = on_cores.half_sweep(
+        variance = CPU_ENGINE.half_sweep(
             observations, rows, state.columns, state.row_prior, **options
         )
-        found = half_sweep.half_sweep(
+        found = GPU_ENGINE.half_sweep(
             answers, there.rows, there.columns, there.row_prior, **options
         )
     return rows, there.rows, variance, found.cpu().numpy()
@@ -72,7 +72,7 @@ def test_a_half_sweep(case):
 def test_systems_of_gaps_in_blocks(monkeypatch):
     observations = cases.ragged()
     state = cases.state(observations, 2)
-    monkeypatch.setattr(staged, "_BLOCK_BYTES", 4 * 8 * state.rows.cutpoints.shape[1] ** 2)
+    monkeypatch.setattr(base, "_BLOCK_BYTES", 4 * 8 * state.rows.cutpoints.shape[1] ** 2)
     truth, found, _, _ = both_after(observations, state)
     assert_close(found, truth)
 
@@ -211,3 +211,14 @@ def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(orbm.DataError, match="there are 2 GPUs"):
         torch_device("cuda:2")
+
+
+def test_ratings_that_do_not_fit_are_refused_with_numbers(monkeypatch):
+    monkeypatch.setattr(Cuda, "_usable", lambda self: 2_000_000)
+    users, items = np.divmod(np.arange(32 * 33), 33)
+    said = (
+        r"Learning \d+ factors from 1,0\d\d ratings \(32 users, 33 items\) takes about 4 MB of "
+        "the GPU's memory, and only 2 MB can be had; take fewer factors"
+    )
+    with pytest.raises(orbm.DataError, match=said):
+        orbm.OrdinalMF(4, random_state=0, device="cuda").fit((users, items, items % 4))

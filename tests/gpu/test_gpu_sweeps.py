@@ -6,110 +6,78 @@ probability within that: none does in these. Other numbers of factors are in tes
 """
 
 import numpy as np
-import pytest
 import torch
 from random_sides import random_side
 
-from ordinalrbm.engine import annealing, reference
+from ordinalrbm.engine import reference
 from ordinalrbm.engine.gpu import gibbs as sweep
 from ordinalrbm.engine.side import Batch, Statistics
 
-PHASES = ("clamped_phase", "free_phase")
-VARIANTS = {
-    "all": {"offset": True, "row_weight": True, "stretch": True},
-    "own gaps": {"row_gaps": True, "offset": True, "row_weight": True},
-    "five units": {"units": 5, "scale": 0.15},
-    "unknown answers": {"unknown": True, "scale": 3.0},
-}
+PHASES = (reference.clamped_phase, reference.free_phase)
 SEED = 0xFEDC_BA98_7654_3210  # more than 63 bits
 
 
-def small(n_factors=5, **options):
-    return random_side(1, n_rows=16, n_columns=7, n_factors=n_factors, **options)
+def small(n_factors=5):
+    return random_side(1, n_rows=16, n_columns=7, n_factors=n_factors, offset=True, row_gaps=True)
 
 
-def assert_same(device, phase, side, factors, batch, relative=2e-5):
-    truth = factors.copy()
-    expected = getattr(reference, phase)(side, truth, batch)
-    there = sweep.factors_on(factors, device)
-    found = getattr(sweep, phase)(sweep.side_on(side, device), there, batch)
-    there = there.cpu().numpy()
-    np.testing.assert_array_equal(there[:, : factors.shape[1]], truth)
-    assert not there[:, factors.shape[1] :].any()
-    for name, one, other in zip(Statistics._fields, found, expected, strict=True):
-        assert one.shape == other.shape, name
-        size = np.abs(other).max(initial=1.0)
-        np.testing.assert_allclose(one.cpu().numpy(), other, atol=relative * size, err_msg=name)
+def both_phases(device, side, factors, batch, is_contrastive=False):
+    """Chains, running means of the factors, and statistics of both phases."""
+    chains = [sweep.factors_on(factors, device).clone() for _ in range(2)]
+    mean = torch.full(chains[0].shape, 0.3, device=device)
+    there = sweep.side_on(side, device)
+    found = sweep.both_phases(there, *chains, batch, mean, 0.7, is_contrastive)
+    return [part.cpu().numpy() for part in chains], mean.cpu().numpy(), found
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("phase", PHASES)
-def test_phases(device, phase, variant):
-    side, factors = small(**VARIANTS[variant])
-    assert_same(device, phase, side, factors, Batch(0, 16, SEED, 3, 2))
+def assert_same(device, side, factors, batch, relative=2e-5):
+    chains, _, both = both_phases(device, side, factors, batch)
+    for there, found, phase in zip(chains, both, PHASES, strict=True):
+        truth = factors.copy()
+        expected = phase(side, truth, batch)
+        np.testing.assert_array_equal(there[:, : factors.shape[1]], truth)
+        assert not there[:, factors.shape[1] :].any()
+        for name, one, other in zip(Statistics._fields, found, expected, strict=True):
+            assert one.shape == other.shape, name
+            size = np.abs(other).max(initial=1.0)
+            np.testing.assert_allclose(one.cpu().numpy(), other, atol=relative * size, err_msg=name)
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_a_batch_of_some_rows(device, phase):
-    side, factors = small(offset=True)
-    assert_same(device, phase, side, factors, Batch(3, 11, SEED, 1, 1))
-    assert_same(device, phase, side, factors, Batch(0, 1, SEED, 1, 1))  # a row without answers
+def test_phases(device):
+    side, factors = small()
+    assert_same(device, side, factors, Batch(0, 16, SEED, 3, 2))
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_rows_and_positions_with_numbers_of_their_own(device, phase):
-    side, factors = small(offset=True)
-    rng = np.random.default_rng(0)
-    numbered = side._replace(
-        row_number=rng.permutation(1000)[:16].astype(np.int32),
-        position=rng.permutation(100_000)[: side.column.size].astype(np.int32),
-    )
-    assert_same(device, phase, numbered, factors, Batch(3, 15, SEED, 1, 2))
+def test_a_batch_of_some_rows(device):
+    side, factors = small()
+    assert_same(device, side, factors, Batch(3, 11, SEED, 1, 1))
+    assert_same(device, side, factors, Batch(0, 1, SEED, 1, 1))  # a row without answers
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_sums_over_the_answers_of_others(device, phase):
-    """As if another process had the same answers, in which it agrees in everything."""
-    side, factors = small(offset=True)
+def test_free_chains_that_begin_at_the_clamped_ones(device):
+    side, factors = small()
     batch = Batch(2, 14, SEED, 1, 2)
+    (clamped, free), _, _ = both_phases(device, side, factors, batch, is_contrastive=True)
     truth = factors.copy()
-    getattr(reference, phase)(side, truth, batch, all_reduce=lambda sums: sums.__imul__(2.0))
-    there = sweep.factors_on(factors, device)
-    on = sweep.side_on(side, device)
-    getattr(sweep, phase)(on, there, batch, all_reduce=lambda sums: sums.mul_(2.0))
-    np.testing.assert_array_equal(there.cpu().numpy()[:, : factors.shape[1]], truth)
+    truth[2:14] = clamped[2:14, : factors.shape[1]]
+    reference.free_phase(side, truth, batch)
+    np.testing.assert_array_equal(free[:, : factors.shape[1]], truth)
 
 
 def test_the_running_mean_of_the_factors(device):
-    side, factors = small(offset=True)
-    kept = np.random.default_rng(0).random(factors.shape).astype(np.float32)
-    there = torch.from_numpy(kept.copy()).to(device)
-    truth = kept.astype(np.float64)
+    side, factors = small()
     batch = Batch(2, 14, SEED, 1, 2)
+    truth = np.full(factors.shape, 0.3)
     reference.clamped_phase(side, factors.copy(), batch, truth, 0.7)
-    sweep.clamped_phase(
-        sweep.side_on(side, device), sweep.factors_on(factors, device), batch, there, 0.7
-    )
-    np.testing.assert_allclose(there.cpu().numpy(), truth, atol=1e-5)
+    _, mean, _ = both_phases(device, side, factors, batch)
+    np.testing.assert_allclose(mean[:, : factors.shape[1]], truth, atol=1e-5)
 
 
-@pytest.mark.parametrize("variant", ["all", "five units"])
-def test_mean_field(device, variant):
-    side, factors = small(**VARIANTS[variant])
+def test_mean_field(device):
+    side, factors = small()
     truth = np.full(factors.shape, 0.5)
     reference.mean_field(side, truth, 1e-6, 60)
     there = torch.full(factors.shape, 0.5, device=device)
     change = sweep.mean_field(sweep.side_on(side, device), there, 1e-6, 60)
     np.testing.assert_allclose(there.cpu().numpy(), truth, atol=2e-5)
     assert change.max() <= 1e-6
-
-
-def test_log_probabilities_of_levels(device):
-    side, factors = small(offset=True)
-    stretches = np.array([0.6, 1.0, 1.7])
-    truth = annealing.log_levels(side, factors, 2, 15, stretches)
-    found = sweep.log_levels(
-        sweep.side_on(side, device), sweep.factors_on(factors, device), 2, 15,
-        torch.from_numpy(stretches).to(device),
-    )  # fmt: skip
-    np.testing.assert_allclose(found.cpu().numpy(), truth, rtol=1e-5, atol=1e-5)

@@ -1,16 +1,13 @@
 """Gaussian factors of a matrix: what may not change a prediction, priors, recovery of truth."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
-from ordinalrbm.engine.half_sweep import gaps_of, moments, rotate
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior, gaps_of
+from ordinalrbm.engine.half_sweep import CPU_ENGINE, CpuEngine
 from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.gaussian import (
     Data,
@@ -97,7 +94,9 @@ def second_moment(posterior):
 
 def engine_with(update):
     """The engine with another half-sweep."""
-    return SimpleNamespace(**{**vars(half_sweep), "half_sweep": update})
+    engine = CpuEngine()
+    engine.half_sweep = update
+    return engine
 
 
 def seen_by(engine):
@@ -113,8 +112,10 @@ def seen_by(engine):
 def test_rotating_leaves_the_cells_alone(n_factors, is_point):
     rows, columns = random_state(n_factors, seed=n_factors)[:2]
     before = cell_means(rows, columns)
-    rotation, other_rotation = gaussian._rotations(moments(rows), moments(columns), is_point)
-    after, others = rotate(rows, rotation), rotate(columns, other_rotation)
+    rotation, other_rotation = gaussian._rotations(
+        CPU_ENGINE.moments(rows), CPU_ENGINE.moments(columns), is_point
+    )
+    after, others = CPU_ENGINE.rotate(rows, rotation), CPU_ENGINE.rotate(columns, other_rotation)
     np.testing.assert_allclose(cell_means(after, others), before, atol=3e-5)
     np.testing.assert_allclose(after.mean[:, 0], rows.mean[:, 0], atol=1e-6)
     if not is_point:
@@ -129,9 +130,12 @@ def test_rotating_leaves_the_cells_alone(n_factors, is_point):
 @pytest.mark.parametrize("is_point", [False, True])
 def test_sums_rotate_like_what_they_sum(is_point):
     state = random_state(3, seed=9)[:2]
-    rotations = gaussian._rotations(*map(moments, state), is_point)
+    rotations = gaussian._rotations(*map(CPU_ENGINE.moments, state), is_point)
     for posterior, rotation in zip(state, rotations, strict=True):
-        found, truth = moments(posterior).rotate(rotation), moments(rotate(posterior, rotation))
+        found, truth = (
+            CPU_ENGINE.moments(posterior).rotate(rotation),
+            CPU_ENGINE.moments(CPU_ENGINE.rotate(posterior, rotation)),
+        )
         assert found.n == truth.n
         for one, other in zip(found[1:], truth[1:], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-3)
@@ -166,7 +170,7 @@ def test_axes_of_less_directions_than_factors():
 def test_common_cutpoints_leave_the_cells_alone():
     state = random_state(seed=4)
     before = bounds_above_means(state)
-    state = gaussian._with_common_cutpoints(seen_by(half_sweep), state)
+    state = gaussian._with_common_cutpoints(seen_by(CPU_ENGINE), state)
     np.testing.assert_allclose(bounds_above_means(state), before, atol=2e-5)
     rows, columns, _, column_prior = state[:4]
     # What all rows share is the columns', and what all columns of a scale share is its own.
@@ -347,9 +351,9 @@ def test_the_learnt_precision_is_the_most_likely():
         mean, variance, np.zeros((40, 1)), np.zeros((40, 1)), np.full(40, 2)
     )
     prior = Prior(old, np.zeros((40, 1)), np.ones(1))
-    found = gaussian._learnt(prior, moments(posterior), is_weak=False).precision
+    found = gaussian._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=False).precision
     assert found[1] == np.inf  # what is fixed stays so
-    weak = gaussian._learnt(prior, moments(posterior), is_weak=True).precision
+    weak = gaussian._learnt(prior, CPU_ENGINE.moments(posterior), is_weak=True).precision
     assert weak.tolist() == [found[0], *old[1:]]  # that of the bias alone
     for a in (0, 2):
         squares = np.append(mean[:, a] ** 2 + 1.1 * variance[:, a], 0.1)

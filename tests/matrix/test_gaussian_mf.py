@@ -8,8 +8,8 @@ from small_matrices import MODELS, assert_same_models, gaussian_cell, learnt, si
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine.half_sweep import half_sweep, squared_error
-from ordinalrbm.engine.staged import UNDERSTATED
+from ordinalrbm.engine.base import UNDERSTATED
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix.gaussian import Precisions, epoch, on_cpu, start_with_values
 
 VALUES = np.array([1.0, 2.0, 4.0, 4.5, 7.0])  # not evenly spaced on purpose
@@ -67,7 +67,7 @@ def unequal():
 def test_every_row_solves_its_ridge_regression(unequal):
     """With so few coordinates conjugate gradients end at the solution."""
     state, data, dense = unequal
-    half_sweep(
+    CPU_ENGINE.half_sweep(
         data.rows.answers, state.rows, state.columns, state.row_prior, values=state.values
     )  # fmt: skip
     precision = state.row_prior.precision
@@ -88,9 +88,11 @@ def test_expected_squared_error(unequal):
     for d, i in zip(*np.nonzero(dense >= 0), strict=True):
         mean, deviation = gaussian_cell(state, d, i)
         total += (state.values[dense[d, i]] - mean) ** 2 + deviation**2 - 1.0
-    found = squared_error(data.rows.answers, state.rows, state.columns, state.values)
+    found = CPU_ENGINE.squared_error(data.rows.answers, state.rows, state.columns, state.values)
     assert found == pytest.approx(total, rel=1e-5)
-    of_columns = squared_error(data.columns.answers, state.columns, state.rows, state.values)
+    of_columns = CPU_ENGINE.squared_error(
+        data.columns.answers, state.columns, state.rows, state.values
+    )
     assert of_columns == pytest.approx(total, rel=1e-5)
 
 

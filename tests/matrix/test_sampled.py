@@ -13,14 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import factor_draws
-from ordinalrbm.engine.factor_draws import (
-    DrawnSide,
-    Sweep,
-    draw_rows,
-    move_widths,
-    threshold_sums,
-)
+from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.normal_reference import log_mass
 from ordinalrbm.engine.rated_sets import FEW, FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix import sampled
@@ -71,7 +64,7 @@ def test_bias_and_factors_of_a_row_by_quadrature():
     precision = np.array([[2.0, 0.5], [0.5, 1.0]], dtype=np.float32)
     prior = np.array([0.3, -0.2], dtype=np.float32)
     for number in range(25):
-        draw_rows(answers, this, other, THRESHOLDS, np.tile(prior, (times, 1)), precision,
+        CPU_GIBBS.draw_rows(answers, this, other, THRESHOLDS, np.tile(prior, (times, 1)), precision,
                   Sweep(1, number, 0))  # fmt: skip
     axis = np.linspace(-4.0, 4.0, 161)
     bias, factor = np.meshgrid(axis, axis, indexing="ij")
@@ -97,7 +90,9 @@ def test_width_of_a_row_by_quadrature():
     answers, this, precision = same_rows(level, times), rows_of(times), 3.0
     this.factors[:] = np.array([0.2, -0.5], dtype=np.float32)
     taken = [
-        move_widths(answers, this, other, THRESHOLDS, precision, Sweep(2, number, 0)).mean()
+        CPU_GIBBS.move_widths(
+            answers, this, other, THRESHOLDS, precision, Sweep(2, number, 0)
+        ).mean()
         for number in range(30)
     ]
     assert 0.7 < np.mean(taken) < 1.0
@@ -134,7 +129,7 @@ def test_sums_for_thresholds_are_derivatives():
         given, at, wide = level[rows, columns], mean[rows, columns], width[rows, columns]
         return np.log(ndtr(wide * bounds[given + 1] - at) - ndtr(wide * bounds[given] - at)).sum()
 
-    found = threshold_sums(answers, this, other, THRESHOLDS)
+    found = CPU_GIBBS.threshold_sums(answers, this, other, THRESHOLDS)
     inner = THRESHOLDS[0, 1:3].astype(float)
     assert found.log_likelihood == pytest.approx(total(inner), abs=1e-3)
     for place in range(2):
@@ -191,7 +186,7 @@ def matrix_of(level):
     features = [[RatedSets.of(each)] for each in both]
     features[0].append(FeatureTable.of(csr_array(TABLE)))
     scales = Scales(CENTRE, np.array([3]), np.zeros(3, dtype=np.int32))
-    return SampledData(factor_draws, *both, *features, answers.n_entries, scales)
+    return SampledData(CPU_GIBBS, *both, *features, answers.n_entries, scales)
 
 
 def prior_side(rng, features, scale, n_factors=1):

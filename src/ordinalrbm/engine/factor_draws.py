@@ -16,6 +16,7 @@ same on any number of threads.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numba
@@ -86,92 +87,12 @@ class _Work(NamedTuple):
     solution: np.ndarray  # (threads, 1 + F), likewise
 
 
-def draw_rows(
-    answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
-    prior_mean: np.ndarray, precision: np.ndarray, sweep: Sweep,
-) -> None:  # fmt: skip
-    """Draw the biases and factors of all rows, in place.
-
-    Parameters
-    ----------
-    thresholds : (scales, L + 1) float32, from −∞ to ∞, for each scale
-    prior_mean : (n, 1 + F) float32, of each row
-    precision : (1 + F, 1 + F) float32, of the prior of every row
-    """
-    work = _work(answers, this.factors.shape[1])
-    _draw_rows(
-        answers.row_start, answers.column, answers.level, this, other, thresholds, prior_mean,
-        precision, _words(sweep), work,
-    )  # fmt: skip
-
-
-def move_widths(
-    answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
-    precision: float, sweep: Sweep,
-) -> np.ndarray:  # fmt: skip
-    """Move the rows' widths, in place; (n,) whether each proposal was taken.
-
-    Their logarithms have a Gaussian prior around zero with this precision.
-    """
-    work, taken = _work(answers, this.factors.shape[1]), np.zeros(answers.n_rows, dtype=bool)
-    _move_widths(
-        answers.row_start, answers.column, answers.level, this, other, thresholds,
-        np.float64(precision), _words(sweep), work, taken,
-    )  # fmt: skip
-    return taken
-
-
 class ThresholdSums(NamedTuple):
     """Sums over all answers: their log probability, its slope by thresholds, squares of slopes."""
 
     log_likelihood: float
     slope: np.ndarray  # (scales, L + 1)
     squares: np.ndarray  # (scales, L + 1, 2): of each bound, and with the one above
-
-
-def threshold_sums(
-    answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray
-) -> ThresholdSums:
-    n_scales, n_bounds = thresholds.shape
-    work = _work(answers, this.factors.shape[1])
-    ends = np.linspace(0, answers.n_rows, _PARTS + 1).astype(np.int64)
-    total = np.zeros(_PARTS)
-    slope, squares = (
-        np.zeros((_PARTS, n_scales, n_bounds)),
-        np.zeros((_PARTS, n_scales, n_bounds, 2)),
-    )
-    _threshold_sums(
-        answers.row_start, answers.column, answers.level, this, other, thresholds, ends, work,
-        total, slope, squares,
-    )  # fmt: skip
-    return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
-
-
-# ---- sums over rows -----------------------------------------------------------------------------
-
-
-def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A small array of the host's where another one is, in float32."""
-    return values.astype(np.float32)
-
-
-def on_device(tree: Any, answers: Observations) -> Any:
-    """Arrays of the host where the answers are; the same here."""
-    return tree
-
-
-def on_host(tree: Any) -> Any:
-    return tree
-
-
-def copied(side: DrawnSide) -> DrawnSide:
-    """A copy where it is, which the next sweep does not change."""
-    return side._replace(factors=side.factors.copy(), width=side.width.copy())
-
-
-def as_kept(side: DrawnSide) -> DrawnSide:
-    """A copy on the host as draws are kept: with factors as float16."""
-    return side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
 
 
 class RowSums(NamedTuple):
@@ -182,16 +103,134 @@ class RowSums(NamedTuple):
     products: np.ndarray  # (W, W)
 
 
-def row_sums(numbers: np.ndarray) -> RowSums:
-    """Sums over the lines of a table, in float64."""
-    exact = numbers.astype(np.float64)
-    return RowSums(len(exact), exact.sum(axis=0), exact.T @ exact)
+class GibbsEngine(ABC):
+    """What a place must offer to draw ordinal factors; answers and arrays are in its own form."""
+
+    @abstractmethod
+    def draw_rows(
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, prior_mean: Any,
+        precision: Any, sweep: Sweep,
+    ) -> None:  # fmt: skip
+        """Draw the biases and factors of all rows, in place.
+
+        Parameters
+        ----------
+        thresholds : (scales, L + 1) float32, from −∞ to ∞, for each scale
+        prior_mean : (n, 1 + F) float32, of each row
+        precision : (1 + F, 1 + F) float32, of the prior of every row
+        """
+
+    @abstractmethod
+    def move_widths(
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any, precision: float,
+        sweep: Sweep,
+    ) -> Any:  # fmt: skip
+        """Move the rows' widths, in place; returns (n,) whether each proposal was accepted.
+
+        Their logarithms have a Gaussian prior around zero with this precision.
+        """
+
+    @abstractmethod
+    def threshold_sums(
+        self, answers: Any, this: DrawnSide, other: DrawnSide, thresholds: Any
+    ) -> ThresholdSums:
+        """Sums over all answers for the draw of the thresholds."""
+
+    @abstractmethod
+    def row_sums(self, numbers: Any) -> RowSums:
+        """Sums over the lines of a table, in float64, on the host."""
+
+    @abstractmethod
+    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+        """Sums of the logarithms of widths, and of their squares."""
+
+    @abstractmethod
+    def array(self, values: np.ndarray, like: Any) -> Any:
+        """A small array of the host, where ``like`` is, in float32."""
+
+    @abstractmethod
+    def on_device(self, tree: Any, answers: Any) -> Any:
+        """Arrays of the host, where the answers are; may be the same arrays."""
+
+    @abstractmethod
+    def on_host(self, tree: Any) -> Any:
+        """Arrays as those of NumPy; may be the same arrays."""
+
+    @abstractmethod
+    def copied(self, side: DrawnSide) -> DrawnSide:
+        """A copy where it is, which the next sweep does not change."""
+
+    @abstractmethod
+    def as_kept(self, side: DrawnSide) -> DrawnSide:
+        """A copy on the host as draws are kept: with factors as float16."""
 
 
-def log_widths(side: DrawnSide) -> tuple[float, float]:
-    """Sums of the logarithms of widths, and of their squares."""
-    logs = np.log(side.width.astype(np.float64))
-    return float(logs.sum()), float(np.square(logs).sum())
+class CpuGibbs(GibbsEngine):
+    """Draws on the cores of this machine."""
+
+    def draw_rows(
+        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
+        prior_mean: np.ndarray, precision: np.ndarray, sweep: Sweep,
+    ) -> None:  # fmt: skip
+        work = _work(answers, this.factors.shape[1])
+        _draw_rows(
+            answers.row_start, answers.column, answers.level, this, other, thresholds, prior_mean,
+            precision, _words(sweep), work,
+        )  # fmt: skip
+
+    def move_widths(
+        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray,
+        precision: float, sweep: Sweep,
+    ) -> np.ndarray:  # fmt: skip
+        work, taken = _work(answers, this.factors.shape[1]), np.zeros(answers.n_rows, dtype=bool)
+        _move_widths(
+            answers.row_start, answers.column, answers.level, this, other, thresholds,
+            np.float64(precision), _words(sweep), work, taken,
+        )  # fmt: skip
+        return taken
+
+    def threshold_sums(
+        self, answers: Observations, this: DrawnSide, other: DrawnSide, thresholds: np.ndarray
+    ) -> ThresholdSums:
+        n_scales, n_bounds = thresholds.shape
+        work = _work(answers, this.factors.shape[1])
+        ends = np.linspace(0, answers.n_rows, _PARTS + 1).astype(np.int64)
+        total = np.zeros(_PARTS)
+        slope, squares = (
+            np.zeros((_PARTS, n_scales, n_bounds)),
+            np.zeros((_PARTS, n_scales, n_bounds, 2)),
+        )
+        _threshold_sums(
+            answers.row_start, answers.column, answers.level, this, other, thresholds, ends, work,
+            total, slope, squares,
+        )  # fmt: skip
+        return ThresholdSums(float(total.sum()), slope.sum(axis=0), squares.sum(axis=0))
+
+    def array(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
+        return values.astype(np.float32)
+
+    def on_device(self, tree: Any, answers: Observations) -> Any:
+        return tree
+
+    def on_host(self, tree: Any) -> Any:
+        return tree
+
+    def copied(self, side: DrawnSide) -> DrawnSide:
+        return side._replace(factors=side.factors.copy(), width=side.width.copy())
+
+    def as_kept(self, side: DrawnSide) -> DrawnSide:
+        return side._replace(factors=side.factors.astype(np.float16), width=side.width.copy())
+
+    def row_sums(self, numbers: np.ndarray) -> RowSums:
+        exact = numbers.astype(np.float64)
+        return RowSums(len(exact), exact.sum(axis=0), exact.T @ exact)
+
+    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+        logs = np.log(side.width.astype(np.float64))
+        return float(logs.sum()), float(np.square(logs).sum())
+
+
+CPU_GIBBS = CpuGibbs()
 
 
 def _words(sweep: Sweep) -> _Words:

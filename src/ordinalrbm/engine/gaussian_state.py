@@ -35,6 +35,13 @@ class Prior(NamedTuple):
     mean: Any = NO_MEAN  # (n, 1 + F) float32, where biases and factors are expected; zero if none
 
 
+def gaps_of(cutpoints: Any, library: Any = np) -> Any:
+    """Gaps of their logarithms; the first threshold is no gap."""
+    gaps = library.exp(cutpoints)
+    gaps[:, :1] = cutpoints[:, :1]
+    return gaps
+
+
 class Rotation(NamedTuple):
     """Other axes for factors: means times a matrix plus a shift, variances times its squares."""
 

@@ -9,13 +9,13 @@ come close to: factors are kept in axes in which they are uncorrelated
 a column acts as a ridge, one for each of its coordinates. Then the row takes one Newton step on the
 logarithms of its gaps. The columns do the same on the transposed table, with the roles swapped.
 
-:func:`half_sweep` does all of it row by row. The same work is also here in the stages of
-:mod:`ordinalrbm.engine.staged`, for rows whose answers are spread over many processes.
+:meth:`CpuEngine.half_sweep` does all of it row by row. The same work is also here in the stages of
+:class:`~ordinalrbm.engine.base.HalfSweepEngine`, for rows whose answers are spread over processes.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -24,17 +24,21 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.base import (
+    LARGEST_MOVE,
+    LEAST_PIVOT,
+    SOLVED,
+    STEPS,
+    UNDERSTATED,
+    HalfSweepEngine,
+)
 from ordinalrbm.engine.gaussian_state import (
     NO_VALUES,
     FactorPosterior,
-    Moments,
     Prior,
-    Rotation,
-    Shares,
 )
 from ordinalrbm.engine.normal import double, single
 from ordinalrbm.engine.rated_sets import FeatureTable, add_lines
-from ordinalrbm.engine.staged import LARGEST_MOVE, LEAST_PIVOT, SOLVED, STEPS, UNDERSTATED
 from ordinalrbm.engine.sums import add_scaled, dot
 from ordinalrbm.runtime.jit import called, compiled, inlined, inlined_sum
 
@@ -58,26 +62,120 @@ class _Work(NamedTuple):
     first: np.ndarray  # gap of each group of gaps that move together
 
 
-def half_sweep(
-    answers: Observations,
-    this: FactorPosterior,
-    other: FactorPosterior,
-    prior: Prior,
-    spread: bool = True,
-    values: np.ndarray = NO_VALUES,
-) -> np.ndarray:
-    """Update the rows in place, given the columns; returns the variances of their cutpoints.
+class CpuEngine(HalfSweepEngine):
+    """Half-sweeps on the cores of this machine: arrays are NumPy's, kernels are Numba's."""
 
-    ``this`` are the rows and ``other`` the columns; rows without answers become what their prior
-    says. Without ``spread``, they are points. ``values`` are (L,) float32, the utility that each
-    level stands for, if it is known exactly.
-    """
-    cutpoints_variance = np.zeros_like(this.cutpoints)
-    _half_sweep(
-        answers.row_start, answers.column, answers.level, this, other, prior, spread, values,
-        _work(this), cutpoints_variance,
-    )  # fmt: skip
-    return cutpoints_variance
+    library = np
+
+    def half_sweep(
+        self,
+        answers: Observations,
+        this: FactorPosterior,
+        other: FactorPosterior,
+        prior: Prior,
+        spread: bool = True,
+        values: np.ndarray = NO_VALUES,
+    ) -> np.ndarray:
+        """``values`` are (L,) float32, the utility that each level stands for, if known exactly."""
+        cutpoints_variance = np.zeros_like(this.cutpoints)
+        _half_sweep(
+            answers.row_start, answers.column, answers.level, this, other, prior, spread, values,
+            _work(this), cutpoints_variance,
+        )  # fmt: skip
+        return cutpoints_variance
+
+    def squared_error(
+        self,
+        answers: Observations,
+        this: FactorPosterior,
+        other: FactorPosterior,
+        values: np.ndarray,
+    ) -> float:
+        total = np.zeros(len(this.mean))
+        _squared_errors(
+            answers.row_start,
+            answers.column,
+            answers.level,
+            this,
+            other,
+            values,
+            _work(this),
+            total,
+        )
+        return float(total.sum())
+
+    def array(self, values: np.ndarray, like: np.ndarray) -> np.ndarray:
+        return values  # is where the other one is
+
+    def host(self, values: np.ndarray) -> np.ndarray:
+        return values
+
+    def gather(
+        self, answers: Observations, this: FactorPosterior, other: FactorPosterior
+    ) -> tuple[np.ndarray, np.ndarray]:
+        n_rows, width = this.mean.shape
+        sums = np.empty((n_rows, 2, width), dtype=np.float32)
+        ridge = np.empty((n_rows, width), dtype=np.float32)
+        no_prior = np.zeros(width, dtype=np.float32)
+        _gather_rows(
+            answers.row_start, answers.column, answers.level, this, other, no_prior, NO_VALUES,
+            _work(this), sums, ridge,
+        )  # fmt: skip
+        return sums, ridge
+
+    def apply(
+        self,
+        answers: Observations,
+        other: FactorPosterior,
+        ridge: np.ndarray,
+        direction: np.ndarray,
+    ) -> np.ndarray:
+        image = np.empty_like(direction)
+        _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
+        return image
+
+    def gap_sums(
+        self, answers: Observations, this: FactorPosterior, other: FactorPosterior, rows: slice
+    ) -> np.ndarray:
+        work = _work(this)
+        system = np.zeros((rows.stop - rows.start, *work.system.shape[1:]))
+        _sum_gaps(
+            answers.row_start, answers.column, answers.level, this, other, rows.start, work, system
+        )
+        return system
+
+    def move_gaps(
+        self, this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice
+    ) -> np.ndarray:
+        precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
+        first = thresholds.moving_gaps(cutpoints.shape[1])
+        pull = precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
+        system[:, 1:, 0] += means_of_groups(pull, first)
+        np.einsum("kmm->km", system)[:, 1:] += means_of_groups(precision[1:], first)
+        variance, diagonal = np.zeros_like(cutpoints), np.zeros(system.shape[:2])
+        _move_rows(system, diagonal, first, cutpoints, this.gaps[rows], variance)
+        return variance
+
+    def rated_sums(self, answers: Observations, table: np.ndarray) -> np.ndarray:
+        found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
+        add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
+        return found
+
+    def rated_products(
+        self, answers: Observations, table: np.ndarray, of_rows: np.ndarray
+    ) -> np.ndarray:
+        found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
+        _add_products(
+            answers.row_start, answers.column, np.ascontiguousarray(table),
+            np.ascontiguousarray(of_rows), found,
+        )  # fmt: skip
+        return found
+
+    def feature_table(self, table: csr_array, like: np.ndarray) -> FeatureTable:
+        return FeatureTable.of(table)
+
+
+CPU_ENGINE = CpuEngine()
 
 
 def _work(this: FactorPosterior) -> _Work:
@@ -454,17 +552,6 @@ def _invert(factor, slope, diagonal):
 # ---- how far levels with known utilities are from their means ------------------------------------
 
 
-def squared_error(
-    answers: Observations, this: FactorPosterior, other: FactorPosterior, values: np.ndarray
-) -> float:
-    """Expected squared distance of the answers' values from their means, summed."""
-    total = np.zeros(len(this.mean))
-    _squared_errors(
-        answers.row_start, answers.column, answers.level, this, other, values, _work(this), total
-    )
-    return float(total.sum())
-
-
 @compiled(parallel=True)
 def _squared_errors(row_start, column, level, this, other, values, work, total):
     for d in prange(row_start.size - 1):
@@ -489,27 +576,6 @@ def _squared_error(column, level, this, other, values, square, d):
 
 # ---- in stages --------------------------------------------------------------------------------
 
-library = np
-
-
-def array(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    return values  # is where the other one is
-
-
-def gather(
-    answers: Observations, this: FactorPosterior, other: FactorPosterior
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and diagonal of the system, side by side, and the ridge, as the answers have them."""
-    n_rows, width = this.mean.shape
-    sums = np.empty((n_rows, 2, width), dtype=np.float32)
-    ridge = np.empty((n_rows, width), dtype=np.float32)
-    no_prior = np.zeros(width, dtype=np.float32)
-    _gather_rows(
-        answers.row_start, answers.column, answers.level, this, other, no_prior, NO_VALUES,
-        _work(this), sums, ridge,
-    )  # fmt: skip
-    return sums, ridge
-
 
 @compiled(parallel=True)
 def _gather_rows(row_start, column, level, this, other, precision, values, work, sums, ridge):
@@ -521,32 +587,11 @@ def _gather_rows(row_start, column, level, this, other, precision, values, work,
         )  # fmt: skip
 
 
-def apply(
-    answers: Observations, other: FactorPosterior, ridge: np.ndarray, direction: np.ndarray
-) -> np.ndarray:
-    """The system times a direction, as the answers have it."""
-    image = np.empty_like(direction)
-    _apply_rows(answers.row_start, answers.column, other.mean, ridge, direction, image)
-    return image
-
-
 @compiled(parallel=True)
 def _apply_rows(row_start, column, features, ridge, direction, image):
     for d in prange(row_start.size - 1):
         entries = slice(row_start[d], row_start[d + 1])
         _apply(column[entries], features, ridge[d], direction[d], image[d])
-
-
-def gap_sums(
-    answers: Observations, this: FactorPosterior, other: FactorPosterior, rows: slice
-) -> np.ndarray:
-    """(rows, M, M) systems of the log gaps, their slopes in place of the first column."""
-    work = _work(this)
-    system = np.zeros((rows.stop - rows.start, *work.system.shape[1:]))
-    _sum_gaps(
-        answers.row_start, answers.column, answers.level, this, other, rows.start, work, system
-    )
-    return system
 
 
 @compiled(parallel=True)
@@ -570,18 +615,6 @@ def _sum_gaps_of_row(column, level, this, other, work, found, d):
     found[:, 0] = slope
 
 
-def move_gaps(this: FactorPosterior, prior: Prior, system: np.ndarray, rows: slice) -> np.ndarray:
-    """One Newton step on the log gaps of some rows; returns their variances."""
-    precision, cutpoints = prior.cutpoints_precision, this.cutpoints[rows]
-    first = thresholds.moving_gaps(cutpoints.shape[1])
-    pull = precision[1:] * (prior.cutpoints[rows] - cutpoints)[:, 1:]
-    system[:, 1:, 0] += means_of_groups(pull, first)
-    np.einsum("kmm->km", system)[:, 1:] += means_of_groups(precision[1:], first)
-    variance, diagonal = np.zeros_like(cutpoints), np.zeros(system.shape[:2])
-    _move_rows(system, diagonal, first, cutpoints, this.gaps[rows], variance)
-    return variance
-
-
 def means_of_groups(values: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Means over gaps that move together, along the last axis."""
     return np.add.reduceat(values, first[1:-1] - 1, axis=-1) / np.diff(first[1:])
@@ -597,30 +630,6 @@ def _move_rows(system, diagonal, first, cutpoints, gaps, variance):
 # ---- sums over rows or columns, and what is made of them --------------------------------------
 
 
-def gaps_of(cutpoints: np.ndarray) -> np.ndarray:
-    """Gaps of their logarithms; the first threshold is no gap."""
-    gaps = np.exp(cutpoints)
-    gaps[:, :1] = cutpoints[:, :1]
-    return gaps
-
-
-def rated_sums(answers: Observations, table: np.ndarray) -> np.ndarray:
-    """(rows, W): the lines of a table, of the columns that each row has rated, summed."""
-    found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
-    add_lines(answers.row_start, answers.column, np.ascontiguousarray(table), found)
-    return found
-
-
-def rated_products(answers: Observations, table: np.ndarray, of_rows: np.ndarray) -> np.ndarray:
-    """(rows, W): Σ w (w · v) over the lines w of a table that a row has rated, v being its own."""
-    found = np.empty((answers.n_rows, table.shape[1]), dtype=np.float32)
-    _add_products(
-        answers.row_start, answers.column, np.ascontiguousarray(table),
-        np.ascontiguousarray(of_rows), found,
-    )  # fmt: skip
-    return found
-
-
 @compiled(parallel=True)
 def _add_products(row_start, column, table, of_rows, found):
     for d in prange(row_start.size - 1):
@@ -634,90 +643,3 @@ def _add_products_of_row(column, table, own, total):
     for e in range(column.size):
         line = table[column[e]]
         add_scaled(total, dot(line, own), line)
-
-
-def gram(table: np.ndarray) -> np.ndarray:
-    """(W, W) products of the columns of a table that has a line for each row."""
-    return table.T @ table
-
-
-def totals(table: np.ndarray) -> np.ndarray:
-    """(W,) sums of the lines of a table that has one for each row."""
-    return table.sum(axis=0, dtype=np.float64)
-
-
-# The sums of this process alone, where others have more of the rows.
-totals_here = totals
-
-
-def feature_table(table: csr_array, like: np.ndarray) -> FeatureTable:
-    """Features of rows in the form that the next two functions take."""
-    return FeatureTable.of(table)
-
-
-def table_times(table: FeatureTable, weights: np.ndarray) -> np.ndarray:
-    """(rows, W): features of rows times the weights of each."""
-    return table.by_rows @ weights
-
-
-def table_sums(table: FeatureTable, of_rows: np.ndarray) -> np.ndarray:
-    """(features, W): numbers of rows, times what each feature is there, summed."""
-    return table.by_features @ of_rows
-
-
-def moments(posterior: FactorPosterior) -> Moments:
-    """Sums over all of them, in float64."""
-    mean, variance = posterior.mean, posterior.variance
-    products = (mean.T @ mean).astype(np.float64)
-    total, doubt = (part.sum(axis=0, dtype=np.float64) for part in (mean, variance))
-    return Moments(len(mean), total, products, doubt)
-
-
-def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
-    """The rotations of rank 0, which here is the only one."""
-    return rotations
-
-
-def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
-    """The same factors in other axes."""
-    matrix, shift, squares = (part.astype(np.float32) for part in rotation)
-    return posterior._replace(
-        mean=posterior.mean @ matrix + shift, variance=posterior.variance @ squares
-    )
-
-
-def cutpoint_squares(
-    posterior: FactorPosterior, prior: Prior, cutpoints_variance: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """How many there are, and expected squares of how far cutpoints are from their prior."""
-    squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
-    return len(squares), squares.sum(axis=0)
-
-
-def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
-    """Sums over all of them, or over those with so many levels."""
-    some = _alike(posterior, n_levels)
-    cutpoints = posterior.cutpoints[some]
-    bias = posterior.mean[some, 0].sum(dtype=np.float64)
-    return Shares(len(cutpoints), float(bias), cutpoints.sum(axis=0))
-
-
-def shift(
-    posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
-) -> None:
-    """Add to biases and cutpoints, of all or of those with so many levels; in place."""
-    some = _alike(posterior, n_levels)
-    posterior.mean[some, 0] += np.float32(bias)
-    posterior.cutpoints[some] += cutpoints
-    posterior.gaps[some] = gaps_of(posterior.cutpoints[some])
-
-
-def draw_towards(
-    prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
-) -> None:
-    """Let the cutpoints of those with so many levels be drawn towards these; in place."""
-    prior.cutpoints[_alike(posterior, n_levels)] = cutpoints
-
-
-def _alike(posterior: FactorPosterior, n_levels: int | None) -> Any:
-    return slice(None) if n_levels is None else posterior.n_levels == n_levels

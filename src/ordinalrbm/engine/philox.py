@@ -34,6 +34,7 @@ class Purpose(enum.IntEnum):
     FACTOR = 9
     WIDTH = 10
     WEIGHT = 11
+    ROW_NOISE = 12
 
 
 _MULTIPLIER_0 = np.uint64(0xD2511F53)

@@ -3,11 +3,7 @@
 Every process, a rank, keeps its rows with their parameters, and all of the columns. Rows are
 updated where they are. A column's answers are spread over all ranks, so that it is updated in
 stages: every sum over its answers goes to the rank that looks after the column, and what that rank
-makes of it to all others; chains of columns draw the same everywhere.
-
-Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
-:mod:`ordinalrbm.engine.half_sweep`. Of binary factors, the engines themselves add up sums over the
-answers of a row; here is which rows and draws are those of a rank, and how statistics are added up.
+makes of it to all others. :class:`Rows` and :class:`Columns` are engines around the one of a rank.
 """
 
 from __future__ import annotations
@@ -15,11 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from ordinalrbm.engine import staged
+from ordinalrbm.engine.base import HalfSweepEngine
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
-from ordinalrbm.engine.side import Array, Statistics
-from ordinalrbm.runtime.jit import compiled
 
 
 def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
@@ -29,14 +24,43 @@ def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
     return [part if part.ndim else float(part) for part in found]
 
 
-class _Sharded:
-    """What is the same for rows and for columns."""
+class _Sharded(HalfSweepEngine):
+    """What is the same for rows and for columns: the engine of this rank, and the others."""
 
-    def __init__(self, engine: Any, group: Any) -> None:
-        self.engine, self.group = engine, group
+    def __init__(self, engine: HalfSweepEngine, group: Any) -> None:
+        self.engine, self.group, self.library = engine, group, engine.library
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)  # what needs no other rank
+    def half_sweep(
+        self, answers: Any, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
+    ) -> Any:
+        return self.engine.half_sweep(answers, this, other, prior, spread)
+
+    def array(self, values: np.ndarray, like: Any) -> Any:
+        return self.engine.array(values, like)
+
+    def host(self, values: Any) -> np.ndarray:
+        return self.engine.host(values)
+
+    def rated_sums(self, answers: Any, table: Any) -> Any:
+        return self.engine.rated_sums(answers, table)
+
+    def rated_products(self, answers: Any, table: Any, of_rows: Any) -> Any:
+        return self.engine.rated_products(answers, table, of_rows)
+
+    def feature_table(self, table: csr_array, like: Any) -> Any:
+        return self.engine.feature_table(table, like)
+
+    def gather(self, answers: Any, this: FactorPosterior, other: Any) -> tuple[Any, Any]:
+        return self.engine.gather(answers, this, other)
+
+    def apply(self, answers: Any, other: Any, ridge: Any, direction: Any) -> Any:
+        return self.engine.apply(answers, other, ridge, direction)
+
+    def gap_sums(self, answers: Any, this: FactorPosterior, other: Any, rows: slice) -> Any:
+        return self.engine.gap_sums(answers, this, other, rows)
+
+    def move_gaps(self, this: FactorPosterior, prior: Prior, system: Any, rows: slice) -> Any:
+        return self.engine.move_gaps(this, prior, system, rows)
 
     def broadcast(self, *rotations: Rotation) -> tuple[Rotation, ...]:
         """The rotations that rank 0 has found.
@@ -97,7 +121,7 @@ class Columns(_Sharded):
         Each column is the work of one rank: machines of different kinds round differently, and
         what all of them computed would drift apart.
         """
-        return staged.half_sweep(self.engine, answers, this, other, prior, spread, self.group)
+        return self.engine.staged_half_sweep(answers, this, other, prior, spread, self.group)
 
     def rated_sums(self, answers: Any, table: Any) -> Any:
         """Sums over the answers of all ranks; a table has the lines of this rank's rows."""
@@ -109,69 +133,3 @@ class Columns(_Sharded):
         found = self.engine.rated_products(answers, table, of_rows)
         self.group.all_reduce(found)
         return found
-
-
-# ---- binary factors ------------------------------------------------------------------------------
-
-
-def rows_of_rank(n_rows: int, batch_size: int, rank: int, size: int) -> np.ndarray:
-    """Numbers of a rank's rows: about the same share of every batch of neighbours, in order.
-
-    Examples
-    --------
-    >>> [rows_of_rank(10, 4, rank, 2).tolist() for rank in (0, 1)]
-    [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
-    """
-    row = np.arange(n_rows)
-    mine = row % batch_size * size // batch_size == rank
-    return row[mine].astype(np.int32)
-
-
-def positions_by_columns(row_start: np.ndarray, column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """For each answer of some rows, in their order, how many others its column has before it.
-
-    Examples
-    --------
-    >>> row_start, column = np.array([0, 2, 3, 5]), np.array([0, 1, 1, 0, 1])
-    >>> positions_by_columns(row_start, column, np.array([0, 2])).tolist()
-    [0, 0, 1, 2]
-    """
-    chosen = np.zeros(row_start.size - 1, dtype=bool)
-    chosen[rows] = True
-    position = np.empty(np.diff(row_start)[rows].sum(), dtype=np.int32)
-    _fill_positions(
-        row_start, column, chosen, np.zeros(column.max(initial=-1) + 1, dtype=np.int32), position
-    )
-    return position
-
-
-@compiled()
-def _fill_positions(row_start, column, chosen, seen, position):
-    place = 0
-    for row in range(chosen.size):
-        for entry in range(row_start[row], row_start[row + 1]):
-            if chosen[row]:
-                position[place] = seen[column[entry]]
-                place += 1
-            seen[column[entry]] += 1
-
-
-def difference_over_ranks(
-    group: Any, clamped: Statistics, free: Statistics
-) -> tuple[Statistics, Statistics]:
-    """Both phases summed over the ranks, up to what cancels in their difference, in one message."""
-    slopes = {name: getattr(clamped, name) - getattr(free, name) for name in _WITH_SLOPES}
-    # In float32 like the rest: half the message, and as exact as its terms are.
-    thresholds = _of_type(clamped.thresholds, clamped.weights.dtype)
-    group.all_reduce(*slopes.values(), thresholds, clamped.answers)
-    thresholds = _of_type(thresholds, clamped.thresholds.dtype)
-    nothing = {name: 0.0 * slope for name, slope in slopes.items()}
-    return clamped._replace(thresholds=thresholds, **slopes), free._replace(**nothing)
-
-
-def _of_type(numbers: Array, kind: Any) -> Array:
-    return numbers.astype(kind) if isinstance(numbers, np.ndarray) else numbers.to(kind)
-
-
-# Statistics of which the difference between the phases is the slope.
-_WITH_SLOPES = ("weights", "bias", "factor_bias")

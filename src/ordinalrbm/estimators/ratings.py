@@ -92,9 +92,10 @@ class RatingModel(Serving, BaseEstimator):
         GPU needs ``pip install "ordinalrbm[gpu]"``; results are those of the cores to float
         rounding. Files do not keep it: after ``load``, say ``model.set_params(device="cuda")``.
         There is no switch to another device by itself: without a GPU, "cuda" is an error. Inside a
-        process group of ``torch.distributed`` with several processes, these learn together: all
-        call ``fit`` with the same settings and the same ratings, or each with a
-        :class:`RatingsPart`, and all get the whole model, that of one process to float rounding.
+        process group of ``torch.distributed`` with several processes, these learn an
+        :class:`OrdinalMF` together: all call ``fit`` with the same settings and the same ratings,
+        or each with a :class:`RatingsPart`, and all get the whole model, that of one process to
+        float rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -125,7 +126,7 @@ class RatingModel(Serving, BaseEstimator):
 
     _kind: ClassVar[str]  # of a model file
     _model_type: ClassVar[Any]
-    _may_be_shared: ClassVar[bool] = False  # whether processes may learn from parts of the ratings
+    _in_processes: ClassVar[bool] = False  # whether several may learn it together
 
     scale: Any
     item_scales: Any
@@ -258,13 +259,12 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group = process_group.current() or process_group.ALONE
+        group = self._group()
         with Checkpoints(checkpoint, every, resume, group) as checkpoints:
             with begun_aside(self.device):
                 known, given, among = read_given(
-                    ratings, validation, scale=self.scale, item_scales=self.item_scales,
-                    may_be_shared=self._may_be_shared,
-                )  # fmt: skip
+                    ratings, validation, scale=self.scale, item_scales=self.item_scales
+                )
             self._read_scales(known)
             known = self._read_features(known, user_features, item_features, among)
             seed = seed_from(self.random_state, known=checkpoints.seed)
@@ -299,6 +299,16 @@ class RatingModel(Serving, BaseEstimator):
                 with threads(self.n_jobs):
                     self.demand_ = wanted.after_learning(known.observations, known.age)
         return self
+
+    def _group(self) -> process_group.Group | process_group.Alone:
+        """The processes that learn together."""
+        group = process_group.current()
+        if group is not None and not self._in_processes:
+            raise DataError(
+                f"Several processes learn OrdinalMF only, not {type(self).__name__}; learn it in a "
+                "single process, or use OrdinalMF."
+            )
+        return group or process_group.ALONE
 
     def _first_demand(self, data: TrainingData, seed: int) -> demand.Factors:
         known = data.observations

@@ -30,7 +30,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Counted, Counts, Observations
-from ordinalrbm.engine import half_sweep
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.engine.rated_sets import usual_count
 from ordinalrbm.matrix.gaussian import Data
 from ordinalrbm.matrix.prior_means import View
@@ -90,8 +90,8 @@ class Usual(NamedTuple):
         some = usual[:: -(-usual.size // _ENOUGH)]
         these, own = answers.take_rows(some), rows[some]
         # Of the squares of all answers, only the sums of each row are needed.
-        sums = half_sweep.rated_sums(these, columns)
-        products = half_sweep.rated_products(these, columns, own)
+        sums = CPU_ENGINE.rated_sums(these, columns)
+        products = CPU_ENGINE.rated_products(these, columns, own)
         squares = these.n_entries + float((own * (products - 2.0 * sums)).sum(dtype=np.float64))
         noise = max(squares / these.n_entries, _LEAST_NOISE)
         if not np.isfinite(noise):  # of a file whose factors are no such
@@ -181,7 +181,7 @@ class Demand(NamedTuple):
             views = _recent_views(answers, age)
             with threadpool_limits(limits=1, user_api="blas"):
                 rows = _solved(
-                    views, found.rows, self.columns, half_sweep, self.ridge, _RECENT_STEPS
+                    views, found.rows, self.columns, CPU_ENGINE, self.ridge, _RECENT_STEPS
                 )
             found = Demand.of(rows, self.columns, self.ridge, answers)
         counts = answers.row_counts
@@ -207,7 +207,7 @@ class Demand(NamedTuple):
             own = slice(these.row_start[block.start], these.row_start[block.stop])
             views = _recent_views(part, None if age is None else age[own])
             rows[which[block]] = _solved(
-                views, rows[which[block]], self.columns, half_sweep, self.ridge, _DRAWN_STEPS,
+                views, rows[which[block]], self.columns, CPU_ENGINE, self.ridge, _DRAWN_STEPS,
                 pull._replace(known=pull.known[block]),
             )  # fmt: skip
 
@@ -249,7 +249,7 @@ class Demand(NamedTuple):
             _recent_views(answers.transpose().take_rows(columns), None),
         )
         with threadpool_limits(limits=1, user_api="blas"):
-            facing[columns] = _solved(views, facing[columns], found.rows, half_sweep, self.ridge)
+            facing[columns] = _solved(views, facing[columns], found.rows, CPU_ENGINE, self.ridge)
         return Demand.of(found.rows, facing, self.ridge, answers)
 
 
@@ -308,7 +308,7 @@ def learn(data: Data, first: Factors, ridge: float) -> Factors:
 def _recent_views(answers: Observations, age: np.ndarray | None) -> list[View]:
     """The answers, and again those that are recent."""
     recent = () if age is None else (answers.select(age < n) for n in _RECENT)
-    return [View(some, half_sweep) for some in (answers, *recent)]
+    return [View(some, CPU_ENGINE) for some in (answers, *recent)]
 
 
 class _Pull(NamedTuple):

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.factor_draws import DrawnSide, Sweep, draw_rows, move_widths
+from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.gaussian_state import FactorPosterior
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity
 from ordinalrbm.matrix.gaussian import posterior_of
@@ -425,8 +425,10 @@ class Draws(NamedTuple):
             this = DrawnSide(own.factors[k, which].astype(np.float32), own.width[k, which], scale)
             for step in range(_REDRAWN):
                 name = Sweep(seed, k * (_DROPPED + _AVERAGED) + step, 5 + turn)
-                draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
-                move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
+                CPU_GIBBS.draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
+                CPU_GIBBS.move_widths(
+                    rows, this, other, bounds, float(own.width_precision[k]), name
+                )
             own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
 
     def _bounds(self, k: int) -> np.ndarray:
@@ -523,8 +525,8 @@ class Draws(NamedTuple):
         log_width = np.zeros(len(expected))
         for step in range(_DROPPED + _AVERAGED):
             name = which._replace(number=which.number + step)
-            draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
-            move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
+            CPU_GIBBS.draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
+            CPU_GIBBS.move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
             if step >= _DROPPED:
                 total += this.factors
                 squares += np.square(this.factors)

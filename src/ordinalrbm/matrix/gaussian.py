@@ -28,9 +28,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ordinalrbm.data.observations import Counted, Observations
-from ordinalrbm.engine import half_sweep
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Moments, Prior, Rotation
-from ordinalrbm.engine.half_sweep import gaps_of
+from ordinalrbm.engine.gaussian_state import (
+    NO_VALUES,
+    FactorPosterior,
+    Moments,
+    Prior,
+    Rotation,
+    gaps_of,
+)
+from ordinalrbm.engine.half_sweep import CPU_ENGINE
 from ordinalrbm.matrix.model import common_cutpoints
 from ordinalrbm.matrix.prior_means import (
     NO_TABLES,
@@ -219,7 +225,7 @@ def with_features_of(data: Data, state: GaussianState, tables: Tables = NO_TABLE
 
 def on_cpu(observations: Observations) -> Data:
     """Ratings for the engine of this machine's cores."""
-    rows, columns = (View(view, half_sweep) for view in (observations, observations.transpose()))
+    rows, columns = (View(view, CPU_ENGINE) for view in (observations, observations.transpose()))
     return Data(rows, columns, np.unique(observations.n_levels))
 
 
@@ -405,7 +411,7 @@ def _with_common_cutpoints(data: Data, state: GaussianState) -> GaussianState:
         bias, cutpoints = of_columns.shares(columns, n_levels).means()
         first = _first(bias, cutpoints)
         of_columns.shift(columns, -bias, -first, n_levels)
-        of_columns.draw_towards(column_prior, columns, cutpoints - first, n_levels)
+        of_columns.set_cutpoint_prior_mean(column_prior, columns, cutpoints - first, n_levels)
     return state
 
 

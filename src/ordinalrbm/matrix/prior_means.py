@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from ordinalrbm.engine.base import HalfSweepEngine
 from ordinalrbm.engine.rated_sets import FEW
 
 # Precision of the prior of a weight, as a multiple of that of what it explains: of a rated column
@@ -41,11 +42,11 @@ NO_TABLES = Tables()
 class View(NamedTuple):
     """How rows or columns are seen: their answers, and the engine that updates and sums them.
 
-    Engines have the functions of :mod:`ordinalrbm.engine.half_sweep`; answers are in their form.
+    Answers are in the form of the engine.
     """
 
     answers: Any
-    engine: Any
+    engine: HalfSweepEngine
     # Of features, if there are any:
     lengths: Any = None  # (rows, 1), what each feature of a rated set is
     squares: Any = None  # (features, 1), squared lengths of these over all rows

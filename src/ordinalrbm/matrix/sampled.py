@@ -17,8 +17,8 @@ from scipy import linalg
 from scipy.sparse import csr_array
 
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.engine import factor_draws, thresholds
-from ordinalrbm.engine.factor_draws import DrawnSide, Sweep
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, GibbsEngine, Sweep
 from ordinalrbm.engine.rated_sets import FeatureTable, RatedSets, WeightDraws
 from ordinalrbm.matrix.gaussian import GaussianState
 from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
@@ -70,11 +70,10 @@ class Scales(NamedTuple):
 class SampledData(NamedTuple):
     """Ratings as both sides see them.
 
-    Answers and features are in the form of the engine, which has the functions of
-    :mod:`ordinalrbm.engine.factor_draws`.
+    Answers and features are in the form of the engine.
     """
 
-    engine: Any
+    engine: GibbsEngine
     answers: Any
     transposed: Any
     row_features: list[Any]
@@ -104,7 +103,7 @@ def sweep(
 class _View(NamedTuple):
     """What a half of a sweep sees beside the rows."""
 
-    engine: Any
+    engine: GibbsEngine
     answers: Any
     features: list[Any]
     bounds: Any
@@ -142,7 +141,7 @@ def expected_by(features: list[Any], weights: list[Any], like: Any) -> Any:
 # ---- hyperparameters --------------------------------------------------------------------------
 
 
-def _drawn_mean(engine: Any, hyper: Hyper, left: Any, rng: np.random.Generator) -> Hyper:
+def _drawn_mean(engine: GibbsEngine, hyper: Hyper, left: Any, rng: np.random.Generator) -> Hyper:
     """Mean and precision of rows, given what their features leave of them."""
     n, total, products = engine.row_sums(left)
     width, middle = total.size, total / max(n, 1)
@@ -325,7 +324,7 @@ def prepared(answers: Observations, *, rated_sets: bool, tables: Tables = NO_TAB
         for view, table in zip((answers, transposed), tables, strict=True)
     )
     return SampledData(
-        factor_draws, answers, transposed, of_rows, of_columns, answers.n_entries,
+        CPU_GIBBS, answers, transposed, of_rows, of_columns, answers.n_entries,
         scales_of(answers),
     )  # fmt: skip
 
@@ -378,7 +377,9 @@ def _mean_gaps(cutpoints: np.ndarray, n_levels: np.ndarray) -> np.ndarray:
     return (cutpoints[:, 1:] * used).sum(axis=1) / np.maximum(used.sum(axis=1), 1)
 
 
-def _first_hyper(engine: Any, factors: Any, features: list[Any], weights: list[Any]) -> Hyper:
+def _first_hyper(
+    engine: GibbsEngine, factors: Any, features: list[Any], weights: list[Any]
+) -> Hyper:
     """What would be expected of these factors by the weights that were found."""
     n, total, products = engine.row_sums(factors - expected_by(features, weights, factors))
     middle = total / n

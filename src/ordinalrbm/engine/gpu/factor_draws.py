@@ -1,4 +1,4 @@
-"""Draws of the Gibbs sampler on a GPU: the functions of :mod:`ordinalrbm.engine.factor_draws`.
+"""Draws of the Gibbs sampler on a GPU: see :mod:`ordinalrbm.engine.factor_draws`.
 
 Rows are drawn in blocks, so that working memory is bounded. A block takes four kernels: what
 factors add to the means of its answers; draws of the utilities, an answer per thread; squares and
@@ -23,6 +23,7 @@ import triton.language as tl
 from ordinalrbm.engine.factor_draws import (
     OVERRELAXED,
     DrawnSide,
+    GibbsEngine,
     RowSums,
     Sweep,
     ThresholdSums,
@@ -68,73 +69,87 @@ _OF_DRAWS = ["first_row", "sweep", "purpose"]
 _SIZES = ["size", "work_size"]
 
 
-def draw_rows(
-    answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor,
-    prior_mean: torch.Tensor, precision: torch.Tensor, sweep: Sweep,
-) -> None:  # fmt: skip
-    shape = _shape(this.factors.shape[1] - 1)
-    with working_on(this.factors.device):
-        view, right = _view(answers, this, other, thresholds), prior_mean @ precision.T
-        for part in _parts(answers, 4 * shape.system, 4 * (shape.system + shape.work)):
-            _draw_part(part, view, this.factors, precision, right, shape, sweep)
+class GpuGibbs(GibbsEngine):
+    """Draws on a GPU, the same as those of the cores up to rounding."""
+
+    def draw_rows(
+        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor,
+        prior_mean: torch.Tensor, precision: torch.Tensor, sweep: Sweep,
+    ) -> None:  # fmt: skip
+        shape = _shape(this.factors.shape[1] - 1)
+        with working_on(this.factors.device):
+            view, right = _view(answers, this, other, thresholds), prior_mean @ precision.T
+            for part in _parts(answers, 4 * shape.system, 4 * (shape.system + shape.work)):
+                _draw_part(part, view, this.factors, precision, right, shape, sweep)
+
+    def move_widths(
+        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor,
+        precision: float, sweep: Sweep,
+    ) -> torch.Tensor:  # fmt: skip
+        taken = torch.zeros_like(this.width, dtype=torch.bool)
+        with working_on(this.factors.device):
+            view = _view(answers, this, other, thresholds)
+            for part in _parts(answers, 8 * 3, 8 * (2 * 3 + 2)):
+                at, rows = _products(part, view), part.rows
+                here = torch.log(this.width[rows].double())
+                there = torch.empty_like(here)
+                grid, draws = (
+                    (triton.cdiv(len(here), _ROWS.value),),
+                    _draws(sweep, Purpose.WIDTH, at),
+                )
+                row_arguments = here, there, len(here), float(precision), rows.start, *draws
+                at_here = _width_sums(part, view, at, here)
+                _propose[grid](at_here, *row_arguments)
+                at_there = _width_sums(part, view, at, there)
+                _accept[grid](at_here, at_there, this.width, taken, *row_arguments)
+        return taken
+
+    def threshold_sums(
+        self, answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor
+    ) -> ThresholdSums:
+        (n_scales, n_bounds), n_places = thresholds.shape, thresholds.numel()
+        total = torch.zeros(1 + 3 * n_places, dtype=torch.float64, device=thresholds.device)
+        with working_on(this.factors.device):
+            view = _view(answers, this, other, thresholds)
+            for part in _parts(answers, 8 * len(total), 0):
+                partial = total.new_empty((part.pieces.n, len(total)))
+                _launch(_sum_thresholds, part, view, _products(part, view), partial, n_places)
+                total += partial.sum(0)
+        found = total.cpu().numpy()
+        slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
+        return ThresholdSums(
+            float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2)
+        )
+
+    def array(self, values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(values.astype(np.float32)).to(like.device)
+
+    def on_device(self, tree: Any, answers: Answers) -> Any:
+        device = answers.column.device
+        return _mapped(lambda part: torch.from_numpy(np.array(part)).to(device), tree, np.ndarray)
+
+    def on_host(self, tree: Any) -> Any:
+        return _mapped(array_of, tree, torch.Tensor)
+
+    def copied(self, side: DrawnSide) -> DrawnSide:
+        return side._replace(factors=side.factors.clone(), width=side.width.clone())
+
+    def as_kept(self, side: DrawnSide) -> DrawnSide:
+        # Rounded there: half as much is fetched.
+        return self.on_host(side._replace(factors=side.factors.half(), width=side.width.clone()))
+
+    def row_sums(self, numbers: torch.Tensor) -> RowSums:
+        exact = numbers.double()
+        both = torch.cat([exact.sum(0)[None], exact.T @ exact]).cpu().numpy()
+        return RowSums(len(exact), both[0], both[1:])
+
+    def log_widths(self, side: DrawnSide) -> tuple[float, float]:
+        logs = torch.log(side.width.double())
+        total, squares = torch.stack([logs.sum(), (logs * logs).sum()]).tolist()
+        return total, squares
 
 
-def move_widths(
-    answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor,
-    precision: float, sweep: Sweep,
-) -> torch.Tensor:  # fmt: skip
-    taken = torch.zeros_like(this.width, dtype=torch.bool)
-    with working_on(this.factors.device):
-        view = _view(answers, this, other, thresholds)
-        for part in _parts(answers, 8 * 3, 8 * (2 * 3 + 2)):
-            at, rows = _products(part, view), part.rows
-            here = torch.log(this.width[rows].double())
-            there = torch.empty_like(here)
-            grid, draws = (triton.cdiv(len(here), _ROWS.value),), _draws(sweep, Purpose.WIDTH, at)
-            row_arguments = here, there, len(here), float(precision), rows.start, *draws
-            at_here = _width_sums(part, view, at, here)
-            _propose[grid](at_here, *row_arguments)
-            at_there = _width_sums(part, view, at, there)
-            _accept[grid](at_here, at_there, this.width, taken, *row_arguments)
-    return taken
-
-
-def threshold_sums(
-    answers: Answers, this: DrawnSide, other: DrawnSide, thresholds: torch.Tensor
-) -> ThresholdSums:
-    (n_scales, n_bounds), n_places = thresholds.shape, thresholds.numel()
-    total = torch.zeros(1 + 3 * n_places, dtype=torch.float64, device=thresholds.device)
-    with working_on(this.factors.device):
-        view = _view(answers, this, other, thresholds)
-        for part in _parts(answers, 8 * len(total), 0):
-            partial = total.new_empty((part.pieces.n, len(total)))
-            _launch(_sum_thresholds, part, view, _products(part, view), partial, n_places)
-            total += partial.sum(0)
-    found = total.cpu().numpy()
-    slope, own_squares, squares_beside = found[1:].reshape(3, n_scales, n_bounds)
-    return ThresholdSums(float(found[0]), slope, np.stack([own_squares, squares_beside], axis=2))
-
-
-def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    return torch.from_numpy(values.astype(np.float32)).to(like.device)
-
-
-def on_device(tree: Any, answers: Answers) -> Any:
-    device = answers.column.device
-    return _mapped(lambda part: torch.from_numpy(np.array(part)).to(device), tree, np.ndarray)
-
-
-def on_host(tree: Any) -> Any:
-    return _mapped(array_of, tree, torch.Tensor)
-
-
-def copied(side: DrawnSide) -> DrawnSide:
-    return side._replace(factors=side.factors.clone(), width=side.width.clone())
-
-
-def as_kept(side: DrawnSide) -> DrawnSide:
-    # Rounded there: half as much is fetched.
-    return on_host(side._replace(factors=side.factors.half(), width=side.width.clone()))
+GPU_GIBBS = GpuGibbs()
 
 
 def _mapped(change: Any, tree: Any, kind: type) -> Any:
@@ -145,18 +160,6 @@ def _mapped(change: Any, tree: Any, kind: type) -> Any:
         return tree
     parts = [_mapped(change, part, kind) for part in tree]
     return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
-
-
-def row_sums(numbers: torch.Tensor) -> RowSums:
-    exact = numbers.double()
-    both = torch.cat([exact.sum(0)[None], exact.T @ exact]).cpu().numpy()
-    return RowSums(len(exact), both[0], both[1:])
-
-
-def log_widths(side: DrawnSide) -> tuple[float, float]:
-    logs = torch.log(side.width.double())
-    total, squares = torch.stack([logs.sum(), (logs * logs).sum()]).tolist()
-    return total, squares
 
 
 # ---- what all of them need --------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""Gibbs chains of binary factors on a GPU: the functions of :mod:`ordinalrbm.engine.gibbs`.
+"""Gibbs chains of binary factors on a GPU: both phases of :mod:`ordinalrbm.engine.gibbs`.
+
+Sides are those of ratings, with offsets and gaps of their own for the rows.
 
 A phase has the two passes of the CPU engine. In the row pass every Gibbs step is four kernels:
 means of the answers' utilities, draws of these (one answer per thread), the factors' activations,
@@ -22,14 +24,13 @@ from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, of_piece, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.philox import Purpose, stream
-from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics
+from ordinalrbm.engine.side import Batch, Side, Statistics
 
 _SIZE = tl.constexpr(SIZE)
 # Factors of so many numbers are looked at together by one program.
 _TILE = 4096
 # Factors, or columns, that one program draws or searches for.
 _MANY = tl.constexpr(512)
-_LARGEST_ACTIVATION = tl.constexpr(50.0)
 _WHOLE_WORD = 2**64 - 1
 
 
@@ -90,36 +91,17 @@ class Part(NamedTuple):
         return slice(self.batch.start, self.batch.stop)
 
 
-def clamped_phase(
-    on: DeviceSide,
-    factors: torch.Tensor,
-    batch: Batch,
-    expected: torch.Tensor | None = None,
-    keep: float = 0.0,
-    all_reduce: AllReduce | None = None,
-) -> Statistics:
-    part = part_of(on, batch)
-    return _phase(on, factors, part, _columns_in(on, part), True, expected, keep, all_reduce)
-
-
-def free_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AllReduce | None = None
-) -> Statistics:
-    part = part_of(on, batch)
-    return _phase(on, factors, part, _columns_in(on, part), False, all_reduce=all_reduce)
-
-
 def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
-    expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AllReduce | None = None,
+    expected: torch.Tensor, keep: float, is_contrastive: bool,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
     """The clamped and the free phase; contrastive free chains begin at the clamped ones."""
     part = part_of(on, batch)
     columns = _columns_in(on, part)
-    statistics = _phase(on, clamped, part, columns, True, expected, keep, all_reduce)
+    statistics = _phase(on, clamped, part, columns, True, expected, keep)
     if is_contrastive:
         free[part.rows] = clamped[part.rows]
-    return statistics, _phase(on, free, part, columns, False, all_reduce=all_reduce)
+    return statistics, _phase(on, free, part, columns, False)
 
 
 def offsets(
@@ -134,14 +116,6 @@ def offsets(
     return found
 
 
-def clamped_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
-    _gibbs(on, factors, part_of(on, batch), True)
-
-
-def free_sweep(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> None:
-    _gibbs(on, factors, part_of(on, batch), False)
-
-
 def mean_field(
     on: DeviceSide, probabilities: torch.Tensor, tolerance: float, max_iterations: int
 ) -> torch.Tensor:
@@ -154,7 +128,7 @@ def mean_field(
     for _ in range(max_iterations):
         utility = factor_products(on, probabilities, part)
         _expected(on, part, utility)
-        updated = side.units * torch.sigmoid(_activation(on, utility, part))
+        updated = torch.sigmoid(_activation(on, utility, part))
         goes_on = change > tolerance
         step = torch.where(goes_on[:, None], updated - probabilities, 0.0)
         change = torch.where(goes_on, step.abs().amax(1) if step.shape[1] else 0.0, change)
@@ -164,26 +138,14 @@ def mean_field(
     return change
 
 
-def log_levels(
-    on: DeviceSide, factors: torch.Tensor, start: int, stop: int, stretches: torch.Tensor
-) -> torch.Tensor:
-    part = part_of(on, Batch(start, stop, 0, 0, 0))
-    mean = factor_products(on, factors, part)
-    partial = torch.zeros(
-        (part.pieces.n, stretches.numel()), dtype=torch.float64, device=mean.device
-    )
-    launch(_sum_log_levels, on, part, mean, stretches.double(), partial, stretches.numel())
-    return summed(partial, part.pieces)
-
-
 # ---- stages -----------------------------------------------------------------------------------
 
 
 def _phase(
     on: DeviceSide, factors: torch.Tensor, part: Part, columns: Pieces, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
+    expected: torch.Tensor | None = None, keep: float = 0.0,
 ) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, part, clamped, expected, keep, all_reduce)
+    _gibbs(on, factors, part, clamped, expected, keep)
     utility, bounds = factor_products(on, factors, part), None
     if clamped:
         bounds = _expected(on, part, utility)
@@ -207,16 +169,15 @@ def launch(kernel: Any, on: DeviceSide, part: Part, *arguments: Any) -> None:
 
 
 class View(NamedTuple):
-    """What kernels read of a side; None for what it does not have, which they are compiled for."""
+    """What kernels read of a side."""
 
     column: torch.Tensor
     level: torch.Tensor
     bias: torch.Tensor
     thresholds: torch.Tensor
     n_bounds: int
-    offset: torch.Tensor | None
-    stretch: torch.Tensor | None
-    row_gaps: torch.Tensor | None
+    offset: torch.Tensor
+    row_gaps: torch.Tensor
     n_row_gaps: int
 
 
@@ -225,13 +186,8 @@ def view_of(on: DeviceSide) -> View:
     side = on.side
     return View(
         side.column, side.level, side.bias, side.thresholds, side.thresholds.shape[1],
-        _if_any(side.offset), _if_any(side.stretch), _if_any(side.row_gaps),
-        side.row_gaps.shape[-1],
+        side.offset, side.row_gaps, side.row_gaps.shape[-1],
     )  # fmt: skip
-
-
-def _if_any(values: torch.Tensor) -> torch.Tensor | None:
-    return values if values.numel() else None
 
 
 def factor_products(on: DeviceSide, factors: torch.Tensor, part: Part) -> torch.Tensor:
@@ -248,41 +204,36 @@ def _expected(on: DeviceSide, part: Part, mean: torch.Tensor) -> tuple[torch.Ten
     return bounds
 
 
-def _activation(
-    on: DeviceSide, utility: torch.Tensor, part: Part, all_reduce: AllReduce | None = None
-) -> torch.Tensor:
+def _activation(on: DeviceSide, utility: torch.Tensor, part: Part) -> torch.Tensor:
     side = on.side
     activation = sums(part.pieces, part.first, side.column, side.weights, utility)
-    if all_reduce is not None:
-        all_reduce(activation)
     return activation[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
     on: DeviceSide, factors: torch.Tensor, part: Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
+    expected: torch.Tensor | None = None, keep: float = 0.0,
 ) -> None:  # fmt: skip
     side, batch = on.side, part.batch
     seed = seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
-    row_number, position = _if_any(side.row_number), _if_any(side.position)
     for step in range(batch.gibbs_steps):
         utility = factor_products(on, factors, part)
         launch(
-            _draw, on, part, utility, side.row_start, row_number, position, seed, batch.sweep,
-            stream(of_utility, step), clamped,
+            _draw, on, part, utility, side.row_start, seed, batch.sweep, stream(of_utility, step),
+            clamped,
         )  # fmt: skip
-        activation = _activation(on, utility, part, all_reduce)
+        activation = _activation(on, utility, part)
         if expected is not None and step == batch.gibbs_steps - 1:
-            new = (1.0 - keep) * side.units * torch.sigmoid(activation)
+            new = (1.0 - keep) * torch.sigmoid(activation)
             running = expected[part.rows, : on.n_factors]
             torch.add(new, running, alpha=keep, out=running)
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, factors.shape[1], row_number, seed, batch.start,
-                *activation.shape, batch.sweep, stream(of_factor, step), side.units,
+                activation, factors, factors.shape[1], seed, batch.start, *activation.shape,
+                batch.sweep, stream(of_factor, step),
             )  # fmt: skip
 
 
@@ -302,20 +253,16 @@ def _summed(
     weights = side.weights.new_empty((pieces.n, width))
     numbers = side.thresholds.new_zeros((pieces.n, 2 + n_bounds))
     entries = (side.entry_row, side.entry, part.first)
-    row_weight, (at_low, at_high) = _if_any(side.row_weight), bounds or (None, None)
+    at_low, at_high = bounds or (None, None)
     if pieces.n:
         _sum_columns[(pieces.n,)](
-            *pieces[1:3], *entries, utility, factors, row_weight, weights, width,
-            *shape(width, _TILE),
-        )  # fmt: skip
+            *pieces[1:3], *entries, utility, factors, weights, width, *shape(width, _TILE)
+        )
         _sum_numbers[(pieces.n,)](
-            *pieces[1:3], *entries, view_of(on), utility, at_low, at_high, row_weight, numbers
+            *pieces[1:3], *entries, view_of(on), utility, at_low, at_high, numbers
         )
     numbers = summed(numbers, pieces)
-    active = factors[part.rows, : on.n_factors].float()
-    if side.row_weight.numel():
-        active = active * side.row_weight[part.rows, None]
-    bias, factor_bias = numbers[:, 0].float(), active.sum(0)
+    bias, factor_bias = numbers[:, 0].float(), factors[part.rows, : on.n_factors].float().sum(0)
     # Rows of ratings have no covariates.
     slopes, factor_slopes = (part.new_zeros((part.numel(), 0)) for part in (bias, factor_bias))
     return Statistics(
@@ -361,24 +308,17 @@ def bounds_of(side, row, e, here, i):
     """Levels of some answers of a row, and their bounds; see the CPU engine."""
     answer = tl.load(side.level + e, mask=here, other=0).to(tl.int32)
     bounds = side.thresholds + i * side.n_bounds
-    if side.row_gaps is not None:
-        row_gaps = side.row_gaps + row * side.n_row_gaps
-        high = tl.load(bounds + 1, mask=here, other=0.0) + tl.load(row_gaps)
-        low = tl.full(high.shape, float("-inf"), dtype=tl.float64)
-        before = tl.load(bounds + 1, mask=here, other=0.0)
-        for m in range(1, side.n_bounds - 1):
-            counts = here & (m <= answer)
-            after = tl.load(bounds + m + 1, mask=counts, other=0.0)
-            low = tl.where(counts, high, low)
-            gap = tl.load(row_gaps + m).to(tl.float64)
-            high = tl.where(counts, high + gap * (after - before), high)
-            before = after
-    else:
-        low = tl.load(bounds + answer, mask=here, other=0.0)
-        high = tl.load(bounds + answer + 1, mask=here, other=1.0)
-        if side.stretch is not None:
-            by = tl.load(side.stretch + row).to(tl.float64)
-            low, high = by * low, by * high
+    row_gaps = side.row_gaps + row * side.n_row_gaps
+    high = tl.load(bounds + 1, mask=here, other=0.0) + tl.load(row_gaps)
+    low = tl.full(high.shape, float("-inf"), dtype=tl.float64)
+    before = tl.load(bounds + 1, mask=here, other=0.0)
+    for m in range(1, side.n_bounds - 1):
+        counts = here & (m <= answer)
+        after = tl.load(bounds + m + 1, mask=counts, other=0.0)
+        low = tl.where(counts, high, low)
+        gap = tl.load(row_gaps + m).to(tl.float64)
+        high = tl.where(counts, high + gap * (after - before), high)
+        before = after
     return answer, low, high
 
 
@@ -387,9 +327,7 @@ def _mean(side, e, base, here, i, products):
     """Mean utilities of some answers."""
     mean = tl.load(products + (e - base), mask=here, other=0.0).to(tl.float64)
     mean += tl.load(side.bias + i, mask=here, other=0.0)
-    if side.offset is not None:
-        mean += tl.load(side.offset + e, mask=here, other=0.0)
-    return mean
+    return mean + tl.load(side.offset + e, mask=here, other=0.0)
 
 
 @triton.jit
@@ -407,19 +345,14 @@ def uniform_draw(seed, row, position, sweep, stream):
 
 @triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
 def _draw(
-    row_of, first_of, stop_of, base, side, utility, row_start, row_number, position, seed, sweep,
-    stream, clamped: tl.constexpr,
+    row_of, first_of, stop_of, base, side, utility, row_start, seed, sweep, stream,
+    clamped: tl.constexpr,
 ):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
     row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
     at = e - tl.load(row_start + row)
-    if position is not None:
-        at = tl.load(position + e, mask=here, other=0).to(tl.int64)
-    number = row
-    if row_number is not None:
-        number = tl.load(row_number + row).to(tl.int64)
-    uniform = uniform_draw(seed, number, at, sweep, stream)
+    uniform = uniform_draw(seed, row, at, sweep, stream)
     if clamped:
         _, low, high = bounds_of(side, row, e, here, i)
         drawn = normal.truncated_draw(low - mean, high - mean, uniform)
@@ -457,78 +390,15 @@ def _add_to_row(row_of, first_of, stop_of, base, side, row_bias, values):
 
 
 @triton.jit(do_not_specialize=["first_row", "n_rows", "sweep", "stream"])
-def _draw_factors(
-    activation, factors, width, row_number, seed, first_row, n_rows, n_factors, sweep, stream,
-    units,
-):  # fmt: skip
+def _draw_factors(activation, factors, width, seed, first_row, n_rows, n_factors, sweep, stream):
     """Draw the factors of the batch's rows, one factor per thread."""
     cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
     here = cell < n_rows * n_factors
     row, k = first_row + cell // n_factors, cell % n_factors
     a = tl.load(activation + cell, mask=here, other=0.0).to(tl.float64)
-    number = row
-    if row_number is not None:
-        number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
-    uniform = uniform_draw(seed, number, k, sweep, stream)
-    if units == 1:
-        on = tl.where(uniform < normal.logistic(a), 1, 0)
-    else:
-        on = _units_on(a, uniform, units)
+    uniform = uniform_draw(seed, row, k, sweep, stream)
+    on = tl.where(uniform < normal.logistic(a), 1, 0)
     tl.store(factors + row * width + k, on.to(tl.uint8), mask=here)
-
-
-@triton.jit
-def _units_on(a, uniform, units):
-    """How many of the units are on: inversion, counting from the most likely number outwards."""
-    a = tl.minimum(tl.maximum(a, -_LARGEST_ACTIVATION), _LARGEST_ACTIVATION)
-    growth = tl.exp(a)
-    start = (units * (growth / (1.0 + growth))).to(tl.int32)
-    # The probability of the start, up to where its logarithm is summed factor by factor.
-    log_ways = a * 0.0
-    for m in range(1, units + 1):
-        log_ways += tl.where(m <= start, tl.log((units - m + 1.0) / m), 0.0)
-    # log1p(exp(a)) without loss on either side.
-    softened = tl.maximum(a, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(a)))
-    at_above = tl.exp(log_ways + start * a - units * softened)
-    at_below = at_above
-    rest = uniform - at_above
-    on = start
-    found = rest < 0.0
-    above, below = start, start
-    for _ in range(units):
-        grows = above < units
-        at_above = tl.where(grows, at_above * (units - above) / (above + 1.0) * growth, 0.0)
-        above = tl.where(grows, above + 1, above)
-        rest -= tl.where(found, 0.0, at_above)
-        now = (rest < 0.0) & (found == 0)
-        on = tl.where(now, above, on)
-        found = found | now
-        falls = below > 0
-        at_below = tl.where(falls, at_below * below / ((units - below + 1.0) * growth), 0.0)
-        below = tl.where(falls, below - 1, below)
-        rest -= tl.where(found, 0.0, at_below)
-        now = (rest < 0.0) & (found == 0)
-        on = tl.where(now, below, on)
-        found = found | now
-    return on
-
-
-@triton.jit(do_not_specialize=OF_BATCH)
-def _sum_log_levels(
-    row_of, first_of, stop_of, base, side, products, stretches, partial, n_stretches
-):
-    """Log probabilities of a piece's levels, summed, for each stretch."""
-    _, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
-    mean = _mean(side, e, base, here, i, products)
-    bounds = side.thresholds + i * side.n_bounds
-    bounds += tl.load(side.level + e, mask=here, other=0).to(tl.int32)
-    low = tl.load(bounds, mask=here, other=0.0)
-    high = tl.load(bounds + 1, mask=here, other=1.0)
-    out = partial + tl.program_id(0).to(tl.int64) * n_stretches
-    for g in range(n_stretches):
-        by = tl.load(stretches + g)
-        value = tl.where(here, normal.log_mass(by * low - mean, by * high - mean), 0.0)
-        tl.store(out + g, tl.sum(value))
 
 
 # ---- kernels of the column pass ---------------------------------------------------------------
@@ -555,7 +425,7 @@ def _find_bounds(column_start, entry_row, bounds, start, stop, n_columns):
 
 @triton.jit(do_not_specialize=["base"])
 def _sum_columns(
-    first_of, stop_of, entry_row, entry, base, utility, factors, row_weight, partial, n_factors,
+    first_of, stop_of, entry_row, entry, base, utility, factors, partial, n_factors,
     tile: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     """Expected utility times factor, summed over a piece of a column."""
@@ -569,8 +439,6 @@ def _sum_columns(
         row = tl.load(entry_row + place, mask=here, other=0).to(tl.int64)
         at = tl.load(entry + place, mask=here, other=0).to(tl.int64) - base
         u = tl.load(utility + at, mask=here, other=0.0)
-        if row_weight is not None:
-            u *= tl.load(row_weight + row, mask=here, other=0.0)
         inside = here[:, None] & (k < n_factors)[None, :]
         h = tl.load(factors + row[:, None] * n_factors + k[None, :], mask=inside, other=0)
         total += u[:, None] * h.to(tl.float32)
@@ -580,7 +448,7 @@ def _sum_columns(
 
 @triton.jit(do_not_specialize=["base"])
 def _sum_numbers(
-    first_of, stop_of, entry_row, entry, base, side, utility, at_low, at_high, row_weight, partial
+    first_of, stop_of, entry_row, entry, base, side, utility, at_low, at_high, partial
 ):
     """Expected utilities, answers, and what moves each threshold, summed over a piece."""
     piece = tl.program_id(0)
@@ -589,29 +457,18 @@ def _sum_numbers(
     row = tl.load(entry_row + place, mask=here, other=0).to(tl.int64)
     where = tl.load(entry + place, mask=here, other=0).to(tl.int64)
     at = where - base
-    weight = tl.where(here, 1.0, 0.0).to(tl.float64)
-    if row_weight is not None:
-        weight = tl.load(row_weight + row, mask=here, other=0.0).to(tl.float64)
     u = tl.load(utility + at, mask=here, other=0.0).to(tl.float64)
     out = partial + piece.to(tl.int64) * (2 + side.n_bounds)
-    tl.store(out, tl.sum(weight * u))
-    tl.store(out + 1, tl.sum(weight))
+    tl.store(out, tl.sum(u))
+    tl.store(out + 1, tl.sum(tl.where(here, 1.0, 0.0).to(tl.float64)))
     if at_low is not None:
         answer = tl.load(side.level + where, mask=here, other=0).to(tl.int32)
-        low = weight * tl.load(at_low + at, mask=here, other=0.0).to(tl.float64)
-        high = weight * tl.load(at_high + at, mask=here, other=0.0).to(tl.float64)
-        if side.row_gaps is not None:
-            row_gaps = side.row_gaps + row * side.n_row_gaps
-            for m in range(1, side.n_bounds - 1):
-                # A gap moves every threshold above it.
-                moved = tl.where(m <= answer, high, 0.0) - tl.where(m < answer, low, 0.0)
-                gap = tl.load(row_gaps + m, mask=here, other=0.0)
-                gap = tl.where(moved != 0.0, gap.to(tl.float64), 0.0)
-                tl.store(out + 2 + m, tl.sum(gap * moved))
-        else:
-            if side.stretch is not None:
-                by = tl.load(side.stretch + row, mask=here, other=1.0).to(tl.float64)
-                low, high = by * low, by * high
-            for m in range(side.n_bounds):
-                moved = tl.where(m == answer + 1, high, 0.0) - tl.where(m == answer, low, 0.0)
-                tl.store(out + 2 + m, tl.sum(moved))
+        low = tl.load(at_low + at, mask=here, other=0.0).to(tl.float64)
+        high = tl.load(at_high + at, mask=here, other=0.0).to(tl.float64)
+        row_gaps = side.row_gaps + row * side.n_row_gaps
+        for m in range(1, side.n_bounds - 1):
+            # A gap moves every threshold above it.
+            moved = tl.where(m <= answer, high, 0.0) - tl.where(m < answer, low, 0.0)
+            gap = tl.load(row_gaps + m, mask=here, other=0.0)
+            gap = tl.where(moved != 0.0, gap.to(tl.float64), 0.0)
+            tl.store(out + 2 + m, tl.sum(gap * moved))

@@ -1,7 +1,5 @@
 """The half-sweep of Gaussian factors on a GPU: :mod:`ordinalrbm.engine.half_sweep` in stages.
 
-Functions do what those of the same name do there.
-
 A sweep reads the features of every answer's column five times (nine when gaps move) and next to
 nothing else, so that it is bound by how fast they come out of the cache or the memory. What an
 answer needs beside, its place between two thresholds, is computed by kernels of their own, one
@@ -10,7 +8,6 @@ answer per thread.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -20,37 +17,123 @@ import triton
 import triton.language as tl
 from scipy.sparse import csr_array
 
-from ordinalrbm.engine import staged, thresholds
-from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
+from ordinalrbm.engine import thresholds
+from ordinalrbm.engine.base import LARGEST_MOVE, LEAST_PIVOT, HalfSweepEngine
+from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
 from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.device import working_on
 from ordinalrbm.engine.gpu.pieces import Answers, of_piece, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, squares_times, sums
 
-library = torch
 # Numbers of features that a program looks at together, when it keeps three sums of them; answers
 # and numbers of each, for sums along features.
 _TILE, _FOR_DOUBTS = 2048, (64, 32)
 # Rows whose gaps one program solves for.
 _ROWS = tl.constexpr(64)
-_LEAST_PIVOT = tl.constexpr(staged.LEAST_PIVOT)
+_LEAST_PIVOT = tl.constexpr(LEAST_PIVOT)
 
 
-def half_sweep(
-    answers: Answers,
-    this: FactorPosterior,
-    other: FactorPosterior,
-    prior: Prior,
-    spread: bool = True,
-) -> Any:
-    seen: Any = facing(other)
-    with working_on(this.mean.device):
-        return staged.half_sweep(sys.modules[__name__], answers, this, seen, prior, spread)
+class GpuEngine(HalfSweepEngine):
+    """Half-sweeps on a GPU: arrays are torch's, kernels are Triton's."""
+
+    library = torch
+
+    def half_sweep(
+        self, answers: Answers, this: FactorPosterior, other: Any, prior: Prior, spread: bool = True
+    ) -> torch.Tensor:
+        with working_on(this.mean.device):
+            return self.staged_half_sweep(answers, this, facing(other), prior, spread)
+
+    def array(self, values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
+
+    def host(self, values: torch.Tensor) -> np.ndarray:
+        return values.cpu().numpy()
+
+    def gather(self, answers: Answers, this: FactorPosterior, other: Any) -> tuple[Any, Any]:
+        seen, pieces = facing(other), answers.pieces
+        at = _products(answers, seen, this.mean)
+        width = seen.features.shape[1]
+        partial = at.new_empty((pieces.n, 3 * width))
+        if pieces.n:
+            _set_pulls[(pieces.n,)](
+                *pieces[:3], *_levels_of(answers, this, seen), seen.bias, at, this.gaps.shape[1]
+            )
+            _gather[(pieces.n,)](
+                *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
+                *shape(width, _TILE),
+            )  # fmt: skip
+        found = summed(partial, pieces).split(width, dim=1)
+        slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
+        return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
+
+    def apply(
+        self, answers: Answers, other: Any, ridge: torch.Tensor, direction: torch.Tensor
+    ) -> torch.Tensor:
+        image = squares_times(answers.pieces, answers.column, facing(other).features, direction)
+        return image[:, : direction.shape[1]] + ridge * direction
+
+    def gap_sums(self, answers: Answers, this: FactorPosterior, other: Any, rows: slice) -> Any:
+        n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other)
+        pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
+        at = _products(answers, seen, this.mean)
+        doubt = torch.empty_like(at)
+        n_groups = thresholds.moving_gaps(n_cutpoints).size - 1
+        partial = torch.zeros((pieces.n, n_groups**2), dtype=torch.float64, device=at.device)
+        if pieces.n:
+            _set_doubts[(pieces.n,)](
+                *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
+                seen.variance, width, doubt, *_FOR_DOUBTS,
+            )  # fmt: skip
+            _sum_gaps[(pieces.n,)](
+                *pieces[:3], *_levels_of(answers, this, seen), seen.bias, seen.bias_variance, at,
+                doubt, partial, n_cutpoints, n_groups,
+            )  # fmt: skip
+        return summed(partial, pieces).view(-1, n_groups, n_groups)
+
+    def move_gaps(
+        self, this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
+    ) -> torch.Tensor:
+        cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
+        first = thresholds.moving_gaps(cutpoints.shape[1])
+        members = self.array(np.repeat(np.arange(first.size - 2), np.diff(first[1:])), system)
+        precision = self.array(prior.cutpoints_precision, system)[1:]
+        pull = precision * (prior.cutpoints[rows] - cutpoints)[:, 1:]
+        system[:, 1:, 0] += _means_of_groups(pull, members)
+        system.diagonal(dim1=1, dim2=2)[:, 1:] += _means_of_groups(precision[None], members)[0]
+        variance_of_groups = torch.zeros(system.shape[:2], dtype=system.dtype, device=system.device)
+        grid = (triton.cdiv(len(cutpoints), _ROWS.value),)
+        _newton[grid](system, variance_of_groups, len(cutpoints), system.shape[1])
+        moves = system[:, 1:, 0].clamp(-LARGEST_MOVE, LARGEST_MOVE)
+        cutpoints[:, 1:] += moves[:, members]
+        gaps[:, 1:] = torch.exp(cutpoints[:, 1:])
+        variance = torch.zeros_like(cutpoints)
+        variance[:, 1:] = variance_of_groups[:, 1:][:, members]
+        return variance
+
+    def rated_sums(self, answers: Answers, table: torch.Tensor) -> torch.Tensor:
+        """Numbers of the table are read as float16, which is what the time of a sum goes by.
+
+        They keep three digits: those of a column are scaled to where float16 has most numbers, by a
+        power of two, so that they are rounded alike whatever stands beside them.
+        """
+        if not len(table):
+            return table.new_zeros((answers.pieces.start.numel() - 1, table.shape[1]))
+        size = torch.exp2(torch.ceil(torch.log2(table.abs().amax(0).clamp_min(1e-30))))
+        found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), None)
+        return found[:, : table.shape[1]] * size
+
+    def rated_products(
+        self, answers: Answers, table: torch.Tensor, of_rows: torch.Tensor
+    ) -> torch.Tensor:
+        found = squares_times(answers.pieces, answers.column, padded(table), of_rows)
+        return found[:, : table.shape[1]].contiguous()
+
+    def feature_table(self, table: csr_array, like: torch.Tensor) -> Table:
+        return Table(_sparse(table, like), _sparse(csr_array(table.T), like))
 
 
-def array(values: np.ndarray, like: torch.Tensor) -> torch.Tensor:
-    """A small array where another one is."""
-    return torch.from_numpy(np.ascontiguousarray(values)).to(like.device, non_blocking=True)
+GPU_ENGINE = GpuEngine()
 
 
 class Facing(NamedTuple):
@@ -79,31 +162,6 @@ def facing(other: FactorPosterior | Facing) -> Facing:
 
 
 # ---- bias and factors -------------------------------------------------------------------------
-
-
-def gather(answers: Answers, this: FactorPosterior, other: FactorPosterior) -> tuple[Any, Any]:
-    seen, pieces = facing(other), answers.pieces
-    at = _products(answers, seen, this.mean)
-    width = seen.features.shape[1]
-    partial = at.new_empty((pieces.n, 3 * width))
-    if pieces.n:
-        _set_pulls[(pieces.n,)](
-            *pieces[:3], *_levels_of(answers, this, seen), seen.bias, at, this.gaps.shape[1]
-        )
-        _gather[(pieces.n,)](
-            *pieces[:3], answers.column, seen.features, seen.variance, at, partial, width,
-            *shape(width, _TILE),
-        )  # fmt: skip
-    found = summed(partial, pieces).split(width, dim=1)
-    slope, ridge, squares = (part[:, : this.mean.shape[1]].contiguous() for part in found)
-    return torch.stack((slope - ridge * this.mean, squares + ridge), dim=1), ridge
-
-
-def apply(
-    answers: Answers, other: FactorPosterior, ridge: torch.Tensor, direction: torch.Tensor
-) -> torch.Tensor:
-    image = squares_times(answers.pieces, answers.column, facing(other).features, direction)
-    return image[:, : direction.shape[1]] + ridge * direction
 
 
 def _products(answers: Answers, seen: Facing, vectors: torch.Tensor) -> torch.Tensor:
@@ -144,44 +202,11 @@ def _gather(
     tl.store(out + 2 * width, tl.sum(diagonal, axis=0), mask=a < width)
 
 
-def rated_sums(answers: Answers, table: torch.Tensor) -> torch.Tensor:
-    """Numbers of the table are read as float16, which is what the time of a sum goes by.
-
-    They keep three digits: those of a column are scaled to where float16 has most numbers, by a
-    power of two, so that they are rounded alike whatever stands beside them.
-    """
-    if not len(table):
-        return table.new_zeros((answers.pieces.start.numel() - 1, table.shape[1]))
-    size = torch.exp2(torch.ceil(torch.log2(table.abs().amax(0).clamp_min(1e-30))))
-    found = sums(answers.pieces, 0, answers.column, padded((table / size).half()), None)
-    return found[:, : table.shape[1]] * size
-
-
-def rated_products(answers: Answers, table: torch.Tensor, of_rows: torch.Tensor) -> torch.Tensor:
-    found = squares_times(answers.pieces, answers.column, padded(table), of_rows)
-    return found[:, : table.shape[1]].contiguous()
-
-
-def gram(table: torch.Tensor) -> torch.Tensor:
-    return table.T @ table
-
-
-def totals(table: torch.Tensor) -> np.ndarray:
-    return table.double().sum(0).cpu().numpy()
-
-
-totals_here = totals
-
-
 class Table(NamedTuple):
     """Features of rows, sparse, as they are and transposed."""
 
     by_rows: torch.Tensor
     by_features: torch.Tensor
-
-
-def feature_table(table: csr_array, like: torch.Tensor) -> Table:
-    return Table(_sparse(table, like), _sparse(csr_array(table.T), like))
 
 
 def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
@@ -191,14 +216,6 @@ def _sparse(table: csr_array, like: torch.Tensor) -> torch.Tensor:
         # Releases of torch warn of different things here: that CSR is in beta, that nobody checks.
         warnings.simplefilter("ignore")
         return torch.sparse_csr_tensor(*there, size=table.shape, dtype=like.dtype)
-
-
-def table_times(table: Table, weights: torch.Tensor) -> torch.Tensor:
-    return table.by_rows @ weights
-
-
-def table_sums(table: Table, of_rows: torch.Tensor) -> torch.Tensor:
-    return table.by_features @ of_rows
 
 
 # ---- bounds of levels -------------------------------------------------------------------------
@@ -242,46 +259,6 @@ def _set_pulls(
 
 
 # ---- gaps -------------------------------------------------------------------------------------
-
-
-def gap_sums(answers: Answers, this: FactorPosterior, other: FactorPosterior, rows: slice) -> Any:
-    n_cutpoints, answers, seen = this.gaps.shape[1], answers.of_rows(rows), facing(other)
-    pieces, width, n_mean = answers.pieces, seen.features.shape[1], this.mean.shape[1]
-    at = _products(answers, seen, this.mean)
-    doubt = torch.empty_like(at)
-    n_groups = thresholds.moving_gaps(n_cutpoints).size - 1
-    partial = torch.zeros((pieces.n, n_groups**2), dtype=torch.float64, device=at.device)
-    if pieces.n:
-        _set_doubts[(pieces.n,)](
-            *pieces[:3], answers.column, this.mean, this.variance, n_mean, seen.features,
-            seen.variance, width, doubt, *_FOR_DOUBTS,
-        )  # fmt: skip
-        _sum_gaps[(pieces.n,)](
-            *pieces[:3], *_levels_of(answers, this, seen), seen.bias, seen.bias_variance, at,
-            doubt, partial, n_cutpoints, n_groups,
-        )  # fmt: skip
-    return summed(partial, pieces).view(-1, n_groups, n_groups)
-
-
-def move_gaps(
-    this: FactorPosterior, prior: Prior, system: torch.Tensor, rows: slice
-) -> torch.Tensor:
-    cutpoints, gaps = this.cutpoints[rows], this.gaps[rows]
-    first = thresholds.moving_gaps(cutpoints.shape[1])
-    members = array(np.repeat(np.arange(first.size - 2), np.diff(first[1:])), system)
-    precision = array(prior.cutpoints_precision, system)[1:]
-    pull = precision * (prior.cutpoints[rows] - cutpoints)[:, 1:]
-    system[:, 1:, 0] += _means_of_groups(pull, members)
-    system.diagonal(dim1=1, dim2=2)[:, 1:] += _means_of_groups(precision[None], members)[0]
-    variance_of_groups = torch.zeros(system.shape[:2], dtype=system.dtype, device=system.device)
-    grid = (triton.cdiv(len(cutpoints), _ROWS.value),)
-    _newton[grid](system, variance_of_groups, len(cutpoints), system.shape[1])
-    moves = system[:, 1:, 0].clamp(-staged.LARGEST_MOVE, staged.LARGEST_MOVE)
-    cutpoints[:, 1:] += moves[:, members]
-    gaps[:, 1:] = torch.exp(cutpoints[:, 1:])
-    variance = torch.zeros_like(cutpoints)
-    variance[:, 1:] = variance_of_groups[:, 1:][:, members]
-    return variance
 
 
 def _means_of_groups(values: torch.Tensor, members: torch.Tensor) -> torch.Tensor:
@@ -430,59 +407,3 @@ def _number(place, here):
 def tensor(values: np.ndarray, device: torch.device) -> torch.Tensor:
     """A copy of an array on a device."""
     return torch.from_numpy(np.ascontiguousarray(values)).to(device, copy=True)
-
-
-def moments(posterior: FactorPosterior) -> Moments:
-    mean, variance = posterior.mean, posterior.variance
-    width = mean.shape[1]
-    products = (mean.T @ mean).double()
-    sums = torch.cat([products, mean.double().sum(0)[None], variance.double().sum(0)[None]])
-    found = sums.cpu().numpy()
-    return Moments(len(mean), found[width], found[:width], found[width + 1])
-
-
-def broadcast(*rotations: Rotation) -> tuple[Rotation, ...]:
-    return rotations
-
-
-def rotate(posterior: FactorPosterior, rotation: Rotation) -> FactorPosterior:
-    matrix, shift, squares = (array(part.astype(np.float32), posterior.mean) for part in rotation)
-    mean = torch.addmm(shift, posterior.mean, matrix)
-    return posterior._replace(mean=mean, variance=posterior.variance @ squares)
-
-
-def cutpoint_squares(
-    posterior: FactorPosterior, prior: Prior, cutpoints_variance: torch.Tensor
-) -> tuple[float, np.ndarray]:
-    squares = (posterior.cutpoints - prior.cutpoints) ** 2 + cutpoints_variance
-    return len(squares), squares.sum(0).cpu().numpy()
-
-
-def shares(posterior: FactorPosterior, n_levels: int | None = None) -> Shares:
-    some = _alike(posterior, n_levels)
-    numbers = torch.cat([some.double(), posterior.mean[:, :1].double(), posterior.cutpoints], dim=1)
-    found = torch.where(some, numbers, 0.0).sum(0).cpu().numpy()
-    return Shares(found[0], found[1], found[2:])
-
-
-def shift(
-    posterior: FactorPosterior, bias: float, cutpoints: np.ndarray, n_levels: int | None = None
-) -> None:
-    some = _alike(posterior, n_levels)
-    posterior.mean[:, :1] += torch.where(some, np.float32(bias).item(), 0.0)
-    posterior.cutpoints[:] += torch.where(some, array(cutpoints, posterior.cutpoints), 0.0)
-    posterior.gaps[:] = torch.exp(posterior.cutpoints)
-    posterior.gaps[:, :1] = posterior.cutpoints[:, :1]
-
-
-def draw_towards(
-    prior: Prior, posterior: FactorPosterior, cutpoints: np.ndarray, n_levels: int
-) -> None:
-    prior.cutpoints[:] = torch.where(
-        _alike(posterior, n_levels), array(cutpoints, prior.cutpoints), prior.cutpoints
-    )
-
-
-def _alike(posterior: FactorPosterior, n_levels: int | None) -> torch.Tensor:
-    chosen = posterior.n_levels[:, None]
-    return chosen >= 0 if n_levels is None else chosen == int(n_levels)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from scipy.sparse import csr_array
 
-from ordinalrbm.engine.gpu.half_sweep import Table, feature_table, rated_sums
+from ordinalrbm.engine.gpu.half_sweep import GPU_ENGINE, Table
 from ordinalrbm.engine.gpu.pieces import Answers
 from ordinalrbm.engine.gpu.ridge import drawn_weights
 from ordinalrbm.engine.rated_sets import FEW, WeightDraws
@@ -32,15 +32,15 @@ class RatedSets(NamedTuple):
         """Features of rows with so many ratings, which both views hold on the device."""
         counts = torch.from_numpy(row_counts).to(answers.column.device)
         lengths = torch.rsqrt(counts.float() + FEW)[:, None]
-        return cls(answers, transposed, lengths, rated_sums(transposed, lengths**2), {})
+        return cls(answers, transposed, lengths, GPU_ENGINE.rated_sums(transposed, lengths**2), {})
 
     def times(self, weights: torch.Tensor) -> torch.Tensor:
         """(rows, W): features times the weights of each, (features, W)."""
-        return self.lengths * rated_sums(self.answers, weights)
+        return self.lengths * GPU_ENGINE.rated_sums(self.answers, weights)
 
     def transposed_times(self, of_rows: torch.Tensor) -> torch.Tensor:
         """(features, W): numbers of rows, times what each feature is there, summed."""
-        return rated_sums(self.transposed, self.lengths * of_rows)
+        return GPU_ENGINE.rated_sums(self.transposed, self.lengths * of_rows)
 
     def draw_weights(
         self, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
@@ -61,7 +61,7 @@ class FeatureTable(NamedTuple):
         """A table of the host's on a device."""
         squares = np.asarray(table.power(2).sum(axis=0), dtype=np.float32)[:, None]
         there = torch.from_numpy(squares).to(device)
-        return cls(feature_table(table, there), there, {})
+        return cls(GPU_ENGINE.feature_table(table, there), there, {})
 
     def times(self, weights: torch.Tensor) -> torch.Tensor:
         """(rows, W): features times the weights of each, (features, W)."""

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
 import torch
+import triton
+import triton.language as tl
 
+from ordinalrbm.engine.gpu import normal
+from ordinalrbm.engine.gpu.gibbs import seed_on, uniform_draw
+from ordinalrbm.engine.philox import Purpose, stream
 from ordinalrbm.engine.rated_sets import WeightDraws
 
 # Steps of conjugate gradients at most, and how little is left in the end, beside the first: what a
@@ -22,6 +26,8 @@ _MOST_STEPS, _SOLVED = 60, 0.03
 _UNLOOKED, _MANY = 5, 2**22
 # Times that the squares are applied to find their leading directions.
 _POWERS = 4
+# Random numbers that one program makes.
+_NUMBERS = tl.constexpr(256)
 
 
 class Features(Protocol):
@@ -44,11 +50,8 @@ def drawn_weights(
     features: Features, weights: torch.Tensor, left: torch.Tensor, ridge: float, which: WeightDraws
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Weights drawn anew, and what they leave; see the cores' engine for what is given."""
-    noise = torch.Generator(weights.device)
-    noise.manual_seed(int(np.random.SeedSequence(which).generate_state(1, np.uint64)[0] >> 1))
-    of_rows, own = (
-        torch.randn(part.shape, generator=noise, device=part.device) for part in (left, weights)
-    )
+    of_rows = _normals(left, which, Purpose.ROW_NOISE)
+    own = _normals(weights, which, Purpose.WEIGHT)
     width, by_rows = weights.shape[1], len(left) < len(weights)
     if width not in features.solvers:
         features.solvers[width] = (_for_rows if by_rows else _for_weights)(features, weights, left)
@@ -61,6 +64,22 @@ def drawn_weights(
     given = features.transposed_times(left + of_rows) + ridge**0.5 * own - ridge * weights
     change, explained, _ = solver.solve(given, ridge)
     return weights + change, left - explained
+
+
+def _normals(like: torch.Tensor, which: WeightDraws, purpose: Purpose) -> torch.Tensor:
+    """Standard normal numbers, each named by its line and place as everywhere in a chain."""
+    found = torch.empty_like(like, memory_format=torch.contiguous_format)
+    grid = (triton.cdiv(max(found.numel(), 1), _NUMBERS.value),)
+    seed, name = seed_on(which.seed, like.device), stream(purpose, which.kind)
+    _set_normals[grid](found, found.numel(), like.shape[1], seed, which.sweep, name)
+    return found
+
+
+@triton.jit(do_not_specialize=["n", "width", "sweep", "stream"])
+def _set_normals(found, n, width, seed, sweep, stream):
+    place = tl.program_id(0).to(tl.int64) * _NUMBERS + tl.arange(0, _NUMBERS)
+    uniform = uniform_draw(seed, place // width, place % width, sweep, stream)
+    tl.store(found + place, normal.standard_normal(uniform).to(tl.float32), mask=place < n)
 
 
 def _for_weights(features: Features, weights: torch.Tensor, left: torch.Tensor) -> _Solver:
@@ -95,9 +114,7 @@ class _Leading:
     """
 
     def __init__(self, forth: Any, back: Any, like: torch.Tensor) -> None:
-        noise = torch.Generator(like.device)
-        noise.manual_seed(0)
-        found = torch.randn(like.shape, generator=noise, device=like.device)
+        found = _normals(like, WeightDraws(0, 0, 0), Purpose.ROW_NOISE)
         for _ in range(_POWERS):
             found = torch.linalg.qr(back(forth(found))).Q
         inner = found.T @ back(forth(found))
