@@ -27,6 +27,7 @@ from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.protocol import ExplainedCell
 from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
@@ -184,7 +185,7 @@ class RatingEnsemble(RatingModel):
         columns = ["epoch", "validation", "model", "seconds"]
         self.history_ = pd.concat(histories, ignore_index=True)[columns]
 
-    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
+    def _keep_posteriors(self, posteriors: list[Any]) -> None:
         """They have been collected."""
 
     def _collect(self) -> None:
@@ -206,8 +207,8 @@ class RatingEnsemble(RatingModel):
             model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)
         ]
 
-    def _effects(self, *cell: Any, is_rated: bool) -> tuple[float, np.ndarray]:
-        found = [each._effects(*cell, is_rated=is_rated) for each in self.estimators_]
+    def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        found = [each._effects(cell) for each in self.estimators_]
         expected = float(self.shares_ @ [expected for expected, _ in found])
         return expected, self.shares_ @ np.array([effects for _, effects in found])
 
