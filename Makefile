@@ -50,7 +50,6 @@ bench-gpu:
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/training.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/binary.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/inference.py
-	PYTHONPATH=src $(PYTHON) benchmarks/gpu/streaming.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/factor_draws.py
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu/sampling.py --netflix
 

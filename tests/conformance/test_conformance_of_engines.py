@@ -103,8 +103,8 @@ def test_posteriors_of_binary_factors(sampled, truth):
         assert_close(ours, truth["posteriors"][case], case)
 
 
-def test_three_epochs_of_binary_factors(learnt, truth):
-    for case, (our_chains, our_halves) in learnt["three binary epochs"].items():
+def test_three_epochs_of_binary_factors(sampled, truth):
+    for case, (our_chains, our_halves) in sampled["three binary epochs"].items():
         chains, halves = truth["three binary epochs"][case]
         for one, other in zip(our_chains, chains, strict=True):
             np.testing.assert_array_equal(one, other, err_msg=case)

@@ -196,7 +196,7 @@ def posteriors(name):
 class PlainChains(Cpu):
     """The learner's backend for binary factors, with the plain engine in float64."""
 
-    def phases(self, process, side, state, batch, how, all_reduce=None):
+    def phases(self, process, side, state, batch, how):
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         side = in_double(side._replace(thresholds=table))
@@ -239,11 +239,10 @@ def three_binary_epochs(name):
 
 # ---- everything -------------------------------------------------------------------------------
 
-WITH_BACKEND = {
-    "half-sweeps": half_sweeps, "three epochs": three_epochs,
-    "three binary epochs": three_binary_epochs,
+WITH_BACKEND = {"half-sweeps": half_sweeps, "three epochs": three_epochs}
+WITH_ENGINE = {
+    "phases": phases, "posteriors": posteriors, "three binary epochs": three_binary_epochs
 }  # fmt: skip
-WITH_ENGINE = {"phases": phases, "posteriors": posteriors}
 ENGINES = {
     "plain": lambda: InDouble(reference, reference.mean_field),
     "cores": lambda: OnArrays(gibbs, fixed_point),
@@ -252,10 +251,10 @@ ENGINES = {
 
 
 def by_backend(name):
-    """What learners do, by the backend of this name, or by it and those of other ranks."""
+    """What learners of Gaussian factors do, by one process or together with other ranks."""
     return {work: do(name) for work, do in WITH_BACKEND.items()}
 
 
 def by_engine(name):
-    """What an engine does in one process."""
+    """What one process does."""
     return {work: do(name) for work, do in WITH_ENGINE.items()}

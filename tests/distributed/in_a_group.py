@@ -14,12 +14,8 @@ import pandas as pd
 
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.engine.side import Batch, Statistics
-from ordinalrbm.matrix import binary_learner, gaussian
-from ordinalrbm.matrix import model as matrix
+from ordinalrbm.matrix import gaussian
 from ordinalrbm.matrix.backends import backend_for
-from ordinalrbm.matrix.binary_learner import BinarySettings
-from ordinalrbm.matrix.binary_state import Sampling
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.runtime import process_group
@@ -125,14 +121,6 @@ def fit_with_checkpoints(folder: Path) -> dict[str, Any]:
     return about(model.fit(ratings(), checkpoint=folder, every=1))
 
 
-def binary_fit_with_checkpoints(folder: Path) -> dict[str, Any]:
-    """Four epochs, with a checkpoint after each."""
-    model = orbm.MatrixCumulativeRBM(
-        2, 2, n_epochs=4, batch_size=16, free_phase="persistent", random_state=0
-    )
-    return about(model.fit(ratings(), checkpoint=folder, every=1))
-
-
 def sampled_fit(folder: Path | None, **changes: Any) -> dict[str, Any]:
     """Eighteen sweeps, the draws kept in blocks that do not come out even; a checkpoint each."""
     given = {"n_draws": 24, "n_epochs": 18, "random_state": 0} | changes
@@ -147,13 +135,26 @@ def sampled_fit(folder: Path | None, **changes: Any) -> dict[str, Any]:
     }
 
 
-def refused_part() -> str:
-    part = orbm.RatingsPart(ratings().iloc[process_group.current().rank :: 2])
+def error_of(model: Any, given: Any) -> str:
     try:
-        orbm.OrdinalMF(3, posterior="sampled", n_epochs=4, random_state=0).fit(part)
+        model.fit(given)
     except orbm.DataError as error:
         return str(error)
     return ""
+
+
+def refused_part() -> str:
+    part = orbm.RatingsPart(ratings().iloc[process_group.current().rank :: 2])
+    return error_of(orbm.OrdinalMF(3, posterior="sampled", n_epochs=4, random_state=0), part)
+
+
+def refused_models() -> dict[str, str]:
+    """What is said by models that one process learns."""
+    models = [
+        orbm.MatrixCumulativeRBM(2, 2), orbm.GaussianMF(2), orbm.MultinomialRBM(2),
+        orbm.RatingEnsemble([orbm.OrdinalMF(2)]),
+    ]  # fmt: skip
+    return {type(model).__name__: error_of(model, ratings()) for model in models}
 
 
 def killed_after(epochs: int, fit: Any, folder: Path) -> None:
@@ -177,90 +178,8 @@ def killed_after(epochs: int, fit: Any, folder: Path) -> None:
 
 
 def different_ratings() -> str:
-    rank = process_group.current().rank
-    try:
-        orbm.OrdinalMF(4, random_state=0).fit(ratings().iloc[rank:])
-    except orbm.DataError as error:
-        return str(error)
-    return ""
-
-
-# ---- binary factors
-
-
-def long_and_short() -> Observations:
-    """Most rows have a few ratings, one has all; an empty row, one with one rating."""
-    rng = np.random.default_rng(2)
-    dense = rng.integers(0, 5, (31, 23))
-    dense[rng.random(dense.shape) < 0.7] = -1
-    dense[5] = rng.integers(0, 5, 23)
-    dense[7], dense[8], dense[8, 3] = -1, -1, 2
-    return Observations.from_dense(dense, 5)
-
-
-def learner_of(
-    observations: Observations, n_row_factors: int, n_column_factors: int, **options: Any
-) -> Any:
-    """The learner of binary factors, before its first epoch."""
-    given = {
-        "n_epochs": 15, "batch_size": 6, "learning_rate": 0.15, "gibbs_steps": 1,
-        "free_phase": "contrastive", "memory": 0.5, "weight_decay": None, "patience": 5,
-        "n_averaged": 1, "calibrate": True, "seed": 0, "device": DEVICE, "verbose": False,
-    }  # fmt: skip
-    settings = BinarySettings(n_row_factors, n_column_factors, **(given | options))
-    model = matrix.start(observations, n_row_factors, n_column_factors, 0)
-    return binary_learner._Learner(model, observations, held_out(observations.n_rows), settings)
-
-
-def _on_host(part: Any) -> np.ndarray:
-    return part if isinstance(part, np.ndarray) else part.cpu().numpy()
-
-
-def phases(n_row_factors: int, n_column_factors: int, is_contrastive: bool) -> dict[str, Any]:
-    """Both phases of all batches of both processes, without a step in between."""
-    learner = learner_of(long_and_short(), n_row_factors, n_column_factors)
-    backend, state, statistics = learner.backend, learner.binary, []
-    for process in learner.processes:
-        side = backend.side(process, state)
-        for first in range(0, process.n_rows, 6):
-            batch = Batch(first, min(first + 6, process.n_rows), 2**40 + 7, 3, 2)
-            how = Sampling(is_contrastive, 0.4)
-            found = backend.phases(process, side, state, batch, how)
-            statistics.append([Statistics(*map(_on_host, phase)) for phase in found])
-    return {
-        "state": backend.to_host(state),
-        "statistics": statistics,
-        "rows": np.arange(31) if backend.group is None else backend.rows,
-    }
-
-
-def chains() -> dict[str, Any]:
-    """Different numbers of factors on both sides, one each, and none of the columns."""
-    return {
-        "different": phases(4, 2, True),
-        "one": phases(1, 1, False),
-        "rows only": phases(3, 0, True),
-    }
-
-
-def binary_epochs(observations: Observations, **options: Any) -> dict[str, Any]:
-    """Three epochs: all that has moved, whole, and the likelihoods of held-out ratings."""
-    learner = learner_of(observations, 2, 3, **options)
-    for _ in range(3):
-        learner.epoch()
-    return {
-        "state": learner.backend.to_host(learner.binary),
-        "likelihoods": [line.validation for line in learner.history],
-    }
-
-
-def three_binary_epochs() -> dict[str, Any]:
-    """Two scales; all rows in one batch, so that some of four processes have none; long rows."""
-    return {
-        "two scales": binary_epochs(ragged_observations(13), free_phase="persistent"),
-        "one batch": binary_epochs(ragged_observations(3), batch_size=300),
-        "long": binary_epochs(long_and_short(), gibbs_steps=2, weight_decay=3.0),
-    }
+    given = ratings().iloc[process_group.current().rank :]
+    return error_of(orbm.OrdinalMF(4, random_state=0), given)
 
 
 def _predictions(model: Any) -> np.ndarray:
@@ -270,14 +189,12 @@ def _predictions(model: Any) -> np.ndarray:
 
 def fits() -> dict[str, Any]:
     """What estimators predict after three epochs."""
-    binary = orbm.MatrixCumulativeRBM(2, 3, n_epochs=3, batch_size=16, random_state=0)
-    members = [binary, orbm.OrdinalMF(5, n_epochs=3)]
-    models = {
-        "binary": binary,
-        "points": orbm.OrdinalMF(3, posterior="point", n_epochs=3, random_state=0),
-        "both": orbm.RatingEnsemble(members, random_state=0),
+    return {
+        posterior: _predictions(
+            orbm.OrdinalMF(5, posterior=posterior, n_epochs=3, random_state=0).fit(ratings())
+        )
+        for posterior in ("variational", "point")
     }
-    return {kind: _predictions(model.fit(ratings())) for kind, model in models.items()}
 
 
 # ---- all of it: starting processes is what takes time
@@ -285,12 +202,7 @@ def fits() -> dict[str, Any]:
 
 def everything() -> dict[str, Any]:
     """What any number of processes finds."""
-    return {
-        "gaussian": gaussian_epochs(),
-        "chains": chains(),
-        "epochs": three_binary_epochs(),
-        "fits": fits(),
-    }
+    return {"gaussian": gaussian_epochs(), "fits": fits()}
 
 
 def by_two(run: Path) -> dict[str, Any]:
@@ -299,13 +211,13 @@ def by_two(run: Path) -> dict[str, Any]:
     found = everything() | {
         "seed": whole_fit(),
         "error": different_ratings(),
+        "refused": refused_models(),
         "from one": fit_with_checkpoints(top / "of one"),
-        "binary from one": binary_fit_with_checkpoints(top / "binary of one"),
     }
     killed_after(2, fit_with_checkpoints, top / "of two")
-    killed_after(2, binary_fit_with_checkpoints, top / "killed")
-    found["resumed"] = binary_fit_with_checkpoints(top / "killed")
-    found["unharmed"] = binary_fit_with_checkpoints(top / "unharmed")
+    killed_after(2, fit_with_checkpoints, top / "killed")
+    found["resumed"] = fit_with_checkpoints(top / "killed")
+    found["unharmed"] = fit_with_checkpoints(top / "unharmed")
     found["sampled"], found["part"] = sampled_fit(None), refused_part()
     killed_after(11, sampled_fit, top / "killed chains")
     found["resumed chains"] = sampled_fit(top / "killed chains")

@@ -10,7 +10,7 @@ import pandas as pd
 from in_a_group import ratings, work_as_asked
 
 import ordinalrbm as orbm
-from ordinalrbm.data.exchange import read_given
+from ordinalrbm.data.exchange import RatingsElsewhere, at_first, read_given
 from ordinalrbm.matrix.prepare import prepare
 from ordinalrbm.runtime import process_group
 
@@ -63,9 +63,7 @@ def part_of(frame: pd.DataFrame) -> orbm.RatingsPart:
 def arranged(folder: Path, given: Any = None) -> dict[str, Any]:
     """What is held out, and the own rows in their order."""
     part = orbm.RatingsPart.from_parquet(folder)
-    known, validation, among = read_given(
-        part, given, scale=None, item_scales=None, may_be_shared=True
-    )
+    known, validation, among = read_given(part, given, scale=None, item_scales=None)
     data = prepare(known, validation, 0.05, 3, among)
     seen = getattr(data.observations, "own", data.observations)
     return {
@@ -104,21 +102,18 @@ def about(model: orbm.OrdinalMF) -> dict[str, Any]:
     return found
 
 
-def everywhere() -> pd.DataFrame:
-    """Ratings whose levels take two bytes each, for a learner that wants all of them."""
-    known, _, _ = read_given(
-        part_of(ratings()), None, scale=list(range(200)), item_scales=None, may_be_shared=False
-    )
-    return known.to_frame()
+def gathered() -> pd.DataFrame | None:
+    """Ratings whose levels take two bytes each, as process 0 has them in the end."""
+    known, _, among = read_given(part_of(ratings()), None, scale=list(range(200)), item_scales=None)
+    whole = at_first(known, among)
+    return None if isinstance(whole, RatingsElsewhere) else whole.to_frame()
 
 
 def scales_of_items() -> list[Any]:
     """The ratings 7 and 8 are given to an item that has a scale of its own, and to no other."""
     frame = ratings()
     frame.loc[frame["item"] == 3, "rating"] += 3
-    known, _, _ = read_given(
-        part_of(frame), None, scale=None, item_scales={3: list(range(4, 10))}, may_be_shared=True
-    )
+    known, _, _ = read_given(part_of(frame), None, scale=None, item_scales={3: list(range(4, 10))})
     return [known.default_scale.labels, *(known.scale_of(item).labels for item in (2, 3))]
 
 
@@ -138,7 +133,7 @@ def all_works(run: Path) -> dict[str, Any]:
             model.save(run / f"{name}.orbm")
     found["validation in parts"] = about(fitted(top / "text", part_of(validation(top / "text"))))
     found["going on"] = about(fitted(top / "text", refit="none", checkpoint=top / "kept"))
-    found["everywhere"] = everywhere()
+    found["gathered"] = gathered()
     found["scales"] = scales_of_items()
     found["errors"] = errors(process_group.current())
     return found

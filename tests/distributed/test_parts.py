@@ -86,10 +86,11 @@ def test_a_checkpoint_of_one_process_is_that_of_several(one, several):
                 np.testing.assert_array_equal(array, truth)
 
 
-def test_where_all_are_needed_everybody_gets_all(several):
+def test_the_first_process_gets_all(several):
     truth = ratings().sort_values(["user", "item"]).reset_index(drop=True)
-    for each in several:
-        assert each["everywhere"].astype(np.int64).equals(truth.astype(np.int64))
+    first, *others = (each["gathered"] for each in several)
+    assert first.astype(np.int64).equals(truth.astype(np.int64))
+    assert not any(other is not None for other in others)
 
 
 def test_ratings_of_an_item_with_its_own_scale_are_not_on_that_of_all(one, several):

@@ -8,14 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
-from in_a_group import (
-    binary_fit_with_checkpoints,
-    everything,
-    fit_with_checkpoints,
-    found_by,
-    killed_after,
-    sampled_fit,
-)
+from in_a_group import everything, fit_with_checkpoints, found_by, killed_after, sampled_fit
 
 import ordinalrbm as orbm
 from ordinalrbm.engine.gaussian_state import FactorPosterior
@@ -23,10 +16,9 @@ from ordinalrbm.engine.gaussian_state import FactorPosterior
 
 @pytest.fixture(scope="module")
 def top(tmp_path_factory):
-    """With checkpoints that one process has left, of Gaussian and of binary factors."""
+    """With checkpoints that one process has left."""
     top = tmp_path_factory.mktemp("ranks")
     killed_after(2, fit_with_checkpoints, top / "of one")
-    killed_after(1, binary_fit_with_checkpoints, top / "binary of one")
     assert names(top / "of one") == [f"gaussian-00000{epoch}.checkpoint" for epoch in (1, 2)]
     return top
 
@@ -127,89 +119,25 @@ def test_processes_with_different_ratings_are_refused(two):
         assert "given different ratings" in each["error"]
 
 
-# ---- binary factors ------------------------------------------------------------------------------
-
-
-def assert_close(one, other, name, relative=2e-6):
-    size = np.abs(other).max(initial=1.0)
-    np.testing.assert_allclose(one, other, atol=relative * size, err_msg=name)
-
-
-def assert_same_state(found, truth, relative):
-    """Chains to the last bit; what is learnt from them to rounding."""
-    for one, other in zip(found.chains, truth.chains, strict=True):
-        np.testing.assert_array_equal(one.clamped, other.clamped)
-        np.testing.assert_array_equal(one.free, other.free)
-        for name, a, b in zip(one.sums._fields, one.sums, other.sums, strict=True):
-            assert_close(a, b, f"sums.{name}", relative)
-    for one, other in zip(found.model[:2], truth.model[:2], strict=True):
-        for name, a, b in zip(one._fields, one, other, strict=True):
-            assert_close(a, b, name, relative)
-    for one, other in zip(found.priors, truth.priors, strict=True):
-        for name, a, b in zip(one._fields, one, other, strict=True):
-            assert_close(a, b, f"priors.{name}", relative)
-
-
-def assert_same_on_all_ranks(found):
-    for other in found[1:]:
-        for one, another in zip(found[0].chains, other.chains, strict=True):
-            assert_same_bits([one[:2], another[:2]])
-            assert_same_bits([one.sums, another.sums])
-        for one, another in zip(found[0].model[:2], other.model[:2], strict=True):
-            assert_same_bits([one, another])
-        assert_same_bits([found[0].priors[0], other.priors[0]])
-
-
-def test_chains_and_statistics(alone, together):
-    """Rows' statistics are added up; of columns, every process has those of its rows."""
-    for case, expected in alone["chains"].items():
-        all_ranks = [each["chains"][case] for each in together]
-        for own in all_ranks:
-            assert_same_state(own["state"], expected["state"], 2e-6)
-            n_batches = -(-31 // 6)
-            pairs = zip(own["statistics"], expected["statistics"], strict=True)
-            for number, ((clamped, free), (all_clamped, all_free)) in enumerate(pairs):
-                rows = slice(None) if number < n_batches else own["rows"]
-                for name in ("weights", "bias", "factor_bias"):
-                    slope = getattr(clamped, name) - getattr(free, name)
-                    whole = getattr(all_clamped, name) - getattr(all_free, name)
-                    assert_close(slope, whole if name == "factor_bias" else whole[rows], name)
-                for name in ("thresholds", "answers"):
-                    assert_close(getattr(clamped, name), getattr(all_clamped, name)[rows], name)
-        assert_same_on_all_ranks([own["state"] for own in all_ranks])
-
-
-def test_three_epochs_of_binary_factors(alone, together):
-    found = [each["epochs"] for each in together]
-    for case, expected in alone["epochs"].items():
-        assert_same_state(found[0][case]["state"], expected["state"], 2e-5)
-        np.testing.assert_allclose(
-            found[0][case]["likelihoods"], expected["likelihoods"], atol=1e-5
-        )
-        assert_same_on_all_ranks([each[case]["state"] for each in found])
-        assert_same_bits([each[case]["likelihoods"] for each in found])
-
-
 def test_fits(alone, together):
     for each in together:
         for kind, expected in alone["fits"].items():
             np.testing.assert_allclose(each["fits"][kind], expected, atol=1e-5, err_msg=kind)
 
 
-def test_a_binary_fit_that_is_killed_ends_with_the_same_bits(two):
+def test_a_fit_that_is_killed_ends_with_the_same_bits(two):
     for each in two:
         assert_same_model(each["resumed"]["model"], each["unharmed"]["model"])
         assert_same_bits([[each[run]["history"]] for run in ("resumed", "unharmed")])
 
 
-def test_binary_factors_go_on_from_a_checkpoint_of_another_number(two, tmp_path):
-    """One process was stopped after its first epoch; two go on, and end where one would have."""
-    truth = binary_fit_with_checkpoints(tmp_path)
-    for each in (each["binary from one"] for each in two):
-        np.testing.assert_allclose(each["history"], truth["history"], atol=1e-5)
-        for one, other in zip(each["model"][:2], truth["model"][:2], strict=True):
-            for name, a, b in zip(one._fields, one, other, strict=True):
-                assert_close(a, b, name, 2e-5)
+def test_other_models_are_learnt_by_one_process(two):
+    for each in two:
+        for name, said in each["refused"].items():
+            assert said == (
+                f"Several processes learn OrdinalMF only, not {name}; learn it in a single "
+                "process, or use OrdinalMF."
+            )
 
 
 # ---- chains of draws -----------------------------------------------------------------------------

@@ -44,8 +44,7 @@ def assert_same_predictions(found, truth):
 
 
 def test_two_processes_write_the_model_of_one(folder):
-    """With both kinds of factors."""
-    fit = [*FIT, "--model", "ensemble", "--epochs", "4"]
+    fit = [*FIT, "--epochs", "4"]
     plain = started(*fit, "--out", "one.orbm", cwd=folder)
     assert plain.returncode == 0, plain.stderr
     both = torchrun(*fit, "--out", "two.orbm", cwd=folder)
@@ -64,6 +63,10 @@ def test_what_cannot_be_shared_is_refused(folder):
     done = torchrun(*fit, "--out", "m.orbm", cwd=folder)
     assert done.returncode != 0
     assert "Several processes learn from ratings only" in done.stderr
+    assert not (folder / "m.orbm").exists()
+    done = torchrun(*FIT, "--model", "ensemble", "--out", "m.orbm", cwd=folder)
+    assert done.returncode != 0
+    assert "Several processes learn OrdinalMF only, not RatingEnsemble" in done.stderr
     assert not (folder / "m.orbm").exists()
 
 

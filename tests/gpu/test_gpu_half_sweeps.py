@@ -211,3 +211,14 @@ def test_a_gpu_that_is_not_there(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(orbm.DataError, match="there are 2 GPUs"):
         torch_device("cuda:2")
+
+
+def test_ratings_that_do_not_fit_are_refused_with_numbers(monkeypatch):
+    monkeypatch.setattr(Cuda, "_usable", lambda self: 2_000_000)
+    users, items = np.divmod(np.arange(32 * 33), 33)
+    said = (
+        r"Learning \d+ factors from 1,0\d\d ratings \(32 users, 33 items\) takes about 4 MB of "
+        "the GPU's memory, and only 2 MB can be had; take fewer factors"
+    )
+    with pytest.raises(orbm.DataError, match=said):
+        orbm.OrdinalMF(4, random_state=0, device="cuda").fit((users, items, items % 4))

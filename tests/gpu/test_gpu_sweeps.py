@@ -56,30 +56,6 @@ def test_a_batch_of_some_rows(device, phase):
     assert_same(device, phase, side, factors, Batch(0, 1, SEED, 1, 1))  # a row without answers
 
 
-@pytest.mark.parametrize("phase", PHASES)
-def test_rows_and_positions_with_numbers_of_their_own(device, phase):
-    side, factors = small(offset=True)
-    rng = np.random.default_rng(0)
-    numbered = side._replace(
-        row_number=rng.permutation(1000)[:16].astype(np.int32),
-        position=rng.permutation(100_000)[: side.column.size].astype(np.int32),
-    )
-    assert_same(device, phase, numbered, factors, Batch(3, 15, SEED, 1, 2))
-
-
-@pytest.mark.parametrize("phase", PHASES)
-def test_sums_over_the_answers_of_others(device, phase):
-    """As if another process had the same answers, in which it agrees in everything."""
-    side, factors = small(offset=True)
-    batch = Batch(2, 14, SEED, 1, 2)
-    truth = factors.copy()
-    getattr(reference, phase)(side, truth, batch, all_reduce=lambda sums: sums.__imul__(2.0))
-    there = sweep.factors_on(factors, device)
-    on = sweep.side_on(side, device)
-    getattr(sweep, phase)(on, there, batch, all_reduce=lambda sums: sums.mul_(2.0))
-    np.testing.assert_array_equal(there.cpu().numpy()[:, : factors.shape[1]], truth)
-
-
 def test_the_running_mean_of_the_factors(device):
     side, factors = small(offset=True)
     kept = np.random.default_rng(0).random(factors.shape).astype(np.float32)

@@ -139,7 +139,7 @@ def test_the_loss_is_minus_the_log_probability_and_the_priors(factors):
     plain = probabilities([model], pairs)[np.arange(400), pairs.level]
     assert judge.loss(np.zeros(5))[0] == pytest.approx(-np.log(plain).mean(), rel=1e-7)
     found = np.array([0.2, -0.1, 0.15, 0.1, -0.2])
-    changed = calibration._changed(model, found, counted())
+    changed = model.calibrated(found, counted())
     moved = probabilities([changed], pairs)[np.arange(400), pairs.level]
     priors = np.sum([100, 100, 100, 400, 400] * found**2) / 400
     assert judge.loss(found)[0] == pytest.approx(-np.log(moved).mean() + priors, rel=1e-6)

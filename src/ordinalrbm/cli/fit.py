@@ -97,8 +97,8 @@ def fit(
     Ratings are recognised by names of columns such as user_id, product_id and stars; others are
     named with --user, --item and --rating.
 
-    Several processes, started by torchrun, learn from ratings together. Of Parquet files each reads
-    a part, of others all.
+    Several processes, started by torchrun, learn an ordinal-mf together. Of Parquet files each
+    reads a part, of others all.
     """
     place = _place(out, write_schema)
     inputs.check_files(data, settings.schema, settings.users, settings.items, out=place)

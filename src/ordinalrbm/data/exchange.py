@@ -77,24 +77,18 @@ class Part:
 
 
 def read_given(
-    ratings: Any, validation: Any, *, scale: Any, item_scales: Any, may_be_shared: bool
+    ratings: Any, validation: Any, *, scale: Any, item_scales: Any
 ) -> tuple[Ratings, Cells | None, Alone | Group]:
     """What was given to a fit, encoded once: ratings, validation ratings, and who shares them."""
-    known, among = _read_known(ratings, scale, item_scales, may_be_shared)
+    known, among = _read_known(ratings, scale, item_scales)
     return known, _read_validation(known, validation, among), among
 
 
-def _read_known(
-    ratings: Any, scale: Any, item_scales: Any, may_be_shared: bool
-) -> tuple[Ratings, Alone | Group]:
-    """Ratings, and the processes that they are shared among.
-
-    Shared ratings are those of this process's users. Where a learner wants all of them, they are
-    not shared: all processes have all ratings, however they were given.
-    """
+def _read_known(ratings: Any, scale: Any, item_scales: Any) -> tuple[Ratings, Alone | Group]:
+    """Ratings, and the processes that they are shared among: each has those of its users."""
     how = {"scale": scale, "item_scales": item_scales}
     group, is_part = current(), isinstance(ratings, Part)
-    if group is not None and may_be_shared and not group.agree(is_part):
+    if group is not None and not group.agree(is_part):
         raise DataError(
             "Some processes of this run were given a RatingsPart and others all ratings; give all "
             "of them the same."
@@ -103,8 +97,7 @@ def _read_known(
         return read_ratings(ratings, **how), ALONE
     if group is None:
         return read_ratings(ratings.table(), **how), ALONE
-    known = read_shared(ratings.table, group, **how)
-    return (known, group) if may_be_shared else (everywhere(known, group), ALONE)
+    return read_shared(ratings.table, group, **how), group
 
 
 def _read_validation(known: Ratings, ratings: Any, among: Alone | Group) -> Cells | None:
@@ -188,26 +181,17 @@ def _own_levels(
     return known, Cells(user, item, level)
 
 
-def everywhere(known: Ratings, group: Group) -> Ratings:
-    """All ratings on every process, of which each has those of its users."""
-    return _whole(known, group, group.all_gather)
-
-
 def at_first(known: Ratings, among: Alone | Group) -> Ratings:
     """All ratings on process 0; on the others `RatingsElsewhere`."""
     if not isinstance(among, Group):
         return known
-    whole = _whole(known, among, among.gather)
-    return whole if among.rank == 0 else RatingsElsewhere(whole)
-
-
-def _whole(known: Ratings, group: Group, all_gather: Callable[[np.ndarray], np.ndarray]) -> Ratings:
     own = known.observations
-    counts = group.summed(own.row_counts)
-    column, level = all_gather(own.column), all_gather(own.level)
+    counts = among.summed(own.row_counts)
+    column, level = among.gather(own.column), among.gather(own.level)
+    if among.rank > 0:
+        return RatingsElsewhere(known)
     row_start = np.zeros(own.n_rows + 1, dtype=np.int64)
-    if len(column):
-        np.cumsum(counts, out=row_start[1:])
+    np.cumsum(counts, out=row_start[1:])
     return replace(known, observations=Observations(row_start, column, level, own.n_levels))
 
 

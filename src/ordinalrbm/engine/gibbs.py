@@ -3,9 +3,6 @@
 The row pass of a phase runs the Gibbs chain of each row and leaves a few numbers per answer. The
 column pass sums these into the statistics of each column. Every row and every column belongs to one
 thread and is summed in its own order, so the result does not depend on how many threads there are.
-
-Where several processes have some of a row's answers each, the row pass is made in stages: the
-factors' activations are summed over the processes before factors are drawn, by all alike.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ from ordinalrbm.engine.philox import Purpose, split_seed
 from ordinalrbm.engine.side import (
     CATEGORY,
     NUMBER,
-    AllReduce,
     Batch,
     Side,
     Statistics,
@@ -86,23 +82,19 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray = NOT_WANTED,
     keep: float = 0.0,
-    all_reduce: AllReduce | None = None,
 ) -> Statistics:
     """Gibbs steps with the answers given, then the expectations given the last factors.
 
     Changes ``factors`` in place and returns the statistics. ``expected`` (all rows, K), if given,
     is a running mean of the probabilities that the last factors were drawn with, of which a share
-    ``keep`` stays. With ``all_reduce``, rows have further answers in other processes, whose
-    statistics are not in those that are returned.
+    ``keep`` stays.
     """
-    return _phase(side, factors, batch, True, expected, keep, all_reduce)
+    return _phase(side, factors, batch, True, expected, keep)
 
 
-def free_phase(
-    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AllReduce | None = None
-) -> Statistics:
+def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
     """Gibbs steps with the answers forgotten, then the expectations given the last factors."""
-    return _phase(side, factors, batch, False, NOT_WANTED, 0.0, all_reduce)
+    return _phase(side, factors, batch, False, NOT_WANTED, 0.0)
 
 
 def clamped_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
@@ -116,16 +108,12 @@ def free_sweep(side: Side, factors: np.ndarray, batch: Batch) -> None:
 
 
 def _phase(
-    side: Side, factors: np.ndarray, batch: Batch, clamped: bool, expected: np.ndarray, keep: float,
-    all_reduce: AllReduce | None,
-) -> Statistics:  # fmt: skip
+    side: Side, factors: np.ndarray, batch: Batch, clamped: bool, expected: np.ndarray, keep: float
+) -> Statistics:
     statistics = empty_statistics(side)
     n_entries = int(side.row_start[batch.stop] - side.row_start[batch.start])
     given = _prepared(side, batch, clamped, n_entries, expected, keep)
-    if all_reduce is None:
-        _row_pass(side, factors, *given)
-    else:
-        _staged_row_pass(side, factors, *given, all_reduce)
+    _row_pass(side, factors, *given)
     _column_pass(side, batch.start, batch.stop, clamped, given[-1], statistics)
     return statistics
 
@@ -141,22 +129,6 @@ def _prepared(
     beyond = np.empty(n_expected if side.covariates.size else 0, dtype=np.float32)
     answers = _Answers(utility, at_low, at_high, beyond, factors, expected)
     return start, stop, draws_of(batch, keep), clamped, scratch_for(side, start, stop), answers
-
-
-def _staged_row_pass(
-    side: Side, factors: np.ndarray, start: int, stop: int, draws: _Draws, clamped: bool,
-    scratch: _Scratch, answers: _Answers, all_reduce: AllReduce,
-) -> None:  # fmt: skip
-    """The row pass of rows whose other answers are in other processes."""
-    answers.factors[:] = factors[start:stop]
-    for step in range(draws.gibbs_steps):
-        activation = np.zeros_like(answers.factors)
-        _utility_stage(side, start, stop, draws, step, clamped, scratch, answers, activation)
-        all_reduce(activation)
-        activation += side.factor_bias
-        _factor_stage(side, start, stop, draws, step, clamped, scratch, answers, activation)
-    factors[start:stop] = answers.factors
-    _expectation_stage(side, start, stop, clamped, scratch, answers)
 
 
 def draws_of(batch: Batch, keep: float = 0.0) -> _Draws:
@@ -190,32 +162,10 @@ def fill_uniforms(out, n, row, draws, step, purpose):
 
 
 @inlined
-def _fill_uniforms_at(out, position, first, n, row, draws, step, purpose):
-    """Fill out[:n] with the uniform numbers of a row at some positions; neighbours share blocks."""
-    stream = np.uint64(purpose | (step << 8))
-    w0 = w1 = w2 = w3 = np.uint64(0)
-    drawn = np.int64(-1)
-    for e in range(n):
-        block, which = np.int64(position[first + e]) >> 2, position[first + e] & 3
-        if block != drawn:
-            w0, w1, w2, w3 = philox.compiled_philox(
-                np.uint64(row), np.uint64(block), draws.sweep, stream, draws.key0, draws.key1
-            )
-            drawn = block
-        low, high = (w0, w1) if which < 2 else (w2, w3)
-        out[e] = philox.uniform(high if which & 1 else low)
-
-
-@inlined
 def entries_of(side, row):
     """Where the answers of a row begin, and how many there are."""
     first = side.row_start[row]
     return first, side.row_start[row + 1] - first
-
-
-@inlined
-def _row_number(side, row):
-    return np.int64(side.row_number[row]) if side.row_number.size > 0 else np.int64(row)
 
 
 @inlined
@@ -341,11 +291,6 @@ def activations(side, row, utility, activation):
     if side.row_bias.size > 0:
         for k in range(activation.size):
             activation[k] += side.row_bias[row, k]
-    _add_weighted(side, row, utility, activation)
-
-
-@inlined
-def _add_weighted(side, row, utility, activation):
     first, n = entries_of(side, row)
     for e in range(n):
         add_scaled(activation, utility[e], side.weights[side.column[first + e]])
@@ -366,33 +311,6 @@ def _column_pass(side, start, stop, clamped, answers, statistics):
     for column in prange(side.bias.size):
         _sum_column(side, np.int64(column), start, stop, clamped, answers, statistics)
     _sum_factors(side, start, stop, answers, statistics)
-
-
-@compiled(parallel=True)
-def _utility_stage(side, start, stop, draws, step, clamped, scratch, answers, activation):
-    """First stage: draw the utilities that are here, and sum their part of the activations."""
-    for row in prange(start, stop):
-        here = row - start
-        _draw_utilities(side, row, draws, step, clamped, scratch, answers.factors[here])
-        _add_weighted(side, row, scratch.utility[numba.get_thread_id()], activation[here])
-
-
-@compiled(parallel=True)
-def _factor_stage(side, start, stop, draws, step, clamped, scratch, answers, activation):
-    """Second stage: draw the factors, given activations summed over all processes."""
-    for row in prange(start, stop):
-        here = row - start
-        _move_factors(
-            side, row, draws, step, clamped, scratch, activation[here], answers.factors[here],
-            answers.expected,
-        )  # fmt: skip
-
-
-@compiled(parallel=True)
-def _expectation_stage(side, start, stop, clamped, scratch, answers):
-    """Last stage: expectations of the answers that are here."""
-    for row in prange(start, stop):
-        _expect_row(side, np.int64(row), start, clamped, scratch, answers)
 
 
 @called
@@ -417,14 +335,10 @@ def _draw_utilities(side, row, draws, step, clamped, scratch, active):
     """Draw the utilities of a row's answers given its factors, into the thread's memory."""
     thread = numba.get_thread_id()
     mean, utility, uniform = scratch.mean[thread], scratch.utility[thread], scratch.uniform[thread]
-    first, n = entries_of(side, row)
+    n = entries_of(side, row)[1]
     conditional_means(side, row, active, mean)
     purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
-    number = _row_number(side, row)
-    if side.position.size > 0:
-        _fill_uniforms_at(uniform, side.position, first, n, number, draws, step, purpose)
-    else:
-        fill_uniforms(uniform, n, number, draws, step, purpose)
+    fill_uniforms(uniform, n, row, draws, step, purpose)
     if clamped:
         lower, upper = scratch.lower[thread], scratch.upper[thread]
         _draw_clamped(side, row, mean, lower, upper, uniform, utility)
@@ -440,7 +354,7 @@ def _move_factors(side, row, draws, step, clamped, scratch, activation, active, 
     """Draw a row's factors given their activation, which is overwritten."""
     uniform = scratch.uniform[numba.get_thread_id()]
     purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
-    fill_uniforms(uniform, active.size, _row_number(side, row), draws, step, purpose)
+    fill_uniforms(uniform, active.size, row, draws, step, purpose)
     if expected.size > 0 and step == draws.gibbs_steps - 1:
         _follow(expected[row], activation, side.units, draws.keep)
     draw_factors(activation, uniform, side.units, scratch, active)

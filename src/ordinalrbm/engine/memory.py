@@ -102,19 +102,6 @@ def needed(kind: str, size: Size, *, n_averaged: int = 1, units: int = 1) -> int
 # On a GPU
 
 
-class OnGpu(NamedTuple):
-    """Bytes on a GPU while Gaussian factors are learnt: what stays, and what comes and goes.
-
-    What comes and goes is per answer, per piece of a row (of at most 256 answers) and per row that
-    are on the device together: all of a view, or a block of its rows.
-    """
-
-    stays: int
-    answer: int
-    piece: int
-    row: int
-
-
 # Numbers of each row and column in float32: means and variances now, of the best epoch, and once
 # more while they are rotated; of their cutpoints in float64: cutpoints, gaps and where they are
 # drawn towards, now and of the best epoch, and variances.
@@ -134,34 +121,31 @@ _TO_TURN = 5 + 4 + 2 * (4 + 8) + 5
 _USABLE = 0.85
 
 
-def on_gpu(size: Size, level_bytes: int = 1) -> OnGpu:
-    """What learning Gaussian factors takes on a GPU; factors are those that ratings can tell.
+def on_gpu(size: Size, level_bytes: int = 1) -> int:
+    """Bytes that learning Gaussian factors takes on a GPU; factors are those that ratings can tell.
 
     Measured on ratings of Netflix' shape: 6.2 GB at the peak.
 
     Examples
     --------
     >>> films = Size(480_189, 17_770, 100_000_000, levels=5, row_factors=100)
-    >>> need = on_gpu(films)
-    >>> pieces = films.rows + films.answers // 256
-    >>> whole = need.answer * films.answers + need.piece * pieces + need.row * films.rows
-    >>> 5.5e9 < need.stays + whole < 6.5e9
+    >>> 5.5e9 < on_gpu(films) < 6.5e9
     True
     """
-    both = size.rows + size.columns
+    both, larger = size.rows + size.columns, max(size.rows, size.columns)
     numbers = 1 + size.row_factors + size.column_factors
-    table = -(-numbers // _MULTIPLE) * _MULTIPLE
-    pieces = 2 * (both + size.answers // _PIECE)
-    stays = (
+    table = 4 * -(-numbers // _MULTIPLE) * _MULTIPLE
+    pieces = size.answers // _PIECE
+    return (
         COSTS["ordinal_mf"].fixed
         + both * (_COPIES * 2 * 4 * numbers + _CUTPOINTS * 8 * (size.levels - 1))
-        + _TABLES * 4 * table * max(size.rows, size.columns)
-        + _OF_PIECE * pieces
+        + _TABLES * table * larger
+        + _OF_PIECE * 2 * (both + pieces)
         + _OF_ROW * both
+        + _SUMS * table * (3 * larger + pieces)
+        # Column and level, by rows and by columns; two numbers in float32.
+        + (2 * (4 + level_bytes) + 2 * 4) * size.answers
     )
-    # Column and level, by rows and by columns or in two buffers; two numbers in float32.
-    answer = 2 * (4 + level_bytes) + 2 * 4
-    return OnGpu(stays, answer, _SUMS * 4 * table, 2 * _SUMS * 4 * table)
 
 
 def to_turn(n_answers: int) -> int:
@@ -174,13 +158,16 @@ def usable_on_gpu(free: int) -> int:
     return int(_USABLE * free)
 
 
-def refuse_on_gpu(size: Size, n_bytes: int, usable: int) -> None:
-    """Say that a GPU is too small even if ratings come to it a few at a time."""
-    raise DataError(
-        f"{_task(size, _OF_RATINGS)} takes about {in_words(n_bytes)} of the GPU's memory even if "
-        f"ratings are streamed, and only {in_words(usable)} can be had; take fewer factors, a GPU "
-        'with more memory, or device="cpu".'
-    )
+def check_on_gpu(ratings: Observations, n_factors: int, usable: int) -> None:
+    """Refuse to learn from ratings that do not fit into the memory of a GPU."""
+    size = size_of(ratings, n_factors)
+    n_bytes = on_gpu(size, ratings.level.itemsize)
+    if n_bytes > usable:
+        raise DataError(
+            f"{_task(size, _OF_RATINGS)} takes about {in_words(n_bytes)} of the GPU's memory, and "
+            f"only {in_words(usable)} can be had; take fewer factors, a GPU with more memory, "
+            'several GPUs, or device="cpu".'
+        )
 
 
 # What there is

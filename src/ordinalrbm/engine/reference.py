@@ -16,7 +16,6 @@ from ordinalrbm.engine.philox import Purpose, uniforms
 from ordinalrbm.engine.side import (
     CATEGORY,
     NUMBER,
-    AllReduce,
     Batch,
     Side,
     Statistics,
@@ -30,9 +29,8 @@ def clamped_phase(
     batch: Batch,
     expected: np.ndarray | None = None,
     keep: float = 0.0,
-    all_reduce: AllReduce | None = None,
 ) -> Statistics:
-    activation = _gibbs(side, factors, batch, clamped=True, all_reduce=all_reduce)
+    activation = _gibbs(side, factors, batch, clamped=True)
     if expected is not None and activation is not None:
         rows = slice(batch.start, batch.stop)
         expected[rows] = keep * expected[rows] + (1.0 - keep) * side.units * expit(activation)
@@ -52,10 +50,8 @@ def clamped_phase(
     return statistics
 
 
-def free_phase(
-    side: Side, factors: np.ndarray, batch: Batch, all_reduce: AllReduce | None = None
-) -> Statistics:
-    _gibbs(side, factors, batch, clamped=False, all_reduce=all_reduce)
+def free_phase(side: Side, factors: np.ndarray, batch: Batch) -> Statistics:
+    _gibbs(side, factors, batch, clamped=False)
     answers = _Answers(side, batch.start, batch.stop)
     mean = answers.mean(factors)
     utility = answers.expected_kinds(mean, mean, clamped=False)
@@ -92,8 +88,6 @@ class _Answers:
         self.column = side.column[first:last]
         self.level = side.level[first:last].astype(np.intp)
         self.position = np.arange(first, last) - side.row_start[self.row]
-        if side.position.size:
-            self.position = side.position[first:last]
         self.offset = side.offset[first:last] if side.offset.size else 0.0
         ones = np.ones(self.row.size)
         self.weight = side.row_weight[self.row] if side.row_weight.size else ones
@@ -187,10 +181,8 @@ class _Answers:
             moved = at_high * (self.level >= m) + at_low * (self.level > m)
             np.add.at(total[:, m], self.column, np.where(moved != 0, gap, 0.0) * moved)
 
-    def activation(self, utility: np.ndarray, all_reduce: AllReduce | None = None) -> np.ndarray:
+    def activation(self, utility: np.ndarray) -> np.ndarray:
         activation = self.sparse(utility) @ self.side.weights
-        if all_reduce is not None:
-            all_reduce(activation)
         if self.side.row_bias.size:
             activation = activation + self.side.row_bias[self.start : self.stop]
         return activation + self.side.factor_bias
@@ -203,19 +195,16 @@ class _Answers:
         return sparse.csr_array((values, self.column, start), shape=shape)
 
 
-def _gibbs(
-    side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool, all_reduce: AllReduce | None
-) -> np.ndarray | None:
+def _gibbs(side: Side, factors: np.ndarray, batch: Batch, *, clamped: bool) -> np.ndarray | None:
     """Gibbs steps; returns the last activation of the factors."""
     activation = None
     answers = _Answers(side, batch.start, batch.stop)
-    numbers = side.row_number if side.row_number.size else np.arange(side.n_rows)
-    rows = numbers[batch.start : batch.stop, None]
+    rows = np.arange(batch.start, batch.stop)[:, None]
     utility_purpose = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     factor_purpose = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
     for step in range(batch.gibbs_steps):
         uniform = uniforms(
-            batch.seed, numbers[answers.row], answers.position, batch.sweep, utility_purpose, step
+            batch.seed, answers.row, answers.position, batch.sweep, utility_purpose, step
         )
         mean = answers.mean(factors)
         if clamped:
@@ -225,7 +214,7 @@ def _gibbs(
         utility = answers.drawn_kinds(mean, utility, uniform, clamped=clamped)
         every = np.arange(factors.shape[1])
         uniform = uniforms(batch.seed, rows, every, batch.sweep, factor_purpose, step)
-        activation = answers.activation(utility, all_reduce)
+        activation = answers.activation(utility)
         factors[batch.start : batch.stop] = _units_on(activation, uniform, side.units)
     return activation
 

@@ -3,11 +3,8 @@
 Every process, a rank, keeps its rows with their parameters, and all of the columns. Rows are
 updated where they are. A column's answers are spread over all ranks, so that it is updated in
 stages: every sum over its answers goes to the rank that looks after the column, and what that rank
-makes of it to all others; chains of columns draw the same everywhere.
-
-Of Gaussian factors, :class:`Rows` and :class:`Columns` have the functions of
-:mod:`ordinalrbm.engine.half_sweep`. Of binary factors, the engines themselves add up sums over the
-answers of a row; here is which rows and draws are those of a rank, and how statistics are added up.
+makes of it to all others. :class:`Rows` and :class:`Columns` have the functions of
+:mod:`ordinalrbm.engine.half_sweep`.
 """
 
 from __future__ import annotations
@@ -18,8 +15,6 @@ import numpy as np
 
 from ordinalrbm.engine import staged
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Moments, Prior, Rotation, Shares
-from ordinalrbm.engine.side import Array, Statistics
-from ordinalrbm.runtime.jit import compiled
 
 
 def sums_over_ranks(group: Any, *parts: Any) -> list[Any]:
@@ -109,69 +104,3 @@ class Columns(_Sharded):
         found = self.engine.rated_products(answers, table, of_rows)
         self.group.all_reduce(found)
         return found
-
-
-# ---- binary factors ------------------------------------------------------------------------------
-
-
-def rows_of_rank(n_rows: int, batch_size: int, rank: int, size: int) -> np.ndarray:
-    """Numbers of a rank's rows: about the same share of every batch of neighbours, in order.
-
-    Examples
-    --------
-    >>> [rows_of_rank(10, 4, rank, 2).tolist() for rank in (0, 1)]
-    [[0, 1, 4, 5, 8, 9], [2, 3, 6, 7]]
-    """
-    row = np.arange(n_rows)
-    mine = row % batch_size * size // batch_size == rank
-    return row[mine].astype(np.int32)
-
-
-def positions_by_columns(row_start: np.ndarray, column: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """For each answer of some rows, in their order, how many others its column has before it.
-
-    Examples
-    --------
-    >>> row_start, column = np.array([0, 2, 3, 5]), np.array([0, 1, 1, 0, 1])
-    >>> positions_by_columns(row_start, column, np.array([0, 2])).tolist()
-    [0, 0, 1, 2]
-    """
-    chosen = np.zeros(row_start.size - 1, dtype=bool)
-    chosen[rows] = True
-    position = np.empty(np.diff(row_start)[rows].sum(), dtype=np.int32)
-    _fill_positions(
-        row_start, column, chosen, np.zeros(column.max(initial=-1) + 1, dtype=np.int32), position
-    )
-    return position
-
-
-@compiled()
-def _fill_positions(row_start, column, chosen, seen, position):
-    place = 0
-    for row in range(chosen.size):
-        for entry in range(row_start[row], row_start[row + 1]):
-            if chosen[row]:
-                position[place] = seen[column[entry]]
-                place += 1
-            seen[column[entry]] += 1
-
-
-def difference_over_ranks(
-    group: Any, clamped: Statistics, free: Statistics
-) -> tuple[Statistics, Statistics]:
-    """Both phases summed over the ranks, up to what cancels in their difference, in one message."""
-    slopes = {name: getattr(clamped, name) - getattr(free, name) for name in _WITH_SLOPES}
-    # In float32 like the rest: half the message, and as exact as its terms are.
-    thresholds = _of_type(clamped.thresholds, clamped.weights.dtype)
-    group.all_reduce(*slopes.values(), thresholds, clamped.answers)
-    thresholds = _of_type(thresholds, clamped.thresholds.dtype)
-    nothing = {name: 0.0 * slope for name, slope in slopes.items()}
-    return clamped._replace(thresholds=thresholds, **slopes), free._replace(**nothing)
-
-
-def _of_type(numbers: Array, kind: Any) -> Array:
-    return numbers.astype(kind) if isinstance(numbers, np.ndarray) else numbers.to(kind)
-
-
-# Statistics of which the difference between the phases is the slope.
-_WITH_SLOPES = ("weights", "bias", "factor_bias")

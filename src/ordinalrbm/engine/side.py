@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 # NumPy's, or torch's on a GPU.
 Array = Any
-AllReduce = Callable[[Array], None]
-"""Replaces an array by its sum over the processes that each have some of a row's answers."""
 _NO_NUMBERS = np.zeros(0, dtype=np.int32)
 _NOTHING = np.zeros(0, dtype=np.float32)
 _NO_TABLE = np.zeros((0, 0), dtype=np.float32)
@@ -53,9 +50,6 @@ class Side(NamedTuple):
     units
         How many binary units with the same weights and bias make one factor. A factor is the
         number of them that are on: with one it is a bit, with many it is close to a Gaussian.
-    row_number, position
-        The counters that name the random draws of each row and, within it, of each answer, where
-        these are some of more rows, or of longer ones. Arrays of length zero mean their places.
     members
         What kind of column each one is: ``ORDINAL``, an ordered scale; ``NUMBER``; or one of the
         categories of a nominal question, which are neighbours: the first of them has their number
@@ -94,8 +88,6 @@ class Side(NamedTuple):
     thresholds: Array
     factor_bias: Array
     units: int = 1
-    row_number: Array = _NO_NUMBERS
-    position: Array = _NO_NUMBERS
     members: Array = _NO_NUMBERS
     known: Array = _NOTHING
     shift: Array = _NOTHING

@@ -221,7 +221,7 @@ class OrdinalMF(_FactorModel):
     ['milk', 'tea']
     """
 
-    _kind, _may_be_shared, _factors_of_points = "ordinal_mf", True, 20.0
+    _kind, _in_processes, _factors_of_points = "ordinal_mf", True, 20.0
     _choices: ClassVar = {
         "posterior": ("variational", "sampled", "point"),
         "refit": ("held-out", "all", "none"),

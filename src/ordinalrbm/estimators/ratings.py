@@ -6,7 +6,7 @@ import copy
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -59,6 +59,23 @@ _ROUNDING = 1e-3
 _KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
 
 
+class _Read(NamedTuple):
+    """What is learnt from: ratings as numbers, those to watch learning by, and a seed."""
+
+    known: Any  # Ratings, or this process's part of them
+    given: Cells | None
+    among: process_group.Group | process_group.Alone  # processes that share the ratings
+    seed: int
+
+
+class _Trained(NamedTuple):
+    """What was learnt, in the random order of the prepared ratings; demand in that of the ids."""
+
+    data: TrainingData
+    fitted: Fitted
+    demand: Demand
+
+
 class RatingModel(Serving, BaseEstimator):
     """What all models of ratings share.
 
@@ -89,9 +106,10 @@ class RatingModel(Serving, BaseEstimator):
         GPU needs ``pip install "ordinalrbm[gpu]"``; results are those of the cores to float
         rounding. Files do not keep it: after ``load``, say ``model.set_params(device="cuda")``.
         There is no switch to another device by itself: without a GPU, "cuda" is an error. Inside a
-        process group of ``torch.distributed`` with several processes, these learn together: all
-        call ``fit`` with the same settings and the same ratings, or each with a
-        :class:`RatingsPart`, and all get the whole model, that of one process to float rounding.
+        process group of ``torch.distributed`` with several processes, these learn an
+        :class:`OrdinalMF` together: all call ``fit`` with the same settings and the same ratings,
+        or each with a :class:`RatingsPart`, and all get the whole model, that of one process to
+        float rounding.
     verbose : bool, default=False
         Whether to show a progress bar.
 
@@ -122,7 +140,7 @@ class RatingModel(Serving, BaseEstimator):
 
     _kind: ClassVar[str]  # of a model file
     _model_type: ClassVar[Any]
-    _may_be_shared: ClassVar[bool] = False  # whether processes may learn from parts of the ratings
+    _in_processes: ClassVar[bool] = False  # whether several may learn it together
 
     scale: Any
     item_scales: Any
@@ -253,47 +271,71 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group = process_group.current() or process_group.ALONE
-        with Checkpoints(checkpoint, every, resume, group) as checkpoints:
-            with begun_aside(self.device):
-                known, given, among = read_given(
-                    ratings, validation, scale=self.scale, item_scales=self.item_scales,
-                    may_be_shared=self._may_be_shared,
-                )  # fmt: skip
-            self._read_scales(known)
-            known = self._read_features(known, user_features, item_features, among)
-            seed = seed_from(self.random_state, known=checkpoints.seed)
-            seed = group.broadcast_object(lambda: seed)
-            if checkpoints.are_kept:
-                whole = at_first(known, among)
-                checkpoints.belong_to(
-                    among.broadcast_object(
-                        lambda: identity_of_ratings(self, seed, whole, given, self._features.tables)
-                    )
-                )
-                del whole  # until it is kept
-            with among.together():
-                memory.check_ratings(known.observations, *self._fit_sizes())
-            with threads(self.n_jobs), working_on_named(self.device):
-                with stage("held out and in random order"):
-                    data = prepare(known, given, self._held_out(), seed, among)
-                    data = data.with_tables(self._features.tables)
-                choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
-                with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
-                    first = aside.submit(self._first_demand, choices, seed)
-                    fitted = self._learn(data, seed, checkpoints)
-                with stage("demand"):
-                    loaded = fitted.loaded if choices is data else None
-                    wanted = self._learn_demand(choices, first.result(), loaded)
-                fitted = fitted._replace(loaded=None)  # the device has better uses for its memory
-            with stage("in the order of the ids"):
-                known = at_first(known, among)
-                self._keep(known, data, fitted)
-            self.demand_ = wanted
-            if not isinstance(known, RatingsElsewhere):
-                with threads(self.n_jobs):
-                    self.demand_ = wanted.after_learning(known.observations, known.age)
+        with Checkpoints(checkpoint, every, resume, self._group()) as checkpoints:
+            read = self._read(ratings, validation, (user_features, item_features), checkpoints)
+            trained = self._train(read, checkpoints)
+            self._finish(read, trained)
         return self
+
+    def _read(
+        self, ratings: Any, validation: Any, features: tuple[Any, Any], checkpoints: Checkpoints
+    ) -> _Read:
+        """Ratings and features as numbers; whatever is wrong with them is said here."""
+        with begun_aside(self.device):
+            known, given, among = read_given(
+                ratings, validation, scale=self.scale, item_scales=self.item_scales
+            )
+        self._read_scales(known)
+        known = self._read_features(known, *features, among)
+        own_seed = seed_from(self.random_state, known=checkpoints.seed)
+        seed = self._group().broadcast_object(lambda: own_seed)
+        if checkpoints.are_kept:
+            whole, tables = at_first(known, among), self._features.tables
+            checkpoints.belong_to(
+                among.broadcast_object(
+                    lambda: identity_of_ratings(self, seed, whole, given, tables)
+                )
+            )
+        with among.together():
+            memory.check_ratings(known.observations, *self._fit_sizes())
+        return _Read(known, given, among, seed)
+
+    def _train(self, read: _Read, checkpoints: Checkpoints) -> _Trained:
+        """Learn the models, and beside them the demand."""
+        known, given, among, seed = read
+        with threads(self.n_jobs), working_on_named(self.device):
+            with stage("held out and in random order"):
+                data = prepare(known, given, self._held_out(), seed, among)
+                data = data.with_tables(self._features.tables)
+            choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
+            with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
+                first = aside.submit(self._first_demand, choices, seed)
+                fitted = self._learn(data, seed, checkpoints)
+            with stage("demand"):
+                loaded = fitted.loaded if choices is data else None
+                wanted = self._learn_demand(choices, first.result(), loaded)
+        # The device has better uses for its memory.
+        return _Trained(data, fitted._replace(loaded=None), wanted)
+
+    def _finish(self, read: _Read, trained: _Trained) -> None:
+        """Keep what was learnt, in the order of the ids."""
+        with stage("in the order of the ids"):
+            known = at_first(read.known, read.among)
+            self._keep(known, trained.data, trained.fitted)
+        self.demand_ = trained.demand
+        if not isinstance(known, RatingsElsewhere):
+            with threads(self.n_jobs):
+                self.demand_ = trained.demand.after_learning(known.observations, known.age)
+
+    def _group(self) -> process_group.Group | process_group.Alone:
+        """The processes that learn together."""
+        group = process_group.current()
+        if group is not None and not self._in_processes:
+            raise DataError(
+                f"Several processes learn OrdinalMF only, not {type(self).__name__}; learn it in a "
+                "single process, or use OrdinalMF."
+            )
+        return group or process_group.ALONE
 
     def _first_demand(self, data: TrainingData, seed: int) -> demand.Factors:
         known = data.observations

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 class RatingsPart(Part):
     """Some of the ratings; the other processes of a torch process group bring the others.
 
-    :meth:`MatrixCumulativeRBM.fit` takes it in place of ratings and of validation ratings. The
-    model is that of one process with all ratings, to float rounding. Outside a process group, these
-    are all ratings that there are.
+    :meth:`OrdinalMF.fit` takes it in place of ratings and of validation ratings. The model is that
+    of one process with all ratings, to float rounding. Outside a process group, these are all
+    ratings that there are.
 
     Every rating is in the part of one process; in which one does not matter, and a process may have
     none. Rows are counted through the parts in the order of the processes.
@@ -36,7 +36,7 @@ class RatingsPart(Part):
     >>> import numpy as np, ordinalrbm as orbm
     >>> users, items = np.divmod(np.arange(60), 6)
     >>> part = orbm.RatingsPart((users, items, 1 + (users + items) % 3))
-    >>> orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(part).n_iter_
+    >>> orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(part).n_iter_
     2
     """
 
@@ -67,7 +67,7 @@ class RatingsPart(Part):
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ratings.to_parquet(os.path.join(folder, "1.parquet"), row_group_size=10)
         ...     part = orbm.RatingsPart.from_parquet(folder)
-        ...     model = orbm.MatrixCumulativeRBM(2, 2, n_epochs=2, random_state=0).fit(part)
+        ...     model = orbm.OrdinalMF(2, n_epochs=2, random_state=0).fit(part)
         >>> model.ratings_.n_ratings
         60
         """

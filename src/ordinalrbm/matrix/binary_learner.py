@@ -16,10 +16,11 @@ import numpy as np
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.side import Batch
 from ordinalrbm.engine.thresholds import FirstThresholds
-from ordinalrbm.matrix.backends import Backend, backend_for
+from ordinalrbm.matrix.backends import single_backend
 from ordinalrbm.matrix.binary_priors import Priors, starting_priors
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps
 from ordinalrbm.matrix.calibration import calibrated
+from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
 from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
 from ordinalrbm.storage.reader import wrong
@@ -141,7 +142,7 @@ class _Learner:
         self.watched = some_of(observations)
         self.usual = usual_rating(observations, self.watched.level)
         self.is_contrastive = settings.free_phase == "contrastive"
-        self.backend = backend_for(settings.device)
+        self.backend = single_backend(settings.device)
         halves = [model.by_rows, model.by_columns][: 2 if settings.n_column_factors else 1]
         self.processes = self.backend.processes(observations, len(halves), settings.batch_size)
         self.binary = self.backend.to_device(_begun(model, halves, observations, settings))
@@ -160,8 +161,7 @@ class _Learner:
 
     @property
     def has_model(self) -> bool:
-        """Whether an epoch has ended, and its model can be had without others' help."""
-        return bool(self.kept) and self.backend.group is None
+        return bool(self.kept)
 
     def goes_on(self) -> bool:
         return self.schedule.rate() > 0.0
@@ -203,8 +203,7 @@ class _Learner:
         """In copies, as the loop wants it.
 
         It is asked for after every epoch, and looked at when a checkpoint is due or steps were too
-        large: what is on a device is copied there now, and comes to the host then. Several
-        processes bring it together at once, since later not all of them may ask.
+        large: what is on a device is copied there now, and comes to the host then.
         """
         # Kept models are replaced by others, never changed.
         now, kept = self.backend.clone(self.binary), list(self.kept)
@@ -221,7 +220,7 @@ class _Learner:
                     state[f"free.{number}"] = packed(chains.free)
             return state
 
-        return LazyState(named) if self.backend.group is None else named()
+        return LazyState(named)
 
     def restore(self, state: State) -> None:
         unwatched = ("validation",) if self.validation is None else ()
@@ -305,7 +304,7 @@ def _first_sums(half: Half, n_answers: np.ndarray, settings: BinarySettings) -> 
 
 
 def _pass(
-    backend: Backend, process: Process, state: BinaryState, epoch: int, rate: float,
+    backend: Cpu, process: Process, state: BinaryState, epoch: int, rate: float,
     settings: BinarySettings,
 ) -> None:  # fmt: skip
     """One process over all its rows, in batches of neighbours taken in random order."""

@@ -7,8 +7,7 @@ what is not known about each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,18 +31,6 @@ class Priors(NamedTuple):
     common_bias: float
     common_cutpoints: Array  # (C, L − 1)
 
-    def with_columns(self, change: Callable[[Any], Any]) -> Priors:
-        return self._replace(common_cutpoints=change(self.common_cutpoints))
-
-
-# Sums over some columns made sums over all, where others have the rest.
-Total = Callable[..., tuple[Any, ...]]
-
-
-def all_here(*sums: Any) -> tuple[Any, ...]:
-    """The sums themselves, of a process that has all columns."""
-    return sums
-
 
 def starting_priors(half: Half, strength: float | None, *, are_learnt: bool) -> Priors:
     """Before anything is known; ``strength`` fixes the precision of the weights.
@@ -58,44 +45,38 @@ def starting_priors(half: Half, strength: float | None, *, are_learnt: bool) -> 
 
 
 def updated(
-    priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray,
-    total: Total = all_here,
-) -> Priors:  # fmt: skip
+    priors: Priors, half: Half, n_answers: Array, n_levels: Array, scales: np.ndarray
+) -> Priors:
     """Priors that fit the current parameters.
 
     Columns with the same number of levels, one of ``scales``, have the same common gaps. Arrays
-    are NumPy's or torch's. If this process has some of the columns, ``total`` adds up the sums of
-    all.
+    are NumPy's or torch's.
     """
     seen = n_answers > 0
     count = n_answers[seen][:, None]
     centred = (half.bias + 0.5 * half.weights.sum(1))[seen][:, None]
-    of_bias, n_all = total((_double(centred) * count).sum(), count.sum())
-    common_bias = float(of_bias / n_all)
+    common_bias = float((_double(centred) * count).sum() / count.sum())
     common = priors.common_cutpoints + 0.0  # a copy
     for levels in scales.tolist():
         same = n_levels == levels
         weight = n_answers[same & seen][:, None]
-        of_cutpoints, n_all = total((half.cutpoints[same & seen] * weight).sum(0), weight.sum())
-        if float(n_all):
-            common[same] = of_cutpoints / n_all
+        if float(weight.sum()):
+            common[same] = (half.cutpoints[same & seen] * weight).sum(0) / weight.sum()
     gaps = (half.cutpoints - common)[seen][:, 1:]
     return Priors(
-        _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT, total),
-        _precision(centred - common_bias, count, priors.bias, _ABOUT_BIAS, total),
-        _precision(gaps, count, priors.cutpoints, _ABOUT_STEP, total),
+        _precision(half.weights[seen], count, priors.weights, _ABOUT_WEIGHT),
+        _precision(centred - common_bias, count, priors.bias, _ABOUT_BIAS),
+        _precision(gaps, count, priors.cutpoints, _ABOUT_STEP),
         common_bias,
         common,
     )
 
 
-def _precision(
-    values: Array, count: Array, precision: float, information: float, total: Total
-) -> float:
-    uncertain = 1.0 / (precision + information * count)
-    of_squares, n = total((_double(values) ** 2 + uncertain).sum(), float(np.prod(values.shape)))
+def _precision(values: Array, count: Array, precision: float, information: float) -> float:
+    n = float(np.prod(values.shape))
     if not n:
         return precision
+    of_squares = (_double(values) ** 2 + 1.0 / (precision + information * count)).sum()
     return float(np.clip(1.0 / float(of_squares / n), _SMALLEST, _LARGEST))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ class Process(NamedTuple):
 
     number: int  # 0 of the rows, 1 of the columns, which has the roles swapped
     answers: Any  # in the backend's form, rows and columns as this process has them
-    n_rows: int  # of all ratings; batches are runs of these
+    n_rows: int  # batches are runs of these
     n_answers: Array  # of each column
     n_levels: Array  # of each column
     scales: np.ndarray  # the different numbers of levels, on the host
@@ -54,16 +53,6 @@ class BinaryState(NamedTuple):
 
     def half(self, process: Process) -> Half:
         return self.model.by_columns if process.number else self.model.by_rows
-
-    def with_rows(self, change: Callable[[Any], Any]) -> BinaryState:
-        """Every array changed that has a line per row."""
-        (by_rows, *by_columns), (prior, *column_priors) = self.chains, self.priors
-        by_rows = by_rows._replace(clamped=change(by_rows.clamped), free=change(by_rows.free))
-        return BinaryState(
-            self.model.with_rows(change),
-            [by_rows, *(each._replace(sums=each.sums.with_columns(change)) for each in by_columns)],
-            [prior, *(each.with_columns(change) for each in column_priors)],
-        )
 
 
 class Steps(NamedTuple):

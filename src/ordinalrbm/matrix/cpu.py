@@ -10,10 +10,10 @@ import numpy as np
 
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import gibbs, half_sweep, thresholds
-from ordinalrbm.engine.side import AllReduce, Array, Batch, Statistics
+from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix import ascent, cavity
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
-from ordinalrbm.matrix.binary_priors import Priors, Total, all_here, updated
+from ordinalrbm.matrix.binary_priors import Priors, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
 from ordinalrbm.matrix.gaussian import Data, on_cpu
 from ordinalrbm.matrix.model import ColdStartPrior, Half, column_side, row_side
@@ -122,27 +122,17 @@ class Cpu:
         make = column_side if process.number else row_side
         return make(state.model, *process.answers)
 
-    def numbered(self, side: Any, row_number: Array, position: Array) -> Any:
-        """The side with the numbers that its draws have among those of all processes."""
-        return side._replace(row_number=row_number, position=position)
-
     def phases(
-        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
-        all_reduce: AllReduce | None = None,
-    ) -> tuple[Statistics, Statistics]:  # fmt: skip
-        """Sample a batch of rows, clamped and free; moves its chains and expected factors.
-
-        Other answers of these rows may be with other processes.
-        """
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
+    ) -> tuple[Statistics, Statistics]:
+        """Sample a batch of rows, clamped and free; moves its chains and expected factors."""
         half, chains = state.half(process), state.chains[process.number]
         side = side._replace(thresholds=thresholds.table(half.cutpoints, process.n_levels))
-        clamped = gibbs.clamped_phase(
-            side, chains.clamped, batch, half.factors, how.memory, all_reduce
-        )
+        clamped = gibbs.clamped_phase(side, chains.clamped, batch, half.factors, how.memory)
         if how.is_contrastive:
             rows = slice(batch.start, batch.stop)
             chains.free[rows] = chains.clamped[rows]
-        return clamped, gibbs.free_phase(side, chains.free, batch, all_reduce)
+        return clamped, gibbs.free_phase(side, chains.free, batch)
 
     def ascend(
         self, process: Process, state: BinaryState, clamped: Statistics, free: Statistics,
@@ -153,10 +143,10 @@ class Cpu:
         priors = state.priors[process.number]
         self.steps_up(half, chains.sums, clamped, free, process.n_answers, priors, steps)
 
-    def priors(self, process: Process, state: BinaryState, total: Total = all_here) -> Priors:
-        """Priors that fit the parameters after a pass; others may have the rest of them."""
+    def priors(self, process: Process, state: BinaryState) -> Priors:
+        """Priors that fit the parameters after a pass."""
         priors, half = state.priors[process.number], self.without_padding(state.half(process))
-        return updated(priors, half, process.n_answers, process.n_levels, process.scales, total)
+        return updated(priors, half, process.n_answers, process.n_levels, process.scales)
 
     def without_padding(self, half: Half) -> Half:
         """The same arrays, as wide as there are factors."""

@@ -165,9 +165,9 @@ class Group:
     def all_gather(self, part: np.ndarray) -> np.ndarray:
         """Parts of all ranks, one below the other; they may be of any length, also none."""
         counts = self.counts(len(part))
-        if not counts.any():
-            return part
         padded = np.zeros((counts.max(), *part.shape[1:]), dtype=part.dtype)
+        if not padded.size:
+            return np.empty((counts.sum(), *part.shape[1:]), dtype=part.dtype)
         padded[: len(part)] = part
         sent = self._as_bytes(padded)
         found = [self.torch.empty_like(sent) for _ in range(self.size)]

@@ -22,7 +22,7 @@ from ordinalrbm.engine.gpu import normal
 from ordinalrbm.engine.gpu.pieces import OF_BATCH, SIZE, Pieces, of_piece, pieces_of, summed
 from ordinalrbm.engine.gpu.tables import padded, products, shape, sums
 from ordinalrbm.engine.philox import Purpose, stream
-from ordinalrbm.engine.side import AllReduce, Batch, Side, Statistics
+from ordinalrbm.engine.side import Batch, Side, Statistics
 
 _SIZE = tl.constexpr(SIZE)
 # Factors of so many numbers are looked at together by one program.
@@ -96,30 +96,27 @@ def clamped_phase(
     batch: Batch,
     expected: torch.Tensor | None = None,
     keep: float = 0.0,
-    all_reduce: AllReduce | None = None,
 ) -> Statistics:
     part = part_of(on, batch)
-    return _phase(on, factors, part, _columns_in(on, part), True, expected, keep, all_reduce)
+    return _phase(on, factors, part, _columns_in(on, part), True, expected, keep)
 
 
-def free_phase(
-    on: DeviceSide, factors: torch.Tensor, batch: Batch, all_reduce: AllReduce | None = None
-) -> Statistics:
+def free_phase(on: DeviceSide, factors: torch.Tensor, batch: Batch) -> Statistics:
     part = part_of(on, batch)
-    return _phase(on, factors, part, _columns_in(on, part), False, all_reduce=all_reduce)
+    return _phase(on, factors, part, _columns_in(on, part), False)
 
 
 def both_phases(
     on: DeviceSide, clamped: torch.Tensor, free: torch.Tensor, batch: Batch,
-    expected: torch.Tensor, keep: float, is_contrastive: bool, all_reduce: AllReduce | None = None,
+    expected: torch.Tensor, keep: float, is_contrastive: bool,
 ) -> tuple[Statistics, Statistics]:  # fmt: skip
     """The clamped and the free phase; contrastive free chains begin at the clamped ones."""
     part = part_of(on, batch)
     columns = _columns_in(on, part)
-    statistics = _phase(on, clamped, part, columns, True, expected, keep, all_reduce)
+    statistics = _phase(on, clamped, part, columns, True, expected, keep)
     if is_contrastive:
         free[part.rows] = clamped[part.rows]
-    return statistics, _phase(on, free, part, columns, False, all_reduce=all_reduce)
+    return statistics, _phase(on, free, part, columns, False)
 
 
 def offsets(
@@ -181,9 +178,9 @@ def log_levels(
 
 def _phase(
     on: DeviceSide, factors: torch.Tensor, part: Part, columns: Pieces, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
+    expected: torch.Tensor | None = None, keep: float = 0.0,
 ) -> Statistics:  # fmt: skip
-    _gibbs(on, factors, part, clamped, expected, keep, all_reduce)
+    _gibbs(on, factors, part, clamped, expected, keep)
     utility, bounds = factor_products(on, factors, part), None
     if clamped:
         bounds = _expected(on, part, utility)
@@ -248,32 +245,27 @@ def _expected(on: DeviceSide, part: Part, mean: torch.Tensor) -> tuple[torch.Ten
     return bounds
 
 
-def _activation(
-    on: DeviceSide, utility: torch.Tensor, part: Part, all_reduce: AllReduce | None = None
-) -> torch.Tensor:
+def _activation(on: DeviceSide, utility: torch.Tensor, part: Part) -> torch.Tensor:
     side = on.side
     activation = sums(part.pieces, part.first, side.column, side.weights, utility)
-    if all_reduce is not None:
-        all_reduce(activation)
     return activation[:, : on.n_factors] + side.factor_bias
 
 
 def _gibbs(
     on: DeviceSide, factors: torch.Tensor, part: Part, clamped: bool,
-    expected: torch.Tensor | None = None, keep: float = 0.0, all_reduce: AllReduce | None = None,
+    expected: torch.Tensor | None = None, keep: float = 0.0,
 ) -> None:  # fmt: skip
     side, batch = on.side, part.batch
     seed = seed_on(batch.seed, factors.device)
     of_utility = Purpose.CLAMPED_UTILITY if clamped else Purpose.FREE_UTILITY
     of_factor = Purpose.CLAMPED_FACTOR if clamped else Purpose.FREE_FACTOR
-    row_number, position = _if_any(side.row_number), _if_any(side.position)
     for step in range(batch.gibbs_steps):
         utility = factor_products(on, factors, part)
         launch(
-            _draw, on, part, utility, side.row_start, row_number, position, seed, batch.sweep,
-            stream(of_utility, step), clamped,
+            _draw, on, part, utility, side.row_start, seed, batch.sweep, stream(of_utility, step),
+            clamped,
         )  # fmt: skip
-        activation = _activation(on, utility, part, all_reduce)
+        activation = _activation(on, utility, part)
         if expected is not None and step == batch.gibbs_steps - 1:
             new = (1.0 - keep) * side.units * torch.sigmoid(activation)
             running = expected[part.rows, : on.n_factors]
@@ -281,8 +273,8 @@ def _gibbs(
         if activation.numel():
             grid = (triton.cdiv(activation.numel(), _MANY.value),)
             _draw_factors[grid](
-                activation, factors, factors.shape[1], row_number, seed, batch.start,
-                *activation.shape, batch.sweep, stream(of_factor, step), side.units,
+                activation, factors, factors.shape[1], seed, batch.start, *activation.shape,
+                batch.sweep, stream(of_factor, step), side.units,
             )  # fmt: skip
 
 
@@ -407,19 +399,14 @@ def uniform_draw(seed, row, position, sweep, stream):
 
 @triton.jit(do_not_specialize=[*OF_BATCH, "sweep", "stream"])
 def _draw(
-    row_of, first_of, stop_of, base, side, utility, row_start, row_number, position, seed, sweep,
-    stream, clamped: tl.constexpr,
+    row_of, first_of, stop_of, base, side, utility, row_start, seed, sweep, stream,
+    clamped: tl.constexpr,
 ):  # fmt: skip
     """Draw the utilities of a piece, in place of their means."""
     row, e, here, i = of_piece(row_of, first_of, stop_of, side.column)
     mean = _mean(side, e, base, here, i, utility)
     at = e - tl.load(row_start + row)
-    if position is not None:
-        at = tl.load(position + e, mask=here, other=0).to(tl.int64)
-    number = row
-    if row_number is not None:
-        number = tl.load(row_number + row).to(tl.int64)
-    uniform = uniform_draw(seed, number, at, sweep, stream)
+    uniform = uniform_draw(seed, row, at, sweep, stream)
     if clamped:
         _, low, high = bounds_of(side, row, e, here, i)
         drawn = normal.truncated_draw(low - mean, high - mean, uniform)
@@ -458,18 +445,14 @@ def _add_to_row(row_of, first_of, stop_of, base, side, row_bias, values):
 
 @triton.jit(do_not_specialize=["first_row", "n_rows", "sweep", "stream"])
 def _draw_factors(
-    activation, factors, width, row_number, seed, first_row, n_rows, n_factors, sweep, stream,
-    units,
-):  # fmt: skip
+    activation, factors, width, seed, first_row, n_rows, n_factors, sweep, stream, units
+):
     """Draw the factors of the batch's rows, one factor per thread."""
     cell = (tl.program_id(0) * _MANY + tl.arange(0, _MANY)).to(tl.int64)
     here = cell < n_rows * n_factors
     row, k = first_row + cell // n_factors, cell % n_factors
     a = tl.load(activation + cell, mask=here, other=0.0).to(tl.float64)
-    number = row
-    if row_number is not None:
-        number = tl.load(row_number + row, mask=here, other=0).to(tl.int64)
-    uniform = uniform_draw(seed, number, k, sweep, stream)
+    uniform = uniform_draw(seed, row, k, sweep, stream)
     if units == 1:
         on = tl.where(uniform < normal.logistic(a), 1, 0)
     else:

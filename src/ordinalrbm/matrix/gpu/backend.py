@@ -12,14 +12,7 @@ import torch
 from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gaussian_state import Prior
-from ordinalrbm.engine.gpu import (
-    ascent,
-    factor_draws,
-    gibbs,
-    half_sweep,
-    streamed,
-    thresholds,
-)
+from ordinalrbm.engine.gpu import ascent, factor_draws, gibbs, half_sweep, thresholds
 from ordinalrbm.engine.gpu.device import free_memory, torch_device, working_on
 from ordinalrbm.engine.gpu.half_sweep import tensor
 from ordinalrbm.engine.gpu.inserted import inserted, new_cells
@@ -27,7 +20,7 @@ from ordinalrbm.engine.gpu.pieces import Answers, answers_on, turned
 from ordinalrbm.engine.gpu.rated_sets import FeatureTable, RatedSets
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.engine.gpu.transfer import array_of
-from ordinalrbm.engine.side import AllReduce, Batch, Statistics
+from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
 from ordinalrbm.matrix.cpu import Cpu
@@ -46,13 +39,13 @@ _TABLES = ("weights", "factors")
 
 
 class Cuda(Cpu):
-    """The same on a GPU; ``budget`` are bytes that ratings may use there, by default all free."""
+    """The same on a GPU."""
 
     half_sweep = staticmethod(half_sweep.half_sweep)
     steps_up = staticmethod(ascent.ascend)
 
-    def __init__(self, device: str, budget: int | None = None) -> None:
-        self.device, self.budget = torch_device(device), budget
+    def __init__(self, device: str) -> None:
+        self.device = torch_device(device)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -112,18 +105,11 @@ class Cuda(Cpu):
         return answers_on(observations, self.device)
 
     def data(self, observations: Observations, n_factors: int) -> Data:
-        """Both views on the device, or streamed to it if they do not fit."""
-        size = memory.size_of(observations, n_factors)
-        need = memory.on_gpu(size, observations.level.itemsize)
-        usable, scales = self._usable(), np.unique(observations.n_levels)
-        blocks = None if usable is None else streamed.planned(observations, need, size, usable)
-        if blocks is not None:
-            both = observations, observations.transpose()
-            parts = streamed.streamed(both, blocks, self.device)
-            rows, columns = (View(answers, streamed) for answers in parts)
-            return Data(rows, columns, scales)
+        usable = self._usable()
+        if usable is not None:
+            memory.check_on_gpu(observations, n_factors, usable)
         rows, columns = (View(answers, half_sweep) for answers in self._both_views(observations))
-        return Data(rows, columns, scales)
+        return Data(rows, columns, np.unique(observations.n_levels))
 
     def _both_views(self, observations: Observations) -> tuple[Answers, Answers]:
         """Answers by rows and by columns; sorted on the device, if it has room for that."""
@@ -136,8 +122,6 @@ class Cuda(Cpu):
     def data_with(
         self, data: Data, observations: Observations, cells: Cells, n_factors: int
     ) -> tuple[Data, Counted | Counts]:
-        if data.rows.engine is not half_sweep:  # streamed from the host
-            return super().data_with(data, observations, cells, n_factors)
         counts = observations.row_counts, observations.column_counts
         new = new_cells(data.rows.answers, counts[0], observations.n_columns, cells)
         rows, row_counts = inserted(data.rows.answers, counts[0], new)
@@ -167,8 +151,6 @@ class Cuda(Cpu):
         return Data(rows, columns, sampled.scales.n_levels)
 
     def _usable(self) -> int | None:
-        if self.budget is not None:
-            return self.budget
         free = free_memory(self.device)
         return None if free is None else memory.usable_on_gpu(free)
 
@@ -198,20 +180,14 @@ class Cuda(Cpu):
             factor_bias=own.factor_bias,
         )
 
-    def numbered(self, side: Any, row_number: np.ndarray, position: np.ndarray) -> Any:
-        return side.with_parameters(
-            row_number=tensor(row_number, self.device), position=tensor(position, self.device)
-        )
-
     def phases(
-        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling,
-        all_reduce: AllReduce | None = None,
-    ) -> tuple[Statistics, Statistics]:  # fmt: skip
+        self, process: Process, side: Any, state: BinaryState, batch: Batch, how: Sampling
+    ) -> tuple[Statistics, Statistics]:
         half, chains = state.half(process), state.chains[process.number]
         table = thresholds.table(half.cutpoints, process.n_levels)
         return gibbs.both_phases(
             side.with_parameters(thresholds=table), chains.clamped, chains.free, batch,
-            half.factors, how.memory, how.is_contrastive, all_reduce,
+            half.factors, how.memory, how.is_contrastive,
         )  # fmt: skip
 
     def without_padding(self, half: Half) -> Half:
