@@ -267,7 +267,7 @@ class MatrixModel(NamedTuple):
         for name in _HALVES:
             half = getattr(self, name)._asdict()
             arrays |= {f"{name}.{part}": array for part, array in half.items()}
-        for name, prior in zip(_HALVES, self.priors, strict=True):
+        for name, prior in zip(_HALVES, self.priors, strict=bool(self.priors)):
             arrays |= {f"{name}.cold_start.{part}": own for part, own in prior._asdict().items()}
         return arrays
 
