@@ -18,15 +18,16 @@ import torch
 from netflix_shaped import FILMS, LEVELS, THRESHOLDS, made
 
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.matrix.cold_start import Precisions, cold_start_priors, with_cold_start
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.fold_in import fold_in_binary, fold_in_gaussian
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of
+from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.backend import Cuda
 from ordinalrbm.matrix.gpu.recommend import OnGpu
-from ordinalrbm.matrix.model import Half, MatrixModel
-from ordinalrbm.matrix.predict import UtilityModel, probabilities
-from ordinalrbm.matrix.recommend import best_items
+from ordinalrbm.matrix.model import Half, MatrixModel, Precisions
+from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.prior_means import NO_TABLES, FactorPrior
+from ordinalrbm.matrix.protocol import UtilityModel
+from ordinalrbm.matrix.recommend import LeftOut, best_items
 
 WORTH = np.tile(np.arange(1.0, LEVELS + 1), (FILMS, 1))
 
@@ -110,13 +111,13 @@ def predictions(model: UtilityModel, there: OnGpu, n: int, share: int) -> None:
 
 def recommendations(model: UtilityModel, there: OnGpu, seen: Observations, share: int) -> None:
     print("recommend, n = 10, what users have seen left out")
-    rows = np.arange(model.n_rows)
-    _, first = timed(lambda: there.best_items(rows[:share], 10, WORTH, seen))
+    rows, left_out = np.arange(model.n_rows), LeftOut(seen)
+    _, first = timed(lambda: there.best_items(rows[:share], 10, WORTH, left_out))
     print(f"  first call {first:.2f} s")
-    found, seconds = timed(lambda: there.best_items(rows, 10, WORTH, seen))
+    found, seconds = timed(lambda: there.best_items(rows, 10, WORTH, left_out))
     report("GPU", rows.size, seconds, "users")
-    best_items([model], rows[:9], 10, WORTH, seen)
-    truth, seconds = timed(lambda: best_items([model], rows[:share], 10, WORTH, seen))
+    best_items([model], rows[:9], 10, WORTH, left_out)
+    truth, seconds = timed(lambda: best_items([model], rows[:share], 10, WORTH, left_out))
     report(f"{os.cpu_count()} cores", share, seconds, "users")
     mine = found.query < share
     same = (found.item[mine] == truth.item).reshape(share, -1).all(axis=1)
@@ -129,9 +130,9 @@ def recommendations(model: UtilityModel, there: OnGpu, seen: Observations, share
 
 def new_users(model: UtilityModel, seen: Observations, n: int, share: int) -> None:
     print("fold_in of new users")
-    priors = None
     if isinstance(model, MatrixModel):
-        priors = cold_start_priors(model, 2 * (Precisions(25.0, 4.0, 25.0),))
+        model = model.with_priors(*2 * (Precisions(25.0, 4.0, 25.0),))
+    known = seen.take_rows(np.arange(model.n_rows))
 
     def folded(size: int, where) -> tuple[UtilityModel, float]:
         stop = model.n_rows + size
@@ -139,9 +140,7 @@ def new_users(model: UtilityModel, seen: Observations, n: int, share: int) -> No
         some = Observations(
             seen.row_start[: stop + 1], seen.column[:entries], seen.level[:entries], seen.n_levels
         )
-        if priors is None:
-            return timed(lambda: fold_in_gaussian(model, some, where))
-        return timed(lambda: fold_in_binary(model, some, priors, where))
+        return timed(lambda: model.with_newcomers(known, some, NO_TABLES, where))
 
     there = Cuda("cuda")
     found, first = folded(share, there)
@@ -184,7 +183,7 @@ def main() -> None:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     print(f"{n_known:,} x {FILMS:,}, {given.factors} + {given.factors} {given.kind} factors")
-    there, seconds = timed(lambda: OnGpu([with_cold_start(model)], "cuda"))
+    there, seconds = timed(lambda: OnGpu([model.with_unknown()], "cuda"))
     print(f"model to the device in {seconds:.2f} s")
     predictions(model, there, given.pairs, given.pairs // 10)
     recommendations(model, there, seen, given.share)

@@ -20,12 +20,12 @@ from ordinalrbm import cli
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.gpu import cells
 from ordinalrbm.matrix import infer_rows
-from ordinalrbm.matrix.cold_start import Precisions, cold_start_priors, with_cold_start
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.fold_in import fold_in_binary
 from ordinalrbm.matrix.gpu import fold_in, recommend
 from ordinalrbm.matrix.gpu.backend import Cuda
+from ordinalrbm.matrix.model import Precisions
 from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.prior_means import NO_TABLES
 from ordinalrbm.matrix.recommend import best_items
 
 # Of both kinds of factors; unknown users and items are asked for in all.
@@ -114,11 +114,12 @@ def test_many_new_users_in_blocks(monkeypatch):
     dense[rng.random(dense.shape) < 0.1] = -1
     dense[2], dense[3, 1:] = -1, -1  # one has no ratings, and one has one
     dense = np.vstack([np.full((6, 300), -1), dense])
-    priors = cold_start_priors(model, 2 * (Precisions(4.0, 2.0, 10.0),))
+    model = model.with_priors(*2 * (Precisions(4.0, 2.0, 10.0),))
     answers = Observations.from_dense(dense, n_levels)
-    truth = fold_in_binary(model, answers, priors, CPU)
+    given = (answers.take_rows(np.arange(6)), answers, NO_TABLES)
+    truth = model.with_newcomers(*given, CPU)
     monkeypatch.setattr(fold_in, "_SYSTEMS_BYTES", 1)
-    found = fold_in_binary(model, answers, priors, Cuda("cuda"))
+    found = model.with_newcomers(*given, Cuda("cuda"))
     for half, true_half in zip(found[:2], truth[:2], strict=True):
         for name, a, b in zip(half._fields, half, true_half, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4, err_msg=name)
@@ -148,8 +149,8 @@ def test_equal_columns_come_in_their_order():
     model.by_rows.bias[4] += 0.5
     worth = np.tile([0.0, 0.0, 0.0, 0.0, 1.0], (7, 1))
     rows = np.array([0, 2])
-    truth = best_items([model], rows, 5, worth, None)
-    found = recommend.OnGpu([with_cold_start(model)], "cuda").best_items(rows, 5, worth, None)
+    truth = best_items([model], rows, 5, worth)
+    found = recommend.OnGpu([model.with_unknown()], "cuda").best_items(rows, 5, worth)
     assert found.item.tolist() == truth.item.tolist() == [4, 0, 1, 2, 3] * 2
     assert 0 < truth.score.max() < 1e-9
     np.testing.assert_allclose(found.score, truth.score, rtol=1e-4)
@@ -165,12 +166,12 @@ def test_parts_that_gains_and_shares_play():
     models = [m._replace(share=s) for m, s in zip(models, (0.5, 0.2, 0.3), strict=True)]
     row, column = np.divmod(np.arange(24), 4)
     pairs = Cells(row, column, np.zeros(24, dtype=np.int8))
-    there = recommend.OnGpu([with_cold_start(model) for model in models], "cuda")
+    there = recommend.OnGpu([model.with_unknown() for model in models], "cuda")
     truth = probabilities(models, pairs)
     np.testing.assert_allclose(there.probabilities(pairs), truth, atol=1e-9)
     worth = np.array([[1, 2, 3, 4, 5.0], [1, 3, 5, 0, 0], [1, 2, 3, 4, 5], [1, 5, 0, 0, 0]])
     expected = (truth * worth[column]).sum(axis=1).reshape(6, 4)
-    found = there.best_items(np.arange(6), 4, worth, None)
+    found = there.best_items(np.arange(6), 4, worth)
     for row in range(6):
         mine = found.query == row
         order = np.argsort(-expected[row], kind="stable")

@@ -7,10 +7,12 @@ from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.matrix import calibration
-from ordinalrbm.matrix.calibration import _Judge, calibrated
-from ordinalrbm.matrix.gaussian_model import FactorPrior, GaussianModel, posterior_of
+from ordinalrbm.matrix.calibration import Judge, calibrated
+from ordinalrbm.matrix.gaussian import posterior_of
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.model import Half, MatrixModel
 from ordinalrbm.matrix.predict import bounds, probabilities, utilities
+from ordinalrbm.matrix.prior_means import FactorPrior
 
 N_ROWS, N_COLUMNS, SCALES = 120, 80, (5, 3, 2)
 FACTORS = ("gaussian", "binary")
@@ -106,9 +108,9 @@ def rated(model, n=MANY, *, seed=2, cold=False):
 
 
 def judge_of(model, pairs):
-    row, column = calibration._log_counts(counted())
+    row, column = calibration.log_counts(counted())
     known = np.append(row, 0.0)[pairs.row], np.append(column, 0.0)[pairs.column]
-    return _Judge(utilities(model, pairs), bounds(model, pairs), np.stack(known))
+    return Judge(utilities(model, pairs), bounds(model, pairs), np.stack(known))
 
 
 # ---- parts, slope, optimum ----------------------------------------------------------------------
@@ -137,7 +139,7 @@ def test_the_loss_is_minus_the_log_probability_and_the_priors(factors):
     plain = probabilities([model], pairs)[np.arange(400), pairs.level]
     assert judge.loss(np.zeros(5))[0] == pytest.approx(-np.log(plain).mean(), rel=1e-7)
     found = np.array([0.2, -0.1, 0.15, 0.1, -0.2])
-    changed = calibration._changed(model, found, counted())
+    changed = model.calibrated(found, counted())
     moved = probabilities([changed], pairs)[np.arange(400), pairs.level]
     priors = np.sum([100, 100, 100, 400, 400] * found**2) / 400
     assert judge.loss(found)[0] == pytest.approx(-np.log(moved).mean() + priors, rel=1e-6)

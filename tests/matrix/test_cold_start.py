@@ -6,14 +6,9 @@ from scipy.special import expit
 from small_matrices import MODELS, learnt, random_model
 
 from ordinalrbm.data.observations import Cells
-from ordinalrbm.matrix.cold_start import (
-    blank_binary,
-    blank_gaussian,
-    cold_start_on,
-    cutpoints_by_levels,
-    restore_order,
-    with_cold_start,
-)
+from ordinalrbm.matrix.cold_start import cutpoints_by_levels
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.model import MatrixModel
 from ordinalrbm.matrix.predict import probabilities
 
 KINDS = ("matrix", "ordinal", "ordinal point", "gaussian", "multinomial")
@@ -27,7 +22,7 @@ def cells(row, column):
 @pytest.mark.parametrize("name", KINDS)
 def test_all_that_is_known_stays(name):
     model = learnt(name).model_
-    wider = with_cold_start(model)
+    wider = model.with_unknown()
     some = cells(np.arange(50), np.arange(50))
     np.testing.assert_array_equal(probabilities([wider], some), probabilities([model], some))
     # The unknown are the last, wherever they are asked for.
@@ -41,7 +36,7 @@ def test_all_that_is_known_stays(name):
 def test_an_unknown_row_is_the_average_and_as_far_from_it_as_anybody(name):
     model = learnt(name).model_
     for side, known in (("rows", model.rows), ("columns", model.columns)):
-        wider = getattr(with_cold_start(model), side)
+        wider = getattr(model.with_unknown(), side)
         mean = known.mean.mean(axis=0)
         np.testing.assert_allclose(wider.mean[-1], mean, atol=1e-6)
         np.testing.assert_allclose(wider.cutpoints[-1], known.cutpoints.mean(axis=0), atol=1e-12)
@@ -54,7 +49,7 @@ def test_an_unknown_row_is_the_average_and_as_far_from_it_as_anybody(name):
 def test_an_unknown_row_meets_usual_factors():
     """Binary factors: no weights of its own, and the bias that the others have on the whole."""
     model = learnt("matrix").model_
-    for half, wider in zip(model[:2], with_cold_start(model)[:2], strict=True):
+    for half, wider in zip(model[:2], model.with_unknown()[:2], strict=True):
         factors = half.factors.mean(axis=0)
         np.testing.assert_allclose(wider.factors[-1], factors, rtol=1e-6)
         np.testing.assert_array_equal(wider.weights[-1], 0.0)
@@ -63,14 +58,14 @@ def test_an_unknown_row_meets_usual_factors():
         )
     multinomial = learnt("multinomial").model_
     np.testing.assert_allclose(
-        with_cold_start(multinomial).factors[-1], expit(multinomial.factor_bias), rtol=1e-6
+        multinomial.with_unknown().factors[-1], expit(multinomial.factor_bias), rtol=1e-6
     )
 
 
 def test_an_unknown_column_on_a_scale_is_like_those_on_it():
     model = random_model([5, 3, 5, 3, 2], 6, 2, 2)
     for levels, alike in ((3, [1, 3]), (5, [0, 2]), (2, [4])):
-        wider = cold_start_on(with_cold_start(model), levels)
+        wider = model.with_unknown_on(levels)
         assert wider.n_levels.tolist() == [5, 3, 5, 3, 2, levels]
         usual = model.column_cutpoints[alike].mean(axis=0)
         np.testing.assert_allclose(wider.column_cutpoints[-1], usual)
@@ -97,7 +92,7 @@ def test_the_order_is_restored(name):
     rng = np.random.default_rng(0)
     rows = np.insert(rng.permutation(120), [3, 70], -1)
     columns = np.insert(rng.permutation(50), 10, -1)
-    found = restore_order(model, rows, columns, np.full(51, 5))
+    found = model.reordered(rows, columns, np.full(51, 5))
     assert (found.n_rows, found.n_columns) == (122, 51)
     row, column = rng.integers(0, 122, 200), rng.integers(0, 51, 200)
     np.testing.assert_allclose(
@@ -108,12 +103,12 @@ def test_the_order_is_restored(name):
 
 
 @pytest.mark.parametrize(
-    "model", [blank_binary(3, 2), blank_gaussian(4)], ids=["binary", "gaussian"]
+    "model", [MatrixModel.blank(3, 2), GaussianModel.blank(4)], ids=["binary", "gaussian"]
 )
 def test_where_nothing_was_learnt_all_are_unknown(model):
     nobody = np.full(4, -1)
     n_levels = np.array([1, 1, 1])
-    found = restore_order(model, nobody, nobody[:3], n_levels)
+    found = model.reordered(nobody, nobody[:3], n_levels)
     p = probabilities([found], cells(np.arange(4), np.array([0, 1, 2, 0])))
     np.testing.assert_array_equal(p[:, 0], 1.0)
 

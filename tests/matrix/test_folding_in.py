@@ -23,12 +23,10 @@ from small_matrices import (
 import ordinalrbm as orbm
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior
-from ordinalrbm.matrix.cold_start import cutpoints_by_levels, with_cold_start
+from ordinalrbm.matrix.cold_start import cutpoints_by_levels
 from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.fold_in import fold_in_binary, fold_in_gaussian
-from ordinalrbm.matrix.gaussian_model import Others
 from ordinalrbm.matrix.model import Half
-from ordinalrbm.matrix.prior_means import NO_TABLES
+from ordinalrbm.matrix.prior_means import NO_TABLES, Others
 
 
 def bigger():
@@ -144,7 +142,7 @@ def test_newcomers_know_each_other_better_than_unknown_ones_do():
     users = [*["x"] * 4, *model.users_.labels[:4]]
     items = [*model.items_.labels[:4], *["fresh"] * 4]
     wider = model.fold_in((users, items, [5, 4, 3, 4, 3, 4, 5, 3]))
-    unknown = gaussian_cell(with_cold_start(model.model_), 120, 50)[1]
+    unknown = gaussian_cell(model.model_.with_unknown(), 120, 50)[1]
     for d, i in ((120, 5), (5, 50), (120, 50)):
         assert gaussian_cell(wider.model_, d, i)[1] < unknown
 
@@ -198,7 +196,8 @@ def test_what_is_found_is_the_optimum():
     levels = np.resize([4, 0, 3, 3, 1, 2], items.size)
     dense = np.vstack([model.ratings_.observations.to_dense(), np.full((1, 50), -1)])
     dense[120, items] = levels
-    wider = fold_in_binary(known, Observations.from_dense(dense, 5), model.cold_start_[0], CPU)
+    every, seen = Observations.from_dense(dense, 5), model.ratings_.observations
+    wider = known.with_newcomers(seen, every, NO_TABLES, CPU)
     wider = wider._replace(
         by_rows=Half(*map(np.float64, wider.by_rows)),
         by_columns=Half(*map(np.float64, wider.by_columns)),
@@ -237,7 +236,7 @@ def folded(request):
     dense[120, items] = levels
     known, every = model.ratings_.observations, Observations.from_dense(dense, 5)
     one = model.models_[0]
-    wider = fold_in_gaussian(one, known, every, NO_TABLES, CPU)
+    wider = one.with_newcomers(known, every, NO_TABLES, CPU)
     assert wider.is_point == (request.param == "point")
     expected = np.zeros(wider.rows.mean.shape[1])
     if not wider.is_point:

@@ -290,9 +290,9 @@ def test_new_rows_are_given_the_factors_of_old_ones_with_the_same_answers():
     rng = np.random.default_rng(0)
     table = Observations.from_dense(rng.integers(-1, 3, (20, 6)), 3)
     model = learnt(table, 3)
-    again = model.infer_rows(table.take_rows([5, 2]))
+    again = model.expected_factors(table.take_rows([5, 2]))
     np.testing.assert_array_equal(again, model.factors[[5, 2]])
-    nothing = model.infer_rows(Observations.from_dense(np.full((1, 6), -1), 3))
+    nothing = model.expected_factors(Observations.from_dense(np.full((1, 6), -1), 3))
     np.testing.assert_allclose(nothing[0], expit(model.factor_bias), atol=1e-6)
 
 

@@ -5,11 +5,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import linalg
 from small_matrices import MODELS, every_model, learnt, simulated, small
 
 import ordinalrbm as orbm
-from ordinalrbm.matrix import explain
 from ordinalrbm.matrix import recommend as recommending
+from ordinalrbm.matrix.protocol import ExplainedCell
 
 
 @pytest.fixture(scope="module")
@@ -145,11 +146,12 @@ def test_the_effect_is_that_of_leaving_the_rating_out(name):
     for d, i in ((3, 7), (10, 2), (20, 11)):
         items, levels = (part[model.ratings_.observations.row(d)[0] != i]
                          for part in model.ratings_.observations.row(d))  # fmt: skip
-        expected, effects = explain.rating_effects(model.model_, d, i, items, levels, worth)
+        cell = ExplainedCell(d, i, items, levels, worth)
+        expected, effects = model.model_.rating_effects(cell)
         for k in range(items.size):
             others = np.arange(items.size) != k
-            left, _ = explain.rating_effects(
-                model.model_, d, i, items[others], levels[others], worth
+            left, _ = model.model_.rating_effects(
+                cell._replace(columns=items[others], levels=levels[others])
             )
             far.append((effects[k], expected - left))
     found, true = np.array(far).T
@@ -164,10 +166,13 @@ def test_reasons_of_many_ratings_are_one_regression(monkeypatch):
     keep = (users == 0) | (rng.random(users.size) < 0.2)
     ratings = (users[keep], items[keep], rng.integers(1, 6, keep.sum()))
     model = orbm.OrdinalMF(3, n_epochs=3, random_state=0).fit(ratings)
-    solved, solve = [], explain.linalg.solve
-    monkeypatch.setattr(
-        explain.linalg, "solve", lambda *given, **how: solved.append(1) or solve(*given, **how)
-    )
+    solved, solve = [], linalg.solve
+
+    def counted(*given, **how):
+        solved.append(1)
+        return solve(*given, **how)
+
+    monkeypatch.setattr(linalg, "solve", counted)
     assert len(model.explain(0, 5, n=1000).ratings) == 699
     assert len(solved) == 1
 

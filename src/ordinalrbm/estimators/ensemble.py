@@ -5,20 +5,19 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.engine import memory
-from ordinalrbm.errors import DataError
+from ordinalrbm.errors import DataError, user_stacklevel
 from ordinalrbm.estimators.kept import rating_parameters
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import check_parameters, keep_parameters
@@ -27,6 +26,8 @@ from ordinalrbm.matrix.fitted import Fitted
 from ordinalrbm.matrix.gaussian_learner import Record
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import TrainingData
+from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.protocol import ExplainedCell
 from ordinalrbm.runtime.threads import seed_from
 from ordinalrbm.storage.model_file import estimator_class
 from ordinalrbm.storage.reader import Stored
@@ -135,41 +136,35 @@ class RatingEnsemble(RatingModel):
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         """Learn one model after the other; Ctrl-C ends learning and gives what there is."""
-        found: list[tuple[RatingModel, Fitted]] = []
+        self._found: list[tuple[RatingModel, Fitted]] = []
         interrupted = False
         # What is held out tells the shares in the end: no model learns from it.
         data = data._replace(is_given=True)
         for number, member in enumerate(self._members):
-            own = member.random_state
-            own_seed = seed if own is None else seed_from(own)
+            own_seed = seed if member.random_state is None else seed_from(member.random_state)
             member._features = self._features
             try:
                 fitted = member._learn(data, own_seed, _Part(checkpoints, number))  # type: ignore[arg-type]
             except KeyboardInterrupt:
-                if not found:
+                if not self._found:
                     raise
                 interrupted = True
-                break
             except NothingLearntError as error:
-                if number == len(self._members) - 1 and not found:
+                if number == len(self._members) - 1 and not self._found:
                     raise
                 warnings.warn(
                     f"{type(member).__name__} is left out of the ensemble: {error}",
                     ConvergenceWarning,
-                    stacklevel=4,
+                    stacklevel=user_stacklevel(),
                 )
-                continue
-            found.append((member, fitted))
-            interrupted = fitted.interrupted
+            else:
+                self._found.append((member, fitted))
+                interrupted = fitted.interrupted
             if interrupted:
                 break
-        self._found = found
-        lines = [
-            Record(line.epoch, line.validation, line.seconds)
-            for _, fitted in found
-            for line in fitted.history
-        ]
-        return Fitted([], found[0][1].best_epoch, lines, interrupted)
+        histories = (line for _, fitted in self._found for line in fitted.history)
+        lines = [Record(line.epoch, line.validation, line.seconds) for line in histories]
+        return Fitted([], self._found[0][1].best_epoch, lines, interrupted)
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         histories = []
@@ -184,57 +179,40 @@ class RatingEnsemble(RatingModel):
         columns = ["epoch", "validation", "model", "seconds"]
         self.history_ = pd.concat(histories, ignore_index=True)[columns]
 
-    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
+    def _keep_posteriors(self, posteriors: list[Any]) -> None:
         """They have been collected."""
 
     def _collect(self) -> None:
-        """The models of all estimators, with their shares."""
-        for estimator in self.estimators_:  # there is one demand, that of the ensemble
-            estimator.demand_ = Demand.none(
-                estimator.models_[0].n_rows, estimator.models_[0].n_columns
-            )
+        """What all estimators have learnt, with their shares."""
+        self._posteriors = [part for each in self.estimators_ for part in each._posteriors]
         self.models_ = [
             model._replace(share=float(share) * model.share)
-            for estimator, share in zip(self.estimators_, self.shares_, strict=True)
-            for model in estimator.models_
+            for each, share in zip(self.estimators_, self.shares_, strict=True)
+            for model in each.models_
         ]
+        one = self.models_[0]
+        for each in self.estimators_:  # there is one demand, that of the ensemble
+            each.demand_ = Demand.none(one.n_rows, one.n_columns)
 
     def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        members = (self._with_own(copy.copy(each), ("n_jobs",)) for each in self.estimators_)
-        placed = (model for each in members for model in each._placed_models(ratings, lines))
+        placed = super()._placed_models(ratings, lines)
         return [
             model._replace(share=own.share) for model, own in zip(placed, self.models_, strict=True)
         ]
 
-    def _effects(self, *cell: Any, is_rated: bool) -> tuple[float, np.ndarray]:
-        found = [each._effects(*cell, is_rated=is_rated) for each in self.estimators_]
+    def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        found = [each._effects(cell) for each in self.estimators_]
         expected = float(self.shares_ @ [expected for expected, _ in found])
         return expected, self.shares_ @ np.array([effects for _, effects in found])
 
-    # ---- new users and items --------------------------------------------------------------------
-
-    def fold_in(
-        self, new_ratings: Any = None, *, user_features: Any = None, item_features: Any = None
-    ) -> Self:
-        """A model that also knows new users and new items, without learning anew.
-
-        See :meth:`RatingModel.fold_in`.
-        """
-        check_is_fitted(self, "models_")
-        wider = copy.copy(self)
-        wider.estimators_ = [
-            # Device and threads may have changed since.
-            self._with_own(copy.copy(estimator), ("n_jobs", "device")).fold_in(
-                new_ratings, user_features=user_features, item_features=item_features
-            )
-            for estimator in self.estimators_
-        ]
-        wider._features = wider.estimators_[0]._features
-        wider._collect()
-        ratings = wider.estimators_[0].ratings_
-        wider.demand_ = self.demand_.with_new(ratings.observations, ratings.age)
-        wider._set_ratings(ratings)
-        return wider
+    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
+        # Device and threads may have changed since.
+        passed = ("n_jobs", "device")
+        self.estimators_ = [self._with_own(copy.copy(each), passed) for each in self.estimators_]
+        for each in self.estimators_:
+            each._features = self._features
+            each._fold_in(ratings, tables)
+        self._collect()
 
     # ---- files ----------------------------------------------------------------------------------
 

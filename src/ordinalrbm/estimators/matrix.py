@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from ordinalrbm.data.catalogue import as_list
@@ -24,16 +23,10 @@ from ordinalrbm.estimators.validation import (
 )
 from ordinalrbm.matrix import binary_learner, joint, likelihood
 from ordinalrbm.matrix.binary_learner import BinarySettings
-from ordinalrbm.matrix.cold_start import ColdStartPrior, blank_binary, cold_start_priors
-from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.explain import expected_factors
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.fold_in import fold_in_binary, placed_binary
-from ordinalrbm.matrix.model import MatrixModel
+from ordinalrbm.matrix.model import MatrixModel, NewcomerPriors, expected_factors
 from ordinalrbm.matrix.prepare import TrainingData
-from ordinalrbm.matrix.prior_means import Tables
 from ordinalrbm.runtime.threads import seed_from, threads
-from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
 
 _HALVES = ("by_rows", "by_columns")
@@ -401,48 +394,26 @@ class MatrixCumulativeRBM(RatingModel):
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
-            return Fitted([blank_binary(self.n_user_factors, self.n_item_factors)], 0, [], False)
+            return Fitted(
+                [MatrixModel.blank(self.n_user_factors, self.n_item_factors)], 0, [], False
+            )
         n_factors = {"n_row_factors": self.n_user_factors, "n_column_factors": self.n_item_factors}
         settings = settings_of(BinarySettings, self, **n_factors, seed=seed)
         assert isinstance(data.observations, Observations), "every process has all ratings"
         return binary_learner.fit(data.observations, data.validation, settings, checkpoints)
 
-    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
-        self.models_ = models
-        self.cold_start_ = [cold_start_priors(model, fitted.precisions) for model in models]
+    def _in_order(
+        self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted
+    ) -> MatrixModel:
+        ordered = super()._in_order(posterior, data, known, fitted)
+        return ordered.with_priors(*fitted.precisions)
+
+    @property
+    def cold_start_(self) -> list[NewcomerPriors]:
+        """Priors of new items and new users, for each of ``models_``."""
+        return [model.priors for model in self.models_]
 
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.by_rows.factors
         self.item_factors_ = self.model_.by_columns.factors
-
-    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
-        backend = self._backend()
-        self.models_ = [
-            fold_in_binary(model, ratings, priors, backend)
-            for model, priors in zip(self.models_, self.cold_start_, strict=True)
-        ]
-
-    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        return [
-            placed_binary(model, ratings, priors, CPU)
-            for model, priors in zip(self.models_, self.cold_start_, strict=True)
-        ]
-
-    def _model_arrays(self) -> dict[str, np.ndarray]:
-        arrays = super()._model_arrays()
-        for number, priors in enumerate(self.cold_start_):
-            for name, prior in zip(_HALVES, priors, strict=True):
-                for field, array in prior._asdict().items():
-                    arrays[f"{number}.{name}.cold_start.{field}"] = array
-        return arrays
-
-    def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
-        super()._read_models(stored, n_users, n_levels)
-        self.cold_start_ = [
-            [
-                ColdStartPrior.from_stored(own.under(f"{name}.cold_start."), getattr(model, name))
-                for name in _HALVES
-            ]
-            for model, own in zip(self.models_, self._parts(stored), strict=True)
-        ]

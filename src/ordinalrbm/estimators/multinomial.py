@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from scipy.sparse import csr_array
-
 from ordinalrbm.data.observations import Observations
-from ordinalrbm.data.ratings import Ratings
 from ordinalrbm.errors import DataError
 from ordinalrbm.estimators.ratings import RatingModel
 from ordinalrbm.estimators.validation import keep_parameters, settings_of
@@ -100,25 +96,14 @@ class MultinomialRBM(RatingModel):
         settings = settings_of(MultinomialSettings, self, seed=seed)
         return multinomial_learner.fit(data.observations, data.validation, settings, checkpoints)
 
-    def _in_order(
-        self, model: MultinomialModel, data: TrainingData, known: Ratings
-    ) -> MultinomialModel:
-        return model
-
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)
         self.user_factors_ = self.model_.factors
 
-    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        return [model._replace(factors=model.infer_rows(ratings)) for model in self.models_]
-
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
-        model = self.model_
-        if ratings.n_columns > model.n_columns:
+        if ratings.n_columns > self.model_.n_columns:
             raise DataError(
                 "MultinomialRBM cannot fold in new items, only new users; leave their ratings out, "
                 "or fit anew with them."
             )
-        new = ratings.take_rows(np.arange(model.n_rows, ratings.n_rows))
-        factors = np.vstack([model.factors, model.infer_rows(new)])
-        self.models_ = [model._replace(factors=factors)]
+        super()._fold_in(ratings, tables)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 
 from ordinalrbm.data.catalogue import Catalogue
@@ -23,21 +22,20 @@ from ordinalrbm.estimators.validation import keep_parameters, settings_of
 from ordinalrbm.evaluate.chains import summary
 from ordinalrbm.evaluate.points import Rule
 from ordinalrbm.matrix import gaussian_learner, sampled_learner
-from ordinalrbm.matrix.cold_start import blank_gaussian, with_described
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.draws import Draws
-from ordinalrbm.matrix.explain import adding_up, draw_effects
+from ordinalrbm.matrix.explain import adding_up
 from ordinalrbm.matrix.fitted import Fitted
-from ordinalrbm.matrix.fold_in import fold_in_gaussian, placed_gaussian
 from ordinalrbm.matrix.gaussian import Precisions
 from ordinalrbm.matrix.gaussian_learner import GaussianSettings
-from ordinalrbm.matrix.gaussian_model import GaussianModel, Others, Touched
+from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import all_known, expected_utility
 from ordinalrbm.matrix.prepare import TrainingData, with_cells
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.protocol import ExplainedCell, GaussianPosterior, Touched
 from ordinalrbm.matrix.recommend import as_shares
 from ordinalrbm.matrix.sampled_learner import SampledSettings
-from ordinalrbm.matrix.update import updated_gaussian
-from ordinalrbm.matrix.vectors import Curves, Vectors, lines_of, usual_deviation, vectors_of
+from ordinalrbm.matrix.vectors import Vectors, lines_of, vectors_of
 from ordinalrbm.runtime.threads import threads
 from ordinalrbm.storage.reader import Stored
 from ordinalrbm.training.checkpoint import Checkpoints
@@ -65,40 +63,24 @@ class _FactorModel(RatingModel):
 
     def _set_ratings(self, known: Any) -> None:
         super()._set_ratings(known)
-        if self.model_.is_draw:
-            return
-        rows, columns = self.model_.rows, self.model_.columns
-        self.user_biases_, self.item_biases_ = rows.mean[:, 0], columns.mean[:, 0]
+        rows, columns = self._posteriors[-1].means()
+        n_more = self.n_factors - (rows.shape[1] - 1)
+        self.user_biases_, self.item_biases_ = rows[:, 0], columns[:, 0]
         self.user_factors_, self.item_factors_ = (
-            np.pad(side.mean[:, 1:], ((0, 0), (0, self.n_factors - self.model_.n_factors)))
-            for side in (rows, columns)
+            np.pad(side[:, 1:], ((0, 0), (0, n_more))) for side in (rows, columns)
         )
 
     def _fit_sizes(self) -> list[Fit]:
         return [Fit(self._kind, self.n_factors, n_averaged=self.n_averaged)]
 
-    def _effects(
-        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
-        *, is_rated: bool,
-    ) -> tuple[float, np.ndarray]:  # fmt: skip
-        expected, effects = super()._effects(row, column, items, levels, worth, is_rated=is_rated)
-        return expected, adding_up(effects, expected - self._baseline(row, column))
-
-    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
-        backend = self._backend()
-        known = self.ratings_.observations
-        self.models_ = [
-            fold_in_gaussian(model, known, ratings, tables, backend) for model in self.models_
-        ]
+    def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        expected, effects = super()._effects(cell)
+        return expected, adding_up(effects, expected - self._baseline(cell.row, cell.column))
 
     def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
-        self.models_ = [updated_gaussian(model, known, touched, tables) for model in self.models_]
-
-    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        return [
-            placed_gaussian(model, ratings, lines, others)
-            for model, others in zip(self.models_, self._others(), strict=True)
-        ]
+        self._keep_posteriors(
+            [posterior.updated(known, touched, tables, CPU) for posterior in self._posteriors]
+        )
 
     def _vectors(self) -> Vectors | None:
         """Kept for the next time."""
@@ -106,44 +88,27 @@ class _FactorModel(RatingModel):
         if kept is None or kept[0] is not self.models_:
             rows = lines_of(self.user_biases_, self.user_factors_)
             shares, low, high = as_shares(self._worth("rating"))
-            made = vectors_of(rows, self.item_biases_, self.item_factors_, self._curves(shares))
+            curves = self._posteriors[-1].curves(shares)
+            made = vectors_of(rows, self.item_biases_, self.item_factors_, curves)
             made = made._replace(lowest=low, highest=high)
             kept = self.__dict__["_kept_vectors"] = (self.models_, made)
         return kept[1]
 
-    def _curves(self, worth: np.ndarray) -> Curves:
-        model = self.model_
-        deviation = model.spread * usual_deviation(model.rows, model.columns)
-        return Curves.of(
-            model.column_cutpoints, model.n_levels, model.row_cutpoints.mean(axis=0),
-            worth, deviation,
-        )  # fmt: skip
-
     def _lines_of(self, rows: Any) -> np.ndarray | None:
-        mean = rows.models[-1].rows.mean[rows.row]
+        model = rows.models[-1]
+        if model.is_draw:  # axes of what is placed in draws differ from one to the next
+            return None
+        mean = model.rows.mean[rows.row]
         factors = np.pad(mean[:, 1:], ((0, 0), (0, self.n_factors - (mean.shape[1] - 1))))
         return lines_of(mean[:, 0], factors)
 
-    def _others(self) -> list[Others]:
-        """What newcomers are compared with, for each model; kept for the next time."""
-        seen = self.ratings_.observations
-        kept = self.__dict__.get("_kept_others")
-        if kept is None or kept[0] is not self.models_ or kept[1] is not seen:
-            table = self._features.tables.rows
-            others = [
-                Others.of(model.rows.mean, seen, table)._replace(
-                    cutpoints=model.rows.cutpoints.mean(axis=0)
-                )
-                for model in self.models_
-            ]
-            kept = self.__dict__["_kept_others"] = (self.models_, seen, others)
-        return kept[2]
-
-    def _in_order(self, model: Any, data: TrainingData, known: Ratings) -> Any:
-        ordered = super()._in_order(model, data, known)
+    def _in_order(
+        self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted
+    ) -> GaussianPosterior:
+        ordered = super()._in_order(posterior, data, known, fitted)
         if not self._features.tables.are_any:
             return ordered
-        return with_described(ordered, known.observations, self._features.tables)
+        return ordered.with_described(known.observations, self._features.tables)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
         super()._read_models(stored, n_users, n_levels)
@@ -153,7 +118,7 @@ class _FactorModel(RatingModel):
 
     def _learn(self, data: TrainingData, seed: int, checkpoints: Checkpoints) -> Fitted:
         if not data.observations.n_entries:
-            return Fitted([blank_gaussian(self.n_factors)], 0, [], False)
+            return Fitted([GaussianModel.blank(self.n_factors)], 0, [], False)
         is_point = self.posterior == "point"
         learnt = ("all",) if data.is_given else ("all", "held-out")
         factors = self.factor_precision or (self._factors_of_points if is_point else 1.0)
@@ -321,18 +286,13 @@ class OrdinalMF(_FactorModel):
         found = sampled_learner.fit(observations, validation, settings, checkpoints, data.tables)
         return Fitted([found.draws], len(found.history), found.history, found.interrupted)
 
-    def _in_order(self, model: Any, data: TrainingData, known: Ratings) -> Any:
-        if isinstance(model, Draws):
-            ordered = model.ordered(data.row_position, data.column_position, data.n_levels)
-            return ordered.with_described(known.observations, self._features.tables)
-        return super()._in_order(model, data, known)
-
-    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
-        self.__dict__.pop("draws_", None)
-        if isinstance(models[0], Draws):
-            self._keep_draws(models[0])
-        else:
-            self.models_ = models
+    @property
+    def draws_(self) -> Draws:
+        """What is kept of each draw, where there are draws."""
+        posterior = self.__dict__.get("_posteriors", [None])[0]
+        if not isinstance(posterior, Draws):
+            raise AttributeError("Only a fitted model with posterior='sampled' has draws.")
+        return posterior
 
     @property
     def chain_(self) -> pd.DataFrame:
@@ -345,7 +305,7 @@ class OrdinalMF(_FactorModel):
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
         super()._keep(known, data, fitted)
-        if hasattr(self, "draws_"):
+        if self._is_sampled and fitted.history:
             self._warn_unless_mixed()
 
     def _warn_unless_mixed(self) -> None:
@@ -360,69 +320,17 @@ class OrdinalMF(_FactorModel):
             stacklevel=user_stacklevel(),
         )
 
-    def _keep_draws(self, draws: Draws) -> None:
-        self.draws_, self.models_ = draws, draws.models()
-
-    def _set_ratings(self, known: Any) -> None:
-        super()._set_ratings(known)
-        if hasattr(self, "draws_"):
-            rows, columns = self.draws_.means()
-            n_more = self.n_factors - (rows.shape[1] - 1)
-            self.user_biases_, self.item_biases_ = rows[:, 0], columns[:, 0]
-            self.user_factors_, self.item_factors_ = (
-                np.pad(side[:, 1:], ((0, 0), (0, n_more))) for side in (rows, columns)
-            )
-
-    def _fold_in(self, ratings: Observations, tables: Tables) -> None:
-        if hasattr(self, "draws_"):
-            known = self.ratings_.observations
-            self._keep_draws(self.draws_.with_newcomers(known, ratings, tables))
-        else:
-            super()._fold_in(ratings, tables)
-
-    def _curves(self, worth: np.ndarray) -> Curves:
-        return self.draws_.curves(worth) if hasattr(self, "draws_") else super()._curves(worth)
-
-    def _lines_of(self, rows: Any) -> np.ndarray | None:
-        # Axes of what is placed in draws differ from one to the next.
-        return None if hasattr(self, "draws_") else super()._lines_of(rows)
-
-    def _update(self, known: Observations, touched: Touched, tables: Tables) -> None:
-        if hasattr(self, "draws_"):
-            self._keep_draws(self.draws_.updated(known, touched, tables))
-        else:
-            super()._update(known, touched, tables)
-
-    def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
-        if not hasattr(self, "draws_"):
-            return super()._placed_models(ratings, lines)
-        known, table = self.ratings_.observations, self._features.tables.rows
-        rows = self.draws_.placed_rows(known, ratings, lines, table)
-        return self.draws_.models_of_rows(rows, self.models_)
-
-    def _effects(
-        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
-        *, is_rated: bool,
-    ) -> tuple[float, np.ndarray]:  # fmt: skip
-        if hasattr(self, "draws_"):
-            line = self._features.line_of_user(row)
-            expected, effects = draw_effects(self.draws_, row, column, items, levels, worth, line)
-            return expected, adding_up(effects, expected - self._baseline(row, column))
-        return super()._effects(row, column, items, levels, worth, is_rated=is_rated)
-
-    def _model_arrays(self) -> dict[str, np.ndarray]:
-        if not hasattr(self, "draws_"):
-            return super()._model_arrays()
-        return {f"draws.{name}": array for name, array in self.draws_.to_arrays().items()}
+    def _name_in_file(self, number: int) -> str:
+        # Where there was nothing to draw, there is a model as any other.
+        return "draws" if self.model_.is_draw else super()._name_in_file(number)
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
-        if self._is_sampled and "0.rows.mean" not in stored:  # else there was nothing to draw
-            draws = Draws.from_stored(stored.under("draws."), n_users, n_levels)
-            sides = (draws.rows, draws.columns)
-            check_weights(self._features, *(side.table_weights.shape[1] for side in sides))
-            self._keep_draws(draws)
-        else:
-            super()._read_models(stored, n_users, n_levels)
+        if not self._is_sampled or "0.rows.mean" in stored:
+            return super()._read_models(stored, n_users, n_levels)
+        draws = Draws.from_stored(stored.under("draws."), n_users, n_levels)
+        sides = (draws.rows, draws.columns)
+        check_weights(self._features, *(side.table_weights.shape[1] for side in sides))
+        self._keep_posteriors([draws])
 
 
 class GaussianMF(_FactorModel):

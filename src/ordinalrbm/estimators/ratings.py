@@ -6,7 +6,7 @@ import copy
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -36,18 +36,15 @@ from ordinalrbm.matrix.backends import backend_for, single_backend
 from ordinalrbm.matrix.cold_start import (
     WORTH_FOR_UNKNOWN_COLUMNS,
     WORTH_FOR_UNKNOWN_ROWS,
-    cold_start_on,
     from_answers,
-    restore_order,
-    with_cold_start,
 )
 from ordinalrbm.matrix.demand import Demand
-from ordinalrbm.matrix.explain import Explanation, factor_contributions, rating_effects
+from ordinalrbm.matrix.explain import Explanation, largest
 from ordinalrbm.matrix.fitted import Fitted, Loaded
-from ordinalrbm.matrix.gaussian_model import Touched
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.prepare import TrainingData, as_choices, prepare
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.protocol import ExplainedCell, Touched
 from ordinalrbm.matrix.update import updated_demand
 from ordinalrbm.runtime import process_group
 from ordinalrbm.runtime.stages import stage
@@ -60,6 +57,23 @@ from ordinalrbm.training.identity import identity_of_ratings
 _ROUNDING = 1e-3
 # What is kept for the next call, and follows from the rest; and the lock of those who update.
 _KEPT = ("_on_device", "_worths", "_kept_others", "_kept_vectors", "_updating")
+
+
+class _Read(NamedTuple):
+    """What is learnt from: ratings as numbers, those to watch learning by, and a seed."""
+
+    known: Any  # Ratings, or this process's part of them
+    given: Cells | None
+    among: process_group.Group | process_group.Alone  # processes that share the ratings
+    seed: int
+
+
+class _Trained(NamedTuple):
+    """What was learnt, in the random order of the prepared ratings; demand in that of the ids."""
+
+    data: TrainingData
+    fitted: Fitted
+    demand: Demand
 
 
 class RatingModel(Serving, BaseEstimator):
@@ -150,28 +164,21 @@ class RatingModel(Serving, BaseEstimator):
     def _fit_sizes(self) -> list[memory.Fit]:
         return [memory.Fit(self._kind, self.n_factors)]
 
-    def _keep_models(self, models: list[Any], fitted: Fitted) -> None:
-        self.models_ = models
-
     def _fold_in(self, ratings: Observations, tables: Tables) -> None:
         """Make the models such as know all users and items of these ratings and tables, too."""
-        raise NotImplementedError
+        known, backend = self.ratings_.observations, self._backend()
+        self._keep_posteriors(
+            [each.with_newcomers(known, ratings, tables, backend) for each in self._posteriors]
+        )
 
     def _held_out(self) -> float:
         """Share of the ratings that is held out where no validation ratings are given."""
         return self.validation_fraction
 
-    def _effects(
-        self, row: int, column: int, items: np.ndarray, levels: np.ndarray, worth: np.ndarray,
-        *, is_rated: bool,
-    ) -> tuple[float, np.ndarray]:  # fmt: skip
+    def _effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
         """Expected worth of a cell, and what each of the row's other ratings adds to it."""
-        line = self._features.line_of_user(row)
-        found = [
-            rating_effects(model, row, column, items, levels, worth, line, is_answered=is_rated)
-            for model in self.models_
-        ]
-        shares = [model.share for model in self.models_]
+        found = [posterior.rating_effects(cell) for posterior in self._posteriors]
+        shares = [posterior.share for posterior in self._posteriors]
         expected = float(np.average([expected for expected, _ in found], weights=shares))
         return expected, np.average([effects for _, effects in found], axis=0, weights=shares)
 
@@ -190,22 +197,27 @@ class RatingModel(Serving, BaseEstimator):
 
     def _model_arrays(self) -> dict[str, np.ndarray]:
         return {
-            f"{number}.{name}": array
-            for number, model in enumerate(self.models_)
-            for name, array in model.to_arrays().items()
+            f"{self._name_in_file(number)}.{name}": array
+            for number, posterior in enumerate(self._posteriors)
+            for name, array in posterior.to_arrays().items()
         }
+
+    def _name_in_file(self, number: int) -> str:
+        return str(number)
 
     def _header(self) -> dict[str, Any]:
         return {}
 
     def _read_models(self, stored: Stored, n_users: int, n_levels: np.ndarray) -> None:
-        self.models_ = [
-            self._model_type.from_stored(own, n_users, n_levels) for own in self._parts(stored)
-        ]
-
-    def _parts(self, stored: Stored) -> list[Stored]:
         n_models = stored.whole("n_models", 1, len(stored.arrays))  # each has arrays
-        return [stored.under(f"{number}.") for number in range(n_models)]
+        parts = [stored.under(f"{number}.") for number in range(n_models)]
+        self._keep_posteriors(
+            [self._model_type.from_stored(part, n_users, n_levels) for part in parts]
+        )
+
+    def _keep_posteriors(self, posteriors: list[Any]) -> None:
+        self._posteriors = posteriors
+        self.models_ = [model for posterior in posteriors for model in posterior.models]
 
     # ---- learning -------------------------------------------------------------------------------
 
@@ -259,46 +271,61 @@ class RatingModel(Serving, BaseEstimator):
         """
         check_parameters(self)
         self.__dict__.pop("_on_device", None)  # the device has better uses for its memory
-        group = self._group()
-        with Checkpoints(checkpoint, every, resume, group) as checkpoints:
-            with begun_aside(self.device):
-                known, given, among = read_given(
-                    ratings, validation, scale=self.scale, item_scales=self.item_scales
-                )
-            self._read_scales(known)
-            known = self._read_features(known, user_features, item_features, among)
-            seed = seed_from(self.random_state, known=checkpoints.seed)
-            seed = group.broadcast_object(lambda: seed)
-            if checkpoints.are_kept:
-                whole = at_first(known, among)
-                checkpoints.belong_to(
-                    among.broadcast_object(
-                        lambda: identity_of_ratings(self, seed, whole, given, self._features.tables)
-                    )
-                )
-                del whole  # until it is kept
-            with among.together():
-                memory.check_ratings(known.observations, *self._fit_sizes())
-            with threads(self.n_jobs), working_on_named(self.device):
-                with stage("held out and in random order"):
-                    data = prepare(known, given, self._held_out(), seed, among)
-                    data = data.with_tables(self._features.tables)
-                choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
-                with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
-                    first = aside.submit(self._first_demand, choices, seed)
-                    fitted = self._learn(data, seed, checkpoints)
-                with stage("demand"):
-                    loaded = fitted.loaded if choices is data else None
-                    wanted = self._learn_demand(choices, first.result(), loaded)
-                fitted = fitted._replace(loaded=None)  # the device has better uses for its memory
-            with stage("in the order of the ids"):
-                known = at_first(known, among)
-                self._keep(known, data, fitted)
-            self.demand_ = wanted
-            if not isinstance(known, RatingsElsewhere):
-                with threads(self.n_jobs):
-                    self.demand_ = wanted.after_learning(known.observations, known.age)
+        with Checkpoints(checkpoint, every, resume, self._group()) as checkpoints:
+            read = self._read(ratings, validation, (user_features, item_features), checkpoints)
+            trained = self._train(read, checkpoints)
+            self._finish(read, trained)
         return self
+
+    def _read(
+        self, ratings: Any, validation: Any, features: tuple[Any, Any], checkpoints: Checkpoints
+    ) -> _Read:
+        """Ratings and features as numbers; whatever is wrong with them is said here."""
+        with begun_aside(self.device):
+            known, given, among = read_given(
+                ratings, validation, scale=self.scale, item_scales=self.item_scales
+            )
+        self._read_scales(known)
+        known = self._read_features(known, *features, among)
+        own_seed = seed_from(self.random_state, known=checkpoints.seed)
+        seed = self._group().broadcast_object(lambda: own_seed)
+        if checkpoints.are_kept:
+            whole, tables = at_first(known, among), self._features.tables
+            checkpoints.belong_to(
+                among.broadcast_object(
+                    lambda: identity_of_ratings(self, seed, whole, given, tables)
+                )
+            )
+        with among.together():
+            memory.check_ratings(known.observations, *self._fit_sizes())
+        return _Read(known, given, among, seed)
+
+    def _train(self, read: _Read, checkpoints: Checkpoints) -> _Trained:
+        """Learn the models, and beside them the demand."""
+        known, given, among, seed = read
+        with threads(self.n_jobs), working_on_named(self.device):
+            with stage("held out and in random order"):
+                data = prepare(known, given, self._held_out(), seed, among)
+                data = data.with_tables(self._features.tables)
+            choices = data if known.observations.n_levels.min() > 1 else as_choices(data, known)
+            with ThreadPoolExecutor(1) as aside:  # many random numbers take their time
+                first = aside.submit(self._first_demand, choices, seed)
+                fitted = self._learn(data, seed, checkpoints)
+            with stage("demand"):
+                loaded = fitted.loaded if choices is data else None
+                wanted = self._learn_demand(choices, first.result(), loaded)
+        # The device has better uses for its memory.
+        return _Trained(data, fitted._replace(loaded=None), wanted)
+
+    def _finish(self, read: _Read, trained: _Trained) -> None:
+        """Keep what was learnt, in the order of the ids."""
+        with stage("in the order of the ids"):
+            known = at_first(read.known, read.among)
+            self._keep(known, trained.data, trained.fitted)
+        self.demand_ = trained.demand
+        if not isinstance(known, RatingsElsewhere):
+            with threads(self.n_jobs):
+                self.demand_ = trained.demand.after_learning(known.observations, known.age)
 
     def _group(self) -> process_group.Group | process_group.Alone:
         """The processes that learn together."""
@@ -343,8 +370,7 @@ class RatingModel(Serving, BaseEstimator):
             return Loaded(backend, observations, backend.data(observations, n_factors))
 
     def _keep(self, known: Ratings, data: TrainingData, fitted: Fitted) -> None:
-        models = [self._in_order(model, data, known) for model in fitted.models]
-        self._keep_models(models, fitted)
+        self._keep_posteriors([self._in_order(each, data, known, fitted) for each in fitted.models])
         self.best_epoch_, self.n_iter_ = fitted.best_epoch, len(fitted.history)
         self.about_: dict[str, Any] = {}
         self.history_ = pd.DataFrame(list(fitted.history), columns=fitted.columns)
@@ -375,9 +401,9 @@ class RatingModel(Serving, BaseEstimator):
     def _takes_features(self) -> bool:
         return False
 
-    def _in_order(self, model: Any, data: TrainingData, known: Ratings) -> Any:
-        """The model with users and items in the order of their ids, as the ratings have them."""
-        return restore_order(model, data.row_position, data.column_position, data.n_levels)
+    def _in_order(self, posterior: Any, data: TrainingData, known: Ratings, fitted: Fitted) -> Any:
+        """With users and items in the order of their ids, as the ratings have them."""
+        return posterior.reordered(data.row_position, data.column_position, data.n_levels)
 
     def _set_ratings(self, known: Ratings) -> None:
         self.ratings_, self.model_ = known, self.models_[-1]
@@ -627,8 +653,9 @@ class RatingModel(Serving, BaseEstimator):
         items, levels = items[others], levels[others]
         worth = self.ratings_.scale_of(column).values
         with threads(self.n_jobs):
+            line, is_rated = self._features.line_of_user(row), not others.all()
             expected, effect = self._effects(
-                row, column, items, levels, worth, is_rated=not others.all()
+                ExplainedCell(row, column, items, levels, worth, line, is_rated)
             )
             baseline = self._baseline(row, column)
         first = np.argsort(-np.abs(effect), kind="stable")[:n]
@@ -639,7 +666,7 @@ class RatingModel(Serving, BaseEstimator):
                 "effect": effect[first],
             }
         )
-        factors = factor_contributions(self.model_, row, column, n)
+        factors = largest(self.model_.factor_contributions(row, column), n)
         return Explanation(expected, ratings, factors, baseline)
 
     def _known(self, label: Any, what: str) -> int:
@@ -783,10 +810,7 @@ class RatingModel(Serving, BaseEstimator):
         counts = None
         if not isinstance(self.ratings_, RatingsElsewhere):
             counts = self.ratings_.observations.column_counts
-        return [
-            cold_start_on(with_cold_start(model, counts), n_levels, counts)
-            for model in self.models_
-        ]
+        return [model.with_unknown_on(n_levels, counts) for model in self.models_]
 
     def _at_the_end(self, cells: Cells) -> Cells:
         """The cells with unknown users and items where open models have them."""

@@ -21,8 +21,8 @@ from ordinalrbm.estimators.side_features import SideFeatures, lines_or_none
 from ordinalrbm.estimators.validation import check_choice, check_whole
 from ordinalrbm.evaluate.ranking import lowest_liked
 from ordinalrbm.matrix import recommend as recommending
+from ordinalrbm.matrix.cpu import CPU
 from ordinalrbm.matrix.demand import Demand
-from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.predict import probabilities
 from ordinalrbm.matrix.vectors import Vectors
 from ordinalrbm.runtime.jit import alone
@@ -90,6 +90,7 @@ class Serving:
     """Calls of a service; models of ratings have them."""
 
     models_: list[Any]
+    _posteriors: list[Any]  # what the models are of
     ratings_: Ratings
     demand_: Demand
     _features: SideFeatures
@@ -384,41 +385,44 @@ class Serving:
         return alone() if n_users <= _FEW else threads(self.n_jobs)
 
     def _best_of(self, rows: _Rows, wanted: _Wanted) -> recommending.Best:
+        left_out = recommending.LeftOut(rows.seen, wanted.closed)
+        there = self._on_gpu() if rows.are_own and self._is_on_gpu() else None
         vectors = self._vectors() if wanted.score == "rating" and wanted.is_one_scale else None
-        lines = None
-        if vectors is not None:
-            lines = vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
+        lines = None if vectors is None else self._lines(rows, vectors)
         if vectors is not None and lines is not None:
             with self._threads(rows.row.size):
                 best = recommending.best_products(
-                    lines, vectors.items, rows.row, rows.seen, wanted.closed, wanted.n
+                    lines, vectors.items, rows.row, wanted.n, left_out
                 )
             return best._replace(score=vectors.expected(best.score))
-        on_gpu = rows.are_own and self._is_on_gpu()
-        if on_gpu and wanted.score != "demand":
+        if there is not None and wanted.score != "demand":
             demand = self.demand_ if wanted.score == "expected" else None
-            return self._on_gpu().best_items(
-                rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed, demand
-            )
-        if wanted.score in ("liked", "rating"):
-            with self._threads(rows.row.size):
-                return recommending.best_items(
-                    rows.models, rows.row, wanted.n, wanted.worth, rows.seen, wanted.closed
-                )
-        most_wanted = partial(
-            recommending.most_wanted, rows.demand, self.demand_.columns, rows.row, rows.seen,
-            wanted.closed,
-        )  # fmt: skip
-        if on_gpu:
-            there = self._on_gpu()
-            most_wanted = partial(
-                there.most_wanted, self.demand_, rows.row, rows.seen, wanted.closed
-            )
-        n_items = len(self.ratings_.items)
+            return there.best_items(rows.row, wanted.n, wanted.worth, left_out, demand)
+        if there is not None:
+            best = there.most_wanted(self.demand_, rows.row, wanted.n, left_out)
+            return recommending.listed(*best)
         with self._threads(rows.row.size):
-            return recommending.best_wanted(
-                most_wanted, _choose(rows, wanted), rows.row.size, n_items, wanted.n
-            )
+            if wanted.score in ("liked", "rating"):
+                return recommending.best_items(
+                    rows.models, rows.row, wanted.n, wanted.worth, left_out
+                )
+            return self._best_wanted(rows, wanted, left_out)
+
+    def _best_wanted(
+        self, rows: _Rows, wanted: _Wanted, left_out: recommending.LeftOut
+    ) -> recommending.Best:
+        def most_wanted(place: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+            factors = (rows.demand, self.demand_.columns)
+            return recommending.most_wanted(*factors, rows.row[place], n, left_out)
+
+        n_rows, n_items = rows.row.size, len(self.ratings_.items)
+        if wanted.score == "demand":
+            return recommending.listed(*most_wanted(np.arange(n_rows), wanted.n))
+        choose = _choose(rows, wanted)
+        return recommending.best_wanted(most_wanted, choose, n_rows, n_items, wanted.n)
+
+    def _lines(self, rows: _Rows, vectors: Vectors) -> np.ndarray | None:
+        return vectors.users[rows.row] if rows.are_own else self._lines_of(rows)
 
     def _scores_for_unknown(self, wanted: _Wanted) -> np.ndarray:
         """(items,) for users of whom nothing is known: what is popular, and liked by others."""
@@ -446,7 +450,21 @@ class Serving:
 
     def _placed_models(self, ratings: Observations, lines: csr_array | None) -> list[Any]:
         """The models with other rows: those with these ratings and features."""
-        raise NotImplementedError
+        placed = (
+            posterior.infer_rows(ratings, lines, others, CPU)
+            for posterior, others in zip(self._posteriors, self._others(), strict=True)
+        )
+        return [model for models in placed for model in models]
+
+    def _others(self) -> list[Any]:
+        """What newcomers are compared with, for each posterior; kept for the next time."""
+        seen = self.ratings_.observations
+        kept = self.__dict__.get("_kept_others")
+        if kept is None or kept[0] is not self._posteriors or kept[1] is not seen:
+            table = self._features.tables.rows
+            others = [posterior.compared_with(seen, table) for posterior in self._posteriors]
+            kept = self.__dict__["_kept_others"] = (self._posteriors, seen, others)
+        return kept[2]
 
     def _vectors(self) -> Vectors | None:
         return None
@@ -476,12 +494,8 @@ def _with_lowest(worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _choose(rows: _Rows, wanted: _Wanted) -> recommending.Choose:
     """How columns are chosen among those most wanted."""
-    if wanted.score == "demand":
-        return lambda _, items, demand, n: (items[:, :n], demand[:, :n])
-    model = rows.models[0]
-    if len(rows.models) == 1 and isinstance(model, GaussianModel) and not model.is_draw:
-        return partial(recommending.choose_by_gaussian, model, wanted.lowest, rows.row)
-    return partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
+    quick = rows.models[0].chooser(wanted.lowest, rows.row) if len(rows.models) == 1 else None
+    return quick or partial(recommending.choose_by_chance, partial(_chance, rows, wanted))
 
 
 def _chance(rows: _Rows, wanted: _Wanted, place: np.ndarray, column: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ steps.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import prange
@@ -18,8 +18,10 @@ from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.sums import add_scaled, dot
-from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.runtime.jit import compiled, inlined
+
+if TYPE_CHECKING:
+    from ordinalrbm.matrix.model import ColdStartPrior
 
 # Turns at most, and the change of a mean utility at which to stop before.
 MOST_TURNS = 8

@@ -20,10 +20,9 @@ from ordinalrbm.matrix.backends import single_backend
 from ordinalrbm.matrix.binary_priors import Priors, starting_priors
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, Steps
 from ordinalrbm.matrix.calibration import calibrated
-from ordinalrbm.matrix.cold_start import Precisions
 from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.fitted import Fitted, evenly_shared
-from ordinalrbm.matrix.model import Half, MatrixModel, start
+from ordinalrbm.matrix.model import Half, MatrixModel, Precisions, start
 from ordinalrbm.storage.reader import wrong
 from ordinalrbm.training.checkpoint import NO_CHECKPOINTS, Checkpoints
 from ordinalrbm.training.divergence import (

@@ -8,32 +8,57 @@ are most likely values under priors that want no change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ordinalrbm.data.observations import Cells, Counted, Counts
 from ordinalrbm.engine.normal_reference import edge_densities, log_mass
-from ordinalrbm.matrix.gaussian_model import NO_SHIFTS, GaussianModel, activity
-from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.predict import Utilities, UtilityModel, bounds, utilities
+from ordinalrbm.matrix.predict import bounds, utilities
+from ordinalrbm.matrix.protocol import Utilities, UtilityModel
+from ordinalrbm.storage.reader import Stored
 
-AnyModel = TypeVar("AnyModel", MatrixModel, GaussianModel)
+AnyModel = TypeVar("AnyModel", bound=UtilityModel)
 # More validation ratings do not change a few numbers.
 _ENOUGH = 50_000
 # Drawn towards no change as if by so many ratings: with few of them, nothing is changed much.
 # A shift, in standard deviations of a utility, is expected to be smaller than a gain.
 _PRIOR_RATINGS = np.array([100.0, 100.0, 100.0, 400.0, 400.0])
 # Wider distributions have their modes nearer the ends of the scale: not for a smaller gain.
-_WORTH_WIDENING = 2e-3
+WORTH_WIDENING = 2e-3
 
 # What is found: logarithms of both gains and of the spread, and by how much the mean shifts with
 # the logarithm of the numbers of ratings of the row and of the column.
-_GAINS, _SPREAD, _SHIFTS = [0, 1], [2], [3, 4]
+GAINS, SPREAD, SHIFTS = [0, 1], [2], [3, 4]
 
 
-class _Judge(NamedTuple):
+# Of rows and of columns: by how much biases shift with the logarithm of how many answers somebody
+# has, and at which logarithm they do not.
+NO_SHIFTS = np.zeros((2, 2))
+# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
+# of one user with thousands, among users with two, would set the shift of all.
+_MOST_ACTIVE = 4.0
+
+
+def activity(counts: np.ndarray, centre: float) -> np.ndarray:
+    """Logarithms of how many answers everyone has, around a centre; zero where there is none."""
+    around = np.clip(np.log(np.maximum(counts, 1)) - centre, -_MOST_ACTIVE, _MOST_ACTIVE)
+    return np.where(counts > 0, around, 0.0)
+
+
+def shift_of(counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """What calibration adds to biases; nothing to those without an answer."""
+    slope, centre = shift
+    return slope * activity(counts, centre)
+
+
+def read_shifts(stored: Stored) -> np.ndarray:
+    """Of a file; those without calibration, and older ones, have none."""
+    return stored.parameter("shifts", np.float64, (2, 2)) if "shifts" in stored else NO_SHIFTS
+
+
+class Judge(NamedTuple):
     """What is known of the validation ratings: their parts, and how active rows and columns are."""
 
     utilities: Utilities
@@ -44,7 +69,7 @@ class _Judge(NamedTuple):
         """Mean negative log probability, with the priors, and its slope."""
         parts, gains = self.utilities, np.exp(found)
         mean = parts.base + gains[0] * parts.by_rows + gains[1] * parts.by_columns
-        mean += found[_SHIFTS] @ self.activity
+        mean += found[SHIFTS] @ self.activity
         deviation = gains[2] * parts.deviation
         low, high = ((bound - mean) / deviation for bound in self.bounds)
         at_low, at_high = edge_densities(low, high)
@@ -81,7 +106,7 @@ class Calibration(NamedTuple):
         """The models with gains, spread and biases; ``observations`` are those learnt from."""
         if not np.isfinite(self.numbers).all():  # of a model that rules out what is the case
             return list(models)
-        return [_changed(model, self.numbers, observations) for model in models]
+        return [model.calibrated(self.numbers, observations) for model in models]
 
 
 NO_CALIBRATION = Calibration(np.full(_PRIOR_RATINGS.size, np.nan))
@@ -98,27 +123,27 @@ def calibration(
     some = Cells(*(part[:_ENOUGH] for part in validation))
     if some.row.size == 0:
         return lambda: NO_CALIBRATION
-    row, column = _log_counts(observations)
+    row, column = log_counts(observations)
     # An unknown row or column, −1, finds the zero at the end.
     of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
-    judge = _Judge(utilities(model, some), bounds(model, some), np.stack(of_cells))
+    judge = Judge(utilities(model, some), bounds(model, some), np.stack(of_cells))
 
     def find() -> Calibration:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return Calibration(_found(judge, model))
+            return Calibration(model.fitted_calibration(judge))
 
     return find
 
 
 def shifts_of_draws(
-    models: Sequence[GaussianModel], observations: Counted, validation: Cells
+    models: Sequence[UtilityModel], observations: Counted, validation: Cells
 ) -> np.ndarray:
     """Shifts of the biases of rows and of columns in every draw, for the same reason.
 
     Draws are judged together: by the mean of a cell's utility, and by its variance over all.
     """
     some = Cells(*(part[:_ENOUGH] for part in validation))
-    row, column = _log_counts(observations)
+    row, column = log_counts(observations)
     if not some.row.size:
         return NO_SHIFTS
     low, high, base, squares = np.zeros((4, some.row.size))
@@ -130,10 +155,10 @@ def shifts_of_draws(
     deviation = np.sqrt(np.maximum(squares / n - (base / n) ** 2, 1.0))
     of_cells = np.append(row, 0.0)[some.row], np.append(column, 0.0)[some.column]
     together = Utilities(nothing, nothing, nothing, deviation)
-    judge = _Judge(together, (low / n, high / n), np.stack(of_cells))
+    judge = Judge(together, (low / n, high / n), np.stack(of_cells))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        _, found = judge.best(_SHIFTS)
-    return _shifts(found, observations) if np.isfinite(found).all() else NO_SHIFTS
+        _, found = judge.best(SHIFTS)
+    return shifts_by(found, observations) if np.isfinite(found).all() else NO_SHIFTS
 
 
 def calibrated(
@@ -143,18 +168,7 @@ def calibrated(
     return calibration(models[-1], observations, validation)().apply(models, observations)
 
 
-def _found(judge: _Judge, model: UtilityModel) -> np.ndarray:
-    if not isinstance(model, GaussianModel):
-        # Where rows have nothing of their own but factors, it stays like that.
-        shifts = _SHIFTS if model.by_columns.n_factors else _SHIFTS[1:]
-        return judge.best([*_GAINS, *_SPREAD, *shifts])[1]
-    # Gaussian factors know how far to believe themselves, and nearly always how wide to be.
-    loss, found = judge.best(_SHIFTS)
-    wide_loss, wide = judge.best([*_SPREAD, *_SHIFTS])
-    return wide if loss - wide_loss > _WORTH_WIDENING else found
-
-
-def _log_counts(observations: Counted | Counts) -> list[np.ndarray]:
+def log_counts(observations: Counted | Counts) -> list[np.ndarray]:
     """Logarithms of how much everyone has rated or been rated, around their means."""
     row, column = _centres(observations)
     return [activity(observations.row_counts, row), activity(observations.column_counts, column)]
@@ -165,24 +179,9 @@ def _centres(observations: Counted | Counts) -> list[float]:
     return [float(np.log(np.maximum(count, 1)).mean()) for count in counts]
 
 
-def _shifts(found: np.ndarray, observations: Counted | Counts) -> np.ndarray:
+def shifts_by(found: np.ndarray, observations: Counted | Counts) -> np.ndarray:
     """(2, 2) what rows and columns shift by, and around where."""
-    return np.stack([found[_SHIFTS], _centres(observations)], axis=1)
-
-
-def _changed(model: Any, found: np.ndarray, observations: Counted | Counts) -> Any:
-    if isinstance(model, GaussianModel):
-        spread, shifts = float(np.exp(found[_SPREAD[0]])), _shifts(found, observations)
-        return model._replace(spread=spread, shifts=shifts).shifted(observations)
-    by_row, by_column = found[_SHIFTS]
-    row, column = _log_counts(observations)
-    of_rows, of_columns = (by_row * row).astype(np.float32), (by_column * column).astype(np.float32)
-    own, other = model.by_rows, model.by_columns
-    return model._replace(
-        by_rows=own._replace(bias=own.bias + of_columns),
-        by_columns=other._replace(bias=other.bias + of_rows),
-        gains=np.exp(found[[*_GAINS, *_SPREAD]]),
-    )
+    return np.stack([found[SHIFTS], _centres(observations)], axis=1)
 
 
 def _finite(x: np.ndarray) -> np.ndarray:

@@ -16,9 +16,8 @@ from ordinalrbm.matrix import ascent, cavity
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows, infer_rows
 from ordinalrbm.matrix.binary_priors import Priors, updated
 from ordinalrbm.matrix.binary_state import BinaryState, Process, Sampling, Steps, views
-from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.matrix.gaussian import Data, on_cpu
-from ordinalrbm.matrix.model import Half, column_side, row_side
+from ordinalrbm.matrix.model import ColdStartPrior, Half, column_side, row_side
 from ordinalrbm.matrix.predict import log_probability
 from ordinalrbm.matrix.prepare import with_cells
 from ordinalrbm.matrix.prior_means import Tables

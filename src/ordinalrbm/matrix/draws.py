@@ -6,28 +6,28 @@ own (:meth:`Draws.model`), and predictions are the mean of those of all draws.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
 from scipy.sparse import csr_array
+from scipy.special import ndtr
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.factor_draws import CPU_GIBBS, DrawnSide, Sweep
 from ordinalrbm.engine.gaussian_state import FactorPosterior
+from ordinalrbm.engine.normal_reference import truncated_mean
 from ordinalrbm.engine.rated_sets import RatedSets, familiarity
+from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
+from ordinalrbm.matrix.cold_start import in_turns
 from ordinalrbm.matrix.gaussian import posterior_of
-from ordinalrbm.matrix.gaussian_model import (
-    NO_SHIFTS,
-    FactorPrior,
-    GaussianModel,
-    Others,
-    Touched,
-    read_shifts,
-    shift_of,
-)
-from ordinalrbm.matrix.prior_means import NO_TABLES, Tables
+from ordinalrbm.matrix.gaussian_model import GaussianModel
+from ordinalrbm.matrix.prior_means import FactorPrior, Others, Tables
+from ordinalrbm.matrix.protocol import ExplainedCell, Touched
 from ordinalrbm.matrix.sampled import Hyper, SampledState, bounds_of
 from ordinalrbm.matrix.vectors import Curves
 from ordinalrbm.runtime.process_group import Group
@@ -53,6 +53,8 @@ _LARGEST_FACTOR = 1e3
 # Weights of features are kept as means over so many draws: they are as many numbers as factors, and
 # only newcomers need them. Axes turn little from one draw to the next.
 BLOCK = 10
+# Of newcomers: the same ratings give the same model.
+_SEED = 0
 # Rows that are looked at together.
 _ROWS = 65_536
 
@@ -227,15 +229,25 @@ class DrawnSides(NamedTuple):
         return {f"{name}.{part}": array for part, array in self._asdict().items()}
 
 
-class Draws(NamedTuple):
-    """S draws of everything."""
+class _Drawn(NamedTuple):
+    """Rows that are drawn given the other side, or columns in the second turn, which is 1."""
+
+    which: np.ndarray  # where they are, or will be
+    answers: Observations
+    turn: int
+
+
+@dataclass(frozen=True)
+class Draws:
+    """S draws of everything, each of which is a model of Gaussian factors."""
 
     rows: DrawnSides
     columns: DrawnSides
     cutpoints: np.ndarray  # (S, scales, L − 1) float64
     scale_levels: np.ndarray  # (scales,) int32, levels of each scale
     scale: np.ndarray  # (columns,) int32, which scale
-    shifts: np.ndarray = NO_SHIFTS  # (2, 2), by calibration; biases have them
+    shifts: np.ndarray = field(default_factory=NO_SHIFTS.copy)  # (2, 2), by calibration
+    share: ClassVar[float] = 1.0
 
     @classmethod
     def of_states(
@@ -258,13 +270,12 @@ class Draws(NamedTuple):
 
     def gathered(self, group: Group) -> Draws:
         """With the draws of all processes of a group, which all get."""
-        return self._replace(
-            rows=self.rows.gathered(group), columns=self.columns.gathered(group),
+        return replace(
+            self, rows=self.rows.gathered(group), columns=self.columns.gathered(group),
             cutpoints=group.all_gather(self.cutpoints),
         )  # fmt: skip
 
-    def ordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
-        """With rows and columns at these positions; columns on scales of so many levels."""
+    def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> Draws:
         scale_levels, cutpoints = self._with_scales(np.unique(n_levels))
         return Draws(
             self.rows.ordered(rows, columns), self.columns.ordered(columns, rows), cutpoints,
@@ -286,10 +297,10 @@ class Draws(NamedTuple):
             factors = side.factors.copy()
             factors[:, :, 0] += (sign * shift_of(own, shift)).astype(np.float16)
             sides.append(side._replace(factors=factors))
-        return self._replace(rows=sides[0], columns=sides[1])
+        return replace(self, rows=sides[0], columns=sides[1])
 
+    @cached_property
     def models(self) -> list[GaussianModel]:
-        """The draws as models of Gaussian factors."""
         return [self.model(k) for k in range(self.n_draws)]
 
     def model(self, k: int) -> GaussianModel:
@@ -344,60 +355,51 @@ class Draws(NamedTuple):
     # ---- newcomers ----------------------------------------------------------------------------
 
     def with_newcomers(
-        self, known: Observations, ratings: Observations, tables: Tables = NO_TABLES,
-        seed: int = 0,
-    ) -> Draws:  # fmt: skip
-        """With more rows and columns, each drawn given the draw of the others and its ratings.
-
-        ``known`` are the ratings of those who are here, who are the first of all ``ratings``;
-        tables have the features of all.
-        """
-        n_rows, n_columns = self.rows.factors.shape[1], self.columns.factors.shape[1]
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+    ) -> Draws:
+        """Each is drawn given the draw of the others and its ratings."""
+        n_rows, n_columns = len(self.rows.is_known), len(self.columns.is_known)
         found = self._longer(ratings)
         new_rows = np.arange(n_rows, ratings.n_rows)
         new_columns = np.arange(n_columns, ratings.n_columns)
-        rows = ratings.take_rows(new_rows)
-        on_known = rows.select(rows.column < n_columns) if new_columns.size else rows
-        found._draw(known, on_known, new_rows, tables.rows, seed, 0)
-        if new_columns.size:
-            of_columns = ratings.transpose().take_rows(new_columns)
-            found._draw(known.transpose(), of_columns, new_columns, tables.columns, seed, 1)
-            if on_known.n_entries < rows.n_entries:
-                found._draw(known, rows, new_rows, tables.rows, seed, 2)
+        turns = iter((0, 2))  # those of rows
+
+        def draw_new_rows(rows: Observations) -> None:
+            found._draw(_Drawn(new_rows, rows, next(turns)), known, tables.rows)
+
+        def draw_new_columns(columns: Observations) -> None:
+            found._draw(_Drawn(new_columns, columns, 1), known.transpose(), tables.columns)
+
+        in_turns(ratings, n_rows, n_columns, draw_new_rows, draw_new_columns)
         return found
 
-    def with_described(self, ratings: Observations, tables: Tables, seed: int = 0) -> Draws:
-        """With those drawn of whom nothing is known but their features; changes these in place."""
+    def with_described(self, ratings: Observations, tables: Tables) -> Draws:
+        """Draws those of whom nothing is known but their features; changes these in place."""
         for turn, (side, table) in enumerate(zip((self.rows, self.columns), tables, strict=True)):
             if table is not None:
                 known = ratings.transpose() if turn else ratings
                 which = np.flatnonzero(side.is_known == 0)
-                self._draw(known, known.take_rows(which), which, table, seed, turn)
+                self._draw(_Drawn(which, known.take_rows(which), turn), known, table)
         return self
 
-    def updated(
-        self, known: Observations, touched: Touched, tables: Tables, seed: int = 0
-    ) -> Draws:
-        """With those drawn anew that have new ratings, given the others; see :mod:`update`.
-
-        ``known`` are the ratings before.
-        """
+    def updated(self, known: Observations, touched: Touched, tables: Tables, backend: Any) -> Draws:
+        """With those drawn anew that have new ratings, given the others; see :mod:`update`."""
         if self.shifts.any():
-            bare = self.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
-            again = bare.updated(known, touched, tables, seed)._replace(shifts=self.shifts)
+            bare = replace(self.shifted(known, -1.0), shifts=NO_SHIFTS)
+            again = replace(bare.updated(known, touched, tables, backend), shifts=self.shifts)
             return again.shifted(touched.ratings)._with_others_of(self, touched)
         found, ratings = self._longer(touched.ratings), touched.ratings
         before, after = (known, known.transpose()), (ratings, ratings.transpose())
         for turn in range(3):
             side = turn % 2
-            own = (found.rows, found.columns)[side]
             which = (touched.rows, touched.columns)[side]
-            was_learnt = own.is_known[which] == 1
+            was_learnt = (found.rows, found.columns)[side].is_known[which] == 1
             new, old = which[~was_learnt], which[was_learnt]
             if new.size:
-                found._draw(before[side], after[side].take_rows(new), new, tables[side], seed, turn)
+                rows = _Drawn(new, after[side].take_rows(new), turn)
+                found._draw(rows, before[side], tables[side])
             if old.size:
-                found._redraw(after[side].take_rows(old), old, tables[side], seed, turn)
+                found._redraw(_Drawn(old, after[side].take_rows(old), turn), tables[side])
         return found
 
     def _with_others_of(self, before: Draws, touched: Touched) -> Draws:
@@ -410,123 +412,86 @@ class Draws(NamedTuple):
             own.factors[:, stay, 0] = old.factors[:, stay, 0]
         return self
 
-    def _redraw(
-        self, rows: Observations, which: np.ndarray, table: csr_array | None, seed: int, turn: int
-    ) -> None:
-        """Some Gibbs steps more for those who were learnt, in place."""
-        own, facing = (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
-        sets, lines = RatedSets.of(rows), None if table is None else table[which]
-        none = np.zeros(which.size, dtype=np.int32)
-        scale = self.scale[which] if turn == 1 else none
-        facing_scale = np.zeros(len(facing.is_known), np.int32) if turn == 1 else self.scale
-        for k in range(self.n_draws):
-            other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
-            expected, bounds = own.expected(k, sets, lines), self._bounds(k)
-            this = DrawnSide(own.factors[k, which].astype(np.float32), own.width[k, which], scale)
-            for step in range(_REDRAWN):
-                name = Sweep(seed, k * (_DROPPED + _AVERAGED) + step, 5 + turn)
-                CPU_GIBBS.draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
-                CPU_GIBBS.move_widths(
-                    rows, this, other, bounds, float(own.width_precision[k]), name
-                )
-            own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
-
-    def _bounds(self, k: int) -> np.ndarray:
-        return bounds_of(self.cutpoints[k], self.scale_levels)
-
     def _longer(self, ratings: Observations) -> Draws:
         rows, columns = (
             np.where(np.arange(n) < len(side.is_known), np.arange(n), -1)
             for n, side in ((ratings.n_rows, self.rows), (ratings.n_columns, self.columns))
         )
-        return self.ordered(rows, columns, ratings.n_levels)
+        return self.reordered(rows, columns, ratings.n_levels)
 
-    def _draw(
-        self, known: Observations, rows: Observations, which: np.ndarray, table: csr_array | None,
-        seed: int, turn: int,
-    ) -> None:  # fmt: skip
-        """Draw new rows, or new columns in the second turn, in place, if anything is known."""
-        own, facing = (self.columns, self.rows) if turn == 1 else (self.rows, self.columns)
-        lines = None if table is None else table[which]
-        told = rows.row_counts > 0
+    def compared_with(
+        self, known: Observations, table: csr_array | None
+    ) -> tuple[Observations, csr_array | None]:
+        return known, table
+
+    def infer_rows(
+        self, ratings: Observations, lines: csr_array | None, others: tuple, backend: Any
+    ) -> list[GaussianModel]:
+        new = _Drawn(np.arange(ratings.n_rows), ratings, 0)
+        found = [self._placed(k, new, lines, *others) for k in range(self.n_draws)]
+        rows = self.rows._replace(
+            factors=np.stack([this.factors for this, _ in found]).astype(np.float16),
+            width=np.stack([this.width for this, _ in found]),
+            variance=np.stack([variance for _, variance in found]).astype(np.float16),
+            is_known=np.full(ratings.n_rows, 2, dtype=np.uint8),
+        )
+        most = np.full(ratings.n_rows, self.scale_levels.max())
+        no_gaps = np.zeros((most.size, self.cutpoints.shape[2]))
+        return [
+            model._replace(rows=_posterior(rows, k, np.float32(1.0), no_gaps, most), is_exact=False)
+            for k, model in enumerate(self.models)
+        ]
+
+    def _draw(self, new: _Drawn, known: Observations, table: csr_array | None) -> None:
+        """Draw newcomers in place, if anything is known of them.
+
+        ``known`` are the ratings of those who are here; the table has the features of all.
+        """
+        own = self.columns if new.turn == 1 else self.rows
+        lines = None if table is None else table[new.which]
+        told = new.answers.row_counts > 0
         if lines is not None:
             told |= np.diff(lines.indptr) > 0
         if not told.any():
             return
-        scale, facing_scale = np.zeros(which.size, dtype=np.int32), self.scale
-        if turn == 1:
-            scale = self.scale[which]
-            facing_scale = np.zeros(len(facing.is_known), dtype=np.int32)
-        of_others = None if table is None else table[: known.n_rows]
+        which, of_others = new.which[told], None if table is None else table[: known.n_rows]
         for k in range(self.n_draws):
-            other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], facing_scale)
-            this, variance = self._placed(
-                k, own, known, rows, (lines, of_others), scale, other, seed, turn
-            )
-            own.factors[k, which[told]] = this.factors[told]
-            own.width[k, which[told]] = this.width[told]
-            own.variance[k, own._among_others(which[told])] = variance[told]
-        own.is_known[which[told]] = 2
+            this, variance = self._placed(k, new, lines, known, of_others)
+            own.factors[k, which] = this.factors[told]
+            own.width[k, which] = this.width[told]
+            own.variance[k, own._among_others(which)] = variance[told]
+        own.is_known[which] = 2
 
-    def placed_rows(
-        self, known: Observations, rows: Observations, lines: csr_array | None,
-        table: csr_array | None,
-    ) -> DrawnSides:  # fmt: skip
-        """Rows with these ratings and lines of features, beside those known; nothing changes.
-
-        ``table`` has the features of those known.
-        """
-        own, scale, found = self.rows, np.zeros(rows.n_rows, dtype=np.int32), []
+    def _redraw(self, rows: _Drawn, table: csr_array | None) -> None:
+        """Some Gibbs steps more for those who were learnt, in place."""
+        own, which = self.columns if rows.turn == 1 else self.rows, rows.which
+        sets, lines = RatedSets.of(rows.answers), None if table is None else table[which]
         for k in range(self.n_draws):
-            facing = self.columns.factors[k].astype(np.float32)
-            other = DrawnSide(facing, self.columns.width[k], self.scale)
-            found.append(self._placed(k, own, known, rows, (lines, table), scale, other, 0, 0))
-        return own._replace(
-            factors=np.stack([this.factors for this, _ in found]).astype(np.float16),
-            width=np.stack([this.width for this, _ in found]),
-            variance=np.stack([variance for _, variance in found]).astype(np.float16),
-            is_known=np.full(rows.n_rows, 2, dtype=np.uint8),
-        )
-
-    def models_of_rows(self, rows: DrawnSides, models: list[GaussianModel]) -> list[GaussianModel]:
-        """The models of all draws with other rows."""
-        most = np.full(len(rows.is_known), self.scale_levels.max())
-        no_gaps = np.zeros((most.size, self.cutpoints.shape[2]))
-        return [
-            model._replace(rows=_posterior(rows, k, np.float32(1.0), no_gaps, most), is_exact=False)
-            for k, model in enumerate(models)
-        ]
+            expected, start = own.expected(k, sets, lines), own.factors[k, which].astype(np.float32)
+            this = DrawnSide(start, own.width[k, which], self._scales(rows))
+            steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 5 + rows.turn)
+            for _ in self._gibbs(k, rows, this, expected, steps, _REDRAWN):
+                pass
+            own.factors[k, which], own.width[k, which] = _as_half(this.factors), this.width
 
     def _placed(
-        self, k: int, own: DrawnSides, known: Observations, rows: Observations,
-        tables: tuple[csr_array | None, csr_array | None], scale: np.ndarray, other: DrawnSide,
-        seed: int, turn: int,
-    ) -> tuple[DrawnSide, np.ndarray]:  # fmt: skip
-        """Newcomers in one draw, and variances; tables are theirs, and that of those known."""
-        lines, of_others = tables
-        theirs = own.factors[k, : known.n_rows].astype(np.float32)
-        others = Others.of(theirs, known, of_others)
-        expected = own.expected(k, RatedSets.of(rows), lines, others)
-        ones = np.ones(rows.n_rows, dtype=np.float32)
-        which = Sweep(seed, k * (_DROPPED + _AVERAGED), 2 + turn)
-        return self._inferred(k, own, rows, DrawnSide(expected, ones, scale), other, which)
-
-    def _inferred(
-        self, k: int, own: DrawnSides, rows: Observations, first: DrawnSide, other: DrawnSide,
-        which: Sweep,
+        self, k: int, new: _Drawn, lines: csr_array | None, known: Observations,
+        table: csr_array | None,
     ) -> tuple[DrawnSide, np.ndarray]:  # fmt: skip
         """Newcomers in one draw: means and variances by Gibbs steps, from where they are expected.
 
-        Who has features alone is where these say, as far from there as anybody is.
+        Lines are their features, the table has those of others, whose ratings are known. Who has
+        features alone is where these say, as far from there as anybody is.
         """
-        expected, this = first.factors, first._replace(factors=first.factors.copy())
-        bounds = bounds_of(self.cutpoints[k], self.scale_levels)
+        own, rows = self.columns if new.turn == 1 else self.rows, new.answers
+        others = Others.of(own.factors[k, : known.n_rows].astype(np.float32), known, table)
+        expected = own.expected(k, RatedSets.of(rows), lines, others)
+        ones = np.ones(rows.n_rows, dtype=np.float32)
+        this = DrawnSide(expected.copy(), ones, self._scales(new))
+        steps = Sweep(_SEED, k * (_DROPPED + _AVERAGED), 2 + new.turn)
         total, squares = np.zeros((2, *expected.shape))
         log_width = np.zeros(len(expected))
-        for step in range(_DROPPED + _AVERAGED):
-            name = which._replace(number=which.number + step)
-            CPU_GIBBS.draw_rows(rows, this, other, bounds, expected, own.precision[k], name)
-            CPU_GIBBS.move_widths(rows, this, other, bounds, float(own.width_precision[k]), name)
+        for step in self._gibbs(k, new, this, expected, steps, _DROPPED + _AVERAGED):
             if step >= _DROPPED:
                 total += this.factors
                 squares += np.square(this.factors)
@@ -538,6 +503,67 @@ class Draws(NamedTuple):
         width = np.exp(has_ratings[:, 0] * log_width / _AVERAGED).astype(np.float32)
         this = this._replace(factors=_as_half(mean).astype(np.float32), width=width)
         return this, _as_half(variance)
+
+    def _gibbs(
+        self, k: int, rows: _Drawn, this: DrawnSide, expected: np.ndarray, steps: Sweep, n: int
+    ) -> Iterator[int]:
+        """So many Gibbs steps of rows given the k-th draw of the other side; changes ``this``."""
+        own, facing = (self.rows, self.columns)[:: -1 if rows.turn == 1 else 1]
+        scale = np.zeros(len(facing.is_known), np.int32) if rows.turn == 1 else self.scale
+        other = DrawnSide(facing.factors[k].astype(np.float32), facing.width[k], scale)
+        bounds, answers = self._bounds(k), rows.answers
+        for step in range(n):
+            name = steps._replace(number=steps.number + step)
+            CPU_GIBBS.draw_rows(answers, this, other, bounds, expected, own.precision[k], name)
+            CPU_GIBBS.move_widths(answers, this, other, bounds, float(own.width_precision[k]), name)
+            yield step
+
+    def _scales(self, rows: _Drawn) -> np.ndarray:
+        return self.scale[rows.which] if rows.turn == 1 else np.zeros(rows.which.size, np.int32)
+
+    def _bounds(self, k: int) -> np.ndarray:
+        return bounds_of(self.cutpoints[k], self.scale_levels)
+
+    # ---- reasons ------------------------------------------------------------------------------
+
+    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        """Given a draw of the columns, the row is a regression of its utilities on their features.
+
+        It is linear in the utilities, so that every answer has a part of its own; all parts
+        together are what the answers add to that which the prior expects of the row, to first
+        order.
+        """
+        row, worth, n = cell.row, cell.worth, self.n_draws
+        expected, parts = 0.0, np.zeros(cell.columns.size)
+        for k in range(n):
+            mean, bounds = self.utilities(k, row, np.array([cell.column]))
+            deviation = self.deviation(k, row, cell.column)
+            away = (bounds[0, : worth.size + 1] - mean[0]) / deviation
+            expected += np.diff(ndtr(away)) @ worth
+            slope = -np.diff(np.exp(-0.5 * away**2)) @ worth / np.sqrt(2.0 * np.pi) / deviation
+            parts += slope * self._regression_parts(k, cell)
+        return float(expected / n), parts / n
+
+    def _regression_parts(self, k: int, cell: ExplainedCell) -> np.ndarray:
+        """What each answer adds to the mean utility of a cell, in one draw."""
+        precision = self.rows.precision[k].astype(np.float64)
+        prior = self.rows.expected(k, None, cell.line)[0].astype(np.float64)
+        features, target = (
+            self.columns.factors[k, which].astype(np.float64)
+            for which in (cell.columns, [cell.column])
+        )
+        biases = features[:, 0].copy()
+        features[:, 0] = target[:, 0] = 1.0  # where the row's own bias meets them
+        mean, bounds = self.utilities(k, cell.row, cell.columns)
+        low, high = (
+            np.take_along_axis(bounds, (cell.levels + end)[:, None].astype(np.intp), axis=1)[:, 0]
+            - mean
+            for end in (0, 1)
+        )
+        utility = mean + truncated_mean(low, high) - biases
+        system = precision + features.T @ features
+        weight = features @ linalg.solve(system, target[0], assume_a="pos")
+        return weight * (utility - features @ prior)
 
     # ---- files --------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ordinalrbm.matrix.cold_start import Precisions
+from ordinalrbm.matrix.model import Precisions
 
 _NO_HISTORY = ("epoch", "validation", "seconds")
 

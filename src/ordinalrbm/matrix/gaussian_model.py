@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy import linalg
 from scipy.sparse import csr_array
 
-from ordinalrbm.data.observations import Counted, Counts, Observations
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import thresholds
-from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior
-from ordinalrbm.engine.rated_sets import RatedSets, familiarity, raters_of, usual_count
-from ordinalrbm.matrix.gaussian import GaussianState, posterior_of
-from ordinalrbm.matrix.prior_means import NO_WEIGHTS, Weights
+from ordinalrbm.engine.gaussian_state import NO_VALUES, FactorPosterior, Prior
+from ordinalrbm.engine.normal_reference import truncated_mean
+from ordinalrbm.engine.rated_sets import FEW
+from ordinalrbm.matrix import calibration, predict, recommend, update
+from ordinalrbm.matrix.calibration import NO_SHIFTS, read_shifts, shift_of
+from ordinalrbm.matrix.cold_start import (
+    append,
+    average,
+    cutpoints_by_levels,
+    in_turns,
+    library,
+    usual_cutpoints,
+    wide,
+    with_last_on,
+    with_more,
+)
+from ordinalrbm.matrix.explain import NEXT_TO, cells_of, contributions, repeated
+from ordinalrbm.matrix.gaussian import GaussianState, posterior_of, swapped
+from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
+from ordinalrbm.matrix.prior_means import NO_WEIGHTS, FactorPrior, Others, Tables, Weights
+from ordinalrbm.matrix.protocol import (
+    AddScores,
+    CellTerms,
+    ExplainedCell,
+    Product,
+    TableTerms,
+    Touched,
+    Utilities,
+)
+from ordinalrbm.matrix.vectors import Curves, usual_deviation
+from ordinalrbm.runtime.side_by_side import taken
 from ordinalrbm.storage.reader import LARGEST_NUMBER, Stored, wrong
 
 # Of a file; they are divided by.
@@ -25,97 +55,8 @@ _LARGEST_PRECISION = 1e15
 
 # Of a posterior: they follow from cutpoints and scales.
 _FOLLOW = ("gaps", "n_levels")
-
-
-# Of rows and of columns: by how much biases shift with the logarithm of how many answers somebody
-# has, and at which logarithm they do not.
-NO_SHIFTS = np.zeros((2, 2))
-# Nobody counts as more than e to this times as active as usual, or as little: else the few ratings
-# of one user with thousands, among users with two, would set the shift of all.
-_MOST_ACTIVE = 4.0
-
-
-def activity(counts: np.ndarray, centre: float) -> np.ndarray:
-    """Logarithms of how many answers everyone has, around a centre; zero where there is none."""
-    around = np.clip(np.log(np.maximum(counts, 1)) - centre, -_MOST_ACTIVE, _MOST_ACTIVE)
-    return np.where(counts > 0, around, 0.0)
-
-
-def shift_of(counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """What calibration adds to biases; nothing to those without an answer."""
-    slope, centre = shift
-    return slope * activity(counts, centre)
-
-
-def read_shifts(stored: Stored) -> np.ndarray:
-    """Of a file; those without calibration, and older ones, have none."""
-    return stored.parameter("shifts", np.float64, (2, 2)) if "shifts" in stored else NO_SHIFTS
-
-
-class Others(NamedTuple):
-    """What newcomers are compared with: others, whose ratings are known."""
-
-    usual_count: float  # of ratings
-    average: np.ndarray  # (1 + F,) biases and factors, each counted as often as it has rated
-    factors: np.ndarray  # (others, 1 + F)
-    ratings: Observations  # of these others; newcomers have rated the same columns, or new ones
-    table_mean: np.ndarray  # (features,) of those who have ratings; (0,) without a table
-    cutpoints: np.ndarray = np.zeros(0)  # usual ones
-
-    @classmethod
-    def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> Others:
-        counts = ratings.row_counts
-        average = counts @ factors.astype(np.float64) / max(counts.sum(), 1)
-        mean = np.zeros(0)
-        if table is not None and counts.any():
-            mean = np.asarray(table[np.flatnonzero(counts)].mean(axis=0)).reshape(-1)
-        return cls(usual_count(counts), average, factors, ratings, mean)
-
-    def near(self, rows: Observations) -> np.ndarray:
-        """(rows, 1 + F) where those are on average who have rated what each newcomer has."""
-        return raters_of(self.ratings, rows, self.factors, self.average)
-
-
-class Touched(NamedTuple):
-    """All ratings after an update, and which rows and columns have new ones."""
-
-    ratings: Observations
-    rows: np.ndarray
-    columns: np.ndarray
-
-
-class FactorPrior(NamedTuple):
-    """Precisions with which biases and factors, and cutpoints, of rows or columns were learnt."""
-
-    precision: np.ndarray  # (1 + F,)
-    cutpoints_precision: np.ndarray  # (M,)
-    weights: Weights = NO_WEIGHTS  # of their features
-
-    def expected(
-        self, rows: Observations, table: csr_array | None = None, others: Others | None = None
-    ) -> np.ndarray:
-        """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
-
-        The table has other features of these rows, if they have any. Of newcomers features do not
-        tell much at first; they are expected where those are who have rated the same.
-        """
-        weights = self.weights
-        if not rows.n_rows or (others is None and not weights.centre.size):
-            return np.zeros((rows.n_rows, 0), dtype=np.float32)
-        found = np.zeros((rows.n_rows, self.precision.size))
-        centre = weights.centre if weights.centre.size else found[0]
-        if weights.each.shape[1]:
-            found += RatedSets.of(rows).times(weights.each)
-        if weights.table.shape[1] and table is not None:
-            found += table @ weights.table
-        if others is None:
-            return (found - centre).astype(np.float32)
-        of_table = 0.0 * centre
-        if weights.table.shape[1] and others.table_mean.size:
-            of_table = others.table_mean @ weights.table
-        known = familiarity(rows.row_counts, others.usual_count)[:, None]
-        found += (1.0 - known) * others.near(rows) - known * (centre - of_table) - of_table
-        return found.astype(np.float32)
+# Of newcomers: the change of a coordinate, as a share of what is left to know, at which to stop.
+_SETTLED = 0.02
 
 
 class GaussianModel(NamedTuple):
@@ -143,6 +84,14 @@ class GaussianModel(NamedTuple):
             )
         )
         return cls(state.rows, state.columns, of_rows, of_columns, state.values)
+
+    @classmethod
+    def blank(cls, n_factors: int) -> GaussianModel:
+        """One row and one column of which nothing is known, where there is nothing to learn."""
+        nothing = np.zeros((1, 1 + n_factors), dtype=np.float32)
+        unknown = posterior_of(nothing, nothing, np.zeros((1, 1)), np.full(1, 2))
+        prior = FactorPrior(np.ones(1 + n_factors, dtype=np.float32), np.ones(1))
+        return cls(unknown, unknown, prior, prior)
 
     @classmethod
     def from_stored(cls, stored: Stored, n_rows: int, n_levels: np.ndarray) -> GaussianModel:
@@ -178,6 +127,10 @@ class GaussianModel(NamedTuple):
                 f"{name}.{part}": array for part, array in weights._asdict().items() if array.size
             }
         return arrays
+
+    @property
+    def models(self) -> list[GaussianModel]:
+        return [self]
 
     @property
     def n_levels(self) -> Any:
@@ -231,6 +184,390 @@ class GaussianModel(NamedTuple):
             prior = prior._replace(weights=weights)
         rows = FactorPosterior(*map(change, self.rows))
         return self._replace(rows=rows, column_prior=prior)
+
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.rows.mean, self.columns.mean
+
+    # ---- predictions ----------------------------------------------------------------------------
+
+    def utilities(self, cells: Cells) -> Utilities:
+        found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
+        rows, columns, where = self.rows, self.columns, (cells.row, cells.column)
+        if not self.is_draw:
+            predict.set_gaussian(rows, columns, *where, found)
+            return found
+        predict.set_products(rows.mean, columns.mean, *where, found.base)
+        found.deviation[:] = 1.0
+        if not self.is_exact:
+            predict.set_deviations(rows, columns, *where, found.deviation)
+        return found
+
+    def moments(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        found = self.utilities(cells)
+        return found.base, self.spread * found.deviation
+
+    def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
+        if not self.is_draw or self.spread != 1.0:
+            return predict.add_by_utility(self, cells, total)
+        mean, deviation = self.moments(cells)
+        predict.add_drawn(
+            mean, deviation, self.rows.gaps, self.columns.gaps, self.n_levels, float(self.share),
+            cells.row, cells.column, total,
+        )  # fmt: skip
+
+    def scorer(self, worth: np.ndarray) -> AddScores:
+        return recommend.scorer_by_utility(self, worth)
+
+    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> recommend.Choose | None:
+        """One draw of many is not asked alone."""
+        return None if self.is_draw else partial(recommend.choose_by_gaussian, self, lowest, rows)
+
+    def means_above(self, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
+        own, other = self.rows.mean[rows], self.columns.mean[: first.size]
+        mean = own[:, 1:] @ other[:, 1:].T
+        mean += other[:, 0] - first
+        mean += own[:, :1]
+        return mean
+
+    def inverse_deviations(self, rows: np.ndarray, n_columns: int) -> np.ndarray:
+        """With what is not known of a mean, if anything is said about that."""
+        if self.is_exact:
+            return np.full((rows.size, 1), np.float32(1.0) / np.float32(self.spread))
+        p, p_variance = (part[rows] for part in self.rows[:2])
+        q, q_variance = (part[:n_columns] for part in self.columns[:2])
+        variance = p_variance[:, 1:] @ (q * q + q_variance)[:, 1:].T
+        variance += (p * p)[:, 1:] @ q_variance[:, 1:].T
+        variance += q_variance[:, 0]
+        variance += p_variance[:, :1]
+        variance += np.float32(1.0)
+        np.sqrt(variance, out=variance)
+        variance *= np.float32(self.spread)
+        return np.divide(np.float32(1.0), variance, out=variance)
+
+    def cell_terms(self, row: Any, column: Any) -> CellTerms:
+        rows, columns = self.rows, self.columns
+        one = 0.0 * rows.cutpoints[0, :1] + 1.0  # in float64
+        p, q = one * rows.mean[row, 0], one * columns.mean[column, 0]
+        of_p, of_q = one * rows.variance[row, 0], one * columns.variance[column, 0]
+        # Products of whole rows of the tables: biases are among them, and are taken out again.
+        mean = p + q - p * q
+        variance = 1.0 + of_p + of_q - (of_q * (p * p + of_p) + q * q * of_p)
+        products = Product(
+            columns.mean, rows.mean, columns.variance, rows.variance, one, 0.0, is_of_rows=True
+        )
+        return CellTerms(mean, variance, [products], self.spread)
+
+    def row_terms(self, rows: Any) -> TableTerms:
+        mean, variance = self.rows.mean[rows], self.rows.variance[rows]
+        one, bias = 0.0 * mean[:, :1] + 1.0, 1.0 + variance[:, :1]
+        return TableTerms(
+            [mean[:, 1:], mean[:, :1], one], [variance[:, 1:], mean[:, 1:] ** 2, bias, one]
+        )
+
+    def column_terms(self, n_columns: int, first: Any) -> TableTerms:
+        mean, variance = self.columns.mean[:n_columns], self.columns.variance[:n_columns]
+        one, squares = 0.0 * mean[:, :1] + 1.0, mean[:, 1:] ** 2 + variance[:, 1:]
+        return TableTerms(
+            [mean[:, 1:], one, mean[:, :1] - first[:, None]],
+            [squares, variance[:, 1:], one, variance[:, :1]],
+        )
+
+    @property
+    def deviation_scale(self) -> float:
+        return self.spread
+
+    def curves(self, worth: np.ndarray) -> Curves:
+        deviation = self.spread * usual_deviation(self.rows, self.columns)
+        row_gaps = self.row_cutpoints.mean(axis=0)
+        return Curves.of(self.column_cutpoints, self.n_levels, row_gaps, worth, deviation)
+
+    # ---- what is not known ----------------------------------------------------------------------
+
+    def with_unknown(self, counts: np.ndarray | None = None) -> GaussianModel:
+        longest = self.n_levels == self.n_levels.max()
+        usual = self.column_cutpoints[longest].mean(0)
+        return self._replace(
+            rows=_with_average(self.rows, self.row_cutpoints.mean(0), self.is_point),
+            columns=_with_average(self.columns, usual, self.is_point, counts),
+            is_exact=False,
+        )
+
+    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> GaussianModel:
+        known = self.with_unknown(counts)
+        return known._on_scales(*with_last_on(known.n_levels, known.column_cutpoints, n_levels))
+
+    def _on_scales(self, n_levels: np.ndarray, cutpoints: np.ndarray) -> GaussianModel:
+        """With other scales and thresholds of columns."""
+        known = self.columns
+        return self._replace(columns=posterior_of(known.mean, known.variance, cutpoints, n_levels))
+
+    def reordered(
+        self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray
+    ) -> GaussianModel:
+        has_unknown = bool((rows < 0).any() or (columns < 0).any())
+        # A model of nothing has only the unknown row and column.
+        known = self.with_unknown() if has_unknown and (rows >= 0).any() else self
+        width = thresholds.n_cutpoints(n_levels)
+        ordered = known._replace(
+            rows=_reordered(known.rows, rows, np.full(rows.size, width + 1), width),
+            columns=_reordered(known.columns, columns, n_levels, width),
+            row_prior=_widened(known.row_prior, width, columns),
+            column_prior=_widened(known.column_prior, width, rows),
+        )
+        cutpoints = ordered.column_cutpoints
+        usual_cutpoints(cutpoints, n_levels, columns >= 0)
+        return ordered._on_scales(n_levels, cutpoints)
+
+    def with_described(self, ratings: Observations, tables: Tables) -> GaussianModel:
+        of_rows = _described(self.rows, self.row_prior, ratings, tables.rows)
+        if tables.columns is not None:
+            ratings = ratings.transpose()
+        of_columns = _described(self.columns, self.column_prior, ratings, tables.columns)
+        return self._replace(rows=of_rows, columns=of_columns)
+
+    # ---- new ratings ----------------------------------------------------------------------------
+
+    def with_newcomers(
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+    ) -> GaussianModel:
+        wider = self.longer(ratings)
+        in_turns(
+            ratings, self.n_rows, self.n_columns,
+            lambda rows: wider._fill_in(rows, known, tables.rows, backend),
+            lambda columns: swapped(wider)._fill_in(
+                columns, known.transpose(), tables.columns, backend
+            ),
+        )  # fmt: skip
+        return wider
+
+    def longer(self, ratings: Observations) -> GaussianModel:
+        """With new rows and columns, as many as have ratings, of which only the prior is known."""
+        most = np.full(ratings.n_rows, self.most_levels)
+        return self._replace(
+            rows=_longer(self.rows, self.row_prior, most, self.is_point),
+            columns=_longer(self.columns, self.column_prior, ratings.n_levels, self.is_point),
+            row_prior=_with_features(self.row_prior, ratings.n_columns),
+            column_prior=_with_features(self.column_prior, ratings.n_rows),
+        )
+
+    def _fill_in(
+        self, rows: Observations, known: Observations, table: csr_array | None, backend: Any
+    ) -> None:
+        """Fill in the rows after those known, in place, if there is anything to infer them from."""
+        n_known = known.n_rows
+        new = FactorPosterior(*(part[n_known:] for part in self.rows))
+        lines = None if table is None else table[n_known:]
+        told = np.diff(rows.row_start) > 0
+        if lines is not None:
+            told |= np.diff(lines.indptr) > 0
+        if not told.any():
+            return
+        others = None
+        if not self.is_point:  # of which all are expected at zero
+            others = Others.of(
+                self.rows.mean[:n_known], known, None if table is None else table[:n_known]
+            )
+        # Their cutpoints are the usual ones still, or have been found from fewer answers.
+        usual = cutpoints_by_levels(self.rows.cutpoints[:n_known], self.rows.n_levels[:n_known])
+        found = self._inferred(rows, lines, others, usual[new.n_levels], new.n_levels, backend)
+        for part, own in zip(new, found, strict=True):
+            part[told] = own[told]
+
+    def _inferred(
+        self, rows: Observations, lines: csr_array | None, others: Others | None,
+        cutpoints: np.ndarray, n_levels: np.ndarray, backend: Any,
+    ) -> FactorPosterior:  # fmt: skip
+        """Rows with these ratings and features, which may use so many levels."""
+        own = self.row_prior
+        expected = own.expected(rows, lines, others)
+        prior = Prior(own.precision, cutpoints, own.cutpoints_precision, expected)
+        options = InferOptions(_SETTLED, self.values, self.is_point)
+        return infer_rows(rows, self.columns, prior, n_levels, options, backend)
+
+    def compared_with(self, known: Observations, table: csr_array | None) -> Others:
+        usual = self.rows.cutpoints.mean(axis=0)
+        return Others.of(self.rows.mean, known, table)._replace(cutpoints=usual)
+
+    def infer_rows(
+        self, ratings: Observations, lines: csr_array | None, others: Others, backend: Any
+    ) -> list[GaussianModel]:
+        most = np.full(ratings.n_rows, self.most_levels)
+        cutpoints = np.tile(others.cutpoints, (ratings.n_rows, 1))
+        compared = None if self.is_point else others
+        rows = self._inferred(ratings, lines, compared, cutpoints, most, backend)
+        return [self._replace(rows=rows)]
+
+    def updated(
+        self, known: Observations, touched: Touched, tables: Tables, backend: Any
+    ) -> GaussianModel:
+        return update.updated(self, known, touched, tables, backend)
+
+    # ---- calibration ----------------------------------------------------------------------------
+
+    def fitted_calibration(self, judge: calibration.Judge) -> np.ndarray:
+        """Gaussian factors know how far to believe themselves, and nearly always how wide to be."""
+        loss, found = judge.best(calibration.SHIFTS)
+        wide_loss, wide_found = judge.best([*calibration.SPREAD, *calibration.SHIFTS])
+        return wide_found if loss - wide_loss > calibration.WORTH_WIDENING else found
+
+    def calibrated(self, numbers: np.ndarray, observations: Counted | Counts) -> GaussianModel:
+        spread = float(np.exp(numbers[calibration.SPREAD[0]]))
+        shifts = calibration.shifts_by(numbers, observations)
+        return self._replace(spread=spread, shifts=shifts).shifted(observations)
+
+    # ---- reasons --------------------------------------------------------------------------------
+
+    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        """The row's bias and factors are a regression of its utilities, which answers add up in.
+
+        All of them together move the mean utility of the cell from what features alone expect, and
+        the worth of a utility is taken as linear between the two.
+        """
+        before = self._expected_without_answers(cell.line)
+        target = self._regressors(np.array([cell.column]))[1][0]
+        parts = self._utility_parts(cell, target, before)
+        now = self.rows.mean[cell.row].astype(np.float64)
+        after, start = now @ target, before @ target
+        if cell.is_answered:  # as if it were not; what the others add stays
+            after = start + parts.sum()
+        # Learning stops before the regression is solved to the last digit: the rest is shared.
+        size = np.abs(parts)
+        parts += (after - start - parts.sum()) * size / max(size.sum(), NEXT_TO)
+        expected, at_first = self._worth_at(cell, np.array([after, start]))
+        slope = (expected - at_first) / (after - start) if abs(after - start) > NEXT_TO else 0.0
+        if not slope:
+            near = self._worth_at(cell, after + np.array([-NEXT_TO, NEXT_TO]))
+            slope = (near[1] - near[0]) / (2.0 * NEXT_TO)
+        return float(expected), slope * parts
+
+    def _utility_parts(
+        self, cell: ExplainedCell, target: np.ndarray, before: np.ndarray
+    ) -> np.ndarray:
+        """What each answer adds to the mean utility, from where the row is expected before."""
+        prior, columns = self.row_prior, cell.columns
+        biases, regressors = self._regressors(columns)
+        doubt = self.columns.variance[columns].sum(axis=0, dtype=np.float64)
+        doubt[0] = 0.0
+        free = np.isfinite(prior.precision)
+        system = regressors[:, free].T @ regressors[:, free]
+        system += np.diag(prior.precision[free] + doubt[free])
+        along = np.zeros(target.size)
+        # Precisions may differ by many powers of ten, which says nothing about the solution.
+        size = 1.0 / np.sqrt(np.diag(system))
+        along[free] = size * linalg.solve(
+            system * size * size[:, None], size * target[free], assume_a="pos"
+        )
+        utility = self._expected_utilities(cell) - biases
+        parts = (regressors @ along) * (utility - regressors @ before)
+        if prior.weights.each.shape[1]:  # that it was rated at all
+            length = 1.0 / np.sqrt(columns.size + FEW)
+            pull = prior.weights.each[columns].astype(np.float64) * length
+            parts += pull[:, free] @ (prior.precision[free] * along[free])
+        return parts
+
+    def _regressors(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Biases of columns, and what a row's own bias and factors meet in them."""
+        found = self.columns.mean[columns].astype(np.float64)
+        biases = found[:, 0].copy()
+        found[:, 0] = 1.0
+        return biases, found
+
+    def _expected_without_answers(self, line: csr_array | None) -> np.ndarray:
+        """(1 + F,) where a row with these features is expected."""
+        none = np.zeros(0, dtype=np.int32)
+        row = Observations.from_triples(none, none, none, 1, self.n_columns, self.n_levels)
+        expected = self.row_prior.expected(row, line)[0].astype(np.float64)
+        return expected if expected.size else np.zeros(self.row_prior.precision.size)
+
+    def _expected_utilities(self, cell: ExplainedCell) -> np.ndarray:
+        """(answers,) mean of each utility, given its level and what is known of row and column."""
+        if self.values.size:
+            return self.values[cell.levels].astype(np.float64)
+        cells = Cells(np.full(cell.columns.size, cell.row), cell.columns, cell.levels)
+        mean, (low, high) = self.utilities(cells).base, predict.bounds(self, cells)
+        return mean + truncated_mean(low - mean, high - mean)
+
+    def _worth_at(self, cell: ExplainedCell, means: np.ndarray) -> np.ndarray:
+        """Expected worth of a cell whose mean utility is each of these, plus the column's bias."""
+        rows = FactorPosterior(*(repeated(part, cell.row, means.size) for part in self.rows))
+        now = rows.mean[0].astype(np.float64) @ self._regressors(np.array([cell.column]))[1][0]
+        rows.mean[:, 0] += (means - now).astype(np.float32)
+        cells = cells_of(cell.column, means.size)
+        found = predict.probabilities([self._replace(rows=rows)], cells)
+        return found[:, : cell.worth.size] @ cell.worth
+
+    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
+        return contributions(self.rows.mean[:, 1:], row, self.columns.mean[column, 1:])
+
+
+def _with_average(
+    posterior: FactorPosterior, cutpoints: Any, is_point: bool, counts: np.ndarray | None = None
+) -> FactorPosterior:
+    mean = average(posterior.mean, counts)
+    away = 0.0 * mean
+    if not is_point:
+        away = average(posterior.variance + (posterior.mean - mean) ** 2, counts)
+    gaps = library(cutpoints).exp(cutpoints)
+    gaps[:1] = cutpoints[:1]
+    added = (mean, away, cutpoints, gaps, posterior.n_levels.max())
+    return FactorPosterior(*map(append, posterior, added))
+
+
+def _reordered(
+    posterior: FactorPosterior, rows: np.ndarray, n_levels: np.ndarray, width: int
+) -> FactorPosterior:
+    mean, variance = taken(posterior.mean, rows), taken(posterior.variance, rows)
+    return posterior_of(mean, variance, wide(posterior.cutpoints[rows], width), n_levels)
+
+
+def _widened(prior: FactorPrior, width: int, features: np.ndarray) -> FactorPrior:
+    """For longer scales, and with features in this order; unknown ones, at −1, tell nothing."""
+    own, weights = prior.cutpoints_precision, prior.weights
+    if weights.each.shape[1]:
+        each = taken(weights.each, features)
+        each[features < 0] = 0.0
+        weights = weights._replace(each=each)
+    precision = np.pad(own, (0, width - own.size), mode="edge")
+    return prior._replace(cutpoints_precision=precision, weights=weights)
+
+
+def _described(
+    posterior: FactorPosterior, prior: FactorPrior, ratings: Observations, table: csr_array | None
+) -> FactorPosterior:
+    if table is None or not prior.weights.table.shape[1]:
+        return posterior
+    new = np.flatnonzero((ratings.row_counts == 0) & (np.diff(table.indptr) > 0))
+    if not new.size:
+        return posterior
+    mean, variance = posterior.mean.copy(), posterior.variance.copy()
+    others = Others.of(posterior.mean, ratings, table)
+    mean[new] = prior.expected(ratings.take_rows(new), table[new], others)
+    variance[new] = 1.0 / prior.precision
+    return posterior._replace(mean=mean, variance=variance)
+
+
+def _longer(
+    posterior: FactorPosterior, prior: FactorPrior, n_levels: np.ndarray, is_point: bool
+) -> FactorPosterior:
+    """With new rows of which only the prior is known."""
+    n_known = len(posterior.mean)
+    new_levels = n_levels[n_known:]
+    usual = cutpoints_by_levels(posterior.cutpoints, n_levels[:n_known])
+    return posterior_of(
+        with_more(posterior.mean, new_levels.size, 0.0),
+        with_more(posterior.variance, new_levels.size, 0.0 if is_point else 1 / prior.precision),
+        with_more(posterior.cutpoints, new_levels.size, usual[new_levels]),
+        n_levels,
+    )
+
+
+def _with_features(prior: FactorPrior, n_features: int) -> FactorPrior:
+    """With new features of rated sets, of which nothing is known."""
+    weights = prior.weights
+    if not weights.each.shape[1]:
+        return prior
+    each = with_more(weights.each, n_features - len(weights.each), 0.0)
+    return prior._replace(weights=weights._replace(each=each))
 
 
 def _posterior_from(

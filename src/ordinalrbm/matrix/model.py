@@ -16,16 +16,47 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy import linalg
+from scipy.sparse import csr_array
+from scipy.special import expit, logit
 
-from ordinalrbm.data.observations import Counted, Observations
+from ordinalrbm.data.observations import Cells, Counted, Counts, Observations
 from ordinalrbm.engine import gibbs, thresholds
+from ordinalrbm.engine.mean_field import fixed_point
+from ordinalrbm.engine.normal_reference import truncated_mean, truncated_variance
 from ordinalrbm.engine.side import Array, Side
-from ordinalrbm.storage.reader import Stored
+from ordinalrbm.matrix import calibration, predict, recommend
+from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
+from ordinalrbm.matrix.cold_start import (
+    append,
+    average,
+    cutpoints_by_levels,
+    in_turns,
+    usual_cutpoints,
+    wide,
+    with_last_on,
+    with_more,
+)
+from ordinalrbm.matrix.explain import NEXT_TO, contributions, effects_of_copies, repeated
+from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.protocol import (
+    AddScores,
+    CellTerms,
+    ExplainedCell,
+    Product,
+    TableTerms,
+    Utilities,
+)
+from ordinalrbm.storage.reader import Stored, wrong
+from ordinalrbm.vector.posterior import MAX_ITERATIONS, TOLERANCE
 
 # Two levels of a threshold table are no levels, see :mod:`ordinalrbm.engine.thresholds`.
 _EXTRA_ENDS = 3
 # Distributions are divided by a gain.
 _SMALLEST_GAIN = 1e-9
+_SMALLEST_PRECISION = 1e-9  # of a file; they are divided by
+_HALVES = ("by_rows", "by_columns")
 
 
 class Half(NamedTuple):
@@ -47,6 +78,43 @@ class Half(NamedTuple):
             weights=change(self.weights), bias=change(self.bias), cutpoints=change(self.cutpoints)
         )
 
+    def with_unknown(self, cutpoints: Any, counts: np.ndarray | None = None) -> Half:
+        """With an average column and an average row.
+
+        The column acts on average factors; its own weights are unknown, so none.
+        """
+        factors = self.factors.mean(0)
+        bias = 0.0 * factors.sum()
+        if len(self.bias):
+            bias = average(self.bias + self.weights @ factors, counts)
+        return self._replace(
+            weights=append(self.weights, 0.0 * factors),
+            bias=append(self.bias, bias),
+            cutpoints=append(self.cutpoints, cutpoints),
+            factors=append(self.factors, factors),
+        )
+
+    def reordered(self, columns: np.ndarray, rows: np.ndarray, width: int) -> Half:
+        return self._replace(
+            weights=self.weights[columns],
+            bias=self.bias[columns],
+            cutpoints=wide(self.cutpoints[columns], width),
+            factors=self.factors[rows],
+        )
+
+    def longer(self, usual: ColdStartPrior, new_levels: np.ndarray, more_rows: int) -> Half:
+        """With new columns and new rows of which nothing is known; shares what does not grow."""
+        half, more = self, new_levels.size
+        if more:
+            half = half._replace(
+                weights=with_more(half.weights, more, 0.0),
+                bias=with_more(half.bias, more, usual.bias),
+                cutpoints=with_more(half.cutpoints, more, usual.cutpoints[new_levels]),
+            )
+        if more_rows:
+            half = half._replace(factors=with_more(half.factors, more_rows, usual.factors))
+        return half
+
     @classmethod
     def from_stored(cls, stored: Stored, n_columns: int, n_rows: int, width: int) -> Half:
         weights = stored.parameter("weights", np.float32, (n_columns, None))
@@ -60,6 +128,66 @@ class Half(NamedTuple):
         )
 
 
+class Precisions(NamedTuple):
+    """Of the priors that weights, biases and log gaps were learnt with."""
+
+    weights: float | np.ndarray
+    bias: float
+    cutpoints: float
+
+
+class ColdStartPrior(NamedTuple):
+    """What the columns of a half are like on the whole: the priors of new ones.
+
+    Precisions are infinite where there are no such parameters to learn.
+    """
+
+    factors: np.ndarray  # (factors,) of the rows
+    bias: np.ndarray  # (1,) of a column that meets usual factors; its weights are zero
+    cutpoints: np.ndarray  # (L + 1, L − 1) for each number of levels
+    weights_precision: np.ndarray  # (factors,)
+    bias_precision: np.ndarray  # (1,)
+    cutpoints_precision: np.ndarray  # (1,)
+
+    @classmethod
+    def of_half(
+        cls, half: Half, n_levels: np.ndarray, precisions: Precisions | None
+    ) -> ColdStartPrior:
+        """What is usual among the columns of a half; without precisions all is fixed."""
+        factors = half.factors.mean(axis=0, dtype=np.float64)
+        bias = np.mean(half.bias + half.weights @ factors, keepdims=True)
+        parts = Precisions(np.inf, np.inf, np.inf) if precisions is None else precisions
+        weights, own, gaps = (np.asarray(part, dtype=np.float64).reshape(-1) for part in parts)
+        cutpoints = cutpoints_by_levels(half.cutpoints, n_levels)
+        weights = np.broadcast_to(weights, factors.shape).copy()
+        return cls(factors, bias, cutpoints, weights, own[:1], gaps[:1])
+
+    @classmethod
+    def from_stored(cls, stored: Stored, half: Half) -> ColdStartPrior:
+        n_factors, width = half.n_factors, half.cutpoints.shape[1]
+        most = thresholds.LARGEST_CUTPOINT
+        precisions = [
+            stored.checked_array(name, np.float64, (size,), _SMALLEST_PRECISION, np.inf)
+            for name, size in zip(cls._fields[3:], (n_factors, 1, 1), strict=True)
+        ]
+        is_fixed = np.isinf(np.concatenate(precisions))
+        if is_fixed.any() and not is_fixed.all():
+            raise wrong("weights_precision", "is infinite where other precisions are not")
+        return cls(
+            stored.parameter("factors", np.float64, (n_factors,)),
+            stored.parameter("bias", np.float64, (1,)),
+            stored.parameter("cutpoints", np.float64, (width + 2, width), high=most),
+            *precisions,
+        )
+
+
+class NewcomerPriors(NamedTuple):
+    """Priors of new columns, and of new rows."""
+
+    columns: ColdStartPrior
+    rows: ColdStartPrior
+
+
 class MatrixModel(NamedTuple):
     """Both processes, and the number of levels of each column's scale.
 
@@ -68,7 +196,7 @@ class MatrixModel(NamedTuple):
     ω·(ĝ − ½) are multiplied by, and the standard deviation of a utility around its mean. Expected
     factors are less extreme than the sampled ones that weights are learnt with, and parameters are
     not known exactly: all three are a little above one. ``share`` is the model's part in what
-    several of them predict together.
+    several of them predict together. ``priors`` are there when learning is over.
     """
 
     by_rows: Half
@@ -76,6 +204,22 @@ class MatrixModel(NamedTuple):
     n_levels: Array
     gains: Array = np.ones(3)
     share: float = 1.0
+    priors: Any = ()  # NewcomerPriors in the end
+
+    @classmethod
+    def blank(cls, n_row_factors: int, n_column_factors: int) -> MatrixModel:
+        """One row and one column of which nothing is known, where there is nothing to learn."""
+
+        def half(n: int) -> Half:
+            nothing = np.zeros((1, n), dtype=np.float32)
+            bias = np.zeros(1, dtype=np.float32)
+            return Half(nothing, bias, np.zeros((1, 1)), nothing[0], nothing + 0.5)
+
+        return cls(half(n_row_factors), half(n_column_factors), np.full(1, 2))
+
+    @property
+    def models(self) -> list[MatrixModel]:
+        return [self]
 
     @property
     def most_levels(self) -> int:
@@ -107,7 +251,11 @@ class MatrixModel(NamedTuple):
         by_columns = Half.from_stored(stored.under("by_columns."), n_rows, n_columns, width)
         gains = stored.parameter("gains", np.float64, (3,), low=_SMALLEST_GAIN)
         share = stored.checked_array("share", np.float64, (1,), 0.0, 1.0)
-        return cls(by_rows, by_columns, n_levels, gains, float(share[0]))
+        priors = (
+            ColdStartPrior.from_stored(stored.under(f"{name}.cold_start."), half)
+            for name, half in zip(_HALVES, (by_rows, by_columns), strict=True)
+        )
+        return cls(by_rows, by_columns, n_levels, gains, float(share[0]), NewcomerPriors(*priors))
 
     def with_rows(self, change: Callable[[Any], Any]) -> MatrixModel:
         """Every array changed that has a line per row."""
@@ -116,10 +264,234 @@ class MatrixModel(NamedTuple):
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         arrays = {"gains": self.gains, "share": np.array([self.share])}
-        for name in ("by_rows", "by_columns"):
+        for name in _HALVES:
             half = getattr(self, name)._asdict()
             arrays |= {f"{name}.{part}": array for part, array in half.items()}
+        for name, prior in zip(_HALVES, self.priors, strict=bool(self.priors)):
+            arrays |= {f"{name}.cold_start.{part}": own for part, own in prior._asdict().items()}
         return arrays
+
+    # ---- predictions ----------------------------------------------------------------------------
+
+    def utilities(self, cells: Cells) -> Utilities:
+        found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
+        predict.set_binary(self.by_rows, self.by_columns, cells.row, cells.column, found)
+        return found
+
+    def moments(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        mean = np.empty(cells.row.size)
+        predict.add_gains(self.utilities(cells), self.gains, mean)
+        return mean, np.full(cells.row.size, self.gains[2])
+
+    def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
+        predict.add_by_utility(self, cells, total)
+
+    def scorer(self, worth: np.ndarray) -> AddScores:
+        return recommend.scorer_by_utility(self, worth)
+
+    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> None:
+        return None
+
+    def means_above(self, rows: np.ndarray, first: np.ndarray) -> np.ndarray:
+        n_columns, middle = first.size, np.float32(0.5)
+        by_rows, by_columns, _ = np.asarray(self.gains, dtype=np.float32)
+        h, w = self.by_rows.factors[rows], self.by_rows.weights[:n_columns]
+        g, omega = self.by_columns.factors[:n_columns], self.by_columns.weights[rows]
+        mean = (middle + by_rows * (h - middle)) @ w.T
+        mean += omega @ (middle + by_columns * (g - middle)).T
+        mean += self.by_rows.bias[:n_columns] - first
+        mean += self.by_columns.bias[rows, None]
+        return mean
+
+    def inverse_deviations(self, rows: np.ndarray, n_columns: int) -> np.ndarray:
+        return np.full((rows.size, 1), np.float32(1.0) / np.float32(self.gains[2]))
+
+    def cell_terms(self, row: Any, column: Any) -> CellTerms:
+        bias = self.by_rows.bias[column] + 0.0 * self.gains[:1]  # in float64
+        mean = bias + self.by_columns.bias[row]
+        products = [
+            Product(half.weights, half.factors, half.bias[:0], half.bias[:0], gain, 0.5, is_of_rows)
+            for half, gain, is_of_rows in (
+                (self.by_rows, self.gains[:1], True),
+                (self.by_columns, self.gains[1:2], False),
+            )
+        ]
+        return CellTerms(mean, 0.0 * mean + 1.0, products, self.gains[2])
+
+    def row_terms(self, rows: Any) -> TableTerms:
+        other, bias = self.by_columns, self.by_columns.bias[rows, None]
+        acting = 0.5 + self.gains[0] * (self.by_rows.factors[rows] - 0.5)
+        return TableTerms([acting, other.weights[rows], bias, 0.0 * bias + 1.0], None)
+
+    def column_terms(self, n_columns: int, first: Any) -> TableTerms:
+        own, bias = self.by_rows, (self.by_rows.bias[:n_columns] - first)[:, None]
+        acting = 0.5 + self.gains[1] * (self.by_columns.factors[:n_columns] - 0.5)
+        return TableTerms([own.weights[:n_columns], acting, 0.0 * bias + 1.0, bias], None)
+
+    @property
+    def deviation_scale(self) -> float:
+        return float(self.gains[2])
+
+    # ---- what is not known ----------------------------------------------------------------------
+
+    def with_unknown(self, counts: np.ndarray | None = None) -> MatrixModel:
+        longest = self.n_levels == self.n_levels.max()
+        usual = self.column_cutpoints[longest].mean(0)
+        by_columns = self.by_columns.with_unknown(self.row_cutpoints.mean(0))
+        by_columns.factors[-1] = average(self.by_columns.factors, counts)
+        return self._replace(
+            by_rows=self.by_rows.with_unknown(usual, counts),
+            by_columns=by_columns,
+            n_levels=append(self.n_levels, self.n_levels.max()),
+        )
+
+    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> MatrixModel:
+        known = self.with_unknown(counts)
+        levels, cutpoints = with_last_on(known.n_levels, known.column_cutpoints, n_levels)
+        return known._replace(by_rows=known.by_rows._replace(cutpoints=cutpoints), n_levels=levels)
+
+    def reordered(self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray) -> MatrixModel:
+        has_unknown = bool((rows < 0).any() or (columns < 0).any())
+        # A model of nothing has only the unknown row and column.
+        known = self.with_unknown() if has_unknown and (rows >= 0).any() else self
+        width = thresholds.n_cutpoints(n_levels)
+        by_rows = known.by_rows.reordered(columns, rows, width)
+        by_columns = known.by_columns.reordered(rows, columns, width)
+        usual_cutpoints(by_rows.cutpoints, n_levels, columns >= 0)
+        return known._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
+
+    def with_priors(self, of_columns: Precisions | None, of_rows: Precisions | None) -> MatrixModel:
+        """With priors of newcomers, whose parameters were learnt with these precisions."""
+        most = np.full(self.n_rows, self.most_levels)
+        return self._replace(
+            priors=NewcomerPriors(
+                ColdStartPrior.of_half(self.by_rows, self.n_levels, of_columns),
+                ColdStartPrior.of_half(self.by_columns, most, of_rows),
+            )
+        )
+
+    # ---- newcomers ------------------------------------------------------------------------------
+
+    def with_newcomers(
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+    ) -> MatrixModel:
+        of_columns, of_rows = self.priors
+        n_rows, n_columns, n_levels = self.n_rows, self.n_columns, ratings.n_levels
+        most = np.full(ratings.n_rows, self.most_levels, dtype=np.int32)
+        by_rows = self.by_rows.longer(of_columns, n_levels[n_columns:], most.size - n_rows)
+        by_columns = self.by_columns.longer(of_rows, most[n_rows:], n_levels.size - n_columns)
+        new_rows = _new_rows(by_rows, by_columns, n_rows, most)
+        new_columns = _new_rows(by_columns, by_rows, n_columns, n_levels)
+        columns, rows = _facing(by_rows, by_columns, n_levels), _facing(by_columns, by_rows, most)
+
+        def infer(own: Observations, facing: Facing, new: NewRows, prior: ColdStartPrior) -> None:
+            if own.n_entries:
+                backend.infer_binary_rows(own, facing, new, prior)
+
+        in_turns(
+            ratings, n_rows, n_columns,
+            lambda own: infer(own, columns, new_rows, of_rows),
+            lambda own: infer(own, rows, new_columns, of_columns),
+        )  # fmt: skip
+        return self._replace(by_rows=by_rows, by_columns=by_columns, n_levels=n_levels)
+
+    def compared_with(self, known: Observations, table: csr_array | None) -> None:
+        return None
+
+    def infer_rows(
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: Any
+    ) -> list[MatrixModel]:
+        of_rows, own = self.priors[1], self.by_columns
+        n, most = ratings.n_rows, np.full(ratings.n_rows, self.most_levels, dtype=np.int32)
+        factors = np.tile(of_rows.factors.astype(np.float32), (n, 1))
+        by_rows = self.by_rows._replace(factors=factors)
+        by_columns = own._replace(
+            weights=np.zeros((n, own.n_factors), dtype=own.weights.dtype),
+            bias=np.repeat(of_rows.bias, n).astype(own.bias.dtype),
+            cutpoints=of_rows.cutpoints[most].astype(own.cutpoints.dtype),
+        )
+        if ratings.n_entries:
+            columns = _facing(by_rows, by_columns, self.n_levels)
+            new = _new_rows(by_rows, by_columns, 0, most)
+            backend.infer_binary_rows(ratings, columns, new, of_rows)
+        return [self._replace(by_rows=by_rows, by_columns=by_columns)]
+
+    # ---- calibration and reasons ----------------------------------------------------------------
+
+    def fitted_calibration(self, judge: calibration.Judge) -> np.ndarray:
+        # Where rows have nothing of their own but factors, it stays like that.
+        shifts = calibration.SHIFTS if self.by_columns.n_factors else calibration.SHIFTS[1:]
+        return judge.best([*calibration.GAINS, *calibration.SPREAD, *shifts])[1]
+
+    def calibrated(self, numbers: np.ndarray, observations: Counted | Counts) -> MatrixModel:
+        by_row, by_column = numbers[calibration.SHIFTS]
+        row, column = calibration.log_counts(observations)
+        own, other = self.by_rows, self.by_columns
+        return self._replace(
+            by_rows=own._replace(bias=own.bias + (by_column * column).astype(np.float32)),
+            by_columns=other._replace(bias=other.bias + (by_row * row).astype(np.float32)),
+            gains=np.exp(numbers[[*calibration.GAINS, *calibration.SPREAD]]),
+        )
+
+    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        """The row with all these answers, and again without each of them; its parameters stay.
+
+        Factors and utilities lean on each other: what leaving out an answer does to the factors is
+        their linear response at the fixed point.
+        """
+        columns, levels = cell.columns, cell.levels
+        one = Observations(np.array([0, columns.size]), columns, levels, self.n_levels)
+        alone = self._copies_of_row(cell.row, np.full((1, self.by_rows.n_factors), 0.5))
+        alone.by_rows.factors[:] = expected_factors(alone, one)
+        cells = Cells(np.zeros(columns.size, dtype=np.intp), columns, levels)
+        found, (low, high) = alone.utilities(cells), predict.bounds(alone, cells)
+        mean = found.base + found.by_rows + found.by_columns
+        away = truncated_mean(low - mean, high - mean)
+        moves = truncated_variance(low - mean, high - mean)  # the expected utility, with its mean
+        weights = self.by_rows.weights[columns].astype(np.float64)
+        factors = alone.by_rows.factors[0].astype(np.float64)
+        response = np.eye(factors.size) - (weights.T * moves) @ weights * (
+            factors * (1.0 - factors)
+        )
+        activation = logit(np.clip(factors, NEXT_TO, 1.0 - NEXT_TO))
+        lost = linalg.solve(response, (weights * (mean + away)[:, None]).T).T
+        copies = self._copies_of_row(cell.row, expit(np.vstack([activation, activation - lost])))
+        return effects_of_copies(copies, cell)
+
+    def _copies_of_row(self, row: int, factors: np.ndarray) -> MatrixModel:
+        """A model of copies of a row, which differ in their factors."""
+        return self._replace(
+            by_rows=self.by_rows._replace(factors=factors.astype(np.float32)),
+            by_columns=self.by_columns.with_columns(lambda part: repeated(part, row, len(factors))),
+        )
+
+    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
+        first, second = self.by_rows, self.by_columns
+        of_user = contributions(first.factors, row, self.gains[0] * first.weights[column])
+        of_item = contributions(second.factors, column, self.gains[1] * second.weights[row])
+        parts = [of_user.assign(of="user"), of_item.assign(of="item")]
+        return pd.concat(parts, ignore_index=True)[["of", *of_user.columns]]
+
+
+def _facing(acting: Half, own: Half, n_levels: np.ndarray) -> Facing:
+    """What new rows, whose parameters are in ``own``, see of the columns."""
+    return Facing(
+        acting.weights, acting.bias, acting.cutpoints, own.factors, n_levels, acting.factor_bias
+    )
+
+
+def _new_rows(acting: Half, own: Half, n_known: int, n_levels: np.ndarray) -> NewRows:
+    """Rows from ``n_known`` on: their factors are in ``acting``, their parameters in ``own``."""
+    parts = (acting.factors, own.weights, own.bias, own.cutpoints, n_levels)
+    return NewRows(*(part[n_known:] for part in parts))
+
+
+def expected_factors(model: MatrixModel, answers: Observations) -> np.ndarray:
+    """(rows, K) posterior probabilities of rows with these answers, by mean field."""
+    side = row_side(model, answers, np.empty(answers.n_entries, dtype=np.float32))
+    found = np.full((answers.n_rows, model.by_rows.n_factors), 0.5, dtype=np.float32)
+    fixed_point(side, found, TOLERANCE, MAX_ITERATIONS)
+    return found
 
 
 def start(

@@ -12,15 +12,22 @@ that of all.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numba import prange
+from scipy.sparse import csr_array
 from scipy.special import expit
 
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.engine.normal import single
 from ordinalrbm.engine.sums import dot
+from ordinalrbm.matrix.explain import cells_of, effects_of_copies
+from ordinalrbm.matrix.predict import probabilities
+from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.protocol import AddScores, ExplainedCell
 from ordinalrbm.runtime.jit import compiled, inlined
 from ordinalrbm.storage.reader import Stored
 
@@ -65,6 +72,10 @@ class MultinomialModel(NamedTuple):
         return arrays
 
     @property
+    def models(self) -> list[MultinomialModel]:
+        return [self]
+
+    @property
     def n_rows(self) -> int:
         return len(self.factors)
 
@@ -76,14 +87,20 @@ class MultinomialModel(NamedTuple):
     def most_levels(self) -> int:
         return self.bias.shape[1]
 
-    def with_cold_start(self) -> MultinomialModel:
-        """With one more row that has said nothing, and one more column, on the longest scale."""
+    def with_unknown(self, counts: np.ndarray | None = None) -> MultinomialModel:
+        """The average column on its scale; how often others were answered does not matter."""
         longest = self.most_levels
-        weights, bias = self.typical_column(longest)
+        return self._with_last(longest, *self.typical_column(longest))
+
+    def with_unknown_on(self, n_levels: int, counts: np.ndarray | None = None) -> MultinomialModel:
+        return self._with_last(n_levels, *self.typical_column(n_levels, counts))
+
+    def _with_last(self, n_levels: int, weights: np.ndarray, bias: np.ndarray) -> MultinomialModel:
+        """With one more row that has said nothing, and one more column."""
         return self._replace(
             weights=np.concatenate([self.weights, weights[None]]),
             bias=np.concatenate([self.bias, bias[None]]),
-            n_levels=np.append(self.n_levels, longest).astype(self.n_levels.dtype),
+            n_levels=np.append(self.n_levels, n_levels).astype(self.n_levels.dtype),
             factors=np.vstack([self.factors, expit(self.factor_bias)]),
         )
 
@@ -101,13 +118,33 @@ class MultinomialModel(NamedTuple):
             alike = alike[: counts.size] * counts  # each counted as often as it was answered
         return mean_of(self.weights, alike), mean_of(self.bias, alike)
 
-    def infer_rows(self, observations: Observations) -> np.ndarray:
+    def reordered(
+        self, rows: np.ndarray, columns: np.ndarray, n_levels: np.ndarray
+    ) -> MultinomialModel:
+        """It is learnt in the order of the ids."""
+        return self
+
+    def with_newcomers(
+        self, known: Observations, ratings: Observations, tables: Tables, backend: Any
+    ) -> MultinomialModel:
+        """New rows alone: there is nothing that new columns could be inferred from."""
+        new = ratings.take_rows(np.arange(self.n_rows, ratings.n_rows))
+        return self._replace(factors=np.vstack([self.factors, self.expected_factors(new)]))
+
+    def compared_with(self, known: Observations, table: csr_array | None) -> None:
+        return None
+
+    def infer_rows(
+        self, ratings: Observations, lines: csr_array | None, others: None, backend: Any
+    ) -> list[MultinomialModel]:
+        return [self._replace(factors=self.expected_factors(ratings))]
+
+    def expected_factors(self, observations: Observations) -> np.ndarray:
         """(rows, K): P(h = 1 | v) of rows with these answers."""
         parameters = Parameters(self.weights, self.bias, self.factor_bias)
         return expected_factors(parameters, observations)
 
-    def add_distributions(self, cells: Cells, total: np.ndarray) -> None:
-        """Add P(v) of some known cells, times the model's share."""
+    def add_probabilities(self, cells: Cells, total: np.ndarray) -> None:
         found = np.zeros((cells.row.size, self.most_levels), dtype=f32)
         row, column = (part.astype(np.int32) for part in cells[:2])
         _predict(row, column, self.factors, self.weights, self.bias, self.n_levels, found)
@@ -117,13 +154,35 @@ class MultinomialModel(NamedTuple):
             exists, np.maximum(shares, _SMALLEST), 0.0
         )
 
-    def add_worth(self, rows: np.ndarray, worth: np.ndarray, scores: np.ndarray) -> None:
-        """Add the expected worth of every column for some rows, times the model's share."""
+    def chooser(self, lowest: np.ndarray, rows: np.ndarray) -> None:
+        return None
+
+    def scorer(self, worth: np.ndarray) -> AddScores:
+        return partial(self._add_scores, worth)
+
+    def _add_scores(self, worth: np.ndarray, rows: np.ndarray, scores: np.ndarray) -> None:
         n = worth.shape[0]
         _add_worth(
             self.factors[rows], self.weights[:n], self.bias[:n], self.n_levels[:n],
             worth.astype(f32), f32(self.share), scores,
         )  # fmt: skip
+
+    def rating_effects(self, cell: ExplainedCell) -> tuple[float, np.ndarray]:
+        """The row with all these answers, and again without each of them."""
+        added = self.weights[cell.columns, cell.levels].astype(np.float64)
+        activation = self.factor_bias + added.sum(axis=0)
+        factors = expit(np.vstack([activation, activation - added]))
+        return effects_of_copies(self._replace(factors=factors.astype(f32)), cell)
+
+    def factor_contributions(self, row: int, column: int) -> pd.DataFrame:
+        """What each factor adds to the expected level, the others as they are."""
+        own, usual = self.factors[row], self.factors.mean(axis=0)
+        each = np.where(np.eye(own.size, dtype=bool), usual, own)
+        these = self._replace(factors=np.vstack([own, each]).astype(f32))
+        distribution = probabilities([these], cells_of(column, own.size + 1))
+        expected = distribution @ np.arange(distribution.shape[1])
+        added = expected[0] - expected[1:]
+        return pd.DataFrame({"factor": np.arange(own.size), "value": own, "contribution": added})
 
 
 def mean_of(part: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -151,14 +210,14 @@ def expected_factors(parameters: Parameters, observations: Observations) -> np.n
 
 
 @compiled(parallel=True)
-def _expect_factors(row_start: Any, column: Any, level: Any, parameters: Any, factors: Any) -> None:
+def _expect_factors(row_start, column, level, parameters, factors):
     for row in prange(factors.shape[0]):
         entries = slice(row_start[row], row_start[row + 1])
         factor_probabilities(parameters, column[entries], level[entries], factors[row])
 
 
 @inlined
-def factor_probabilities(parameters: Any, column: Any, level: Any, probability: Any) -> None:
+def factor_probabilities(parameters, column, level, probability):
     """Fill in P(h = 1 | v) of a row with these answers."""
     for k in range(probability.size):
         probability[k] = parameters.factor_bias[k]
@@ -171,7 +230,7 @@ def factor_probabilities(parameters: Any, column: Any, level: Any, probability: 
 
 
 @inlined
-def level_weights(weights: Any, bias: Any, centred: Any, n_levels: Any, weight: Any) -> Any:
+def level_weights(weights, bias, centred, n_levels, weight):
     """Weight of each level in a column's softmax, the largest being one; returns their sum."""
     highest = f32(-np.inf)
     for level in range(n_levels):
@@ -185,33 +244,25 @@ def level_weights(weights: Any, bias: Any, centred: Any, n_levels: Any, weight: 
 
 
 @compiled(parallel=True)
-def _predict(
-    rows: Any, columns: Any, factors: Any, weights: Any, bias: Any, n_levels: Any, result: Any
-) -> None:
+def _predict(rows, columns, factors, weights, bias, n_levels, result):
     for cell in prange(rows.size):
         _predict_cell(rows[cell], columns[cell], factors, weights, bias, n_levels, result[cell])
 
 
 @inlined
-def _predict_cell(
-    row: Any, column: Any, factors: Any, weights: Any, bias: Any, n_levels: Any, result: Any
-) -> None:
+def _predict_cell(row, column, factors, weights, bias, n_levels, result):
     centred = factors[row] - _HALF
     level_weights(weights[column], bias[column], centred, n_levels[column], result)
 
 
 @compiled(parallel=True)
-def _add_worth(
-    factors: Any, weights: Any, bias: Any, n_levels: Any, worth: Any, share: Any, scores: Any
-) -> None:
+def _add_worth(factors, weights, bias, n_levels, worth, share, scores):
     for row in prange(scores.shape[0]):
         _add_worth_row(factors[row], weights, bias, n_levels, worth, share, scores[row])
 
 
 @inlined
-def _add_worth_row(
-    factors: Any, weights: Any, bias: Any, n_levels: Any, worth: Any, share: Any, scores: Any
-) -> None:
+def _add_worth_row(factors, weights, bias, n_levels, worth, share, scores):
     centred = factors - _HALF
     weight = np.empty(worth.shape[1], dtype=np.float32)
     for i in range(scores.size):

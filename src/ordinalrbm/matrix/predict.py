@@ -7,7 +7,7 @@ may hold what is not known of the mean. What follows from that and the cutpoints
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TypeVar
 
 import numpy as np
 from numba import prange
@@ -17,49 +17,18 @@ from ordinalrbm.engine import thresholds
 from ordinalrbm.engine.normal import double
 from ordinalrbm.engine.sums import dot
 from ordinalrbm.evaluate.points import SMALLEST_PROBABILITY
-from ordinalrbm.matrix.cold_start import with_cold_start
-from ordinalrbm.matrix.gaussian_model import GaussianModel
-from ordinalrbm.matrix.model import MatrixModel
-from ordinalrbm.matrix.multinomial import MultinomialModel
+from ordinalrbm.matrix.protocol import Model, Utilities, UtilityModel
 from ordinalrbm.runtime.jit import compiled, inlined
 
-UtilityModel = MatrixModel | GaussianModel
-Model = UtilityModel | MultinomialModel
+AnyModel = TypeVar("AnyModel", bound=Model)
 _FAR = 1e5  # standard deviations
-
-
-class Utilities(NamedTuple):
-    """Utilities of cells, taken apart: one number each.
-
-    The mean with factors in their middle, and what factors of rows and of columns add to it, where
-    gains apart may be given to them; the standard deviation without a gain.
-    """
-
-    base: np.ndarray
-    by_rows: np.ndarray
-    by_columns: np.ndarray
-    deviation: np.ndarray
 
 
 def probabilities(models: Sequence[Model], cells: Cells) -> np.ndarray:
     """(cells, L): distribution over the levels, the mean of the models by their shares."""
     total = np.zeros((cells.row.size, models[0].most_levels))
     for model in models:
-        known: Any = model if all_known(cells) else with_cold_start(model)
-        if isinstance(known, MultinomialModel):
-            known.add_distributions(cells, total)
-            continue
-        mean, deviation = _moments(known, cells)
-        if isinstance(known, GaussianModel) and known.is_draw and known.spread == 1.0:
-            _add_drawn(
-                mean, deviation, known.rows.gaps, known.columns.gaps, known.n_levels,
-                float(known.share), cells.row, cells.column, total,
-            )  # fmt: skip
-            continue
-        _add_distributions(
-            mean, deviation, known.row_cutpoints, known.column_cutpoints, known.n_levels,
-            float(known.share), cells.row, cells.column, total,
-        )  # fmt: skip
+        _for_cells(model, cells).add_probabilities(cells, total)
     total /= total.sum(axis=1, keepdims=True)
     return total
 
@@ -74,48 +43,37 @@ def log_probability(models: Sequence[Model], cells: Cells) -> np.ndarray:
 
 def expected_utility(model: UtilityModel, cells: Cells) -> np.ndarray:
     """(cells,) mean utility."""
-    return _moments(model if all_known(cells) else with_cold_start(model), cells)[0]
+    return _for_cells(model, cells).moments(cells)[0]
+
+
+def utilities(model: UtilityModel, cells: Cells) -> Utilities:
+    return _for_cells(model, cells).utilities(cells)
+
+
+def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper bound of the true level of each cell."""
+    known = _for_cells(model, cells)
+    low, high = np.empty((2, cells.row.size))
+    _set_bounds(known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high)
+    return low, high
 
 
 def all_known(cells: Cells) -> bool:
     return cells.row.min(initial=0) >= 0 and cells.column.min(initial=0) >= 0
 
 
-def utilities(model: UtilityModel, cells: Cells) -> Utilities:
-    return _utilities(model if all_known(cells) else with_cold_start(model), cells)
+def _for_cells(model: AnyModel, cells: Cells) -> AnyModel:
+    """The model with an unknown row and column, if any cell is of these."""
+    return model if all_known(cells) else model.with_unknown()
 
 
-def _utilities(model: UtilityModel, cells: Cells) -> Utilities:
-    """Unknown rows and columns are the last of the model."""
-    found = Utilities(*np.zeros((len(Utilities._fields), cells.row.size)))
-    if isinstance(model, GaussianModel) and model.is_draw:
-        _set_products(model.rows.mean, model.columns.mean, cells.row, cells.column, found.base)
-        found.deviation[:] = 1.0
-        if not model.is_exact:
-            _set_deviations(model.rows, model.columns, cells.row, cells.column, found.deviation)
-    elif isinstance(model, GaussianModel):
-        _set_gaussian(model.rows, model.columns, cells.row, cells.column, found)
-    else:
-        _set_binary(model.by_rows, model.by_columns, cells.row, cells.column, found)
-    return found
-
-
-def bounds(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper bound of the true level of each cell."""
-    known = model if all_known(cells) else with_cold_start(model)
-    low, high = np.empty((2, cells.row.size))
-    _set_bounds(known.row_cutpoints, known.column_cutpoints, known.n_levels, *cells, low, high)
-    return low, high
-
-
-def _moments(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the utility of each cell; the unknown are the last."""
-    found = _utilities(model, cells)
-    if isinstance(model, GaussianModel):
-        return found.base, model.spread * found.deviation
-    mean = np.empty(cells.row.size)
-    _add_gains(found, model.gains, mean)
-    return mean, np.full(cells.row.size, model.gains[2])
+def add_by_utility(model: UtilityModel, cells: Cells, total: np.ndarray) -> None:
+    """Add distributions of cells, times the model's share, by the moments of their utilities."""
+    mean, deviation = model.moments(cells)
+    _add_distributions(
+        mean, deviation, model.row_cutpoints, model.column_cutpoints, model.n_levels,
+        float(model.share), cells.row, cells.column, total,
+    )  # fmt: skip
 
 
 # ---- kernels ----------------------------------------------------------------------------------
@@ -123,9 +81,8 @@ def _moments(model: UtilityModel, cells: Cells) -> tuple[np.ndarray, np.ndarray]
 
 @compiled(parallel=True)
 def _add_distributions(
-    mean: Any, deviation: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, share: Any,
-    row: Any, column: Any, total: Any,
-) -> None:  # fmt: skip
+    mean, deviation, row_cutpoints, column_cutpoints, n_levels, share, row, column, total,
+):  # fmt: skip
     for cell in prange(row.size):
         d, i = row[cell], column[cell]
         _add_distribution(
@@ -135,10 +92,7 @@ def _add_distributions(
 
 
 @inlined
-def _add_distribution(
-    mean: Any, deviation: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, share: Any,
-    total: Any,
-) -> None:  # fmt: skip
+def _add_distribution(mean, deviation, row_cutpoints, column_cutpoints, n_levels, share, total):
     # A row has no first threshold of its own: its bias is.
     bound = column_cutpoints[0] - mean
     low = -np.inf
@@ -153,10 +107,7 @@ def _add_distribution(
 
 
 @compiled(parallel=True)
-def _add_drawn(
-    mean: Any, deviation: Any, row_gaps: Any, column_gaps: Any, n_levels: Any, share: Any, row: Any,
-    column: Any, total: Any,
-) -> None:  # fmt: skip
+def add_drawn(mean, deviation, row_gaps, column_gaps, n_levels, share, row, column, total):
     """The same of a draw, which is one of many and need not be so exact: a Φ for each threshold."""
     for cell in prange(row.size):
         d, i = row[cell], column[cell]
@@ -172,10 +123,7 @@ def _add_drawn(
 
 
 @compiled(parallel=True)
-def _set_bounds(
-    row_cutpoints: Any, column_cutpoints: Any, n_levels: Any, row: Any, column: Any, level: Any,
-    low: Any, high: Any,
-) -> None:  # fmt: skip
+def _set_bounds(row_cutpoints, column_cutpoints, n_levels, row, column, level, low, high):
     for cell in prange(row.size):
         d, i = row[cell], column[cell]
         low[cell], upper = thresholds.bounds(column_cutpoints[i], row_cutpoints[d], level[cell])
@@ -183,20 +131,20 @@ def _set_bounds(
 
 
 @compiled(parallel=True)
-def _set_products(rows: Any, columns: Any, row: Any, column: Any, mean: Any) -> None:
+def set_products(rows, columns, row, column, mean):
     for cell in prange(row.size):
         p, q = rows[row[cell]], columns[column[cell]]
         mean[cell] = p[0] + q[0] + dot(p[1:], q[1:])
 
 
 @compiled(parallel=True)
-def _set_deviations(rows: Any, columns: Any, row: Any, column: Any, deviation: Any) -> None:
+def set_deviations(rows, columns, row, column, deviation):
     for cell in prange(row.size):
         deviation[cell] = _deviation(rows, columns, row[cell], column[cell])
 
 
 @inlined
-def _deviation(rows: Any, columns: Any, d: Any, i: Any) -> Any:
+def _deviation(rows, columns, d, i):
     p, q, of_p, of_q = rows.mean[d], columns.mean[i], rows.variance[d], columns.variance[i]
     variance = 1.0 + np.float64(of_p[0]) + np.float64(of_q[0])
     for k in range(1, p.size):
@@ -205,18 +153,18 @@ def _deviation(rows: Any, columns: Any, d: Any, i: Any) -> Any:
 
 
 @compiled(parallel=True)
-def _set_gaussian(rows: Any, columns: Any, row: Any, column: Any, found: Any) -> None:
+def set_gaussian(rows, columns, row, column, found):
     for cell in prange(row.size):
         _set_gaussian_cell(rows, columns, row[cell], column[cell], found, cell)
 
 
 @inlined
-def _set_gaussian_cell(rows: Any, columns: Any, d: Any, i: Any, found: Any, cell: Any) -> None:
+def _set_gaussian_cell(rows, columns, d, i, found, cell):
     found.base[cell], found.deviation[cell] = gaussian_moments(rows, columns, d, i)
 
 
 @inlined
-def gaussian_moments(rows: Any, columns: Any, d: Any, i: Any) -> Any:
+def gaussian_moments(rows, columns, d, i):
     """Mean and standard deviation of a utility, without a model's spread."""
     p, q = rows.mean[d], columns.mean[i]
     mean = np.float64(p[0]) + np.float64(q[0])
@@ -226,9 +174,7 @@ def gaussian_moments(rows: Any, columns: Any, d: Any, i: Any) -> Any:
 
 
 @inlined
-def chance_from(
-    lowest: Any, mean: Any, deviation: Any, row_cutpoints: Any, column_cutpoints: Any, n_levels: Any
-) -> Any:
+def chance_from(lowest, mean, deviation, row_cutpoints, column_cutpoints, n_levels):
     """Probability of a level and all above."""
     if lowest <= 0:
         return 1.0
@@ -241,13 +187,13 @@ def chance_from(
 
 
 @compiled(parallel=True)
-def _set_binary(by_rows: Any, by_columns: Any, row: Any, column: Any, found: Any) -> None:
+def set_binary(by_rows, by_columns, row, column, found):
     for cell in prange(row.size):
         _set_binary_cell(by_rows, by_columns, row[cell], column[cell], found, cell)
 
 
 @inlined
-def _set_binary_cell(by_rows: Any, by_columns: Any, d: Any, i: Any, found: Any, cell: Any) -> None:
+def _set_binary_cell(by_rows, by_columns, d, i, found, cell):
     base = np.float64(by_rows.bias[i]) + np.float64(by_columns.bias[d])
     first, second = 0.0, 0.0
     for k in range(by_rows.factor_bias.size):
@@ -261,7 +207,7 @@ def _set_binary_cell(by_rows: Any, by_columns: Any, d: Any, i: Any, found: Any, 
 
 
 @compiled(parallel=True)
-def _add_gains(found: Any, gains: Any, mean: Any) -> None:
+def add_gains(found, gains, mean):
     for cell in prange(mean.size):
         mean[cell] = (
             found.base[cell] + gains[0] * found.by_rows[cell] + gains[1] * found.by_columns[cell]

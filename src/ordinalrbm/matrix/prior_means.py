@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.base import HalfSweepEngine
-from ordinalrbm.engine.rated_sets import FEW
+from ordinalrbm.engine.rated_sets import FEW, RatedSets, familiarity, raters_of, usual_count
 
 # Precision of the prior of a weight, as a multiple of that of what it explains: of a rated column
 # (MovieLens 1M and 100K: 3 to 5 are about as good), and of a feature of the table.
@@ -199,3 +200,64 @@ class _Features:
 
     def _average(self, of_rows: Any) -> np.ndarray:
         return self.view.engine.totals(of_rows) / self.view.n
+
+
+# ---- newcomers --------------------------------------------------------------------------------
+
+
+class Others(NamedTuple):
+    """What newcomers are compared with: others, whose ratings are known."""
+
+    usual_count: float  # of ratings
+    average: np.ndarray  # (1 + F,) biases and factors, each counted as often as it has rated
+    factors: np.ndarray  # (others, 1 + F)
+    ratings: Observations  # of these others; newcomers have rated the same columns, or new ones
+    table_mean: np.ndarray  # (features,) of those who have ratings; (0,) without a table
+    cutpoints: np.ndarray = np.zeros(0)  # usual ones
+
+    @classmethod
+    def of(cls, factors: np.ndarray, ratings: Observations, table: csr_array | None) -> Others:
+        counts = ratings.row_counts
+        average = counts @ factors.astype(np.float64) / max(counts.sum(), 1)
+        mean = np.zeros(0)
+        if table is not None and counts.any():
+            mean = np.asarray(table[np.flatnonzero(counts)].mean(axis=0)).reshape(-1)
+        return cls(usual_count(counts), average, factors, ratings, mean)
+
+    def near(self, rows: Observations) -> np.ndarray:
+        """(rows, 1 + F) where those are on average who have rated what each newcomer has."""
+        return raters_of(self.ratings, rows, self.factors, self.average)
+
+
+class FactorPrior(NamedTuple):
+    """Precisions with which biases and factors, and cutpoints, of rows or columns were learnt."""
+
+    precision: np.ndarray  # (1 + F,)
+    cutpoints_precision: np.ndarray  # (M,)
+    weights: Weights = NO_WEIGHTS  # of their features
+
+    def expected(
+        self, rows: Observations, table: csr_array | None = None, others: Others | None = None
+    ) -> np.ndarray:
+        """(rows, 1 + F) where rows with these ratings are expected; (rows, 0) is at zero.
+
+        The table has other features of these rows, if they have any. Of newcomers features do not
+        tell much at first; they are expected where those are who have rated the same.
+        """
+        weights = self.weights
+        if not rows.n_rows or (others is None and not weights.centre.size):
+            return np.zeros((rows.n_rows, 0), dtype=np.float32)
+        found = np.zeros((rows.n_rows, self.precision.size))
+        centre = weights.centre if weights.centre.size else found[0]
+        if weights.each.shape[1]:
+            found += RatedSets.of(rows).times(weights.each)
+        if weights.table.shape[1] and table is not None:
+            found += table @ weights.table
+        if others is None:
+            return (found - centre).astype(np.float32)
+        of_table = 0.0 * centre
+        if weights.table.shape[1] and others.table_mean.size:
+            of_table = others.table_mean @ weights.table
+        known = familiarity(rows.row_counts, others.usual_count)[:, None]
+        found += (1.0 - known) * others.near(rows) - known * (centre - of_table) - of_table
+        return found.astype(np.float32)

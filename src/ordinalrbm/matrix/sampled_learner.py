@@ -141,8 +141,8 @@ def fit(
         )  # fmt: skip
     draws = chain.draws() if group is None else chain.draws().gathered(group)
     if validation is not None and settings.calibrate:
-        shifts = shifts_of_draws(draws.models(), observations, validation)
-        draws = draws._replace(shifts=shifts).shifted(observations)
+        shifts = shifts_of_draws(draws.models, observations, validation)
+        draws = replace(draws, shifts=shifts).shifted(observations)
     return Sampled(draws, settings.burn_in, chain.history, interrupted)
 
 
@@ -261,7 +261,7 @@ class _Learner:
     def _chance(self, state: SampledState) -> np.ndarray:
         """Probability of each held-out rating by one draw."""
         assert self.validation is not None
-        models = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels).models()
+        models = Draws.of_states([state], [NO_WEIGHTS], self.data.scales.n_levels).models
         level = self.validation.level[:, None].astype(np.intp)
         return np.take_along_axis(probabilities(models, self.validation), level, axis=1)[:, 0]
 

@@ -7,7 +7,7 @@ is the learner that goes on: then priors and weights of features are learnt on a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -15,9 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.engine.gaussian_state import FactorPosterior, Prior
+from ordinalrbm.matrix.calibration import NO_SHIFTS
 from ordinalrbm.matrix.cold_start import cutpoints_by_levels
-from ordinalrbm.matrix.cpu import CPU
-from ordinalrbm.matrix.fold_in import longer_model
 from ordinalrbm.matrix.gaussian import (
     GaussianState,
     epoch,
@@ -26,9 +25,12 @@ from ordinalrbm.matrix.gaussian import (
     swapped,
     with_features_of,
 )
-from ordinalrbm.matrix.gaussian_model import NO_SHIFTS, GaussianModel, Others, Touched
-from ordinalrbm.matrix.infer_rows import infer_rows
-from ordinalrbm.matrix.prior_means import Tables, Weights
+from ordinalrbm.matrix.infer_rows import InferOptions, infer_rows
+from ordinalrbm.matrix.prior_means import Others, Tables, Weights
+from ordinalrbm.matrix.protocol import Touched
+
+if TYPE_CHECKING:
+    from ordinalrbm.matrix.gaussian_model import GaussianModel
 
 # Those who were there before begin near where they will be: one sweep in each round. New ones go on
 # until no coordinate changes by more than this share of what is left to know.
@@ -42,8 +44,18 @@ _NEARLY_ALL, _PER_EPOCH, _MOST_EPOCHS = 0.5, 0.06, 5
 _LATER = 100
 
 
-def updated_gaussian(
-    model: GaussianModel, known: Observations, touched: Touched, tables: Tables
+class _Side(NamedTuple):
+    """Rows, or columns, of which some are to be placed anew."""
+
+    ratings: Observations
+    which: np.ndarray
+    n_before: int  # from here on they are new
+    table: csr_array | None
+    others: Others  # that were there before
+
+
+def updated(
+    model: GaussianModel, known: Observations, touched: Touched, tables: Tables, backend: Any
 ) -> GaussianModel:
     """The model after new ratings; ``known`` are the ratings before, tables the features of all.
 
@@ -52,30 +64,35 @@ def updated_gaussian(
     """
     if model.shifts.any():
         bare = model.shifted(known, -1.0)._replace(shifts=NO_SHIFTS)
-        found = updated_gaussian(bare, known, touched, tables)._replace(shifts=model.shifts)
+        found = updated(bare, known, touched, tables, backend)._replace(shifts=model.shifts)
         return _with_same(found.shifted(touched.ratings), found, bare, model)
-    wider = _copied(longer_model(model, touched.ratings))
-    by_columns = touched.ratings.transpose()
-    others = Others.of(model.rows.mean, known, _first(tables.rows, model.n_rows))
-    facing = Others.of(
-        model.columns.mean, known.transpose(), _first(tables.columns, model.n_columns)
-    )
+    wider, sides = _copied(model.longer(touched.ratings)), _sides(model, known, touched, tables)
     more = touched.ratings.n_entries - known.n_entries
-    goes_on = _nearly_all_touched(touched) and not model.values.size
-    which = [touched.rows, touched.columns]
-    if goes_on:  # then only new ones need a place of their own
-        which = [which[0][which[0] >= model.n_rows], which[1][which[1] >= model.n_columns]]
-    n_rounds = _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS
-    for turn in range(1 if goes_on else n_rounds):
-        n_new = _NEW_SWEEPS if turn == 0 else 1
-        rows = (touched.ratings, which[0], model.n_rows, tables.rows, others)
-        columns = (by_columns, which[1], model.n_columns, tables.columns, facing)
-        _place(wider, *rows, n_new)
-        _place(swapped(wider), *columns, n_new)
-    if not goes_on:
-        return wider
-    n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
-    return _learnt_on(wider, touched.ratings, tables, n_epochs)
+    if _nearly_all_touched(touched) and not model.values.size:
+        # Only new ones need a place of their own.
+        sides = [side._replace(which=side.which[side.which >= side.n_before]) for side in sides]
+        _place(wider, sides, 1, backend)
+        n_epochs = int(np.clip(round(more / known.n_entries / _PER_EPOCH), 1, _MOST_EPOCHS))
+        return _learnt_on(wider, touched.ratings, tables, n_epochs)
+    _place(wider, sides, _MORE_ROUNDS if more > _MANY * known.n_entries else _ROUNDS, backend)
+    return wider
+
+
+def _sides(
+    model: GaussianModel, known: Observations, touched: Touched, tables: Tables
+) -> list[_Side]:
+    of_rows, of_columns = (
+        Others.of(side.mean, ratings, None if table is None else table[: len(side.mean)])
+        for side, ratings, table in (
+            (model.rows, known, tables.rows),
+            (model.columns, known.transpose(), tables.columns),
+        )
+    )
+    by_columns = touched.ratings.transpose()
+    return [
+        _Side(touched.ratings, touched.rows, model.n_rows, tables.rows, of_rows),
+        _Side(by_columns, touched.columns, model.n_columns, tables.columns, of_columns),
+    ]
 
 
 def _with_same(
@@ -126,11 +143,7 @@ def _learnt_on(
         for number in range(_LATER, _LATER + n_epochs):
             state = epoch(data, state, number, model.is_point)
         state = settled_rows(data, state, model.is_point)
-    return GaussianModel.of_state(state)._replace(spread=model.spread, share=model.share)
-
-
-def _first(table: csr_array | None, n: int) -> csr_array | None:
-    return None if table is None else table[:n]
+    return model.of_state(state)._replace(spread=model.spread, share=model.share)
 
 
 def _copied(model: GaussianModel) -> GaussianModel:
@@ -141,27 +154,33 @@ def _copied(model: GaussianModel) -> GaussianModel:
     return model._replace(rows=rows, columns=columns)
 
 
-def _place(
-    model: GaussianModel, ratings: Observations, which: np.ndarray, n_before: int,
-    table: csr_array | None, others: Others, n_new: int,
+def _place(model: GaussianModel, sides: list[_Side], n_rounds: int, backend: Any) -> None:
+    """Rows given columns, then columns given rows, round after round; in place."""
+    for turn in range(n_rounds):
+        n_new = _NEW_SWEEPS if turn == 0 else 1
+        for own, side in zip((model, swapped(model)), sides, strict=True):
+            is_new = side.which >= side.n_before
+            _infer(own, side, side.which[is_new], n_new, side.others, backend)
+            _infer(own, side, side.which[~is_new], 1, None, backend)
+
+
+def _infer(
+    model: GaussianModel, side: _Side, which: np.ndarray, n_sweeps: int, others: Others | None,
+    backend: Any,
 ) -> None:  # fmt: skip
-    """Infer some rows anew, in place; those from ``n_before`` on are new."""
-    for some, n_sweeps in ((which[which >= n_before], n_new), (which[which < n_before], 1)):
-        if not some.size:
-            continue
-        rows, own = ratings.take_rows(some), model.row_prior
-        now = FactorPosterior(*(part[some] for part in model.rows))
-        usual = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
-        lines = None if table is None else table[some]
-        is_familiar = model.is_point or some[0] < n_before
-        expected = own.expected(rows, lines, None if is_familiar else others)
-        prior = Prior(own.precision, usual[now.n_levels], own.cutpoints_precision, expected)
-        found = infer_rows(
-            rows, model.columns, prior, now.n_levels, _SETTLED, CPU, values=model.values,
-            is_point=model.is_point, start=now, most_sweeps=n_sweeps,
-        )  # fmt: skip
-        for part, new in zip(model.rows, found, strict=True):
-            part[some] = new
+    """Infer some rows anew, in place; new ones are compared with others."""
+    if not which.size:
+        return
+    rows, own = side.ratings.take_rows(which), model.row_prior
+    now = FactorPosterior(*(part[which] for part in model.rows))
+    usual = cutpoints_by_levels(model.rows.cutpoints, model.rows.n_levels)
+    lines = None if side.table is None else side.table[which]
+    expected = own.expected(rows, lines, None if model.is_point else others)
+    prior = Prior(own.precision, usual[now.n_levels], own.cutpoints_precision, expected)
+    options = InferOptions(_SETTLED, model.values, model.is_point, now, n_sweeps)
+    found = infer_rows(rows, model.columns, prior, now.n_levels, options, backend)
+    for part, new in zip(model.rows, found, strict=True):
+        part[which] = new
 
 
 def updated_demand(demand: Any, touched: Touched, age: np.ndarray | None) -> Any:

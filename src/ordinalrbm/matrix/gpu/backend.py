@@ -24,15 +24,14 @@ from ordinalrbm.engine.gpu.transfer import array_of
 from ordinalrbm.engine.side import Batch, Statistics
 from ordinalrbm.matrix.binary_fold_in import Facing, NewRows
 from ordinalrbm.matrix.binary_state import BinaryState, Chains, Process, Sampling, views
-from ordinalrbm.matrix.cold_start import ColdStartPrior
 from ordinalrbm.matrix.cpu import Cpu
 from ordinalrbm.matrix.gaussian import Data, View
 from ordinalrbm.matrix.gpu.fold_in import infer_binary_rows
 from ordinalrbm.matrix.gpu.predict import log_probability
 from ordinalrbm.matrix.gpu.recommend import TURN
-from ordinalrbm.matrix.model import Half, answers_only
-from ordinalrbm.matrix.predict import UtilityModel
+from ordinalrbm.matrix.model import ColdStartPrior, Half, answers_only
 from ordinalrbm.matrix.prior_means import Tables
+from ordinalrbm.matrix.protocol import UtilityModel
 from ordinalrbm.matrix.sampled import SampledData, scales_of
 from ordinalrbm.matrix.trees import mapped
 

@@ -29,7 +29,7 @@ from ordinalrbm.matrix.binary_fold_in import (
     Facing,
     NewRows,
 )
-from ordinalrbm.matrix.cold_start import ColdStartPrior
+from ordinalrbm.matrix.model import ColdStartPrior
 
 # Bytes of the rows' systems that are solved together.
 _SYSTEMS_BYTES = 2**29

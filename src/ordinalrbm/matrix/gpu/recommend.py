@@ -8,7 +8,8 @@ much is asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,21 @@ from ordinalrbm.engine.gpu.device import torch_device, working_on
 from ordinalrbm.engine.gpu.tables import padded
 from ordinalrbm.errors import DataError
 from ordinalrbm.matrix.demand import Demand
-from ordinalrbm.matrix.gaussian_model import GaussianModel
 from ordinalrbm.matrix.gpu.predict import distributions
-from ordinalrbm.matrix.multinomial import MultinomialModel
-from ordinalrbm.matrix.predict import UtilityModel
-from ordinalrbm.matrix.recommend import LEAST_DEMAND, Best, ladder_of, listed, ranked
+from ordinalrbm.matrix.protocol import TableTerms, UtilityModel
+from ordinalrbm.matrix.recommend import (
+    LEAST_DEMAND,
+    NOTHING,
+    Best,
+    LeftOut,
+    as_shares,
+    ladder_of,
+    listed,
+)
 from ordinalrbm.matrix.trees import mapped
 
+# Given rows on a device: (rows, columns) float32 scores, which may be changed.
+Scores = Callable[[torch.Tensor], torch.Tensor]
 # Bytes of what is computed together.
 _CELLS_BYTES = 2**28
 _SCORES_BYTES = 2**30
@@ -62,7 +71,7 @@ class OnGpu:
 
     def __init__(self, models: Sequence[Any], device: str) -> None:
         self.device = torch_device(device)
-        if any(isinstance(model, MultinomialModel) for model in models):
+        if not all(hasattr(model, "cell_terms") for model in models):
             raise DataError("MultinomialRBM predicts on the cores only; set device='cpu'.")
         with TURN, working_on(self.device):
             self.models: list[UtilityModel] = [mapped(self._there, model) for model in models]
@@ -91,53 +100,54 @@ class OnGpu:
     # ---- the best columns ---------------------------------------------------------------------
 
     def best_items(
-        self, rows: np.ndarray, n: int, worth: np.ndarray, seen: Observations | None,
-        closed: np.ndarray | None = None, demand: Demand | None = None,
+        self, rows: np.ndarray, n: int, worth: np.ndarray, left_out: LeftOut = NOTHING,
+        demand: Demand | None = None,
     ) -> Best:  # fmt: skip
         """The n columns with the greatest worth, as :func:`recommend.best_items` has them.
 
         With ``demand``, those with the greatest product of both, as :func:`recommend.best_wanted`
         has them; levels are then worth 0 or 1.
         """
-
-        def batches(
-            rows: np.ndarray, n: int, worth: np.ndarray
-        ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            with TURN, working_on(self.device):
-                there = self._seen_there(seen)
-                wanted = None if demand is None else self._demand_there(demand)
-                ranking = _Ranking(self, worth, wanted)
-            size = max(1, _SCORES_BYTES // (_BYTES_PER_SCORE * max(len(worth), 1)))
-            for start in range(0, rows.size, size):
-                with TURN, working_on(self.device):
-                    batch = rows[start : start + size].astype(np.int64)
-                    # An unknown one, at −1, is the last.
-                    batch = np.where(batch < 0, batch + len(self.models[0].row_cutpoints), batch)
-                    item, score = ranking.best(self._there(batch), n, there, closed)
-                    found = item.cpu().numpy(), score.cpu().numpy()
-                yield found
-
-        if demand is None:
-            return ranked(batches, rows, n, worth)
-        n = min(n, len(worth))
-        return listed(list(batches(rows, n, worth)), n)
+        shares, low, high = as_shares(worth)
+        with TURN, working_on(self.device):
+            there = None if demand is None else self._demand_there(demand)
+            ranking = _Ranking(self, shares if demand is None else worth, there)
+        best = listed(*self._best_by_scores(ranking.scores, rows, n, len(worth), left_out))
+        if demand is not None:
+            return best
+        return best._replace(score=low * (1.0 - best.score) + high * best.score)
 
     def most_wanted(
-        self, demand: Demand, row: np.ndarray, seen: Observations | None,
-        closed: np.ndarray | None, place: np.ndarray, m: int,
-    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-        """The m columns with the greatest demand, as :func:`recommend.most_wanted` has them."""
-        asked, found = row[place].astype(np.int64), []
+        self, demand: Demand, rows: np.ndarray, n: int, left_out: LeftOut = NOTHING
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The n columns with the greatest demand, as :func:`recommend.most_wanted` has them."""
         with TURN, working_on(self.device):
-            there, (own, facing) = self._seen_there(seen), self._demand_there(demand)
-        size = max(1, _SCORES_BYTES // (_BYTES_PER_SCORE * max(len(demand.columns), 1)))
-        for start in range(0, asked.size, size):
+            there = self._demand_there(demand)
+        scores = partial(_clamped_demand, *there)
+        return self._best_by_scores(scores, rows, n, len(demand.columns), left_out)
+
+    def _best_by_scores(
+        self, scores: Scores, rows: np.ndarray, n: int, n_columns: int, left_out: LeftOut
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As :func:`recommend.best_by_scores` has them."""
+        n = min(n, n_columns)
+        item = np.empty((rows.size, n), dtype=np.int32)
+        score = np.empty((rows.size, n), dtype=np.float32)
+        with TURN, working_on(self.device):
+            seen = self._seen_there(left_out.seen)
+        # An unknown one, at −1, is the last.
+        rows = np.where(rows < 0, rows + len(self.models[0].row_cutpoints), rows).astype(np.int64)
+        size = max(1, _SCORES_BYTES // (_BYTES_PER_SCORE * max(n_columns, 1)))
+        for start in range(0, rows.size, size):
+            some = slice(start, start + size)
             with TURN, working_on(self.device):
-                rows = self._there(asked[start : start + size])
-                scores = _clamped_demand(own, facing, rows)
-                _close(scores, rows, there, closed)
-                found.append([part.cpu().numpy() for part in kernels.best(scores, m)])
-        item, score = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                there = self._there(rows[some])
+                block = scores(there)
+                if left_out.closed is not None:
+                    block[:, torch.from_numpy(left_out.closed).to(block.device)] = -torch.inf
+                if seen:
+                    kernels.leave_out(block, there, *seen)
+                item[some], score[some] = (part.cpu().numpy() for part in kernels.best(block, n))
         return item, score
 
     def _demand_there(self, demand: Demand) -> tuple[torch.Tensor, torch.Tensor]:
@@ -163,96 +173,38 @@ class _Ranking:
     ) -> None:
         tensor, self.wanted = there._there, wanted
         self.lowest = tensor(worth[:, 0].astype(np.float32))
-        self.parts: list[tuple[UtilityModel, kernels.Worth, Any, Any]] = []
+        self.parts: list[tuple[UtilityModel, kernels.Worth, TableTerms]] = []
         for model in there.models:
             cutpoints, n_levels = (
                 part.cpu().numpy() for part in (model.column_cutpoints, model.n_levels)
             )
             ladder = ladder_of(cutpoints, n_levels, worth)
-            for_mean = _columns_for_mean(model, len(worth), tensor(ladder.first))
-            for_variance = None
-            if isinstance(model, GaussianModel):
-                for_variance = _columns_for_variance(model, len(worth))
+            terms = model.column_terms(len(worth), tensor(ladder.first))
             passing = kernels.Worth(tensor(ladder.width), tensor(ladder.gain))
-            self.parts.append((model, passing, for_mean, for_variance))
+            self.parts.append((model, passing, _side_by_side(terms)))
 
-    def best(
-        self, rows: torch.Tensor, n: int, seen: tuple[torch.Tensor, ...],
-        closed: np.ndarray | None = None,
-    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        """Columns and scores of the best, for each row."""
+    def scores(self, rows: torch.Tensor) -> torch.Tensor:
+        """(rows, columns)."""
         scores = self.lowest.expand(rows.numel(), -1).contiguous()
-        for model, worth, for_mean, for_variance in self.parts:
-            mean = _rows_for_mean(model, rows) @ for_mean.T
-            if isinstance(model, GaussianModel):
-                variance, spread = _rows_for_variance(model, rows) @ for_variance.T, model.spread
-            else:
-                variance, spread = None, float(model.gains[2])
+        for model, worth, of_columns in self.parts:
+            of_rows, variance = _side_by_side(model.row_terms(rows)), None
+            mean = of_rows.mean @ of_columns.mean.T
+            if of_rows.variance is not None and of_columns.variance is not None:
+                variance = of_rows.variance @ of_columns.variance.T
             gaps = torch.exp(model.row_cutpoints[rows, : len(worth.gain)]).float()
             gaps[:, :1] = 0.0
-            kernels.add_worth(mean, variance, spread, gaps, worth, model.share, scores)
+            kernels.add_worth(
+                mean, variance, model.deviation_scale, gaps, worth, model.share, scores
+            )
         if self.wanted is not None:
             scores *= _clamped_demand(*self.wanted, rows)
-        _close(scores, rows, seen, closed)
-        return kernels.best(scores, n)
+        return scores
+
+
+def _side_by_side(terms: TableTerms) -> TableTerms:
+    """Terms as one table each."""
+    return TableTerms(*(None if part is None else padded(torch.cat(part, dim=1)) for part in terms))
 
 
 def _clamped_demand(own: torch.Tensor, facing: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return (own[rows] @ facing.T).clamp_(min=float(LEAST_DEMAND))
-
-
-def _close(
-    scores: torch.Tensor, rows: torch.Tensor, seen: tuple[torch.Tensor, ...],
-    closed: np.ndarray | None,
-) -> None:  # fmt: skip
-    """Leave out what each row has seen, and what all leave out."""
-    if closed is not None:
-        scores[:, torch.from_numpy(closed).to(scores.device)] = -torch.inf
-    if seen:
-        kernels.leave_out(scores, rows, *seen)
-
-
-# Means above the lowest threshold are products of two tables, and so are variances: here is what
-# rows and columns put into them, in the same order.
-
-
-def _rows_for_mean(model: UtilityModel, rows: torch.Tensor) -> torch.Tensor:
-    if isinstance(model, GaussianModel):
-        mean = model.rows.mean[rows]
-        parts = [mean[:, 1:], mean[:, :1], torch.ones_like(mean[:, :1])]
-    else:
-        other = model.by_columns
-        bias = other.bias[rows, None]
-        acting = _with_gain(model.by_rows.factors[rows], model.gains[0])
-        parts = [acting, other.weights[rows], bias, torch.ones_like(bias)]
-    return padded(torch.cat(parts, dim=1))
-
-
-def _columns_for_mean(model: UtilityModel, n: int, first: torch.Tensor) -> torch.Tensor:
-    if isinstance(model, GaussianModel):
-        mean = model.columns.mean[:n]
-        parts = [mean[:, 1:], torch.ones_like(mean[:, :1]), mean[:, :1] - first[:, None]]
-    else:
-        own = model.by_rows
-        bias = (own.bias[:n] - first)[:, None]
-        acting = _with_gain(model.by_columns.factors[:n], model.gains[1])
-        parts = [own.weights[:n], acting, torch.ones_like(bias), bias]
-    return padded(torch.cat(parts, dim=1))
-
-
-def _with_gain(factors: torch.Tensor, gain: Any) -> torch.Tensor:
-    return 0.5 + gain.float() * (factors - 0.5)
-
-
-def _rows_for_variance(model: GaussianModel, rows: torch.Tensor) -> torch.Tensor:
-    mean, variance = model.rows.mean[rows], model.rows.variance[rows]
-    bias = 1.0 + variance[:, :1]
-    parts = [variance[:, 1:], mean[:, 1:] ** 2, bias, torch.ones_like(bias)]
-    return padded(torch.cat(parts, dim=1))
-
-
-def _columns_for_variance(model: GaussianModel, n: int) -> torch.Tensor:
-    mean, variance = model.columns.mean[:n], model.columns.variance[:n]
-    bias = variance[:, :1]
-    squares = mean[:, 1:] ** 2 + variance[:, 1:]
-    return padded(torch.cat([squares, variance[:, 1:], torch.ones_like(bias), bias], dim=1))
