@@ -143,22 +143,6 @@ class Fit(NamedTuple):
         return len(set(self.places.values())) == len(self.places)
 
 
-def known_order(texts: Iterable[str]) -> list[str] | None:
-    """The texts from lowest to highest where all belong to one known scale, else None.
-
-    Examples
-    --------
-    >>> known_order(["Agree", "Strongly disagree", "Neutral"])
-    ['Strongly disagree', 'Neutral', 'Agree']
-    >>> known_order(["red", "green"]) is None
-    True
-    """
-    fit = best_fit(tuple(texts))
-    if fit is None or fit.outside or not fit.is_clear:
-        return None
-    return sorted(fit.places, key=lambda text: fit.places[text])
-
-
 @remembered
 def best_fit(texts: tuple[str, ...]) -> Fit | None:
     """The known scale that most of the texts belong to; None where none holds two of them.
