@@ -29,10 +29,7 @@ from ordinalrbm.files.orders import (
     n_own_words,
     one_end_denies,
     share_graded,
-    shares_words,
-    without_shared_words,
 )
-from ordinalrbm.files.ranges import places_of_ranges, ranges_in_order
 from ordinalrbm.files.schema import Code
 from ordinalrbm.files.vocabulary import (
     NOMINAL_WORDS,
@@ -50,7 +47,6 @@ TYPICAL_MISSING = frozenset(
     {7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000),
      6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
 )  # fmt: skip
-_MOST_RANGES = 20  # income groups and the like
 _VERY_MANY = 50  # labels that are compared with each other
 _FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
@@ -83,8 +79,7 @@ class Reading:
 def set_apart(look: Look, habits: Habits) -> Reading:
     """Tell codes that are no answer from levels, where words alone do not.
 
-    The label's words, the code's number, what the other labels are, and in how many other columns
-    the label stands last decide together.
+    The label's words, the code's number and what the other labels are decide together.
     """
     apart: dict[Code, Verdict] = {}
     rest = look
@@ -172,7 +167,7 @@ class LabelledCode:
     def is_last(self) -> bool:
         return bool(self.code == self.codes[-1])
 
-    @cached_property
+    @property
     def says_neither(self) -> bool:
         return says_middle(self.label) or _agrees_with_no_side(self.code, self.codes, self.look)
 
@@ -210,11 +205,6 @@ class LabelledCode:
         places = [self.fit.places[text] for text in self.others if text in self.fit.places]
         is_beyond = places[-1] == max(places) > places[0] if places else False
         return len(places) > 2 and (is_beyond or is_mirrored(self.others))
-
-    @property
-    def only_tells_a_degree(self) -> bool:
-        is_other = self.found or self.denies_above_the_top or self.is_category
-        return is_graded(self.label) and not is_other
 
     @property
     def denies_apart(self) -> bool:
@@ -271,24 +261,13 @@ class LabelledCode:
         is_counted = self.number is not None and self.number >= 0 and len(self.numbers) > 1
         return is_counted and not self.is_coded_apart
 
-    @property
-    def n_scales(self) -> int:
-        return self.habits.endings.get(label_words(self.label), 0)
-
-    @property
-    def ends_several_scales(self) -> bool:
-        return self.n_scales >= 2 and self.is_last and share_graded(self.others) >= 0.5
-
 
 # Each row is one question; of its clues the first that holds counts.
 NO_ANSWER: Table = (
-    (Clue(-20, "it says neither", lambda c: c.says_neither),),  # a middle, or looked at later
+    # A middle, or looked at later: "agree with neither" of tanzania q8c.
+    (Clue(-20, "it says neither", lambda c: c.says_neither),),
+    (Clue(2, "its words", lambda c: c.found is not None),),
     (
-        Clue(0.5, "its words", lambda c: c.found and shares_words(c.label, c.others)),
-        Clue(2, "its words", lambda c: c.found is not None),
-    ),
-    (
-        Clue(-4, "it is one of the others", lambda c: c.is_on_known_scale),
         Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),
         Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),
     ),
@@ -298,7 +277,6 @@ NO_ANSWER: Table = (
     ),
     (Clue(1.5, "it was not read out", lambda c: c.is_off_scale and is_spontaneous(c.label)),),
     (Clue(1.5, "it denies something, above the highest level", lambda c: c.denies_above_the_top),),
-    (Clue(-2, "it tells a degree", lambda c: c.only_tells_a_degree),),
     (
         Clue(4, "it comes after the levels and after a code that is no answer",
              lambda c: c.is_off_scale and not is_graded(c.label) and c.comes_after_no_answer),
@@ -307,19 +285,10 @@ NO_ANSWER: Table = (
         Clue(3, "its code is negative", lambda c: c.is_oddly_negative),
         Clue(3.2, "its code {case.code} stands apart, as in most columns",
              lambda c: c.is_coded_apart and c.code in c.habits.most_missing),
-        Clue(2.2, "its code {case.code} stands apart, as in other columns",
-             lambda c: c.is_coded_apart and c.code in c.habits.missing_codes),
         Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),
-        Clue(-1.2, "its code is last of the others",
-             lambda c: c.is_coded_next and c.found and c.is_last),
         Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),
     ),
     (Clue(1.5, "it denies something", lambda c: c.denies_apart),),
-    (
-        Clue(2, "it is the last of {case.n_scales} different scales",
-             lambda c: c.ends_several_scales and c.n_scales > 2),
-        Clue(1, "it is the last of two different scales", lambda c: c.ends_several_scales),
-    ),
 )  # fmt: skip
 
 
@@ -483,9 +452,6 @@ class Answers:
 _FORMS = (
     Clue(5, "known answers, {case.first} to {case.last}",
          lambda c: c.fit is not None and not c.fit.outside),
-    Clue(4, "{case.first} is the opposite of {case.last}",
-         lambda c: len(c.texts) == 2 and are_opposites(*c.texts)),
-    Clue(4, "ranges of numbers in ascending order", lambda c: _ranges_ascend(c.texts)),
     Clue(4, "codes {case.lowest} to {case.highest}, with words for some",
          lambda c: _is_numbered(c.look, c.levels)),
     Clue(3, "kinds of no and yes", lambda c: len(c.texts) > 2 and are_yes_and_no(c.texts)),
@@ -537,18 +503,6 @@ ORDER: Table = (
 def are_levels(look: Look, levels: Sequence[Code]) -> Verdict:
     """Whether answers are levels, rather than categories."""
     return weigh(ORDER, Answers(look, levels))
-
-
-def _ranges_ascend(texts: list[str]) -> bool:
-    if not 3 <= len(texts) <= _MOST_RANGES:
-        return False
-    ordered, _ = ranges_in_order(texts)
-    if ordered is not None and ordered in (texts, texts[::-1]):
-        return True
-    # Of the same things numbered, "ward 1" and "ward 2", neither is more than the other.
-    spelt = without_shared_words(texts)
-    places = places_of_ranges(spelt) or {}
-    return len(places) == len(texts) and _is_monotone([places[text] for text in spelt])
 
 
 def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:

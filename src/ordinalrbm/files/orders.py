@@ -500,19 +500,6 @@ def without_shared_words(texts: Sequence[str]) -> list[str]:
     return [" ".join(pattern.sub(" ", text).split()) for text in texts]
 
 
-def shares_words(text: str, others: Sequence[str]) -> bool:
-    """Whether a label speaks of the same as most others, in words that are not those of degree.
-
-    Examples
-    --------
-    >>> shares_words("Never heard of it", ["Heard a little", "Heard a lot"])
-    True
-    """
-    words = set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS
-    holding = [bool(words & set(label_words(other).split())) for other in others]
-    return sum(holding) > len(holding) / 2
-
-
 def is_mirrored(texts: Sequence[str]) -> bool:
     """Whether labels run from one end to another: "very bad" to "very good".
 

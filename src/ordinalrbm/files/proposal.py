@@ -394,21 +394,17 @@ def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> 
 
 
 def _without_labels_apart(look: Look, seen: list[Code]) -> Look:
-    bare = [_number(code) for code in seen if code not in look.labels]
-    if not bare:
-        return look
-    low, high = min(bare), max(bare)
-    apart = [code for code, label in look.labels.items() if _is_apart(code, low, high, label)]
+    """Without labelled numbers that are far above those without labels, as 998 is above ages."""
+    highest = max((_number(code) for code in seen if code not in look.labels), default=math.inf)
+    apart = [
+        code
+        for code, label in look.labels.items()
+        if (number := as_number(code)) is not None
+        and number in TYPICAL_MISSING
+        and number > highest + 1
+        and (no_answer(label) or not is_graded(label))  # "too many to count" is a number
+    ]
     return set_aside(look, apart)
-
-
-def _is_apart(code: Code, low: float, high: float, label: str) -> bool:
-    """Whether a labelled number is far from those without labels, as 998 is from ages."""
-    number = as_number(code)
-    # "95 or older" is an age, and "too many to count" a number.
-    if number is None or re.search(r"\d", label) or (is_graded(label) and not no_answer(label)):
-        return False
-    return number < min(low, 0.0) or (number in TYPICAL_MISSING and number > high + 1)
 
 
 def _with_unlabelled(reading: Reading, habits: Habits) -> Reading:
