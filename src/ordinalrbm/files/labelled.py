@@ -21,7 +21,6 @@ from ordinalrbm.files.orders import (
     Fit,
     are_alike,
     are_opposites,
-    are_yes_and_no,
     best_fit,
     denies,
     is_graded,
@@ -262,33 +261,37 @@ class LabelledCode:
         return is_counted and not self.is_coded_apart
 
 
-# Each row is one question; of its clues the first that holds counts.
+# Each row is one question; of its clues the first that holds counts. After # stand columns of the
+# corpus that are misread without it.
 NO_ANSWER: Table = (
     # A middle, or looked at later: "agree with neither" of tanzania q8c.
     (Clue(-20, "it says neither", lambda c: c.says_neither),),
-    (Clue(2, "its words", lambda c: c.found is not None),),
+    (Clue(2, "its words", lambda c: c.found is not None),),  # benin Q21
     (
-        Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),
-        Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),
+        Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),  # europe vote
+        Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),  # france Q06
     ),
     (  # "other" beside levels is none, beside categories it is one
-        Clue(1.5, "it names no degree", lambda c: c.is_category and c.is_off_scale),
-        Clue(-4, "it names a category", lambda c: c.is_category),
+        Clue(1.5, "it names no degree", lambda c: c.is_category and c.is_off_scale),  # allbus educ
+        Clue(-4, "it names a category", lambda c: c.is_category),  # kenya9 Q58C
     ),
+    # pewg Q62
     (Clue(1.5, "it was not read out", lambda c: c.is_off_scale and is_spontaneous(c.label)),),
+    # ghana Q52
     (Clue(1.5, "it denies something, above the highest level", lambda c: c.denies_above_the_top),),
     (
+        # tests/files/test_batteries.py: "No electricity"
         Clue(4, "it comes after the levels and after a code that is no answer",
              lambda c: c.is_off_scale and not is_graded(c.label) and c.comes_after_no_answer),
     ),
     (
-        Clue(3, "its code is negative", lambda c: c.is_oddly_negative),
-        Clue(3.2, "its code {case.code} stands apart, as in most columns",
+        Clue(3, "its code is negative", lambda c: c.is_oddly_negative),  # soep plh0012
+        Clue(3.2, "its code {case.code} stands apart, as in most columns",  # senegal Q80
              lambda c: c.is_coded_apart and c.code in c.habits.most_missing),
-        Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),
-        Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),
+        Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),  # cabo Q47
+        Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),  # africa Q36
     ),
-    (Clue(1.5, "it denies something", lambda c: c.denies_apart),),
+    (Clue(1.5, "it denies something", lambda c: c.denies_apart),),  # traps A1
 )  # fmt: skip
 
 
@@ -436,66 +439,56 @@ class Answers:
         return sorted(numbers) if len(numbers) == len(self.levels) > 2 else []
 
     @property
-    def has_gaps(self) -> bool:
-        gaps = sum(b - a > 1 for a, b in pairwise(self.numbers))
-        return bool(self.numbers) and (gaps >= 2 or (self.numbers[0] > 10 and gaps <= 1))
-
-    @property
     def n_levels(self) -> int:
         return len(self.levels)
 
-    @property
-    def share_of_categories(self) -> float:
-        return n_categories_named(self.texts) / max(len(self.texts), 1)
-
 
 _FORMS = (
-    Clue(5, "known answers, {case.first} to {case.last}",
+    Clue(5, "known answers, {case.first} to {case.last}",  # africa Q3
          lambda c: c.fit is not None and not c.fit.outside),
-    Clue(4, "codes {case.lowest} to {case.highest}, with words for some",
+    Clue(4, "codes {case.lowest} to {case.highest}, with words for some",  # allbus pa01
          lambda c: _is_numbered(c.look, c.levels)),
-    Clue(3, "kinds of no and yes", lambda c: len(c.texts) > 2 and are_yes_and_no(c.texts)),
-    Clue(2.5, "from {case.first} to the opposite, {case.last}",
+    Clue(2.5, "from {case.first} to the opposite, {case.last}",  # later Q92
          lambda c: len(c.texts) > 2 and are_opposites(c.first, c.last)),
-    Clue(2, "one end denies what the others say",
+    Clue(2, "one end denies what the others say",  # recent Q68
          lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts)),
+    # gss PARTYID
     Clue(3, "from {case.first} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
 )  # fmt: skip
-# Each row is one question; of its clues the first that holds counts.
+# Each row is one question; of its clues the first that holds counts. After # stand columns of the
+# corpus that are misread without it.
 ORDER: Table = (
     _FORMS,
     (
-        Clue(0, "", lambda c: c.has_known_form),
+        Clue(0, "", lambda c: c.has_known_form),  # moz Q75
+        # latino P9
         Clue(0.5, "two answers that tell a degree", lambda c: c.are_two and c.is_likely_degree),
-        Clue(-3, "two categories without a known order", lambda c: c.are_two),
-        Clue(3, "nearly all labels tell a degree", lambda c: c.share_graded >= 0.8),
-        Clue(1.8, "most labels tell a degree",
+        Clue(-3, "two categories without a known order", lambda c: c.are_two),  # asia Q23
+        Clue(1.8, "most labels tell a degree",  # africa Q98
              lambda c: c.share_graded >= 0.6 or c.fit is not None),
-        Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),
-        Clue(-1.6, "hardly anything in the labels is ordered", lambda c: c.share_graded >= 0.2),
-        Clue(-2.2, "nothing in the labels is ordered", lambda c: True),
+        Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),  # later Q44
+        Clue(-2.2, "nothing in the labels is ordered", lambda c: True),  # values V80
     ),
-    (Clue(2, "its labels differ in few words",
+    (Clue(2, "its labels differ in few words",  # asia Q64
           lambda c: not c.has_known_form and are_alike(c.texts)),),
-    (Clue(3.5, "{case.middle!r} stands in the middle",
+    (Clue(3.5, "{case.middle!r} stands in the middle",  # gss FAIR
           lambda c: not c.has_known_form and c.is_odd and says_middle(c.middle)),),
+    # uganda Q107
+    (Clue(-3, "its answers are categories", lambda c: n_categories_named(c.texts) > 0),),
     (
-        Clue(-4, "its answers are categories", lambda c: c.share_of_categories >= 0.5),
-        Clue(-3, "some answers are categories", lambda c: c.share_of_categories > 0),
-    ),
-    (
-        Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),
+        Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),  # traps A4
+        # europe hincsrca
         Clue(-1, "it is asked for a kind of thing", lambda c: asked_for_kinds(c.look.question)),
-        Clue(3, "it asks for a level",
+        Clue(3, "it asks for a level",  # togo Q88
              lambda c: asked_for_band(c.look.question) and len(c.look.texts) > 2),
     ),
-    (Clue(0.8, "it is asked for a degree",
+    (Clue(0.8, "it is asked for a degree",  # latino P9
           lambda c: not c.nominal_word and asked_in_order(c.look.question)),),
-    (Clue(-1.5, "its codes are no row of numbers", lambda c: c.has_gaps),),
+    # test_categories_and_measurements[values13-v1-said13-29 categories]
     (Clue(-1.5, "{case.n_levels} categories, many for levels", lambda c: len(c.numbers) > _MANY),),
     (
-        Clue(0.7, "the file says ordinal", lambda c: c.look.measure == "ordinal"),
-        Clue(-0.7, "the file says nominal", lambda c: c.look.measure == "nominal"),
+        Clue(0.7, "the file says ordinal", lambda c: c.look.measure == "ordinal"),  # jordan Q1016
+        Clue(-0.7, "the file says nominal", lambda c: c.look.measure == "nominal"),  # jordan Q104
     ),
 )  # fmt: skip
 

@@ -404,21 +404,6 @@ def one_end_denies(texts: Sequence[str]) -> bool:
     return bool(shared) and denied <= shared
 
 
-def are_yes_and_no(texts: Sequence[str]) -> bool:
-    """Whether all labels begin with yes or no, each of them together.
-
-    Examples
-    --------
-    >>> are_yes_and_no(["No, never", "Yes, once", "Yes, often"]), are_yes_and_no(["No", "Maybe"])
-    (True, False)
-    """
-    starts = [label_words(text).split(" ", 1)[0] for text in texts]
-    are_yes = [start in _YES for start in starts]
-    if not all(yes or start in _NO for yes, start in zip(are_yes, starts, strict=True)):
-        return False
-    return sum(a != b for a, b in pairwise(are_yes)) == 1
-
-
 _NOT_CHOSEN = frozenset(
     alternatives(
         "not mentioned|not selected|not chosen|not quoted|not marked|not ticked|unchecked|"
