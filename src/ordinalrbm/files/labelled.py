@@ -262,7 +262,7 @@ class LabelledCode:
 
 
 # Each row is one question; of its clues the first that holds counts. After # stand columns of the
-# corpus that are misread without it.
+# corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
 NO_ANSWER: Table = (
     # A middle, or looked at later: "agree with neither" of tanzania q8c.
     (Clue(-20, "it says neither", lambda c: c.says_neither),),
@@ -456,7 +456,7 @@ _FORMS = (
     Clue(3, "from {case.first} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
 )  # fmt: skip
 # Each row is one question; of its clues the first that holds counts. After # stand columns of the
-# corpus that are misread without it.
+# corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
 ORDER: Table = (
     _FORMS,
     (
