@@ -59,7 +59,7 @@ def test_written_schema_gives_the_same_schema(folder: Path) -> None:
     assert again == before and (folder / "b.toml").read_text(encoding="utf-8") == text
     page = (folder / "a.html").read_text(encoding="utf-8")
     assert SCRIPT not in page and "&lt;script&gt;alert(1)" in page
-    more = text + '\n["q[1-3]"]\nmissing+ = ["Neither"]\n'
+    more = text + '\n["q[1-3]"]\n"missing+" = ["Neither"]\n'
     (folder / "a.toml").write_text(more, encoding="utf-8")
     after = found("schema", "survey.sav", "--schema", "a.toml", cwd=folder)
     levels = {column["name"]: column["levels"] for column in after["columns"]}

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from ordinalrbm.files.codes import as_number
-from ordinalrbm.files.evidence import Clue, Verdict, weigh
+from ordinalrbm.files.evidence import Clue, Table, Verdict, weigh
 from ordinalrbm.files.look import Habits, Look
-from ordinalrbm.files.no_answer import is_spontaneous, no_answer, says_depends, says_middle
+from ordinalrbm.files.no_answer import (
+    NoAnswer,
+    is_spontaneous,
+    no_answer,
+    says_depends,
+    says_middle,
+)
 from ordinalrbm.files.orders import (
     Fit,
     are_alike,
     are_opposites,
-    are_yes_and_no,
     best_fit,
     denies,
     is_graded,
@@ -22,10 +28,7 @@ from ordinalrbm.files.orders import (
     n_own_words,
     one_end_denies,
     share_graded,
-    shares_words,
-    without_shared_words,
 )
-from ordinalrbm.files.ranges import places_of_ranges, ranges_in_order
 from ordinalrbm.files.schema import Code
 from ordinalrbm.files.vocabulary import (
     NOMINAL_WORDS,
@@ -43,13 +46,8 @@ TYPICAL_MISSING = frozenset(
     {7, 8, 9, 55, 66, 77, 88, *range(93, 100), 555, 666, 777, 888, *range(993, 1000),
      6666, 7777, 8888, *range(9993, 10000), 99997, 99998, 99999}
 )  # fmt: skip
-_MOST_RANGES = 20  # income groups and the like
 _VERY_MANY = 50  # labels that are compared with each other
-_FEW_WORDS, _MANY_WORDS = (
-    1.2,
-    2.2,
-)  # of a label alone, on average; in labels of a scale there are fewer
-_ENOUGH_PLACES = 3  # on a scale, for a label without one to be strange
+_FEW_WORDS, _MANY_WORDS = 1.2, 2.2  # of a label alone, on average; a scale's labels have fewer
 _MANY = 11  # 0 to 10; more labelled codes are seldom levels
 
 
@@ -62,6 +60,17 @@ class Reading:
     confidence: float = 1.0
     notes: tuple[str, ...] = ()  # what was moved or set apart, in words
 
+    def noting(self, note: str, confidence: float = 1.0) -> Reading:
+        """The same with a note, and no surer than that."""
+        notes = (*self.notes, note) if note else self.notes
+        return replace(self, notes=notes, confidence=min(self.confidence, confidence))
+
+    def without(self, apart: Iterable[Code]) -> Reading:
+        """The same with further levels that are no answer."""
+        look = set_aside(self.look, apart)
+        levels = tuple(code for code in self.levels if code not in look.missing)
+        return replace(self, look=look, levels=levels)
+
 
 # ---- codes that are no answer -----------------------------------------------------------------
 
@@ -69,8 +78,7 @@ class Reading:
 def set_apart(look: Look, habits: Habits) -> Reading:
     """Tell codes that are no answer from levels, where words alone do not.
 
-    The label's words, the code's number, what the other labels are, and in how many other columns
-    the label stands last decide together.
+    The label's words, the code's number and what the other labels are decide together.
     """
     apart: dict[Code, Verdict] = {}
     rest = look
@@ -84,8 +92,9 @@ def set_apart(look: Look, habits: Habits) -> Reading:
     if apart:
         names = ", ".join(f"{look.texts[code]!r}" for code in apart)
         least = min(apart.values(), key=lambda verdict: verdict.confidence)
-        note = f"{names} taken for no answer: {least.because}"
-        reading = replace(reading, confidence=least.confidence, notes=(note,))
+        reading = reading.noting(
+            f"{names} taken for no answer: {least.because}", confidence=least.confidence
+        )
     return _with_middle(reading)
 
 
@@ -95,7 +104,9 @@ def _no_answers(look: Look, habits: Habits) -> dict[Code, Verdict]:
     asked = codes
     if len(codes) > _VERY_MANY:  # towns: only words can tell
         asked = [code for code in codes if no_answer(look.texts[code])]
-    verdicts = {code: weigh(_clues_of_missing(code, codes, look, habits, fit)) for code in asked}
+    verdicts = {
+        code: weigh(NO_ANSWER, LabelledCode(code, codes, look, habits, fit)) for code in asked
+    }
     return {code: verdict for code, verdict in verdicts.items() if verdict.is_so}
 
 
@@ -129,84 +140,159 @@ def _is_monotone(places: Sequence[float]) -> bool:
     return all(step >= 0 for step in steps) or all(step <= 0 for step in steps)
 
 
-def _clues_of_missing(
-    code: Code, codes: Sequence[Code], look: Look, habits: Habits, fit: Fit | None
-) -> list[Clue]:
-    label = look.texts[code]
-    found = no_answer(label)
-    others = [look.texts[other] for other in codes if other != code]
-    clues = [Clue(0.5 if shares_words(label, others) else 2, "its words")] if found else []
-    if says_middle(label) or _agrees_with_no_side(code, codes, look):
-        return [Clue(-9, "it says neither")]  # a middle, or looked at later
-    on_scale = _points_of_scale(code, codes, look, fit)
-    is_denial = _denies_above_the_top(code, codes, look, fit)
-    if on_scale > 0:
-        clues.append(Clue(on_scale, "it is not on the scale of the others"))
-        if n_categories_named([label]):
-            clues.append(Clue(1.5, "it names no degree"))  # "other" beside levels is none
-        if is_spontaneous(label):
-            clues.append(Clue(1.5, "it was not read out"))
-        if is_denial:
-            clues.append(Clue(1.5, "it denies something, above the highest level"))
-    else:
-        clues.append(Clue(on_scale, "it is one of the others"))
-        if n_categories_named([label]):
-            clues.append(Clue(-4, "it names a category"))
-    if is_graded(label) and not (found or is_denial or n_categories_named([label])):
-        clues.append(Clue(-2, "it tells a degree"))
-    if on_scale > 0 and not is_graded(label) and _comes_after_no_answer(code, codes, look, fit):
-        clues.append(Clue(4, "it comes after the levels and after a code that is no answer"))
-    of_code = _clues_of_code(code, codes, look, habits, is_worded=found is not None)
-    clues += of_code
-    if _denies_apart(label, others, of_code):
-        clues.append(Clue(1.5, "it denies something"))
-    n_scales = habits.endings.get(label_words(label), 0)
-    if n_scales >= 2 and code == codes[-1] and share_graded(others) >= 0.5:
-        clues.append(Clue(min(n_scales - 1, 2), f"it is the last of {n_scales} different scales"))
-    return clues
+@dataclass(frozen=True)
+class LabelledCode:
+    """A code among others that have labels, of which some may be no answer."""
 
+    code: Code
+    codes: Sequence[Code]
+    look: Look
+    habits: Habits
+    fit: Fit | None  # the known scale of most labels
 
-def _points_of_scale(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> float:
-    """Whether the other codes are a scale to which this one does not belong (above 0)."""
-    if fit is not None:
-        if look.texts[code] in fit.places:
-            return -4
-        return 2 if len(fit.places) > 2 else 1.5
-    if _is_number_scale(code, codes, look):
-        return 2
-    others = [look.texts[other] for other in codes if other != code]
-    is_end = code in (codes[0], codes[-1]) and len(others) >= 2
-    if is_end and is_mirrored(others) and not is_mirrored([look.texts[c] for c in codes]):
-        return 2 if len(others) > 2 else 1.5
-    return 0 if share_graded(others) >= 0.6 else -2.5
+    @cached_property
+    def label(self) -> str:
+        return self.look.texts[self.code]
 
+    @cached_property
+    def others(self) -> list[str]:
+        return [self.look.texts[other] for other in self.codes if other != self.code]
 
-def _denies_apart(label: str, others: Sequence[str], of_code: Sequence[Clue]) -> bool:
-    """Whether "does not farm" has a code of its own beside levels; not beside parties."""
-    is_apart = any(clue.points > 0 for clue in of_code)
-    return is_apart and denies(label) and not is_graded(label) and share_graded(others) >= 0.4
+    @cached_property
+    def found(self) -> NoAnswer | None:
+        return no_answer(self.label)
 
+    @property
+    def is_last(self) -> bool:
+        return bool(self.code == self.codes[-1])
 
-def _denies_above_the_top(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> bool:
-    """Whether "has no religion" stands next to "every day": below "never" it might be a level.
+    @property
+    def says_neither(self) -> bool:
+        return says_middle(self.label) or _agrees_with_no_side(self.code, self.codes, self.look)
 
-    Where a scale runs from one pole to another, nothing is denied beyond either.
-    """
-    if fit is None or code != codes[-1] or not denies(look.texts[code]):
+    @cached_property
+    def is_category(self) -> bool:
+        return n_categories_named([self.label]) > 0
+
+    # ---- the scale of the others ----
+
+    @property
+    def is_on_known_scale(self) -> bool:
+        return self.fit is not None and self.label in self.fit.places
+
+    @cached_property
+    def is_off_scale(self) -> bool:
+        """Whether the other codes are a scale to which this one does not belong."""
+        if self.fit is not None:
+            return not self.is_on_known_scale
+        if _is_number_scale(self.code, self.codes, self.look):
+            return True
+        is_end = self.code in (self.codes[0], self.codes[-1]) and len(self.others) >= 2
+        texts = [self.look.texts[code] for code in self.codes]
+        return is_end and is_mirrored(self.others) and not is_mirrored(texts)
+
+    @cached_property
+    def denies_above_the_top(self) -> bool:
+        """Whether "has no religion" stands next to "every day": below "never" it might be a level.
+
+        Where a scale runs from one pole to another, nothing is denied beyond either.
+        """
+        if self.fit is None or self.is_on_known_scale:
+            return False
+        if not self.is_last or not denies(self.label):
+            return False
+        places = [self.fit.places[text] for text in self.others if text in self.fit.places]
+        is_beyond = places[-1] == max(places) > places[0] if places else False
+        return len(places) > 2 and (is_beyond or is_mirrored(self.others))
+
+    @property
+    def denies_apart(self) -> bool:
+        """Whether "does not farm" has a code of its own beside levels; not beside parties."""
+        is_apart = self.is_oddly_negative or self.is_coded_apart
+        is_denial = denies(self.label) and not is_graded(self.label)
+        return is_apart and is_denial and share_graded(self.others) >= 0.4
+
+    @property
+    def comes_after_no_answer(self) -> bool:
+        """Whether a code that is no answer stands between the last level and this one."""
+        fit = self.fit
+        placed = [c for c in self.codes if fit is not None and self.look.texts[c] in fit.places]
+        last = max((n for n in map(as_number, placed) if n is not None), default=None)
+        if last is None or self.number is None:
+            return False
+        between = [n for n in map(as_number, self.look.missing) if n is not None]
+        return any(last < n < self.number for n in between)
+
+    # ---- the numbers that codes are ----
+
+    @cached_property
+    def number(self) -> float | None:
+        return as_number(self.code)
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        known = map(as_number, {*self.codes, *self.look.counts})
+        return sorted(n for n in known if n is not None)
+
+    @property
+    def is_oddly_negative(self) -> bool:
+        numbers = self.numbers
+        return (
+            self.number is not None
+            and self.number < 0
+            and sum(n >= 0 for n in numbers) >= 2
+            and numbers[0] != -numbers[-1]
+        )
+
+    @cached_property
+    def is_coded_apart(self) -> bool:
+        """Whether it is above a gap, with only typical codes of non-answers: 8 above 1 to 5."""
+        if self.number is None or not len(self.numbers) < self.number:
+            return False
+        for low, high in pairwise(self.numbers):
+            above = [n for n in self.numbers if n >= high]
+            if high - low >= 2 and all(n in TYPICAL_MISSING for n in above):
+                return self.number in above
         return False
-    places = [fit.places[look.texts[c]] for c in codes[:-1] if look.texts[c] in fit.places]
-    is_beyond = places[-1] == max(places) > places[0] if places else False
-    return len(places) > 2 and (is_beyond or is_mirrored([look.texts[c] for c in codes[:-1]]))
+
+    @property
+    def is_coded_next(self) -> bool:
+        is_counted = self.number is not None and self.number >= 0 and len(self.numbers) > 1
+        return is_counted and not self.is_coded_apart
 
 
-def _comes_after_no_answer(code: Code, codes: Sequence[Code], look: Look, fit: Fit | None) -> bool:
-    """Whether a code that is no answer stands between the last level and this one."""
-    placed = [as_number(c) for c in codes if fit is not None and look.texts[c] in fit.places]
-    last, own = max((n for n in placed if n is not None), default=None), as_number(code)
-    if last is None or own is None:
-        return False
-    between = [n for n in map(as_number, look.missing) if n is not None]
-    return any(last < n < own for n in between)
+# Each row is one question; of its clues the first that holds counts. After # stand columns of the
+# corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
+NO_ANSWER: Table = (
+    # A middle, or looked at later: "agree with neither" of tanzania q8c.
+    (Clue(-20, "it says neither", lambda c: c.says_neither),),
+    (Clue(2, "its words", lambda c: c.found is not None),),  # benin Q21
+    (
+        Clue(2, "it is not on the scale of the others", lambda c: c.is_off_scale),  # europe vote
+        Clue(-2.5, "it is one of the others", lambda c: share_graded(c.others) < 0.6),  # france Q06
+    ),
+    (  # "other" beside levels is none, beside categories it is one
+        Clue(1.5, "it names no degree", lambda c: c.is_category and c.is_off_scale),  # allbus educ
+        Clue(-4, "it names a category", lambda c: c.is_category),  # kenya9 Q58C
+    ),
+    # pewg Q62
+    (Clue(1.5, "it was not read out", lambda c: c.is_off_scale and is_spontaneous(c.label)),),
+    # ghana Q52
+    (Clue(1.5, "it denies something, above the highest level", lambda c: c.denies_above_the_top),),
+    (
+        # tests/files/test_batteries.py: "No electricity"
+        Clue(4, "it comes after the levels and after a code that is no answer",
+             lambda c: c.is_off_scale and not is_graded(c.label) and c.comes_after_no_answer),
+    ),
+    (
+        Clue(3, "its code is negative", lambda c: c.is_oddly_negative),  # soep plh0012
+        Clue(3.2, "its code {case.code} stands apart, as in most columns",  # senegal Q80
+             lambda c: c.is_coded_apart and c.code in c.habits.most_missing),
+        Clue(1.2, "its code {case.code} stands apart", lambda c: c.is_coded_apart),  # cabo Q47
+        Clue(-2.5, "its code is next to the others", lambda c: c.is_coded_next),  # africa Q36
+    ),
+    (Clue(1.5, "it denies something", lambda c: c.denies_apart),),  # traps A1
+)  # fmt: skip
 
 
 def _is_number_scale(code: Code, codes: Sequence[Code], look: Look) -> bool:
@@ -222,32 +308,6 @@ def _is_its_number(code: Code, label: str | None) -> bool:
     if number is None or label is None:
         return number is not None
     return as_number(without_code(label).strip()) == number or as_number(label.strip()) == number
-
-
-def _clues_of_code(
-    code: Code, codes: Sequence[Code], look: Look, habits: Habits, is_worded: bool
-) -> list[Clue]:
-    number = as_number(code)
-    numbers = sorted(n for n in map(as_number, {*codes, *look.counts}) if n is not None)
-    if number is None or len(numbers) < 2:
-        return []
-    if number < 0:
-        is_odd = sum(n >= 0 for n in numbers) >= 2 and numbers[0] != -numbers[-1]
-        return [Clue(3, "its code is negative")] if is_odd else []
-    if number in _apart(numbers) and number > len(numbers):
-        usual = (code in habits.missing_codes) + (code in habits.most_missing)
-        return [Clue(1.2 + usual, f"its code {code} stands apart")]
-    is_last = is_worded and code == codes[-1]
-    return [Clue(-1.2 if is_last else -2.5, "its code is next to the others")]
-
-
-def _apart(numbers: list[float]) -> list[float]:
-    """Numbers above a gap that are all typical of non-answers, as 8 and 9 above 1 to 5."""
-    for k in range(1, len(numbers)):
-        high = numbers[k:]
-        if numbers[k] - numbers[k - 1] >= 2 and all(n in TYPICAL_MISSING for n in high):
-            return high
-    return []
 
 
 # ---- the middle -------------------------------------------------------------------------------
@@ -273,20 +333,11 @@ def _with_middle(reading: Reading) -> Reading:
     if _have_a_middle(texts, name):
         half = len(others) // 2
         levels = (*others[:half], middle, *others[half:])
-        note = f"{name!r} moved to the middle"
-        return replace(
-            reading, levels=levels, confidence=min(reading.confidence, 0.7),
-            notes=(*reading.notes, note),
-        )  # fmt: skip
+        return replace(reading, levels=levels).noting(f"{name!r} moved to the middle", 0.7)
     if share_graded(texts) < 0.5:
         return reading  # "both" among categories is a category
-    return replace(
-        reading,
-        look=set_aside(look, [middle]),
-        levels=tuple(others),
-        confidence=min(reading.confidence, 0.7),
-        notes=(*reading.notes, f"{name!r} taken for no answer: it is no middle of these"),
-    )
+    note = f"{name!r} taken for no answer: it is no middle of these"
+    return reading.without([middle]).noting(note, 0.7)
 
 
 def _agrees_with_no_side(code: Code, codes: Sequence[Code], look: Look) -> bool:
@@ -312,76 +363,139 @@ def _have_a_middle(texts: Sequence[str], middle: str) -> bool:
 # ---- levels or categories ---------------------------------------------------------------------
 
 
-def clues_of_order(look: Look, levels: Sequence[Code]) -> list[Clue]:
-    """What speaks for levels (above 0) and for categories (below 0)."""
-    texts = [look.texts[code] for code in levels if code in look.texts]
-    clues = [*_of_labels(look, levels, texts), *_of_question(look), *_of_numbers(levels)]
-    if look.measure == "ordinal":
-        clues.append(Clue(0.7, "the file says ordinal"))
-    if look.measure == "nominal":
-        clues.append(Clue(-0.7, "the file says nominal"))
-    return clues
+@dataclass(frozen=True)
+class Answers:
+    """The answers of a column, which are levels or categories."""
+
+    look: Look
+    levels: Sequence[Code]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return [self.look.texts[code] for code in self.levels if code in self.look.texts]
+
+    @property
+    def first(self) -> str:
+        return self.texts[0]
+
+    @property
+    def last(self) -> str:
+        return self.texts[-1]
+
+    @property
+    def lowest(self) -> Code:
+        return self.levels[0]
+
+    @property
+    def highest(self) -> Code:
+        return self.levels[-1]
+
+    @property
+    def are_two(self) -> bool:
+        return len(self.texts) == 2
+
+    @property
+    def is_odd(self) -> bool:
+        return len(self.texts) > 2 and len(self.texts) % 2 == 1
+
+    @property
+    def is_likely_degree(self) -> bool:
+        """Whether two labels are levels, of which few words tell."""
+        share = share_graded(self.texts)
+        return share == 1 or (share >= 0.3 and asked_in_order(self.look.question))
+
+    @property
+    def middle(self) -> str:
+        return self.texts[len(self.texts) // 2]
+
+    @cached_property
+    def fit(self) -> Fit | None:
+        if len(self.texts) == len(self.levels):
+            return _scale_of(self.levels, self.look.texts)
+        return best_fit(tuple(self.texts))
+
+    @cached_property
+    def has_known_form(self) -> bool:
+        return any(clue.holds(self) for clue in ORDER[0])
+
+    @cached_property
+    def share_graded(self) -> float:
+        """How many labels tell a degree, less where each speaks of something else."""
+        share = share_graded(self.texts)
+        most_words = _FEW_WORDS if asked_for_kinds(self.look.question) else _MANY_WORDS
+        if len(self.texts) > 2 and self.fit is None and n_own_words(self.texts) >= most_words:
+            share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
+        return share
+
+    @cached_property
+    def nominal_word(self) -> str | None:
+        look = self.look
+        return named_after(look.name, NOMINAL_WORDS) or named_after(look.question, NOMINAL_WORDS)
+
+    @cached_property
+    def numbers(self) -> list[float]:
+        """The numbers of at least three codes, if all are numbers."""
+        numbers = [n for n in map(as_number, self.levels) if n is not None]
+        return sorted(numbers) if len(numbers) == len(self.levels) > 2 else []
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
 
 
-def _of_labels(look: Look, levels: Sequence[Code], texts: list[str]) -> list[Clue]:
-    fit = _scale_of(levels, look.texts) if len(texts) == len(levels) else best_fit(tuple(texts))
-    clues = []
-    if fit is not None and not fit.outside:
-        clues.append(Clue(5, f"known answers, {texts[0]} to {texts[-1]}"))
-    elif len(texts) == 2 and are_opposites(*texts):
-        clues.append(Clue(4, f"{texts[0]} is the opposite of {texts[1]}"))
-    elif _ranges_ascend(texts):
-        clues.append(Clue(4, "ranges of numbers in ascending order"))
-    elif _is_numbered(look, levels):
-        clues.append(Clue(4, f"codes {levels[0]} to {levels[-1]}, with words for some"))
-    elif len(texts) > 2 and are_yes_and_no(texts):
-        clues.append(Clue(3, "kinds of no and yes"))
-    elif len(texts) > 2 and are_opposites(texts[0], texts[-1]):
-        clues.append(Clue(2.5, f"from {texts[0]} to its opposite {texts[-1]}"))
-    elif 2 < len(texts) <= _MANY and one_end_denies(texts):
-        clues.append(Clue(2, "one end denies what the others say"))
-    elif is_mirrored(texts):
-        clues.append(Clue(3, f"from {texts[0]} to its opposite {texts[-1]}"))
-    else:
-        clues.append(_of_degree(texts, fit, look.question))
-        if are_alike(texts):
-            clues.append(Clue(2, "its labels differ in few words"))
-        if len(texts) % 2 and len(texts) > 2 and says_middle(texts[len(texts) // 2]):
-            clues.append(Clue(3.5, f"{texts[len(texts) // 2]!r} stands in the middle"))
-    n_categories = n_categories_named(texts)
-    if n_categories:
-        share = n_categories / len(texts)
-        clues.append(Clue(-2.5 - 2 * share, "its answers are categories"))
-    return clues
+_FORMS = (
+    Clue(5, "known answers, {case.first} to {case.last}",  # africa Q3
+         lambda c: c.fit is not None and not c.fit.outside),
+    Clue(4, "codes {case.lowest} to {case.highest}, with words for some",  # allbus pa01
+         lambda c: _is_numbered(c.look, c.levels)),
+    Clue(2.5, "from {case.first} to the opposite, {case.last}",  # later Q92
+         lambda c: len(c.texts) > 2 and are_opposites(c.first, c.last)),
+    Clue(2, "one end denies what the others say",  # recent Q68
+         lambda c: 2 < len(c.texts) <= _MANY and one_end_denies(c.texts)),
+    # gss PARTYID
+    Clue(3, "from {case.first} to its opposite {case.last}", lambda c: is_mirrored(c.texts)),
+)  # fmt: skip
+# Each row is one question; of its clues the first that holds counts. After # stand columns of the
+# corpus that were read otherwise without it (benchmarks/results/schema-clues.txt).
+ORDER: Table = (
+    _FORMS,
+    (
+        Clue(0, "", lambda c: c.has_known_form),  # moz Q75
+        # latino P9
+        Clue(0.5, "two answers that tell a degree", lambda c: c.are_two and c.is_likely_degree),
+        Clue(-3, "two categories without a known order", lambda c: c.are_two),  # asia Q23
+        Clue(1.8, "most labels tell a degree",  # africa Q98
+             lambda c: c.share_graded >= 0.6 or c.fit is not None),
+        Clue(0.2, "some labels tell a degree", lambda c: c.share_graded >= 0.4),  # later Q44
+        Clue(-2.2, "nothing in the labels is ordered", lambda c: True),  # values V80
+    ),
+    (Clue(2, "its labels differ in few words",  # asia Q64
+          lambda c: not c.has_known_form and are_alike(c.texts)),),
+    (Clue(3.5, "{case.middle!r} stands in the middle",  # gss FAIR
+          lambda c: not c.has_known_form and c.is_odd and says_middle(c.middle)),),
+    # uganda Q107
+    (Clue(-3, "its answers are categories", lambda c: n_categories_named(c.texts) > 0),),
+    (
+        Clue(-3, "it is named after {case.nominal_word}", lambda c: c.nominal_word),  # traps A4
+        # europe hincsrca
+        Clue(-1, "it is asked for a kind of thing", lambda c: asked_for_kinds(c.look.question)),
+        Clue(3, "it asks for a level",  # togo Q88
+             lambda c: asked_for_band(c.look.question) and len(c.look.texts) > 2),
+    ),
+    (Clue(0.8, "it is asked for a degree",  # latino P9
+          lambda c: not c.nominal_word and asked_in_order(c.look.question)),),
+    # test_categories_and_measurements[values13-v1-said13-29 categories]
+    (Clue(-1.5, "{case.n_levels} categories, many for levels", lambda c: len(c.numbers) > _MANY),),
+    (
+        Clue(0.7, "the file says ordinal", lambda c: c.look.measure == "ordinal"),  # jordan Q1016
+        Clue(-0.7, "the file says nominal", lambda c: c.look.measure == "nominal"),  # jordan Q104
+    ),
+)  # fmt: skip
 
 
-def _of_degree(texts: list[str], fit: Fit | None, question: str) -> Clue:
-    share = share_graded(texts)
-    if len(texts) == 2:  # few words to go by
-        is_likely = share == 1 or (share >= 0.3 and asked_in_order(question))
-        return Clue(0.5 if is_likely else -3, "two categories without a known order")
-    most_words = _FEW_WORDS if asked_for_kinds(question) else _MANY_WORDS
-    if fit is None and n_own_words(texts) >= most_words:
-        share *= 0.6  # of "strong forces" and "high growth", neither is more than the other
-    if share >= 0.8:
-        return Clue(3, "nearly all labels tell a degree")
-    if share >= 0.6 or fit is not None:
-        return Clue(1.8, "most labels tell a degree")
-    if share >= 0.4:
-        return Clue(0.2, "some labels tell a degree")
-    return Clue(-1.6 if share >= 0.2 else -2.2, "nothing in the labels is ordered")
-
-
-def _ranges_ascend(texts: list[str]) -> bool:
-    if not 3 <= len(texts) <= _MOST_RANGES:
-        return False
-    ordered, _ = ranges_in_order(texts)
-    if ordered is not None and ordered in (texts, texts[::-1]):
-        return True
-    # Of the same things numbered, "ward 1" and "ward 2", neither is more than the other.
-    spelt = without_shared_words(texts)
-    places = places_of_ranges(spelt) or {}
-    return len(places) == len(texts) and _is_monotone([places[text] for text in spelt])
+def are_levels(look: Look, levels: Sequence[Code]) -> Verdict:
+    """Whether answers are levels, rather than categories."""
+    return weigh(ORDER, Answers(look, levels))
 
 
 def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:
@@ -389,42 +503,6 @@ def _is_numbered(look: Look, levels: Sequence[Code]) -> bool:
     bare = [code for code in levels if _is_its_number(code, look.labels.get(code))]
     inner = set(levels[1:-1])
     return len(levels) >= 4 and len(bare) >= len(levels) / 2 and len(set(bare) & inner) >= 2
-
-
-def _of_question(look: Look) -> list[Clue]:
-    word = named_after(look.name, NOMINAL_WORDS) or named_after(look.question, NOMINAL_WORDS)
-    if word is not None:
-        return [Clue(-3, f"it is named after {word}")]
-    clues = []
-    if asked_for_kinds(look.question):
-        clues.append(Clue(-1, "it is asked for a kind of thing"))
-    elif asked_for_band(look.question) and len(look.texts) > 2:
-        clues.append(Clue(3, "it asks for a level"))
-    if asked_in_order(look.question):
-        clues.append(Clue(0.8, "it is asked for a degree"))
-    return clues
-
-
-def _of_numbers(levels: Sequence[Code]) -> list[Clue]:
-    numbers = [n for n in map(as_number, levels) if n is not None]
-    if len(numbers) < len(levels) or len(numbers) < 3:
-        return []
-    clues = []
-    gaps = sum(b - a > 1 for a, b in pairwise(sorted(numbers)))
-    if gaps >= 2 or (min(numbers) > 10 and gaps <= 1):
-        clues.append(Clue(-1.5, "its codes are no row of numbers"))
-    if len(numbers) > _MANY:
-        clues.append(Clue(-1.5, f"{len(numbers)} categories, many for levels"))
-    return clues
-
-
-def stray_end(look: Look, levels: Sequence[Code]) -> Code | None:
-    """The first or last level, if it tells no degree and all others are on one known scale."""
-    fit = _scale_of(levels, look.texts) if all(code in look.texts for code in levels) else None
-    if fit is None or len(fit.outside) != 1 or len(fit.places) < _ENOUGH_PLACES:
-        return None
-    ends = [code for code in (levels[0], levels[-1]) if look.texts[code] in fit.outside]
-    return next((code for code in ends if share_graded([look.texts[code]]) == 0), None)
 
 
 def in_order(look: Look, levels: Sequence[Code]) -> tuple[list[Code], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,6 @@ from ordinalrbm.files.codes import as_number, count_codes, is_among
 from ordinalrbm.files.no_answer import no_answer
 from ordinalrbm.files.schema import Code
 from ordinalrbm.files.source import Source
-from ordinalrbm.files.vocabulary import label_words
 
 _MOST_TEXTS = 1000  # without labels that are read; more are ids or free text
 _ENOUGH_COLUMNS = 3  # in which a code must be no answer to be taken for one elsewhere
@@ -142,7 +141,6 @@ class Habits:
 
     missing_codes: frozenset[Code]  # no answer in several columns
     most_missing: frozenset[Code]  # no answer in most columns that have labels
-    endings: dict[str, int]  # in how many different scales a label stands last
     ranges: dict[tuple[int, int], int]  # how many columns have numbers without labels from, to
 
     @classmethod
@@ -152,25 +150,8 @@ class Habits:
         usual = frozenset(code for code, n in times.items() if n >= _ENOUGH_COLUMNS)
         most = sum(bool(look.labels) for look in looks) / 2
         in_most = frozenset(code for code in usual if times[code] > most)
-        scales: dict[str, set[frozenset[str]]] = defaultdict(set)
-        for look in looks:
-            last = _last(look.labels)
-            if last is not None:
-                words = {code: label_words(label) for code, label in look.labels.items()}
-                scales[words[last]].add(frozenset(words.values()))
         ranges = Counter(filter(None, map(_range, looks)))
-        endings = {label: _n_different(label, several) for label, several in scales.items()}
-        return cls(usual, in_most, endings, dict(ranges))
-
-
-def _n_different(last: str, scales: Iterable[frozenset[str]]) -> int:
-    """How many scales there are that share few labels but the last one."""
-    kept: list[frozenset[str]] = []
-    for scale in sorted(scales, key=sorted):
-        labels = scale - {last}
-        if all(2 * len(labels & other) < len(labels) for other in kept):
-            kept.append(labels)
-    return len(kept)
+        return cls(usual, in_most, dict(ranges))
 
 
 def _range(look: Look) -> tuple[int, int] | None:
@@ -179,10 +160,3 @@ def _range(look: Look) -> tuple[int, int] | None:
     if look.labels or len(codes) < 2 or len(codes) < len(look.counts):
         return None
     return min(*codes, 1), max(codes)
-
-
-def _last(labels: dict[Code, str]) -> Code | None:
-    numbers = {code: as_number(code) for code in labels}
-    if len(numbers) < 3 or any(number is None for number in numbers.values()):
-        return None
-    return max(numbers, key=lambda code: numbers[code] or 0.0)

@@ -143,22 +143,6 @@ class Fit(NamedTuple):
         return len(set(self.places.values())) == len(self.places)
 
 
-def known_order(texts: Iterable[str]) -> list[str] | None:
-    """The texts from lowest to highest where all belong to one known scale, else None.
-
-    Examples
-    --------
-    >>> known_order(["Agree", "Strongly disagree", "Neutral"])
-    ['Strongly disagree', 'Neutral', 'Agree']
-    >>> known_order(["red", "green"]) is None
-    True
-    """
-    fit = best_fit(tuple(texts))
-    if fit is None or fit.outside or not fit.is_clear:
-        return None
-    return sorted(fit.places, key=lambda text: fit.places[text])
-
-
 @remembered
 def best_fit(texts: tuple[str, ...]) -> Fit | None:
     """The known scale that most of the texts belong to; None where none holds two of them.
@@ -420,21 +404,6 @@ def one_end_denies(texts: Sequence[str]) -> bool:
     return bool(shared) and denied <= shared
 
 
-def are_yes_and_no(texts: Sequence[str]) -> bool:
-    """Whether all labels begin with yes or no, each of them together.
-
-    Examples
-    --------
-    >>> are_yes_and_no(["No, never", "Yes, once", "Yes, often"]), are_yes_and_no(["No", "Maybe"])
-    (True, False)
-    """
-    starts = [label_words(text).split(" ", 1)[0] for text in texts]
-    are_yes = [start in _YES for start in starts]
-    if not all(yes or start in _NO for yes, start in zip(are_yes, starts, strict=True)):
-        return False
-    return sum(a != b for a, b in pairwise(are_yes)) == 1
-
-
 _NOT_CHOSEN = frozenset(
     alternatives(
         "not mentioned|not selected|not chosen|not quoted|not marked|not ticked|unchecked|"
@@ -514,19 +483,6 @@ def without_shared_words(texts: Sequence[str]) -> list[str]:
         return list(texts)
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, sorted(shared)))})s?\b", re.IGNORECASE)
     return [" ".join(pattern.sub(" ", text).split()) for text in texts]
-
-
-def shares_words(text: str, others: Sequence[str]) -> bool:
-    """Whether a label speaks of the same as most others, in words that are not those of degree.
-
-    Examples
-    --------
-    >>> shares_words("Never heard of it", ["Heard a little", "Heard a lot"])
-    True
-    """
-    words = set(_STRONG.removed_from(label_words(text)).split()) - _SMALL_WORDS - _NEGATIONS
-    holding = [bool(words & set(label_words(other).split())) for other in others]
-    return sum(holding) > len(holding) / 2
 
 
 def is_mirrored(texts: Sequence[str]) -> bool:

@@ -10,22 +10,20 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ordinalrbm.files.batteries import BATTERY, with_shared_scales, with_ticks, with_votes
 from ordinalrbm.files.codes import alike, as_number
-from ordinalrbm.files.evidence import weigh
 from ordinalrbm.files.labelled import (
     TYPICAL_MISSING,
     Reading,
-    clues_of_order,
+    are_levels,
     in_order,
     numeric_order,
     set_apart,
     set_aside,
-    stray_end,
 )
 from ordinalrbm.files.look import Habits, Look, look_at
 from ordinalrbm.files.no_answer import no_answer
@@ -67,6 +65,9 @@ _INCOME = frozenset(["income", "einkommen", "revenu", "ingreso", "ingresos", "re
 _INFINITE = (math.inf, -math.inf)  # stand in files of measurements, and in no list of codes
 
 
+Rule = Callable[[Look, Habits], Column | None]
+
+
 def propose(source: Source) -> Schema:
     """Roles, levels and codes that are no answer, column by column.
 
@@ -93,25 +94,26 @@ def propose(source: Source) -> Schema:
     columns = [_propose_column(look, habits) for look in looks]
     columns = with_ticks(source, looks, columns)
     columns = with_shared_scales(looks, with_votes(looks, columns))
-    for role in ("weight", "id"):
-        columns = _only_first(columns, role)
-    return Schema(tuple(columns))
+    return Schema(tuple(_only_first(columns)))
 
 
 # ---- deciding ---------------------------------------------------------------------------------
 
 
 def _propose_column(look: Look, habits: Habits) -> Column:
-    """The first rule that fits."""
-    column = _unusable(look) or _weight(look) or _id(look)
+    """What the first rule that fits says."""
+    column = _first_that_fits(RULES_AS_SPELT, look, habits)
     if column is not None:
         return column
-    look, merged = _merge_spellings(look)  # not of ids, where each letter counts
-    column = _constant(look) or _ordered_category(look) or _worded(look, habits)
-    column = column or _text_ranges(look) or _named(look) or _numbers(look, habits) or _text(look)
+    look, merged = _merge_spellings(look)
+    column = _first_that_fits(RULES, look, habits) or _text(look)
     if merged and (column.role == "ordinal" or len(look.counts) == 1):  # else values stay as spelt
         return replace(column, reason=column.reason + _taken_as(merged))
     return column
+
+
+def _first_that_fits(rules: Sequence[Rule], look: Look, habits: Habits) -> Column | None:
+    return next(filter(None, (rule(look, habits) for rule in rules)), None)
 
 
 def _merge_spellings(look: Look) -> tuple[Look, dict[Code, Code]]:
@@ -184,7 +186,7 @@ def unique_names(levels: Iterable[Code], labels: dict[Code, str]) -> tuple[str, 
     return tuple(unique)
 
 
-def _unusable(look: Look) -> Column | None:
+def _unusable(look: Look, habits: Habits) -> Column | None:
     if _holds_dates(look):
         return _column(look, "ignored", "holds dates", 0.98)
     if not look.is_codes:
@@ -210,7 +212,7 @@ def _holds_dates(look: Look) -> bool:
     return bool(look.counts) and all(pattern.fullmatch(str(code)) for code in look.counts)
 
 
-def _weight(look: Look) -> Column | None:
+def _weight(look: Look, habits: Habits) -> Column | None:
     """Columns that are named weight are never learnt from, unless words say that they are asked."""
     of_sample = says_sampling_weight(look.question)
     if look.order or not looks_like_weight(look.name, look.question):
@@ -237,16 +239,13 @@ def _weight(look: Look) -> Column | None:
     return _column(look, "weight", reason, 0.7 if are_whole else 0.98)
 
 
-def _id(look: Look) -> Column | None:
+def _id(look: Look, habits: Habits) -> Column | None:
     codes = list(look.counts)
     share = len(codes) / look.n_answers
     if any(isinstance(code, float) for code in codes) or look.labels or look.order:
         return None
-    if looks_like_id(look.name, look.question) and len(codes) > 1:
-        if share >= 0.95:
-            return _column(look, "id", "its name says id and its values differ", 0.98)
-        if share >= 0.5 and len(codes) >= _ENOUGH_ROWS:
-            return _column(look, "id", "its name says id, though some values repeat", 0.8)
+    if looks_like_id(look.name, look.question) and len(codes) > 1 and share >= 0.95:
+        return _column(look, "id", "its name says id and its values differ", 0.98)
     if share < 1 or look.n_answers < look.n_rows:
         return None
     kind, is_id = "whole number", len(codes) >= _ENOUGH_ROWS
@@ -258,20 +257,20 @@ def _id(look: Look) -> Column | None:
     return _column(look, "id", f"another {kind} in every row", 0.9) if is_id else None
 
 
-def _constant(look: Look) -> Column | None:
+def _constant(look: Look, habits: Habits) -> Column | None:
     if len(look.counts) > 1:
         return None
     (code,) = look.counts
     return _column(look, "ignored", f"has only the one answer {look.label(code)}", 0.9)
 
 
-def _ordered_category(look: Look) -> Column | None:
+def _ordered_category(look: Look, habits: Habits) -> Column | None:
     if look.order is None or len(look.order) < 2:
         return None
     return _column(look, "ordinal", "a categorical with an order", 0.98, look.order)
 
 
-def _named(look: Look) -> Column | None:
+def _named(look: Look, habits: Habits) -> Column | None:
     """Numbers or text in columns whose name says what they are."""
     kinds: tuple[tuple[frozenset[str], Role], ...] = (
         (NOMINAL_WORDS, "nominal"),
@@ -302,50 +301,87 @@ def _seen(look: Look) -> list[Code]:
 # ---- answers in words -------------------------------------------------------------------------
 
 
-def _worded(look: Look, habits: Habits) -> Column | None:
-    """Where codes have labels, or answers are text."""
-    if len(look.texts) < 2 or (len(look.counts) > _MOST_CATEGORIES and not look.labels):
+def _numbered_text(look: Look, habits: Habits) -> Column | None:
+    """Numbers as text, of which some have words too: "1 - low", "2", "3", "4", "5 - high"."""
+    numbers = {code: _leading_number(str(code)) for code in look.counts}
+    known = {number: code for code, number in numbers.items() if number is not None}
+    n_bare = sum(as_number(code) is not None for code in numbers)
+    if look.labels or len(known) < len(numbers) or n_bare in (0, len(numbers)):
         return None
-    seen = numeric_order(look.counts)
-    if not look.labels:
-        return (_numbered_text(look) or _text_answers(look, habits)) if seen is None else None
-    if seen is not None and _is_measured(look, seen):
-        return _measured(look, seen)
+    low, high = min(known), max(known)
+    if not 3 <= high - low < MOST_LEVELS or not 0 <= low <= 1:
+        return None
+    levels = [known.get(number, str(number)) for number in range(low, high + 1)]
+    reason = f"numbers from {low} to {high}, with words for some"
+    return _levels(look, reason, 0.9, levels)
+
+
+def _leading_number(text: str) -> int | None:
+    found = re.match(r"\s*(\d+)(?:\s*$|\s*[-–—:=.,)(]\s*\D)", text)
+    return int(found[1]) if found else None
+
+
+def _text_answers(look: Look, habits: Habits) -> Column | None:
+    """Text without codes: an order is only what its words say."""
+    is_text = not look.labels and numeric_order(look.counts) is None
+    if not is_text or not 2 <= len(look.counts) <= _MOST_CATEGORIES:
+        return None
     reading = set_apart(look, habits)
-    look, notes = reading.look, list(reading.notes)
-    levels, odd = _with_unlabelled(reading, seen)
-    look, levels, odd_note, odd_confidence = _odd_codes(look, levels, odd, habits)
+    levels, found = list(reading.levels), reading.look
     if len(levels) < 2:
         return None
-    look, levels, other_note = _without_others(look, levels)
-    notes += filter(None, [other_note])
-    verdict = weigh(clues_of_order(look, levels))
-    confidence = min(reading.confidence, verdict.confidence, odd_confidence)
-    reason = "; ".join(filter(None, [verdict.because, *notes, odd_note]))
+    verdict = are_levels(found, levels)
+    ordered, _ = in_order(found, levels)
+    has_order = ordered != levels or in_order(found, levels[::-1])[0] == ordered
+    if verdict.is_so and has_order:
+        reason = "; ".join([f"known answers, {ordered[0]} to {ordered[-1]}", *reading.notes])
+        return _levels(found, reason, min(verdict.confidence, reading.confidence), ordered)
+    if n_categories_named(look.texts.values()):
+        return _column(look, "nominal", "its answers are categories", 0.9, _seen(look))
+    return None
+
+
+def _few_labels(look: Look, habits: Habits) -> Column | None:
+    """Numbers of which a few have labels; those with words that stand apart are no answer."""
+    seen = numeric_order(look.counts)
+    bare = [code for code in seen or () if code not in look.labels]
+    if seen is None or len(bare) <= max(MOST_LEVELS, len(look.labels)) or len(look.texts) < 2:
+        return None
+    look = _without_labels_apart(look, seen)
+    return _column(look, "numeric", _measurement([c for c in seen if c in look.counts]), 0.9)
+
+
+def _labelled(look: Look, habits: Habits) -> Column | None:
+    """Codes that have labels: levels, or categories."""
+    if len(look.labels) < 2:
+        return None
+    reading = _with_unlabelled(set_apart(look, habits), habits)
+    if len(reading.levels) < 2:
+        return None
+    reading = _without_others(reading)
+    look = reading.look
+    verdict = are_levels(look, reading.levels)
+    ordered, moved = in_order(look, reading.levels) if verdict.is_so else ([], "")
+    if moved:
+        reading = reading.noting(moved, 0.7)
+    reason = "; ".join([verdict.because, *reading.notes])
+    confidence = min(reading.confidence, verdict.confidence)
     if not verdict.is_so:
         return _column(look, "nominal", reason, confidence, _seen(look))
-    stray = stray_end(look, levels)
-    if stray is not None:
-        reason += f"; {look.label(stray)!r} is not on the scale of the others: look at it"
-        confidence = min(confidence, 0.6)
-    ordered, moved = in_order(look, levels)
-    if moved:
-        reason, confidence = f"{reason}; {moved}", min(confidence, 0.7)
     return _levels(look, reason, confidence, ordered)
 
 
-def _without_others(look: Look, levels: list[Code]) -> tuple[Look, list[Code], str]:
+def _without_others(reading: Reading) -> Reading:
     """Set "other" apart where all else is clearly in an order: it stands nowhere on a scale."""
-    others = [code for code in levels if says_other(look.label(code))]
-    rest = [code for code in levels if code not in others]
-    if not others or len(rest) < 3:
-        return look, levels, ""
-    without = set_aside(look, others)
-    verdict = weigh(clues_of_order(without, rest))
+    others = [code for code in reading.levels if says_other(reading.look.label(code))]
+    without = reading.without(others)
+    if not others or len(without.levels) < 3:
+        return reading
+    verdict = are_levels(without.look, without.levels)
     if not verdict.is_so or verdict.confidence < _CLEARLY:
-        return look, levels, ""
-    names = ", ".join(repr(look.label(code)) for code in others)
-    return without, rest, f"{names} taken for no answer: no level among levels"
+        return reading
+    names = ", ".join(repr(reading.look.label(code)) for code in others)
+    return without.noting(f"{names} taken for no answer: no level among levels")
 
 
 def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> Column:
@@ -357,69 +393,47 @@ def _levels(look: Look, reason: str, confidence: float, ordered: list[Code]) -> 
     return _column(look, "background", reason, min(confidence, 0.85), ordered)
 
 
-def _is_measured(look: Look, seen: list[Code]) -> bool:
-    """Whether labels are those of a few numbers among many."""
-    bare = [code for code in seen if code not in look.labels]
-    worded = len(look.labels)
-    if len(bare) > MOST_LEVELS and len(bare) > worded:
-        return True
-    return any(not _is_whole(code) for code in bare) and len(bare) > worded
-
-
-def _measured(look: Look, seen: list[Code]) -> Column:
-    """Numbers, of which those with words that stand apart from all others are no answer."""
-    look = _without_labels_apart(look, seen)
-    return _column(look, "numeric", _measurement([c for c in seen if c in look.counts]), 0.9)
-
-
 def _without_labels_apart(look: Look, seen: list[Code]) -> Look:
-    bare = [_number(code) for code in seen if code not in look.labels]
-    if not bare:
-        return look
-    low, high = min(bare), max(bare)
-    apart = [code for code, label in look.labels.items() if _is_apart(code, low, high, label)]
+    """Without labelled numbers that are far above those without labels, as 998 is above ages."""
+    highest = max((_number(code) for code in seen if code not in look.labels), default=math.inf)
+    apart = [
+        code
+        for code, label in look.labels.items()
+        if (number := as_number(code)) is not None
+        and number in TYPICAL_MISSING
+        and number > highest + 1
+        and (no_answer(label) or not is_graded(label))  # "too many to count" is a number
+    ]
     return set_aside(look, apart)
 
 
-def _is_apart(code: Code, low: float, high: float, label: str) -> bool:
-    """Whether a labelled number is far from those without labels, as 998 is from ages."""
-    number = as_number(code)
-    # "95 or older" is an age, and "too many to count" a number.
-    if number is None or re.search(r"\d", label) or (is_graded(label) and not no_answer(label)):
-        return False
-    return number < min(low, 0.0) or (number in TYPICAL_MISSING and number > high + 1)
-
-
-def _with_unlabelled(reading: Reading, seen: list[Code] | None) -> tuple[list[Code], list[Code]]:
-    """Levels with those that have no label, and codes without a label that stand apart."""
+def _with_unlabelled(reading: Reading, habits: Habits) -> Reading:
+    """With levels that have no label, and without those codes of them that are no level."""
     labelled = list(reading.levels)
-    seen = [code for code in seen or [] if code in reading.look.counts]
-    if not seen or set(seen) <= set(labelled) or numeric_order(labelled) is None:
-        return labelled, []
+    seen = numeric_order(code for code in reading.look.counts) or []
+    if set(seen) <= set(labelled) or numeric_order(labelled) is None:
+        return reading
     if numeric_order(labelled) != labelled:  # with a middle that was moved there
-        extra = [code for code in seen if code not in labelled]
-        return [*labelled, *extra], extra
-    return _between_labels(labelled, seen)
+        odd = [code for code in seen if code not in labelled]
+        levels = [*labelled, *odd]
+    else:
+        levels, odd = _between_labels(labelled, seen)
+    return _odd_codes(replace(reading, levels=tuple(levels)), odd, habits)
 
 
-def _odd_codes(
-    look: Look, levels: list[Code], odd: list[Code], habits: Habits
-) -> tuple[Look, list[Code], str, float]:
+def _odd_codes(reading: Reading, odd: list[Code], habits: Habits) -> Reading:
     """Set codes apart that have no label and no place among the others, or say to look at them."""
-    if not odd:
-        return look, levels, "", 1.0
-    others = [code for code in levels if code not in odd]
-    apart = [code for code in odd if _is_no_level(code, others, look, habits)]
+    others = [code for code in reading.levels if code not in odd]
+    apart = [code for code in odd if _is_no_level(code, others, reading.look, habits)]
     kept = [code for code in odd if code not in apart]
-    notes = []
     if apart:
-        notes.append(f"{_listed(apart)} without a label taken for no answer")
-        look = set_aside(look, apart)
-        levels = [code for code in levels if code not in apart]
+        note = f"{_listed(apart)} without a label taken for no answer"
+        reading = reading.without(apart).noting(note, 0.75)
     if kept:
         verb, it, has = ("stands", "it", "has") if len(kept) == 1 else ("stand", "them", "have")
-        notes.append(f"{_listed(kept)} {verb} apart from the rest and {has} no label: look at {it}")
-    return look, levels, "; ".join(notes), 0.55 if kept else 0.75
+        note = f"{_listed(kept)} {verb} apart from the rest and {has} no label: look at {it}"
+        reading = reading.noting(note, 0.55)
+    return reading
 
 
 def _is_no_level(code: Code, others: list[Code], look: Look, habits: Habits) -> bool:
@@ -443,45 +457,6 @@ def _listed(codes: Sequence[Code]) -> str:
     return " and ".join(str(code) for code in codes)
 
 
-def _text_answers(look: Look, habits: Habits) -> Column | None:
-    """Text without codes: an order is only what its words say."""
-    reading = set_apart(look, habits)
-    levels, found = list(reading.levels), reading.look
-    if len(levels) < 2:
-        return None
-    verdict = weigh(clues_of_order(found, levels))
-    ordered, _ = in_order(found, levels)
-    has_order = ordered != levels or in_order(found, levels[::-1])[0] == ordered
-    if verdict.is_so and has_order:
-        reason = f"known answers, {ordered[0]} to {ordered[-1]}"
-        reason = "; ".join([reason, *reading.notes])
-        confidence = min(verdict.confidence, reading.confidence)
-        return _levels(found, reason, confidence, ordered)
-    if n_categories_named(look.texts.values()):
-        return _column(look, "nominal", "its answers are categories", 0.9, _seen(look))
-    return None
-
-
-def _numbered_text(look: Look) -> Column | None:
-    """Numbers as text, of which some have words too: "1 - low", "2", "3", "4", "5 - high"."""
-    numbers = {code: _leading_number(str(code)) for code in look.counts}
-    known = {number: code for code, number in numbers.items() if number is not None}
-    n_bare = sum(as_number(code) is not None for code in numbers)
-    if len(known) < len(numbers) or n_bare in (0, len(numbers)):
-        return None
-    low, high = min(known), max(known)
-    if not 3 <= high - low < MOST_LEVELS or not 0 <= low <= 1:
-        return None
-    levels = [known.get(number, str(number)) for number in range(low, high + 1)]
-    reason = f"numbers from {low} to {high}, with words for some"
-    return _levels(look, reason, 0.9, levels)
-
-
-def _leading_number(text: str) -> int | None:
-    found = re.match(r"\s*(\d+)(?:\s*$|\s*[-–—:=.,)(]\s*\D)", text)
-    return int(found[1]) if found else None
-
-
 # ---- numbers ----------------------------------------------------------------------------------
 
 
@@ -501,13 +476,11 @@ def _numbers(look: Look, habits: Habits) -> Column | None:
     if _varies_around_one(look):
         reason = "positive numbers around 1: if they are a weight, make it one"
         return _column(look, "numeric", reason, 0.6)
-    core, odd = _core(seen, habits)
-    core, odd = _without_rare_zero(look, core, odd)
+    core, odd = _without_rare_zero(look, *_core(seen, habits))
     if not all(_is_whole(code) for code in seen) or len(core) < 2:
         return _column(look, "numeric", _measurement(seen), 0.9)
-    look, _, note, confidence = _odd_codes(look, seen, odd, habits)
-    odd = [code for code in odd if code in look.counts]
-    return _bare_numbers(look, core, odd, note, confidence, habits)
+    reading = _odd_codes(Reading(look, tuple(seen)), odd, habits)
+    return _bare_numbers(reading, core, habits)
 
 
 def _without_rare_zero(
@@ -532,9 +505,8 @@ def _varies_around_one(look: Look) -> bool:
     return abs(mean - 1) < _NEAR_ONE
 
 
-def _bare_numbers(
-    look: Look, core: list[Code], odd: list[Code], note: str, confidence: float, habits: Habits
-) -> Column:
+def _bare_numbers(reading: Reading, core: list[Code], habits: Habits) -> Column:
+    look, notes = reading.look, reading.notes
     low, high = int(_number(core[0])), int(_number(core[-1]))
     declared = look.measure == "ordinal" and high - low < _MOST_DECLARED
     declared |= _are_bands_of_income(look, core)
@@ -543,13 +515,13 @@ def _bare_numbers(
     if look.measure == "nominal":
         return _column(look, "nominal", "the file says nominal", 0.6, _seen(look))
     if not (declared or symmetric or counted):
-        reason = "; ".join(filter(None, [_measurement([*core, *odd]), note]))
-        return _column(look, "numeric", reason, min(confidence, 0.9))
+        reason = "; ".join([_measurement(list(reading.levels)), *notes])
+        return _column(look, "numeric", reason, min(reading.confidence, 0.9))
     low = min(low, 1) if counted else low  # of 1 to 5, nobody may have chosen 1
-    levels = numeric_order({*_grid(low, high, like=core), *core, *odd}) or []
-    reason = "; ".join(filter(None, [f"whole numbers from {low} to {high}", note]))
+    levels = numeric_order({*_grid(low, high, like=core), *reading.levels}) or []
+    reason = "; ".join([f"whole numbers from {low} to {high}", *notes])
     sure = 0.65 if not (counted or symmetric) else _sure_of_range(low, high, habits)
-    return _column(look, "ordinal", reason, min(confidence, sure), levels)
+    return _column(look, "ordinal", reason, min(reading.confidence, sure), levels)
 
 
 def _are_bands_of_income(look: Look, core: list[Code]) -> bool:
@@ -562,8 +534,6 @@ def _are_bands_of_income(look: Look, core: list[Code]) -> bool:
 
 def _between_labels(labelled: list[Code], seen: list[Code]) -> tuple[list[Code], list[Code]]:
     """Levels where some codes have labels, and those among them that stand apart."""
-    if set(seen) <= set(labelled):
-        return labelled, []
     low, high = _number(labelled[0]), _number(labelled[-1])
     codes = {*labelled, *seen}
     if high - low < MOST_LEVELS and all(_is_whole(code) for code in labelled):
@@ -626,7 +596,7 @@ def _measurement(seen: list[Code]) -> str:
 # ---- text -------------------------------------------------------------------------------------
 
 
-def _text_ranges(look: Look) -> Column | None:
+def _text_ranges(look: Look, habits: Habits) -> Column | None:
     texts = list(look.counts)
     if not 3 <= len(texts) <= _MOST_RANGES or numeric_order(texts) is not None:
         return None
@@ -656,13 +626,29 @@ def _text(look: Look) -> Column:
 # ---- all columns ------------------------------------------------------------------------------
 
 
-def _only_first(columns: list[Column], role: Role) -> list[Column]:
+def _only_first(columns: Sequence[Column]) -> list[Column]:
     """One weight and one id can be used; further ones are left out, saying so."""
-    first = next((column.name for column in columns if column.role == role), None)
-    reason = f"another {role}; {first!r} is used"
-    return [
-        replace(column, role="ignored", reason=reason)
-        if column.role == role and column.name != first
-        else column
-        for column in columns
-    ]
+    first: dict[str, str] = {}
+    kept = []
+    for column in columns:
+        used = first.setdefault(column.role, column.name)
+        if column.role in ("weight", "id") and used != column.name:
+            reason = f"another {column.role}; {used!r} is used"
+            column = replace(column, role="ignored", reason=reason)
+        kept.append(column)
+    return kept
+
+
+# The first rule that fits says what a column is: while each letter counts, as in ids, and then.
+RULES_AS_SPELT: tuple[Rule, ...] = (_unusable, _weight, _id)
+RULES: tuple[Rule, ...] = (
+    _constant,
+    _ordered_category,
+    _numbered_text,
+    _text_answers,
+    _few_labels,
+    _labelled,
+    _text_ranges,
+    _named,
+    _numbers,
+)

@@ -135,24 +135,18 @@ def from_toml(text: str, where: str = "The schema") -> Schema:
     >>> from_toml('[columns.Q1]\nrole = "ordinal"\nlevels = [1, 2, 3]').column("Q1").names
     ('1', '2', '3')
     """
-    rules, columns = _parse(text, where)
-    names = list(columns) + [
-        rule.key
-        for rule in rules
-        if rule.key not in columns and not rule.is_label and not re.search(r"[*?[]", rule.key)
-    ]
-    known = set(names)
-    roles: dict[str, Role] = {}
-    for rule in rules:
-        if rule.key in known and "role" in rule.fields:
-            roles[rule.key] = rule.fields["role"]
-    for name in names:
-        if name not in roles:
+    rules = _parse(text, where)
+    named = [rule for rule in rules if rule.kind == "column" or not rule.is_pattern]
+    roles: dict[str, Role | None] = dict.fromkeys(rule.key for rule in named)
+    roles |= {rule.key: rule.fields["role"] for rule in named if "role" in rule.fields}
+    columns = []
+    for name, role in roles.items():
+        if role is None:
             raise DataError(
                 f"{where} gives column {name!r} no role; add role = one of {_listed(ROLES)}."
             )
-    blank = Schema(tuple(Column(name, roles[name]) for name in names))
-    return apply_rules(blank, rules, where)
+        columns.append(Column(name, role))
+    return apply_rules(Schema(tuple(columns)), rules, where)
 
 
 def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
@@ -170,28 +164,26 @@ def override(proposal: Schema, text: str, where: str = "The schema") -> Schema:
     >>> override(proposal, '["Q*"]\n"missing+" = ["?"]').column("Q1").missing
     (9,)
     """
-    rules, _ = _parse(text, where)
-    return apply_rules(proposal, rules, where)
+    return apply_rules(proposal, _parse(text, where), where)
 
 
-# A key with a plus needs quotes in TOML, which people forget.
-_BARE_PLUS = re.compile(r"^([ \t]*)((?:levels|missing)\+)([ \t]*=)", re.MULTILINE)
-
-
-def _load(text: str, where: str) -> dict[str, Any]:
+def _parse(text: str, where: str) -> list[Rule]:
+    """All rules in the order of the file, those under columns first."""
     try:
-        return tomllib.loads(text)
+        content = tomllib.loads(text)
+        scales, columns = content.pop("scales", {}), content.pop("columns", {})
+        for key, tables in (("scales", scales), ("columns", columns)):
+            if not isinstance(tables, dict):
+                raise DataError(f"{where} must have tables under {key}; write [{key}.NAME].")
+        for name, table in scales.items():
+            _check_table(f"scale {name!r}", f"scales.{_key(name)}", table, where, LISTS)
+        return [
+            _rule(kind, key, table, scales, where)
+            for kind, tables in (("column", columns), ("rule", content))
+            for key, table in tables.items()
+        ]
     except tomllib.TOMLDecodeError as error:
-        quoted = _BARE_PLUS.sub(r'\1"\2"\3', text)
-        if quoted != text:
-            return _load(quoted, where)
         raise DataError(f"{where} is not TOML ({error}); correct it there.") from error
-
-
-def _parse(text: str, where: str) -> tuple[list[Rule], dict[str, Any]]:
-    """All rules in the order of the file, and the tables of columns by their names."""
-    try:
-        return _parsed(text, where)
     except DataError:
         raise
     except RecursionError as error:
@@ -206,43 +198,22 @@ def _parse(text: str, where: str) -> tuple[list[Rule], dict[str, Any]]:
         ) from error
 
 
-def _parsed(text: str, where: str) -> tuple[list[Rule], dict[str, Any]]:
-    content = _load(text, where)
-    scales, columns = content.pop("scales", {}), content.pop("columns", {})
-    for key, tables in (("scales", scales), ("columns", columns)):
-        if not isinstance(tables, dict):
-            raise DataError(f"{where} must have tables under {key}; write [{key}.NAME].")
-    for name, table in scales.items():
-        _check_table(f"scale {name!r}", f"scales.{_key(name)}", table, where, LISTS)
-    rules = []
-    for kind, tables in (("column", columns), ("rule", content)):
-        prefix = "columns." if kind == "column" else ""
-        for key, table in tables.items():
-            _check_table(f"{kind} {key!r}", prefix + _key(key), table, where, (*FIELDS, "scale"))
-            rules.append(_rule(kind, key, table, scales, where))
-    return rules, columns
-
-
-def _rule(
-    kind: str, key: str, table: dict[str, Any], scales: Mapping[str, Any], where: str
-) -> Rule:
-    scale = table.get("scale")
+def _rule(kind: str, key: str, table: Any, scales: Mapping[str, Any], where: str) -> Rule:
+    path = f"columns.{_key(key)}" if kind == "column" else _key(key)
+    _check_table(f"{kind} {key!r}", path, table, where, (*FIELDS, "scale"))
+    fields = dict(table)
+    scale = fields.pop("scale", None)
     if scale is not None and scale not in scales:
         raise DataError(
             f"{where}, {kind} {key!r}: there is no scale {scale!r}"
             f"{did_you_mean(scale, scales)}; write [scales.{_key(scale)}] or correct the name."
         )
-    of_scale = scales[scale] if scale is not None else {}
-    own = {field: value for field, value in table.items() if field != "scale"}
-    fields = {**of_scale, **{field: value for field, value in own.items() if field[-1] != "+"}}
-    added = {field[:-1]: value for field, value in own.items() if field[-1] == "+"}
-    return Rule(kind, key, fields, added)
+    return Rule(kind, key, {**scales.get(scale, {}), **fields})
 
 
-def _check_table(name: str, key: str, table: Any, where: str, known: Iterable[str]) -> None:
+def _check_table(name: str, key: str, table: Any, where: str, known: tuple[str, ...]) -> None:
     if not isinstance(table, dict):
         raise DataError(f"{where} says {table!r} of {name}; write [{key}] and what it is.")
-    known = tuple(known)
     for field, value in table.items():
         if field not in known:
             # A column's name with a dot in it reads like a table in a table.
@@ -250,7 +221,9 @@ def _check_table(name: str, key: str, table: Any, where: str, known: Iterable[st
                 f"{where}, {name}: {field!r} is none of {_listed(known)}"
                 f"{did_you_mean(field, known)}; correct it, and put names with dots in quotes."
             )
-        _check_field(f"{where}, {name}", field, value)
+        wrong = _wrong_list(field, value) if field.rstrip("+") in LISTS else _wrong(field, value)
+        if wrong:
+            raise DataError(f"{where}, {name}: {wrong}.")
     for field in ("levels", "missing"):
         if field in table and f"{field}+" in table:
             raise DataError(
@@ -259,35 +232,31 @@ def _check_table(name: str, key: str, table: Any, where: str, known: Iterable[st
             )
 
 
-def _check_field(place: str, field: str, value: Any) -> None:
+def _wrong(field: str, value: Any) -> str:
+    """What is wrong with a field, and what to do; nothing where it is right."""
     if field == "role" and value not in ROLES:
-        raise DataError(
-            f"{place}: the role {value!r} is not known{did_you_mean(str(value), ROLES)}; write "
-            f"{_listed(ROLES)}."
-        )
-    if field in ("question", "scale") and not isinstance(value, str):
-        raise DataError(f"{place}: the {field} is {value!r}; put it in quotes.")
-    if field.rstrip("+") not in LISTS:
-        return
+        guess = did_you_mean(str(value), ROLES)
+        return f"the role {value!r} is not known{guess}; write {_listed(ROLES)}"
+    if not isinstance(value, str):
+        return f"the {field} is {value!r}; put it in quotes"
+    return ""
+
+
+def _wrong_list(field: str, value: Any) -> str:
     if not isinstance(value, list):
-        raise DataError(f"{place}: {field} is {value!r}; write a list, [...].")
-    only_text = field in ("names", "missing_names", "missing_sorts")
+        return f"{field} is {value!r}; write a list, [...]"
+    holds_codes = field.rstrip("+") in ("levels", "missing")
     for entry in value:
-        if isinstance(entry, str) or (not only_text and _is_number(entry)):
-            continue
-        kind = "text in quotes" if only_text else "numbers or text"
-        raise DataError(f"{place}: {entry!r} cannot stand in {field}; write {kind}.")
-    if field == "missing_sorts":
-        unknown = [entry for entry in value if entry not in SORTS]
-        if unknown:
-            raise DataError(
-                f"{place}: {unknown[0]!r} is no sort of missing answers"
-                f"{did_you_mean(unknown[0], SORTS)}; write {_listed(SORTS)}."
-            )
-        return
+        if not isinstance(entry, str) and not (holds_codes and _is_number(entry)):
+            kind = "numbers or text" if holds_codes else "text in quotes"
+            return f"{entry!r} cannot stand in {field}; write {kind}"
+        if field == "missing_sorts" and entry not in SORTS:
+            guess = did_you_mean(entry, SORTS)
+            return f"{entry!r} is no sort of missing answers{guess}; write {_listed(SORTS)}"
     twice = next((entry for k, entry in enumerate(value) if entry in value[:k]), None)
-    if twice is not None and field != "missing_names":
-        raise DataError(f"{place}: {twice!r} stands twice in {field}; remove one.")
+    if twice is not None and field not in ("missing_names", "missing_sorts"):
+        return f"{twice!r} stands twice in {field}; remove one"
+    return ""
 
 
 def _is_number(entry: Any) -> bool:
