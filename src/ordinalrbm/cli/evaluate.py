@@ -15,7 +15,7 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Protocol, Settings, expanded, refuse
-from ordinalrbm.cli.output import Output, plain_table
+from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -229,11 +229,10 @@ def _others(
         measures = [name.removeprefix("model_") for name in lines if name.startswith("model_")]
         pairs = [(name, who) for name in measures for who in ("model", "usual")]
         heads = [(_OF_OTHERS if who == "model" else _USUAL)[name] for name, who in pairs]
-        table = plain_table(f"hidden, {kind}", "hidden", *heads, numbers_from=1)
-        for question, line in lines.iterrows():
-            numbers = [f"{line[f'{who}_{name}']:.4g}" for name, who in pairs]
-            table.add_row(str(question), f"{line['count']:.0f}", *numbers)
-        tables.append(table)
+        columns = ["count", *(f"{who}_{name}" for name, who in pairs)]
+        rows = lines[columns].itertuples(name=None)
+        formats = ("", ".0f", *[".4g"] * len(pairs))
+        tables.append(results_table((f"hidden, {kind}", "hidden", *heads), rows, formats))
     return found, tables
 
 
@@ -334,10 +333,9 @@ def _labels(known: Ratings) -> tuple[Any, ...]:
 def _comparison(
     names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str
 ) -> Table:
-    table = plain_table(title, *(_COMPARED[who] for who in scores))
-    for score, name in names.items():
-        table.add_row(name, *(f"{own[score]:.4f}" for own in scores.values()))
-    return table
+    rows = [(name, *(own[score] for own in scores.values())) for score, name in names.items()]
+    head = (title, *(_COMPARED[who] for who in scores))
+    return results_table(head, rows, ("", *[".4f"] * len(scores)))
 
 
 def _test_survey(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:

@@ -10,7 +10,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation, Settings, refuse
-from ordinalrbm.cli.output import Output, counted, plain_table
+from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -214,47 +214,42 @@ def _tell(
 
 
 def _number_table(compared: FactorNumbers) -> Table:
-    table = plain_table(
-        "factors", "log-likelihood", "error", "difference", "error ", numbers_from=0
-    )
-    for number, line in compared.table.iterrows():
-        mark = " *" if number == compared.chosen else ""
-        table.add_row(f"{number}{mark}", *(f"{line[name]:.4f}" for name in compared.table.columns))
-    return table
+    rows = [
+        (f"{number}{' *' if number == compared.chosen else ''}", *line)
+        for number, *line in compared.table.itertuples(name=None)
+    ]
+    head = ("factors", "log-likelihood", "error", "difference", "error ")
+    return results_table(head, rows, ("s", *[".4f"] * 4))
 
 
 def _loading_table(reading: FactorReading) -> Table:
     from ordinalrbm.estimators.poles import cut, in_short
 
-    short = [factor.replace("Factor ", "F") for factor in reading.factors]
     lines = reading.table()
-    columns = [name for name in ("question", "highest answer") if name in lines]
+    words = [name for name in ("question", "highest answer") if name in lines]
     if "question" in lines:
         lines["question"] = in_short(lines["question"], _TEXT_SHOWN)
     if "highest answer" in lines:
         lines["highest answer"] = [cut(text, _ANSWER_SHOWN) for text in lines["highest answer"]]
-    table = plain_table("", *columns, *short, "shared", numbers_from=1 + len(columns))
-    for item, line in lines.iterrows():
-        numbers = [f"{line[name]:.2f}" for name in (*reading.factors, "communality")]
-        table.add_row(str(item), *(line[name] for name in columns), *numbers)
-    return table
+    shown = lines[[*words, *reading.factors, "communality"]]
+    head = ("", *words, *_short(reading), "shared")
+    formats = ("", *[""] * len(words), *[".2f"] * (len(reading.factors) + 1))
+    return results_table(head, shown.itertuples(name=None), formats)
 
 
 def _factor_table(reading: FactorReading) -> Table:
-    columns = ["items", "explained", "omega", "alpha"]
-    table = plain_table("factor", "people high on it answer", *columns, numbers_from=2)
-    for factor, line in reading.reliability.iterrows():
-        numbers = [f"{line['items']:.0f}"]
-        numbers += [
-            "–" if line[name] != line[name] else f"{line[name]:.2f}" for name in columns[1:]
-        ]
-        table.add_row(str(factor), reading.names[str(factor)], *numbers)
-    return table
+    numbers = ["items", "explained", "omega", "alpha"]
+    lines = reading.reliability[numbers].itertuples(name=None)
+    rows = [(factor, reading.names[factor], *line) for factor, *line in lines]
+    head = ("factor", "people high on it answer", *numbers)
+    return results_table(head, rows, ("", "", ".0f", ".2f", ".2f", ".2f"))
 
 
 def _correlation_table(reading: FactorReading) -> Table:
-    short = [factor.replace("Factor ", "F") for factor in reading.factors]
-    table = plain_table("correlation", *short)
-    for factor, line in reading.correlations.iterrows():
-        table.add_row(str(factor), *(f"{value:.2f}" for value in line))
-    return table
+    rows = reading.correlations.itertuples(name=None)
+    head = ("correlation", *_short(reading))
+    return results_table(head, rows, ("", *[".2f"] * len(reading.factors)))
+
+
+def _short(reading: FactorReading) -> list[str]:
+    return [factor.replace("Factor ", "F") for factor in reading.factors]

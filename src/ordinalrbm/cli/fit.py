@@ -13,7 +13,7 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
 from ordinalrbm.cli.options import Settings, expanded, refuse
-from ordinalrbm.cli.output import Output, plain_table
+from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import begun_aside
 from ordinalrbm.errors import DataError
@@ -145,19 +145,12 @@ def fit(
     tables = []
     if show_timings:
         numbers["stages"] = {name: round(took, 3) for name, took in stages.items()}
-        tables = [_timings_table(stages)]
+        tables = [results_table(("stage", "seconds"), stages.items(), ("", ".2f"))]
     output.result(
         {"model": str(place), "seconds": round(seconds, 3), **numbers},
         *tables,
         text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
     )
-
-
-def _timings_table(stages: dict[str, float]) -> Any:
-    table = plain_table("stage", "seconds", numbers_from=1)
-    for name, took in stages.items():
-        table.add_row(name, f"{took:.2f}")
-    return table
 
 
 def _place(out: Path | None, write_schema: Path | None) -> Path:

@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.output import Output, listing, plain_table
+from ordinalrbm.cli.output import Output, listing, results_table
 
 _MOST_SHOWN = 40
 # What ``ordinalrbm fit`` notes, and this command shows in another place.
@@ -114,17 +114,16 @@ def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
 
 
 def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -> Any:
-    table = plain_table("question", "levels", "from lowest to highest", numbers_from=3)
+    rows = []
     for (name, levels), kind in list(zip(scales.items(), kinds, strict=True))[:_MOST_SHOWN]:
         if levels is None:
-            table.add_row(name, "", "a number" if kind == "numeric" else f"({kind})")
+            rows.append((name, "", "a number" if kind == "numeric" else f"({kind})"))
         else:
-            sign = " < " if kind == "ordinal" else ", "
-            order = "" if kind == "ordinal" else "without an order: "
-            table.add_row(name, str(len(levels)), order + sign.join(map(str, levels)))
+            sign, order = (" < ", "") if kind == "ordinal" else (", ", "without an order: ")
+            rows.append((name, str(len(levels)), order + sign.join(map(str, levels))))
     if len(scales) > _MOST_SHOWN:
-        table.add_row(f"... and {len(scales) - _MOST_SHOWN} more", "", "")
-    return table
+        rows.append((f"... and {len(scales) - _MOST_SHOWN} more", "", ""))
+    return results_table(("question", "levels", "from lowest to highest"), rows, ("", "", ""))
 
 
 def _tell_of_checkpoints(place: Path, output: Output) -> None:

@@ -12,7 +12,7 @@ from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import LongRatingColumns
 from ordinalrbm.cli.options import expanded, refuse
-from ordinalrbm.cli.output import Output, counted, plain_table
+from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -100,9 +100,9 @@ def recommend(
             text=f"{len(best):,} recommendations are in {out}.",
         )
         return
-    table = plain_table("user", "item", "rank", "score", numbers_from=2)
-    for line in best.head(_MOST_SHOWN).itertuples(index=False):
-        table.add_row(str(line.user), str(line.item), str(line.rank), f"{line.score:.2f}")
+    shown = best[["user", "item", "rank", "score"]]
+    lines = shown.head(_MOST_SHOWN).itertuples(index=False, name=None)
+    table = results_table(shown.columns, lines, ("", "", "d", ".2f"))
     rest = len(best) - min(len(best), _MOST_SHOWN)
     more = f"... and {rest:,} more; write all of them with --out." if rest else ""
     output.result({"recommendations": best.to_dict("records")}, table, text=more)

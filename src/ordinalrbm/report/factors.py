@@ -13,11 +13,7 @@ from ordinalrbm.estimators.reading import FactorReading
 from ordinalrbm.plots.style import ink_on, kinds, printable, shades
 from ordinalrbm.report.labels import Label
 
-# A factor is worth telling when some question loads on it at least so much, as is usual.
-WORTH_TELLING = 0.3
 _LISTED = 5  # questions with positive and with negative loadings, each
-_AROUND_THE_MEAN = 7  # points from 3 standard deviations below the mean to 3 above, one apart
-_LOW, _HIGH = 2, 4  # one standard deviation below and above
 _SHORT = 40  # letters of a question where a factor is one of a list
 _HIGH_END = "People high on this factor answer"
 
@@ -58,16 +54,10 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> [(heading, sorted(one.label.text for one in strong)) for heading, strong in factor.ends]
     [('More', ['milk', 'tea'])]
     """
-    strongest = reading.loadings.abs().max().to_numpy()
-    least = min(WORTH_TELLING, float(strongest.max()))
-    return [
-        _named(reading, int(place), labels)
-        for place in np.flatnonzero((strongest >= least) & (strongest > 0))
-    ]
+    return [_named(reading, factor, labels) for factor in reading.telling()]
 
 
-def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> NamedFactor:
-    factor = reading.factors[place]
+def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> NamedFactor:
     loadings = reading.loadings[factor].to_numpy()
     names = [str(name) for name in reading.loadings.index]
     texts = {name: label.text for name, label in labels.items()}
@@ -75,7 +65,7 @@ def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> N
     short = reading.name(factor, 1, texts=texts, width=_SHORT)
     squares = pd.Series(loadings**2).groupby(list(map(reading.question, names)), sort=False).sum()
     return NamedFactor(
-        place,
+        reading.factors.index(factor),
         factor,
         Label(text, factor),
         f"{factor} ({text})",
@@ -128,15 +118,14 @@ def moved_questions(
     """Questions that a factor moves, with their level probabilities at both sides of its mean."""
     found = []
     for one in strong:
-        curves = reading.curves(one.name, factor.name, _AROUND_THE_MEAN).drop(columns="information")
-        ends = [curves.iloc[k].to_numpy() for k in (_LOW, _HIGH)]
+        ends = reading.ends(one.name, factor.name)
         if reading.is_number(one.name):
-            medians = float(ends[0][0]), float(ends[1][0])
-            found.append(MovedQuestion(one.label, one.loading, [], [], medians=medians))
+            low, high = ends["median"].tolist()
+            found.append(MovedQuestion(one.label, one.loading, [], [], medians=(low, high)))
             continue
         is_ordered = reading.question(one.name) == one.name
-        colours = (shades if is_ordered else kinds)(len(curves.columns))
-        low, high = (_pieces(curves.columns, colours, end) for end in ends)
+        colours = (shades if is_ordered else kinds)(len(ends.columns))
+        low, high = (_pieces(ends.columns, colours, end) for end in ends.to_numpy())
         found.append(MovedQuestion(one.label, one.loading, low, high, is_ordered))
     return found
 
