@@ -18,7 +18,7 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import hide_answers, marginals
-from ordinalrbm.report import placing
+from ordinalrbm.report import points
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import Wording, column_similarity, describe_factors, factor_effects
 
@@ -258,7 +258,7 @@ def demo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "row_positions", lambda factors: np.asarray(factors)[:, :2])
         patch.setattr(
-            placing, "place", lambda factors, **_: placing.Places(factors[:, :2], len(factors))
+            points, "place", lambda factors, **_: points.Places(factors[:, :2], len(factors))
         )
         outcome = tour.run(folder, console=console, n_factors=4, n_epochs=8)
     return outcome, text_of(stream)

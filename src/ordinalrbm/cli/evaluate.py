@@ -14,7 +14,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import Protocol, Settings, expanded, refuse
+from ordinalrbm.cli.options import Protocol, Settings, refuse
 from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.errors import DataError
 
@@ -90,7 +90,6 @@ class _Hidden(NamedTuple):
 
 
 @app.command(epilog=_EXAMPLES)
-@expanded
 def evaluate(
     ctx: typer.Context,
     target: options.DataOrModel,
@@ -124,8 +123,7 @@ def evaluate(
             "quarter of the scale, 4 of 1 to 5.",
         ),
     ] = None,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    telling: options.Telling,
 ) -> None:
     """Score predictions of hidden answers or ratings.
 
@@ -137,7 +135,7 @@ def evaluate(
     learning; ratings that it has learnt from are left out.
     """
     inputs.check_files(target, data, settings.schema, settings.users, settings.items)
-    output = Output(as_json=json, quiet=quiet)
+    output = telling.output()
     if inputs.is_model(target):
         if data is None:
             raise DataError(f"'{target}' is a model; give what to test it on with --data.")

@@ -39,6 +39,7 @@ _RULE = (
 def factors(
     ctx: typer.Context,
     data: options.DataFile,
+    *,
     from_: Annotated[
         int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")
     ] = 1,
@@ -60,9 +61,7 @@ def factors(
             help="Loadings and standard errors as a .csv, .tsv or .parquet file.",
         ),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Passes over the data, at most.")
-    ] = None,
+    epochs: options.EpochsOption = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     schema: Annotated[
@@ -72,9 +71,7 @@ def factors(
     include: options.IncludeOption = None,
     background: options.BackgroundOption = None,
     weighted: options.WeightedOption = False,
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Say how many factors a survey has, and what loads on them.
 
@@ -83,8 +80,8 @@ def factors(
     rotated loadings are shown: which questions go together, how strongly, and how reliably.
     """
     inputs.check_files(data, schema, out=out)
-    options.check_escaping(ctx, out)
-    output = Output(as_json=json, quiet=quiet)
+    writing.check(ctx, out)
+    output = writing.output()
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
     if out is not None:
@@ -102,7 +99,7 @@ def factors(
         compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
         number = numbers[0] if compared is None else compared.chosen
     _check_number(survey, number, "--factors")
-    _tell(_read(survey, settings, number, rotation, output), compared, out, escape_formulas, output)
+    _tell(_read(survey, settings, number, rotation, output), compared, out, writing)
 
 
 def _survey(data: Path, schema: Path | None) -> Survey:
@@ -167,8 +164,7 @@ def _tell(
     reading: FactorReading,
     compared: FactorNumbers | None,
     out: Path | None,
-    escape_formulas: bool,
-    output: Output,
+    writing: options.Writing,
 ) -> None:
     found: dict[str, Any] = {"factors": len(reading.factors), "rotation": reading.rotation}
     tables, words = [], []
@@ -207,10 +203,10 @@ def _tell(
     if out is not None:
         from ordinalrbm.files.writing import write_table
 
-        write_table(out, reading.table().rename_axis("name").reset_index(), escape_formulas)
+        write_table(out, reading.table().rename_axis("name").reset_index(), writing.escape_formulas)
         words.append(f"Loadings and standard errors are in {out}.")
         found["out"] = str(out)
-    output.result(found, *tables, text="\n".join(words))
+    writing.output().result(found, *tables, text="\n".join(words))
 
 
 def _number_table(compared: FactorNumbers) -> Table:

@@ -12,7 +12,6 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import refuse
-from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ def impute(
     ctx: typer.Context,
     model: options.ModelFile,
     data: options.DataFile,
+    *,
     out: Annotated[
         Path,
         typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
@@ -94,9 +94,7 @@ def impute(
     ] = False,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Fill the missing values of a survey file.
 
@@ -113,10 +111,10 @@ def impute(
     paths = [out] if draws is None or stacked else _names(out, draws)
     for path in paths:
         inputs.check_files(model, data, out=path)
-    options.check_escaping(ctx, out)
+    writing.check(ctx, out)
     from ordinalrbm.files.source import format_of
 
-    output = Output(as_json=json, quiet=quiet)
+    output = writing.output()
     format_of(out)
     fitted = inputs.load_for(model, "a survey")
     fitted.set_params(n_jobs=threads, verbose=output.shows_progress)
@@ -130,7 +128,7 @@ def impute(
     )  # fmt: skip
     tables = [found] if draws is None else found
     tables = [_answers(table, survey, never.cells) for table in tables]
-    cells = _write(paths, tables, source, survey.schema, kinds, escape_formulas, stacked=stacked)
+    cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)
     about = {
         "out": [str(path) for path in paths],
         "empty_filled": cells.empty_filled,
@@ -198,11 +196,12 @@ def _check_work(
 
 def _write(
     paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema,
-    fill: tuple[Reason, ...], escape: bool, *, stacked: bool,
+    fill: tuple[Reason, ...], writing: options.Writing, *, stacked: bool,
 ) -> FilledCells:  # fmt: skip
     """Write one file or several, all of them or none."""
     from ordinalrbm.files.writing import answers_written, imputations_written
 
+    escape = writing.escape_formulas
     with ExitStack() as all_or_none:
         if stacked:
             written = imputations_written(paths[0], tables, source, schema, fill, escape)

@@ -11,7 +11,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import LongRatingColumns
-from ordinalrbm.cli.options import expanded, refuse
+from ordinalrbm.cli.options import refuse
 from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
@@ -31,7 +31,6 @@ class Score(StrEnum):
 
 
 @app.command(epilog=_EXAMPLES)
-@expanded
 def recommend(
     ctx: typer.Context,
     model: options.ModelFile,
@@ -67,9 +66,7 @@ def recommend(
     ] = False,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Recommend items to users.
 
@@ -77,10 +74,10 @@ def recommend(
     Whoever is not known gets what is popular and liked; with --ratings, a new user gets a taste.
     """
     inputs.check_files(model, ratings, out=out)
-    options.check_escaping(ctx, out)
+    writing.check(ctx, out)
     from ordinalrbm.files.writing import check_table_format, write_table
 
-    output = Output(as_json=json, quiet=quiet)
+    output = writing.output()
     if out is not None:
         check_table_format(out)
     fitted = inputs.load_for(model, "ratings").set_params(n_jobs=threads)
@@ -94,7 +91,7 @@ def recommend(
         _asked(users, fitted, output), n=n, score=score.value, liked=lowest, exclude_seen=not seen
     )
     if out is not None:
-        write_table(out, best, escape_formulas)
+        write_table(out, best, writing.escape_formulas)
         output.result(
             {"out": str(out), "lines": len(best)},
             text=f"{len(best):,} recommendations are in {out}.",

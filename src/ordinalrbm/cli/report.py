@@ -13,7 +13,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import LongRatingColumns
-from ordinalrbm.cli.options import Settings, expanded, refuse
+from ordinalrbm.cli.options import Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
@@ -32,7 +32,6 @@ _SHARE = 0.05
 
 
 @app.command(epilog=_EXAMPLES)
-@expanded
 def report(
     ctx: typer.Context,
     target: options.DataOrModel,
@@ -52,8 +51,7 @@ def report(
     settings: Settings,
     columns: LongRatingColumns,
     weighted: options.WeightedOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    telling: options.Telling,
 ) -> None:
     """Write a page about a survey or ratings, for a browser.
 
@@ -64,7 +62,7 @@ def report(
     inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=out)
     from ordinalrbm.storage.atomic import atomic_write
 
-    output = Output(as_json=json, quiet=quiet)
+    output = telling.output()
     begun = time.perf_counter()
     if inputs.is_model(target):
         refuse(ctx, options.LEARNING, f"'{target}' has learnt already")

@@ -10,7 +10,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation
-from ordinalrbm.cli.output import Output, counted
+from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def scores(
     ctx: typer.Context,
     model: options.ModelFile,
     data: options.DataFile,
+    *,
     out: Annotated[
         Path,
         typer.Option(
@@ -49,9 +50,7 @@ def scores(
     ] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:  # fmt: skip
     """Write each respondent's scores on the rotated factors.
 
@@ -60,11 +59,11 @@ def scores(
     the factors: do each analysis with every draw, and pool the results.
     """
     inputs.check_files(model, data, out=out)
-    options.check_escaping(ctx, out)
+    writing.check(ctx, out)
     from ordinalrbm.files.source import format_of
     from ordinalrbm.files.writing import write_labelled
 
-    output = Output(as_json=json, quiet=quiet)
+    output = writing.output()
     format_of(out)
     fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
     most = min(fitted.model_.weights.shape)
@@ -74,7 +73,7 @@ def scores(
     chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
     names = fitted.read_factors(**chosen).names
     table, labels = _scored(fitted, survey, names, chosen, draws, seed)
-    write_labelled(out, table, labels, escape_formulas)
+    write_labelled(out, table, labels, writing.escape_formulas)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
     told = [f"Scores of {people} on {factors} are in {out}."]
     told += [f"{factor} ({name})" for factor, name in names.items()]

@@ -10,8 +10,8 @@ import pandas as pd
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.plots.style import ink_on, kinds, shades
-from ordinalrbm.report.groups import counting
 from ordinalrbm.report.labels import Label
+from ordinalrbm.report.welch import counting
 
 _QUARTERS = np.arange(5) / 4
 

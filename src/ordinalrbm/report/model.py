@@ -9,9 +9,9 @@ from ordinalrbm.estimators.survey import CumulativeRBM
 from ordinalrbm.report.factors import named_factors
 from ordinalrbm.report.labels import labels_of
 from ordinalrbm.report.page import render, small_chart
-from ordinalrbm.report.questions import response_curves
+from ordinalrbm.report.points import response_curves
 from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.report.survey import about_learning, factor_sections
+from ordinalrbm.report.survey import factor_sections
 
 
 def model_page(model: Any, *, title: str | None = None) -> str:
@@ -47,10 +47,10 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     curves = response_curves(model, [name for name, kind in names if kind == "ordinal"])
     return render(
         "model.html.j2",
-        title=title or "Model",
+        title or "Model",
+        model,
         n_questions=len(known.questions),
         n_factors=model.model_.n_factors,
         factors=factor_sections(reading, named_factors(reading, labels)),
         curves=[small_chart(one, labels[one.name]) for one in curves],
-        **about_learning(model),
     )

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm import plots
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
@@ -21,15 +20,18 @@ from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, LeftOut, Survey
 from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report.compared import Compared, group_sections
 from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
 from ordinalrbm.report.frequencies import frequencies, summary_of
-from ordinalrbm.report.groups import Grouping, grouping_of
+from ordinalrbm.report.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.report.labels import Label, labels_of, texts_of
-from ordinalrbm.report.page import Table, drawing, render, small_chart
-from ordinalrbm.report.placing import Described, map_section, some_of
-from ordinalrbm.report.points import variable_of
-from ordinalrbm.report.questions import response_curves
+from ordinalrbm.report.page import Table, render, small_chart
+from ordinalrbm.report.points import (
+    Described,
+    map_section,
+    response_curves,
+    some_of,
+    variable_of,
+)
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
@@ -142,7 +144,8 @@ def survey_page(
     asked = [labels[name] for name in people.names]
     return render(
         "survey.html.j2",
-        title=title or survey.name,
+        title or survey.name,
+        model,
         facts={
             "n_rows": len(people.answered),
             "n_questions": survey.n_questions,
@@ -160,7 +163,6 @@ def survey_page(
         n_not_told=len(reading.factors) - min(len(factors), _N_FACTORS_TOLD),
         curves=[small_chart(one, labels[one.name]) for one in curves],
         groups=groups,
-        **about_learning(model),
         unanswered=model.unanswered,
         weighted=survey.weight is not None,
         weighted_learning=bool(model.about_.get("weighted")),
@@ -333,32 +335,7 @@ def _loadings_of(
     return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
 
 
-# 3. Learning
-
-
-def about_learning(model: Any) -> dict[str, Any]:
-    """What every page says: the learning curve, if there is one, the settings, and the time.
-
-    Of the settings, only what fits on a line; model files do not say how long learning took.
-    """
-    history, figure = getattr(model, "history_", pd.DataFrame()), None
-    measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
-    if not history.empty and history[measured].notna().any(axis=None):
-        curve = plots.learning_curve(history, best_epoch=model.best_epoch_)
-        figure = drawing(curve, "learning", "learning-curve")
-    settings = [
-        (name, str(value))
-        for name, value in model.get_params().items()
-        if value is not None and name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
-    ]
-    return {
-        "learning": figure,
-        "settings": Table(("setting", "value"), settings, ("", "")),
-        "seconds": float(history["seconds"].max()) if len(history.get("seconds", ())) else None,
-    }
-
-
-# 4. Hidden answers
+# 3. Hidden answers
 
 
 def _hidden(
@@ -431,7 +408,7 @@ def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
     return Table(head, [(labels[str(name)], *line) for name, *line in rows], formats)
 
 
-# 5. The map
+# 4. The map
 
 
 def _points(
@@ -467,7 +444,7 @@ def _points(
     return names, [one for one in found if one is not None], told
 
 
-# 6. Factors
+# 5. Factors
 
 
 def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[dict[str, Any]]:
