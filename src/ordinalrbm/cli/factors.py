@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -92,29 +93,26 @@ def factors(
         epochs=epochs, seed=seed, threads=threads, weighted=weighted, include=include,
         background=background, progress=output.shows_progress,
     )  # fmt: skip
-    survey = inputs.with_columns(_survey(data, schema), settings)
+    survey = inputs.read_material(data, schema).survey
+    if survey is None:
+        raise DataError(
+            f"File '{data}' holds ratings, and factors are read of a survey; give a survey."
+        )
+    survey = inputs.with_columns(survey, settings)
     compared = None
     if number is None:
         numbers = _numbers(survey, from_, to)
         compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
         number = numbers[0] if compared is None else compared.chosen
     _check_number(survey, number, "--factors")
-    _tell(_read(survey, settings, number, rotation, output), compared, out, writing)
-
-
-def _survey(data: Path, schema: Path | None) -> Survey:
-    survey = inputs.read_material(data, schema).survey
-    if survey is None:
-        raise DataError(
-            f"File '{data}' holds ratings, and factors are read of a survey; give a survey."
-        )
-    return survey
+    output.step(f"learning {number} factors from all answers")
+    reading = _read(survey, replace(settings, factors=number), rotation)
+    _tell(reading, compared, out, writing)
 
 
 def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
-    n_questions = survey.n_questions
     if highest is None:
-        highest = max(lowest, min(_MOST, n_questions))
+        highest = max(lowest, min(_MOST, survey.n_questions))
     _check_number(survey, highest, "--to")
     if lowest > highest:
         raise DataError(f"--from {lowest} is above --to {highest}; give the smaller number first.")
@@ -122,11 +120,11 @@ def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
 
 
 def _check_number(survey: Survey, number: int, option: str) -> None:
-    n_questions = survey.n_questions
-    if number > n_questions:
+    most = survey.n_questions
+    if number > most:
         raise DataError(
-            f"{option} {number} is more than the {n_questions} questions of {survey.name!r}; give "
-            f"at most {n_questions}."
+            f"{option} {number} is more than the {most} questions of {survey.name!r}; give at most "
+            f"{most}."
         )
 
 
@@ -143,18 +141,12 @@ def _compare(
     )  # fmt: skip
 
 
-def _read(
-    survey: Survey, settings: Settings, number: int, rotation: Rotation, output: Output
-) -> FactorReading:
-    from dataclasses import replace
-
+def _read(survey: Survey, settings: Settings, rotation: Rotation) -> FactorReading:
     from ordinalrbm.cli.learning import learn_survey, weights_of
 
-    output.step(f"learning {number} factors from all answers")
-    model = learn_survey(survey, replace(settings, factors=number))
-    return model.set_params(n_jobs=settings.threads).read_factors(
-        survey.table, rotation=rotation.value, sample_weight=weights_of(survey, settings)
-    )
+    model = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
+    weight = weights_of(survey, settings)
+    return model.read_factors(survey.table, rotation=rotation.value, sample_weight=weight)
 
 
 # ---- telling ----------------------------------------------------------------------------------

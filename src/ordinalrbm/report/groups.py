@@ -569,7 +569,7 @@ def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
 
 def _row(group: str, line: pd.Series, reach: float) -> dict[str, Any]:
     def across(value: float) -> float:
-        return 50.0 + 50.0 * value / reach
+        return 50.0 * (1.0 + value / reach)  # exact at both ends
 
     has_interval = bool(np.isfinite(line["low"]))
     return {
