@@ -10,7 +10,8 @@ import pandas as pd
 
 from ordinalrbm.estimators.poles import with_answer
 from ordinalrbm.estimators.reading import FactorReading
-from ordinalrbm.plots.style import ink_on, kinds, printable, shades
+from ordinalrbm.plots.style import printable
+from ordinalrbm.report.frequencies import Level, levels_of
 from ordinalrbm.report.labels import Label
 
 _LISTED = 5  # questions with positive and with negative loadings, each
@@ -89,15 +90,6 @@ def _ends(
     return [(heading, strong) for heading, strong in ends.items() if strong]
 
 
-class Piece(NamedTuple):
-    """A level in a stacked bar."""
-
-    name: str
-    colour: str
-    ink: str
-    share: float
-
-
 class MovedQuestion(NamedTuple):
     """How likely each level of a question is for people who are low and high on a factor.
 
@@ -106,8 +98,8 @@ class MovedQuestion(NamedTuple):
 
     label: Label
     loading: float
-    low: list[Piece]
-    high: list[Piece]
+    low: list[Level]
+    high: list[Level]
     is_ordered: bool = True
     medians: tuple[float, float] | None = None
 
@@ -124,14 +116,6 @@ def moved_questions(
             found.append(MovedQuestion(one.label, one.loading, [], [], medians=(low, high)))
             continue
         is_ordered = reading.question(one.name) == one.name
-        colours = (shades if is_ordered else kinds)(len(ends.columns))
-        low, high = (_pieces(ends.columns, colours, end) for end in ends.to_numpy())
+        low, high = (levels_of(ends.columns, end, ordered=is_ordered) for end in ends.to_numpy())
         found.append(MovedQuestion(one.label, one.loading, low, high, is_ordered))
     return found
-
-
-def _pieces(levels: Sequence[str], colours: Sequence[str], shares: np.ndarray) -> list[Piece]:
-    return [
-        Piece(str(level), colour, ink_on(colour), float(share))
-        for level, colour, share in zip(levels, colours, shares, strict=True)
-    ]

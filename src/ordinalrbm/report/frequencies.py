@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,25 @@ _QUARTERS = np.arange(5) / 4
 
 
 class Level(NamedTuple):
-    """A level of a question, and who chose it."""
+    """A level of a question as part of a bar, and how many people chose it."""
 
     name: str
     colour: str
     ink: str  # that can be read on the colour
-    people: int
     share: float  # of those who have answered, by their weights
+    people: int = 0
+
+
+def levels_of(
+    names: Sequence[str], shares: np.ndarray, people: np.ndarray | None = None, *, ordered: bool
+) -> list[Level]:
+    """Levels with their colours: shades of one where they have an order."""
+    colours = (shades if ordered else kinds)(len(names))
+    counts = np.zeros(len(names)) if people is None else people
+    return [
+        Level(str(name), colour, ink_on(colour), float(share), int(n))
+        for name, colour, share, n in zip(names, colours, shares, counts, strict=True)
+    ]
 
 
 class Frequencies(NamedTuple):
@@ -60,11 +73,7 @@ def frequencies(
         count = np.bincount(level[given], minlength=scale.n_levels)
         total = np.bincount(level[given], weights[given], minlength=scale.n_levels)
         share = total / total.sum() if total.sum() > 0 else total
-        colours = (shades if ordered else kinds)(scale.n_levels)
-        levels = [
-            Level(name, colour, ink_on(colour), int(n), float(part))
-            for name, colour, n, part in zip(scale.names, colours, count, share, strict=True)
-        ]
+        levels = levels_of(scale.names, share, count, ordered=ordered)
         if not ordered:
             levels.sort(key=lambda level: -level.share)
         why = None if no_answers is None else no_answers[~given, j]
