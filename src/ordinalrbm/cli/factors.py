@@ -81,14 +81,9 @@ def factors(
     rotated loadings are shown: which questions go together, how strongly, and how reliably.
     """
     inputs.check_files(data, schema, out=out)
-    writing.check(ctx, out)
-    output = writing.output()
+    output = writing.begin(ctx, out)
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
-    if out is not None:
-        from ordinalrbm.files.writing import check_table_format
-
-        check_table_format(out)
     settings = Settings(
         epochs=epochs, seed=seed, threads=threads, weighted=weighted, include=include,
         background=background, progress=output.shows_progress,
@@ -107,7 +102,7 @@ def factors(
     _check_number(survey, number, "--factors")
     output.step(f"learning {number} factors from all answers")
     reading = _read(survey, replace(settings, factors=number), rotation)
-    _tell(reading, compared, out, writing)
+    _tell(reading, compared, out, writing.escape_formulas, output)
 
 
 def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
@@ -156,7 +151,8 @@ def _tell(
     reading: FactorReading,
     compared: FactorNumbers | None,
     out: Path | None,
-    writing: options.Writing,
+    escape_formulas: bool,
+    output: Output,
 ) -> None:
     found: dict[str, Any] = {"factors": len(reading.factors), "rotation": reading.rotation}
     tables, words = [], []
@@ -195,10 +191,10 @@ def _tell(
     if out is not None:
         from ordinalrbm.files.writing import write_table
 
-        write_table(out, reading.table().rename_axis("name").reset_index(), writing.escape_formulas)
+        write_table(out, reading.table().rename_axis("name").reset_index(), escape_formulas)
         words.append(f"Loadings and standard errors are in {out}.")
         found["out"] = str(out)
-    writing.output().result(found, *tables, text="\n".join(words))
+    output.result(found, *tables, text="\n".join(words))
 
 
 def _number_table(compared: FactorNumbers) -> Table:

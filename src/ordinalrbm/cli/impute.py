@@ -115,11 +115,7 @@ def impute(
     paths = [out] if draws is None or stacked else _names(out, draws)
     for path in paths:
         inputs.check_files(model, data, out=path)
-    writing.check(ctx, out)
-    from ordinalrbm.files.source import format_of
-
-    output = writing.output()
-    format_of(out)
+    output = writing.begin(ctx, out, labelled=True)
     fitted = inputs.load_for(model, "a survey")
     fitted.set_params(n_jobs=threads, verbose=output.shows_progress)
     source, survey = inputs.survey_for(fitted, model, data)

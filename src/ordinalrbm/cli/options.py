@@ -137,15 +137,20 @@ class Writing:
     json: JsonOption = False
     quiet: QuietOption = False
 
-    def output(self) -> Output:
-        return Output(as_json=self.json, quiet=self.quiet)
+    def begin(self, ctx: typer.Context, out: Path | None, *, labelled: bool = False) -> Output:
+        """Refuse files of other formats, and --escape-formulas where it would change nothing.
 
-    def check(self, ctx: typer.Context, out: Path | None) -> None:
-        """Refuse --escape-formulas where nothing is written that spreadsheets would compute."""
+        Spreadsheets compute only what is in .csv and .tsv; only these and .parquet have no labels.
+        """
         from ordinalrbm.files.source import format_of
 
         if out is None or format_of(out) not in ("csv", "tsv"):
             refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")
+        if out is not None and not labelled:
+            from ordinalrbm.files.writing import check_table_format
+
+            check_table_format(out)
+        return Output(as_json=self.json, quiet=self.quiet)
 
 
 @dataclass(frozen=True)

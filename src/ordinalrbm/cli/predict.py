@@ -61,11 +61,9 @@ def predict(
     of a table with the columns user and item; whoever is unknown is predicted like the average.
     """
     inputs.check_files(model, data, out=out)
-    writing.check(ctx, out)
-    from ordinalrbm.files.writing import check_table_format, write_table
+    output = writing.begin(ctx, out)
+    from ordinalrbm.files.writing import write_table
 
-    output = writing.output()
-    check_table_format(out)
     fitted = orbm.load(model).set_params(n_jobs=threads)
     inputs.set_device(ctx, fitted, model, device)
     if isinstance(fitted, orbm.CumulativeRBM):

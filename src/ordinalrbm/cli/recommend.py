@@ -74,12 +74,9 @@ def recommend(
     Whoever is not known gets what is popular and liked; with --ratings, a new user gets a taste.
     """
     inputs.check_files(model, ratings, out=out)
-    writing.check(ctx, out)
-    from ordinalrbm.files.writing import check_table_format, write_table
+    output = writing.begin(ctx, out)
+    from ordinalrbm.files.writing import write_table
 
-    output = writing.output()
-    if out is not None:
-        check_table_format(out)
     fitted = inputs.load_for(model, "ratings").set_params(n_jobs=threads)
     inputs.set_device(ctx, fitted, model, device)
     if ratings is not None:

@@ -59,12 +59,9 @@ def scores(
     the factors: do each analysis with every draw, and pool the results.
     """
     inputs.check_files(model, data, out=out)
-    writing.check(ctx, out)
-    from ordinalrbm.files.source import format_of
+    output = writing.begin(ctx, out, labelled=True)
     from ordinalrbm.files.writing import write_labelled
 
-    output = writing.output()
-    format_of(out)
     fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
     most = min(fitted.model_.weights.shape)
     if number is not None and number > most:

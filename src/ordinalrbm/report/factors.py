@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -14,17 +14,21 @@ from ordinalrbm.plots.style import printable
 from ordinalrbm.report.frequencies import Level, levels_of
 from ordinalrbm.report.labels import Label
 
+N_FACTORS_TOLD = 8
 _LISTED = 5  # questions with positive and with negative loadings, each
 _SHORT = 40  # letters of a question where a factor is one of a list
 _HIGH_END = "People high on this factor answer"
 
 
-class Strong(NamedTuple):
-    """A question that tells of a factor."""
+class MovedQuestion(NamedTuple):
+    """A question that tells of a factor: its levels for people who are low and high on it."""
 
-    name: str  # of the column
     label: Label  # with the answer at the factor's high end, where levels have words
     loading: float
+    low: list[Level]
+    high: list[Level]
+    is_ordered: bool = True
+    medians: tuple[float, float] | None = None  # of a number, instead
 
 
 class NamedFactor(NamedTuple):
@@ -36,7 +40,7 @@ class NamedFactor(NamedTuple):
     full: str  # both in one
     short: str  # the same for lists
     explained: float  # share of the total variance of the utilities
-    ends: list[tuple[str, list[Strong]]]  # questions with a heading, the strongest first
+    ends: list[tuple[str, list[MovedQuestion]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
 
@@ -79,43 +83,23 @@ def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> 
 
 def _ends(
     reading: FactorReading, factor: str, labels: Mapping[str, Label]
-) -> list[tuple[str, list[Strong]]]:
+) -> list[tuple[str, list[MovedQuestion]]]:
     """The strongest questions: with their answers at the high end, or as answered more and less."""
-    ends: dict[str, list[Strong]] = {_HIGH_END: [], "More": [], "Less": []}
+    ends: dict[str, list[MovedQuestion]] = {_HIGH_END: [], "More": [], "Less": []}
     for item, loading in reading.strongest(factor, _LISTED).items():
         label, answer = labels[item], printable(reading.answer(item, factor))
         heading = _HIGH_END if answer else "More" if loading > 0 else "Less"
-        named = label._replace(text=with_answer(label.text, answer))
-        ends[heading].append(Strong(item, named, loading))
-    return [(heading, strong) for heading, strong in ends.items() if strong]
+        label = label._replace(text=with_answer(label.text, answer))
+        ends[heading].append(_moved(reading, factor, item, label, loading))
+    return [(heading, questions) for heading, questions in ends.items() if questions]
 
 
-class MovedQuestion(NamedTuple):
-    """How likely each level of a question is for people who are low and high on a factor.
-
-    Of a number, its medians for both.
-    """
-
-    label: Label
-    loading: float
-    low: list[Level]
-    high: list[Level]
-    is_ordered: bool = True
-    medians: tuple[float, float] | None = None
-
-
-def moved_questions(
-    reading: FactorReading, factor: NamedFactor, strong: Sequence[Strong]
-) -> list[MovedQuestion]:
-    """Questions that a factor moves, with their level probabilities at both sides of its mean."""
-    found = []
-    for one in strong:
-        ends = reading.ends(one.name, factor.name)
-        if reading.is_number(one.name):
-            low, high = ends["median"].tolist()
-            found.append(MovedQuestion(one.label, one.loading, [], [], medians=(low, high)))
-            continue
-        is_ordered = reading.question(one.name) == one.name
-        low, high = (levels_of(ends.columns, end, ordered=is_ordered) for end in ends.to_numpy())
-        found.append(MovedQuestion(one.label, one.loading, low, high, is_ordered))
-    return found
+def _moved(
+    reading: FactorReading, factor: str, item: str, label: Label, loading: float
+) -> MovedQuestion:
+    ends = reading.ends(item, factor)
+    if reading.is_number(item):
+        return MovedQuestion(label, loading, [], [], medians=tuple(ends["median"]))
+    is_ordered = reading.question(item) == item
+    low, high = (levels_of(ends.columns, end, ordered=is_ordered) for end in ends.to_numpy())
+    return MovedQuestion(label, loading, low, high, is_ordered)

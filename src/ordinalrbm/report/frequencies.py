@@ -56,13 +56,6 @@ def frequencies(
 
     ``no_answers`` says why answers lack, as places in ``REASONS``; without it nobody knows. Where
     nothing is ``ordered``, levels are categories: the most frequent comes first.
-
-    Examples
-    --------
-    >>> from ordinalrbm.data.tables import read_table
-    >>> (tea,) = frequencies(read_table([[1], [2], [2], [None]]), [Label("tea")])
-    >>> [(level.name, level.people, round(level.share, 2)) for level in tea.levels], tea.none
-    ([('1', 1, 0.33), ('2', 2, 0.67)], [('empty', 1, 0.25)])
     """
     dense = answers.observations.to_dense()
     weights = counting(weight, len(dense))
@@ -105,14 +98,7 @@ class NumberSummary(NamedTuple):
 
 
 def summary_of(values: pd.Series, label: Label, weight: np.ndarray | None = None) -> NumberSummary:
-    """Mean, standard deviation and quantiles of numbers, NaN where unanswered.
-
-    Examples
-    --------
-    >>> found = summary_of(pd.Series([1.0, 2.0, 3.0, None]), Label("hours"))
-    >>> found.n_answered, found.mean, found.quantiles
-    (3, 2.0, (1.0, 1.0, 2.0, 3.0, 3.0))
-    """
+    """Mean, standard deviation and quantiles of numbers, NaN where unanswered."""
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     given = ~np.isnan(numbers)
     own, people = numbers[given], counting(weight, len(numbers))[given]

@@ -73,15 +73,7 @@ class Grouping(NamedTuple):
 
 
 def groupings(background: pd.DataFrame) -> tuple[list[Grouping], dict[str, str]]:
-    """Background variables that make groups; and the others, each with the reason why not.
-
-    Examples
-    --------
-    >>> people = pd.DataFrame({"sex": ["f", "m"], "planet": ["Earth", "Earth"]})
-    >>> found, others = groupings(people)
-    >>> [one.groups for one in found], others
-    ([('f', 'm')], {'planet': 'one group only'})
-    """
+    """Background variables that make groups; and the others, each with the reason why not."""
     found, others = [], {}
     for name in background.columns:
         made = grouping_of(background[name])
@@ -96,11 +88,6 @@ def grouping_of(values: pd.Series) -> Grouping | str:
     """The groups of a variable, or the reason why there are none to compare.
 
     Numbers with many values make four bands of about equally many people.
-
-    Examples
-    --------
-    >>> grouping_of(pd.Series(range(20, 60), name="age")).groups
-    ('20 to 29', '30 to 39', '40 to 49', '50 to 59')
     """
     is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if is_number and values.nunique() > _MOST_NUMBERS:
@@ -157,13 +144,6 @@ def group_means(
     """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
 
     Who has no group is left out, and so are the groups that ``without``, (G, K), marks.
-
-    Examples
-    --------
-    >>> grouping = grouping_of(pd.Series(["a", "a", "b", "b"], name="g"))
-    >>> found = group_means(np.array([[0.0], [2.0], [2.0], [4.0]]), grouping)
-    >>> found.table[["group", "mean", "standard_error"]].values.tolist()
-    [['a', 1.0, 1.0], ['b', 3.0, 1.0]]
     """
     weights, n_groups = counting(weight, len(factors)), len(grouping.groups)
     absent = np.zeros((n_groups, factors.shape[1]), bool) if without is None else without
@@ -227,16 +207,7 @@ class QuestionMeans(NamedTuple):
 
 
 def level_values(scale: Scale, column: Column | None) -> np.ndarray:
-    """Numbers to average: the codes of the file where these rise with the levels, else 1 to L.
-
-    Examples
-    --------
-    >>> column = Column("q", "ordinal", levels=(0, 5, 10), names=("bad", "so-so", "good"))
-    >>> level_values(Scale(column.names), column).tolist()
-    [0.0, 5.0, 10.0]
-    >>> level_values(Scale(("never", "often")), None).tolist()
-    [1.0, 2.0]
-    """
+    """Numbers to average: the codes of the file where these rise with the levels, else 1 to L."""
     codes = scale.labels if column is None or not column.levels else column.levels
     if len(codes) == scale.n_levels and not any(isinstance(c, str | bool) for c in codes):
         numbers = np.array(codes, dtype=np.float64)
@@ -343,12 +314,6 @@ def _within(
 
     Where mean ± reach would, the interval is made for the logit of the mean's place on the scale,
     as is usual for shares, and so becomes shorter on the side of the near end.
-
-    Examples
-    --------
-    >>> low, high = _within(np.array([2.5, 3.95]), np.array([0.2, 0.06]), 1.0, 4.0)
-    >>> low.round(2).tolist(), high.round(2).tolist()
-    ([2.3, 3.84], [2.7, 3.99])
     """
     low, high = mean - reach, mean + reach
     # Where everybody answers the same, a rounded mean may lie beyond the end by itself.
@@ -561,27 +526,10 @@ def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
         order = [*first["group"], *(g for g in order if g not in set(first["group"]))]
     panels = []
     for k in chosen:
-        own = lines[lines["factor"] == k].set_index("group")
-        rows = [_row(group, own.loc[group], reach) for group in order if group in own.index]
-        panels.append({"label": factors[k].label, "rows": rows})
+        own = lines[lines["factor"] == k].set_index("group", drop=False)
+        rows = own.loc[[group for group in order if group in own.index]].to_dict("records")
+        panels.append({"label": factors[k].label, "reach": reach, "rows": rows})
     return panels
-
-
-def _row(group: str, line: pd.Series, reach: float) -> dict[str, Any]:
-    def across(value: float) -> float:
-        return 50.0 * (1.0 + value / reach)  # exact at both ends
-
-    has_interval = bool(np.isfinite(line["low"]))
-    return {
-        "group": group,
-        "count": int(line["count"]),
-        "mean": float(line["difference"]),
-        "low": float(line["low"]) if has_interval else None,
-        "high": float(line["high"]) if has_interval else None,
-        "dot": across(line["difference"]),
-        "start": across(line["low"]) if has_interval else None,
-        "width": across(line["high"]) - across(line["low"]) if has_interval else None,
-    }
 
 
 def _left_out(

@@ -67,12 +67,6 @@ def place(factors: np.ndarray, *, random_state: int = 0, n_landmarks: int = N_LA
 
     Of more than 10,000 (or than ``n_landmarks``, if that is larger), t-SNE itself places only
     ``n_landmarks``.
-
-    Examples
-    --------
-    >>> factors = np.random.default_rng(0).random((40, 3))
-    >>> place(factors).positions.shape
-    (40, 2)
     """
     points = np.asarray(factors, dtype=np.float32)
     n_rows = len(points)
@@ -177,29 +171,13 @@ def point_map(
 
 
 def packed(values: np.ndarray) -> str:
-    r"""Compressed bytes as text.
-
-    Examples
-    --------
-    >>> zlib.decompress(base64.b64decode(packed(np.array([1, 2], dtype=np.uint8))))
-    b'\x01\x02'
-    """
+    """Compressed bytes as text."""
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return base64.b64encode(zlib.compress(little.tobytes(), 9)).decode("ascii")
 
 
 def variable_of(values: pd.Series, name: str, section: str) -> Variable | None:
-    """A way to colour points by some values; None when they are all alike or all missing.
-
-    Examples
-    --------
-    >>> sex = variable_of(pd.Series(["f", None, "m"]), "sex", "Background")
-    >>> sex.labels, sex.codes.tolist()
-    (('f', 'm'), [0, 255, 1])
-    >>> age = variable_of(pd.Series([20, 30, None]), "age", "Background")
-    >>> age.low, age.high, age.codes.tolist()
-    (20.0, 30.0, [0, 254, 255])
-    """
+    """A way to colour points by some values; None when they are all alike or all missing."""
     is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if is_number:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -262,15 +240,6 @@ def response_curves(model: CumulativeRBM, names: list[str], people: Any = None) 
     """Probability of each level along the mean utility, for every question on an ordered scale.
 
     With ``people``, a table of their answers, curves say where most of them are.
-
-    Examples
-    --------
-    >>> import numpy as np, ordinalrbm as orbm
-    >>> X = np.array([[1, 3], [2, 2], [3, 1]] * 30)
-    >>> model = orbm.CumulativeRBM(n_factors=1, random_state=0).fit(X)
-    >>> tea, milk = response_curves(model, ["tea", "milk"])
-    >>> tea.probability.shape, len(tea.thresholds)
-    ((33, 3), 2)
     """
     parameters, curves = model.model_, []
     # Thresholds are shown where somebody with a usual style has them.

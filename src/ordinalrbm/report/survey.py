@@ -20,7 +20,7 @@ from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, LeftOut, Survey
 from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
+from ordinalrbm.report.factors import N_FACTORS_TOLD, NamedFactor, named_factors
 from ordinalrbm.report.frequencies import frequencies, summary_of
 from ordinalrbm.report.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.report.labels import Label, labels_of, texts_of
@@ -38,7 +38,6 @@ _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
 _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
-_N_FACTORS_TOLD = 8
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
 # More questions than this start folded.
 _MOST_UNFOLDED = 12
@@ -133,8 +132,8 @@ def survey_page(
         others=about.other_kinds() if survey.chosen.columns else None,
         hidden=hidden,
         map=the_map,
-        factors=factor_sections(about.reading, factors),
-        n_not_told=len(about.reading.factors) - min(len(factors), _N_FACTORS_TOLD),
+        factors=factors[:N_FACTORS_TOLD],
+        n_not_told=len(about.reading.factors) - min(len(factors), N_FACTORS_TOLD),
         curves=[small_chart(one, labels[one.name]) for one in curves],
         groups=groups,
         unanswered=model.unanswered,
@@ -280,7 +279,7 @@ class _Sections:
 
     def _loadings_of(self, questions: list[str]) -> Table:
         loadings, question = self.reading.loadings, self.reading.question
-        told = [factor.name for factor in self.factors[:_N_FACTORS_TOLD]]
+        told = [factor.name for factor in self.factors[:N_FACTORS_TOLD]]
         own = [name for name in loadings.index if question(name) in questions]
         rows = [(self.labels[name], *loadings.loc[name, told]) for name in own]
         return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
@@ -433,17 +432,3 @@ def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:
             what = str(code) if name in ("", str(code)) else f"{code} ({name})"
             columns.setdefault(what, []).append(column.name)
     return [(what, len(names), ", ".join(names)) for what, names in columns.items()]
-
-
-def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[dict[str, Any]]:
-    """The factors that explain most, each with the questions that it moves most."""
-    return [
-        {
-            "factor": factor,
-            "ends": [
-                (heading, moved_questions(reading, factor, strong))
-                for heading, strong in factor.ends
-            ],
-        }
-        for factor in factors[:_N_FACTORS_TOLD]
-    ]
