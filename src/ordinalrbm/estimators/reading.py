@@ -463,7 +463,7 @@ class ReadableFactors:
         return (scores, framed(std)) if return_std else scores
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of what ``transform`` returns: factor_0, factor_1, ..., as ``words`` counts them.
+        """Names of what ``transform`` returns: factor_0, factor_1, ..., before any rotation.
 
         Parameters
         ----------
