@@ -18,11 +18,11 @@ from ordinalrbm.data.scales import Scale
 from ordinalrbm.data.tables import read_table
 from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import hide_answers, marginals
-from ordinalrbm.report import placing
+from ordinalrbm.report import points
 from ordinalrbm.vector.model import VectorModel
 from ordinalrbm.words import Wording, column_similarity, describe_factors, factor_effects
 
-LIKES = Wording(more="likes {} more", less="likes {} less", rows="people")
+LIKES = Wording(more="likes {} more", less="likes {} less")
 
 
 def hand_made(weights, labels, *, thresholds=(-0.5, 0.7), bias=None, units=1, names=True):
@@ -47,65 +47,55 @@ def hand_made(weights, labels, *, thresholds=(-0.5, 0.7), bias=None, units=1, na
     return model
 
 
-def answers_for(model, n_rows=40, seed=0):
-    rng = np.random.default_rng(seed)
-    labels = model.scales_[0].labels
-    levels = rng.integers(len(labels), size=(n_rows, model.n_features_in_))
-    table = np.array(labels, dtype=object)[levels]
-    table[rng.random(table.shape) < 0.2] = None
-    table[0] = None  # somebody who answered nothing
-    names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return table.astype(float)
-    return pd.DataFrame(table, columns=list(names))
-
-
 def three_levels(mean, thresholds=(-0.5, 0.7)):
     """P(level | utility of that mean and noise one), the textbook way."""
     below = ndtr(np.array(thresholds) - mean)
     return np.array([below[0], below[1] - below[0], 1.0 - below[1]])
 
 
-# Factors in numbers
+# Factors in numbers and words
 
 
-def test_effects_of_a_binary_factor():
-    model = hand_made([[1.2], [-0.4]], [1, 2, 3], bias=[0.1, 0.2])
-    effects = factor_effects(model, answers_for(model))
-    assert effects["column"].tolist() == ["Q0", "Q1"]
-    for line, weight, bias in zip(effects.itertuples(), [1.2, -0.4], [0.1, 0.2], strict=True):
-        off, on = three_levels(bias), three_levels(bias + weight)
-        assert line.before == pytest.approx(off @ [1, 2, 3], abs=1e-5)
-        assert line.after == pytest.approx(on @ [1, 2, 3], abs=1e-5)
-        assert line.change == pytest.approx((on - off) @ [1, 2, 3], abs=1e-5)
-        assert line.strength == pytest.approx((on - off) @ [1, 2, 3] / 2, abs=1e-5)
-        assert line.top_before == pytest.approx(off[2], abs=1e-5)
-        assert line.top_after == pytest.approx(on[2], abs=1e-5)
+def by_hand(model, factor=0):
+    """Utilities (2, N) of people one standard deviation below and above the mean of a factor."""
+    population = model._population()
+    solution = model._solution(population, "varimax", None, 0.0)
+    centre = model.model_.bias + model.model_.weights.astype(float) @ population.mean
+    slope = solution.loadings[:, factor] * solution.spread
+    return centre + np.outer([-1, 1], slope)
 
 
-def test_effects_with_many_units_and_other_factors_at_their_mean():
-    weights = np.array([[0.09, -0.02], [0.03, 0.07], [-0.05, 0.04]])
-    model = hand_made(weights, [1, 2, 3], units=20)
-    X = answers_for(model)
-    posterior = model.transform(X)[1:]  # without the one who answered nothing
-    effects = factor_effects(model, X).set_index(["factor", "column"])
-    low, high = np.quantile(posterior, [0.1, 0.9], axis=0)
-    mean = posterior.mean(axis=0)
-    assert (high - low > 0.02).all()
+def test_effects_are_those_between_low_and_high():
+    weights = [[1.2, 0.1], [-0.4, 0.9], [0.7, -0.3]]
+    model = hand_made(weights, [1, 2, 3], bias=[0.1, 0.2, 0.0])
+    effects = factor_effects(model)
+    assert effects["column"].tolist() == ["Q0", "Q1", "Q2"] * 2
+    assert effects["factor"].tolist() == ["Factor 1"] * 3 + ["Factor 2"] * 3
     for k in range(2):
-        for end, name in ((low, "before"), (high, "after")):
-            state = np.where(np.arange(2) == k, end, mean) * 20
-            for i in range(3):
-                expected = three_levels(weights[i] @ state) @ [1, 2, 3]
-                assert effects.loc[(k, f"Q{i}"), name] == pytest.approx(expected, abs=1e-4)
+        low, high = by_hand(model, k)
+        for i, line in enumerate(effects.iloc[3 * k : 3 * k + 3].itertuples()):
+            ends = np.stack([three_levels(low[i]), three_levels(high[i])])
+            assert [line.low, line.high] == pytest.approx(ends @ [1, 2, 3], abs=1e-5)
+            assert line.change == pytest.approx((ends[1] - ends[0]) @ [1, 2, 3], abs=1e-5)
+            assert [line.top_low, line.top_high] == pytest.approx(ends[:, 2], abs=1e-5)
+
+
+def test_effects_keep_the_sign_of_correlations_under_other_rotations():
+    model = hand_made([[0.09, -0.02], [0.03, 0.07], [-0.05, 0.04]], [1, 2, 3], units=20)
+    for rotation in ("oblimin", "none"):
+        effects = factor_effects(model, rotation=rotation)
+        assert (np.sign(effects["change"]) == np.sign(effects["loading"])).all()
+        loadings = model.read_factors(rotation=rotation).loadings.to_numpy().T.ravel()
+        np.testing.assert_allclose(effects["loading"], loadings)
 
 
 def test_reversed_and_text_scales_count_positions():
     for labels in ((30, 20, 10), ("no", "maybe", "yes")):
         model = hand_made([[1.2], [-0.4]], labels)
-        effects = factor_effects(model, answers_for(model))
-        off, on = three_levels(0.0), three_levels(1.2)
-        assert effects["change"][0] == pytest.approx((on - off) @ [1, 2, 3], abs=1e-5)
+        low, high = (three_levels(end[0]) for end in by_hand(model))
+        assert factor_effects(model)["change"][0] == pytest.approx(
+            (high - low) @ [1, 2, 3], abs=1e-5
+        )
 
 
 def test_a_column_with_one_level_does_not_move():
@@ -113,84 +103,73 @@ def test_a_column_with_one_level_does_not_move():
     model.scales_[1] = Scale((7,))
     model.questionnaire_ = Questionnaire.of_scales(model.scales_)
     model.model_.n_levels[1] = 1
-    X = pd.DataFrame({"Q0": [1, 2, 3], "Q1": [7, 7, None]})
-    effects = factor_effects(model, X)
-    assert effects.loc[1, ["before", "after", "change", "strength"]].tolist() == [7, 7, 0, 0]
-    assert "Q1" not in describe_factors(model, X)[0].text
-
-
-def test_rows_without_answers_are_refused():
-    model = hand_made([[1.2], [-0.4]], [1, 2, 3])
-    with pytest.raises(DataError, match="No row of X has an answer"):
-        factor_effects(model, pd.DataFrame({"Q0": [None], "Q1": [None]}, dtype=float))
-
-
-# Factors in words
+    assert factor_effects(model).loc[1, ["low", "high", "change"]].tolist() == [7, 7, 0]
+    assert "Q1" not in describe_factors(model)[0].text
 
 
 def test_sentence_of_a_factor():
-    model = hand_made([[0.3], [2.0], [-1.0], [0.8]], ["never", "sometimes", "often"])
-    X = answers_for(model)
-    (told,) = describe_factors(model, X, wording=LIKES)
-    share = model.transform(X)[1:].mean()
-    change = {w: (three_levels(w) - three_levels(0.0)) @ [1, 2, 3] for w in (2.0, -1.0, 0.8)}
-    top = [three_levels(w)[2] * 100 for w in (0.0, 2.0)]
-    # Q0 moves less than a third as far as Q1, and is not worth naming.
+    model = hand_made([[0.3], [2.0], [-1.5], [1.2]], ["never", "sometimes", "often"])
+    (told,) = describe_factors(model, wording=LIKES)
+    low, high = by_hand(model)
+    ends = [np.stack([three_levels(low[i]), three_levels(high[i])]) for i in range(4)]
+    change = [(end[1] - end[0]) @ [1, 2, 3] for end in ends]
+    top = ends[1][:, 2] * 100
+    # Q0 loads less than half as much as Q1, and is not worth naming.
     assert told.text == (
-        f"Factor 0, off to on (on for {share * 100:.0f} % of people): "
-        f"tends to answer Q1: often ({change[2.0]:+.1f} levels), "
-        f"Q2: never (−{-change[-1.0]:.1f} levels) and Q3: often ({change[0.8]:+.1f} levels). "
+        f"Factor 1, low to high: tends to answer Q1: often ({change[1]:+.1f} levels), "
+        f"Q2: never (−{-change[2]:.1f} levels) and Q3: often ({change[3]:+.1f} levels). "
         f"Q1 “often”: {top[0]:.0f} % → {top[1]:.0f} %."
     )
     assert str(told) == told.text
-    assert told.share_on == pytest.approx(share)
-    assert told.effects["column"].tolist() == ["Q1", "Q2", "Q3", "Q0"]
+    assert told.effects["column"].tolist() == ["Q1", "Q2", "Q3"]
 
 
 def test_the_stronger_direction_comes_first():
     model = hand_made([[0.8], [-1.5]], [1, 2, 3])
-    text = describe_factors(model, answers_for(model))[0].text
+    text = describe_factors(model)[0].text
+    sign = 1 if model.loadings().loc["Q1", "Factor 1"] > 0 else -1
+    first, second = ("higher", "lower")[::sign]
     assert re.search(
-        r"answers Q1 \(−\d\.\d+\) lower; answers Q0 \(\+\d\.\d+\) higher\. Q1 3: ", text
+        rf"answers Q1 \(.\d\.\d+\) {first}; answers Q0 \(.\d\.\d+\) {second}\. Q1 3: ", text
     )
 
 
 def test_a_factor_that_moves_everything():
     model = hand_made([[0.5], [0.9], [0.7], [0.1]], [1, 2, 3, 4, 5], thresholds=(-1, -0.3, 0.4, 1))
-    (told,) = describe_factors(model, answers_for(model), n_columns=2, wording=LIKES)
+    (told,) = describe_factors(model, n_columns=2, wording=LIKES)
     assert re.search(
-        r"likes everything more, most of all Q1 \(\+\d\.\d\) and Q2 \(\+\d\.\d\)\. Q1 4 or 5: ",
+        r"likes everything (more|less), most of all "
+        r"Q1 \(.\d\.\d\) and Q2 \(.\d\.\d\)\. Q1 4 or 5: ",
         told.text,
     )
 
 
-def test_long_scales_and_many_units_in_words():
+def test_long_scales_in_words():
     model = hand_made(
-        [[0.2], [-0.1]], [0, 10, 20, 30, 40, 50, 60], thresholds=np.linspace(-2, 2, 6), units=9
+        [[0.2], [-0.15]], [0, 10, 20, 30, 40, 50, 60], thresholds=np.linspace(-2, 2, 6), units=9
     )
-    text = describe_factors(model, answers_for(model))[0].text
-    assert text.startswith("Factor 0, low to high: answers Q0 (+")
-    assert re.search(r"Q0 \(\+\d+\) higher", text)  # no decimals on a scale of sixty points
+    text = describe_factors(model)[0].text
+    assert re.search(r"Q0 \(.\d+\) ", text)  # no decimals on a scale of sixty points
     assert "Q0 40 or above: " in text
 
 
 def test_columns_without_names():
     model = hand_made([[0.8], [-1.5]], [1, 2, 3], names=False)
-    assert "column 1" in describe_factors(model, answers_for(model))[0].text
+    assert "column 1" in describe_factors(model)[0].text
 
 
-def test_factors_by_strength_without_repeating_a_story():
-    # Factor 1 is the mirror image of factor 2, only weaker; factor 3 does nothing.
-    weights = [[0.1, -0.8, 0.9, 0.0], [0.4, 0.8, -0.9, 0.0], [0.4, 0.0, 0.0, 0.0]]
+def test_factors_by_what_they_explain_and_only_those_that_load():
+    # Two groups of questions, and a third factor that does nothing.
+    weights = [[1.2, 0, 0], [1.1, 0, 0], [1.0, 0, 0], [0, 0.9, 0], [0, 0.8, 0]]
     model = hand_made(weights, [1, 2, 3])
-    X = answers_for(model)
-    assert [told.factor for told in describe_factors(model, X)] == [2, 0]
-    assert [told.factor for told in describe_factors(model, X, n_factors=1)] == [2]
+    told = describe_factors(model)
+    assert [one.factor for one in told] == ["Factor 1", "Factor 2"]
+    assert [set(one.effects["column"]) for one in told] == [{"Q0", "Q1", "Q2"}, {"Q3", "Q4"}]
+    assert [one.factor for one in describe_factors(model, 1)] == ["Factor 1"]
 
 
 def test_a_model_that_has_learnt_nothing_tells_nothing():
-    model = hand_made([[0.0], [0.0]], [1, 2, 3])
-    assert describe_factors(model, answers_for(model)) == []
+    assert describe_factors(hand_made([[0.0], [0.0]], [1, 2, 3])) == []
 
 
 def test_column_similarity_is_the_cosine_of_weights():
@@ -279,7 +258,7 @@ def demo(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "row_positions", lambda factors: np.asarray(factors)[:, :2])
         patch.setattr(
-            placing, "place", lambda factors, **_: placing.Places(factors[:, :2], len(factors))
+            points, "place", lambda factors, **_: points.Places(factors[:, :2], len(factors))
         )
         outcome = tour.run(folder, console=console, n_factors=4, n_epochs=8)
     return outcome, text_of(stream)
@@ -287,27 +266,30 @@ def demo(tmp_path_factory):
 
 def test_demo_from_end_to_end(demo):
     outcome, text = demo
-    folder = outcome.page.parent
-    assert outcome.scores["nll"] < outcome.baseline["nll"] - 0.03
-    assert outcome.scores["mae_median"] < outcome.baseline["mae_median"] - 0.03
-    assert outcome.scores["accuracy"] > outcome.baseline["accuracy"] + 0.02
-    assert outcome.rating_scores["nll"] < outcome.baseline["nll"] - 0.1
-    assert outcome.rating_scores["mae_median"] < outcome.baseline["mae_median"] - 0.1
+    survey, rating, usual = outcome.scores.values()
+    assert survey["nll"] < usual["nll"] - 0.03
+    assert survey["mae_median"] < usual["mae_median"] - 0.03
+    assert survey["accuracy"] > usual["accuracy"] + 0.02
+    assert rating["nll"] < usual["nll"] - 0.1
+    assert rating["mae_median"] < usual["mae_median"] - 0.1
     assert outcome.factors
-    names = sorted(path.name for path in folder.iterdir())
-    assert names == ["food-cuisines.png", "food-map.png", "report.html"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in outcome.pictures)
+    folder = outcome.paths["report.html"].parent
+    assert sorted(outcome.paths) == sorted(path.name for path in folder.iterdir())
+    assert sorted(outcome.paths) == ["food-cuisines.png", "food-map.png", "report.html"]
+    pictures = [path for path in outcome.paths.values() if path.suffix == ".png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in pictures)
 
     assert "1,373 Americans" in text and "CC BY 4.0" in text and "2,394" in text
-    assert f"{outcome.scores['mae_median']:.3f}" in text
-    assert f"{outcome.baseline['accuracy'] * 100:.1f} %" in text
-    assert f"{outcome.rating_scores['mae_median']:.3f}" in text
+    assert f"{survey['mae_median']:.3f}" in text
+    assert f"{usual['accuracy'] * 100:.1f} %" in text
+    assert f"{rating['mae_median']:.3f}" in text
     assert "should try next" in text and "Ratings that speak most for" in text
     assert "1,276 respondents by taste (97 gave no answer: left out)" in text
     told = " ".join(text.split())
     assert all(" ".join(factor.text.split()) in told for factor in outcome.factors)
-    assert all(str(path) in text for path in (*outcome.pictures, outcome.page))
-    assert "How much do you like the food of Ghana?" in outcome.page.read_text(encoding="utf-8")
+    assert all(str(path) in text for path in outcome.paths.values())
+    page = outcome.paths["report.html"].read_text(encoding="utf-8")
+    assert "How much do you like the food of Ghana?" in page
     for line in text.splitlines():
         assert len(line) <= 80 or str(folder) in line
     assert "\x1b" not in text and "\r" not in text
@@ -317,11 +299,9 @@ def test_demo_without_unicode(demo, tmp_path, monkeypatch):
     """Again with what was learnt before, and without pictures."""
     outcome, _ = demo
     monkeypatch.setattr(tour, "warm_up", lambda: None)
-    monkeypatch.setattr(tour, "_learn", lambda *_: outcome.model)
-    monkeypatch.setattr(tour, "_learn_ratings", lambda *_: outcome.rater)
+    monkeypatch.setattr(tour, "_learn", lambda *_: (outcome.model, outcome.rater))
     monkeypatch.setattr(report, "survey_page", lambda *_, **__: "a page")
     monkeypatch.setattr(tour, "_draw", lambda *_: {})
-    monkeypatch.setattr(tour, "_tell_pictures", lambda *_: None)
     console, stream = printed("ascii")
     tour.run(tmp_path, console=console)
     assert re.search(r"\d % -> \d+ %", " ".join(text_of(stream).split()))
@@ -343,7 +323,7 @@ def test_what_was_in_the_folder_stays(tmp_path, monkeypatch):
 
     (tmp_path / "mine.txt").write_text("precious")
     monkeypatch.setattr(tour, "_draw", stop)
-    monkeypatch.setattr(tour, "_learn", lambda *_: hand_made_food_model())
+    monkeypatch.setattr(tour, "_learn", lambda *_: (hand_made_food_model(), few_ratings_model()))
     with pytest.raises(KeyboardInterrupt):
         tour.run(tmp_path, console=printed()[0])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
@@ -355,6 +335,12 @@ def hand_made_food_model():
     model = hand_made(weights, [1, 2, 3, 4, 5], thresholds=(-1, -0.3, 0.4, 1))
     model.feature_names_in_ = np.array(columns, dtype=object)
     return model
+
+
+def few_ratings_model():
+    answers = orbm.datasets.load_food_world_cup()
+    settings = {**tour.RATING_SETTINGS, "n_factors": 2, "n_epochs": 1}
+    return orbm.OrdinalMF(**settings).fit(tour.as_ratings(answers))
 
 
 def test_a_full_disk_leaves_no_half_picture(tmp_path, monkeypatch):
@@ -390,6 +376,8 @@ def test_a_number_stays_with_its_unit():
     console, stream = printed()
     for width in range(20, 60):
         console.width = width
-        tour._say(console, "likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2)
+        tour._Screen(console).say(
+            "likes China (+0.7) more. China loved: 44 % → 79 %. " * 3, indent=2
+        )
     for line in text_of(stream).splitlines():
         assert not re.search(r"(^\s*[%(→]|\d$|→$)", line)

@@ -6,7 +6,7 @@ import importlib
 import json
 
 import numpy as np
-from program import run, succeed
+from program import run, succeed, succeed_here
 from typer.testing import CliRunner
 
 from ordinalrbm import cli
@@ -16,7 +16,7 @@ from ordinalrbm.vector import posterior
 
 
 def test_doctor(tmp_path):
-    done = succeed("doctor", cwd=tmp_path)
+    done = succeed_here("doctor", cwd=tmp_path)
     assert "right" in done.stdout and done.stdout.endswith("All is well.\n")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 

@@ -6,7 +6,7 @@ import json
 
 import pandas as pd
 import pytest
-from program import found, run, succeed, succeed_here
+from program import found, run_here, succeed_here
 
 import ordinalrbm as orbm
 from ordinalrbm.evaluate import score_model, split
@@ -86,21 +86,20 @@ def test_lists_as_asked_for(files):
 
 
 def test_training_ratings_are_noticed(files):
-    """In processes of their own, as somebody would run it."""
     both = pd.concat([read(files / "ratings.csv"), read(files / "later.csv")])
     both.to_csv(files / "both.csv", index=False)
-    done = succeed("evaluate", "films.orbm", "--data", "both.csv", cwd=files)
+    done = succeed_here("evaluate", "films.orbm", "--data", "both.csv", cwd=files)
     n_learnt = len(both) - 90
     assert (
         f"Left out are {n_learnt:,} of {len(both):,} ratings: the model has learnt" in done.stdout
     )
     assert "90 hidden ratings" in done.stdout
-    told = succeed("evaluate", "films.orbm", "--data", "both.csv", "--json", cwd=files)
+    told = succeed_here("evaluate", "films.orbm", "--data", "both.csv", "--json", cwd=files)
     scores = json.loads(told.stdout)
     assert (scores["hidden"], scores["learnt_before"]) == (90, n_learnt)
     honest = found("evaluate", "films.orbm", "--data", "later.csv", cwd=files)
     assert scores == honest | {"learnt_before": n_learnt}
-    nothing = run("evaluate", "films.orbm", "--data", "ratings.csv", cwd=files)
+    nothing = run_here("evaluate", "films.orbm", "--data", "ratings.csv", cwd=files)
     assert nothing.returncode == 2 and nothing.stdout == ""
     assert nothing.stderr.startswith("Error: All ") and nothing.stderr.count("\n") == 1
 

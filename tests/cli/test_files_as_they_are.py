@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from program import LONG, found, names_in, run, run_here, succeed, succeed_here
+from program import LONG, found, names_in, run_here, succeed_here
 from small_files import ratings_frame
 
 import ordinalrbm as orbm
@@ -38,9 +38,9 @@ def learnt(folder: Path) -> orbm.OrdinalMF:
 
 
 def refused(*arguments: object, cwd: Path) -> str:
-    """The sentence that a process ends with, having written nothing."""
+    """The sentence that a command ends with, having written nothing."""
     before = names_in(cwd)
-    done = run(*arguments, cwd=cwd)
+    done = run_here(*arguments, cwd=cwd)
     assert done.returncode == 2, done.stderr
     assert done.stdout == "" and names_in(cwd) == before
     assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1
@@ -53,18 +53,18 @@ def refused(*arguments: object, cwd: Path) -> str:
 
 def test_a_shop_needs_no_options(tmp_path):
     write(tmp_path, named("customer_id", "product_id", "rating"))
-    done = succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    done = succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert f"{N_USERS} users of {N_ITEMS} items" in done.stderr
     assert learnt(tmp_path).ratings_.n_ratings == len(ratings_frame())
 
 
 def test_columns_are_named_and_other_names_change_nothing(tmp_path):
     write(tmp_path, named("userId", "movieId", "rating"))
-    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
     one = learnt(tmp_path).predict_proba(1, [101, 102])
     write(tmp_path, named("wer", "was genau", "wie").assign(rating=1, user=2, item=3))
     columns = ["--user", "wer", "--item", "was genau", "--rating", "wie"]
-    succeed("fit", "r.csv", *QUICK, *columns, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, *columns, cwd=tmp_path)
     assert (learnt(tmp_path).predict_proba(1, [101, 102]) == one).all()
 
 
@@ -76,18 +76,18 @@ def test_named_columns_in_every_command_that_reads_ratings(tmp_path):
     write(tmp_path, frame.head(3).assign(wer=9001), "new.csv")
     short = ["--user", "wer", "--item", "was", "--rating", "wie"]
     long = ["--user-column", "wer", "--item-column", "was", "--rating-column", "wie"]
-    succeed("fit", "r.csv", *QUICK, *short, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, *short, cwd=tmp_path)
     test = ["evaluate", "m.orbm", "--data", "later.csv", "--json"]
-    assert json.loads(succeed(*test, *short, cwd=tmp_path).stdout)["hidden"] == 60
-    succeed("predict", "m.orbm", "pairs.csv", *short[:4], "--out", "p.csv", cwd=tmp_path)
+    assert json.loads(succeed_here(*test, *short, cwd=tmp_path).stdout)["hidden"] == 60
+    succeed_here("predict", "m.orbm", "pairs.csv", *short[:4], "--out", "p.csv", cwd=tmp_path)
     assert len(pd.read_csv(tmp_path / "p.csv")) == 3
     best = ["recommend", "m.orbm", "--users", "9001", "--ratings", "new.csv", *long]
-    assert "Placed 1 new user" in succeed(*best, cwd=tmp_path).stderr
+    assert "Placed 1 new user" in succeed_here(*best, cwd=tmp_path).stderr
     page = ["report", "r.csv", "--epochs", 1, "--user", "17", *long, "--out", "p.html"]
-    succeed(*page, cwd=tmp_path)
+    succeed_here(*page, cwd=tmp_path)
     assert (tmp_path / "p.html").exists()
     scores = ["evaluate", "r.csv", *short, "--time", "when", "--epochs", 1, "--min-ratings", 16]
-    assert "the last ratings of each user" in succeed(*scores, cwd=tmp_path).stderr
+    assert "the last ratings of each user" in succeed_here(*scores, cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_two_columns_for_one_role(tmp_path):
     sentence = refused("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "'stars' and 'score' could both be the rating" in sentence
     assert "--rating stars, or --survey if it is a survey." in sentence
-    succeed("fit", "r.csv", *QUICK, "--rating", "stars", cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, "--rating", "stars", cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (1, 2, 3, 4, 5)
 
 
@@ -132,7 +132,7 @@ def test_unknown_names_are_asked_for(tmp_path):
 
 def test_one_may_insist_on_a_survey(tmp_path):
     write(tmp_path, named("kunde", "artikel", "note", "zeitpunkt"))
-    done = succeed("fit", "r.csv", *QUICK, "--survey", cwd=tmp_path)
+    done = succeed_here("fit", "r.csv", *QUICK, "--survey", cwd=tmp_path)
     assert "1 questions" in done.stderr
     write(tmp_path, named("user", "item", "rating"))
     done = succeed_here("fit", "r.csv", "--survey", "--write-schema", "s.toml", cwd=tmp_path)
@@ -161,7 +161,7 @@ def test_a_scale_in_words(tmp_path):
     assert "'r.csv', column 'rating', row 0" in sentence
     assert "order cannot be guessed; give it with --scale" in sentence
     scale = ["--scale", "awful,bad,fair,good,great,perfect"]
-    succeed("fit", "r.csv", *QUICK, *scale, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, *scale, cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (*words.values(), "perfect")
     # All of them are learnt, so that others must be given.
     others = named("user", "item", "rating").replace({"rating": words}).assign(user=99999)
@@ -187,7 +187,7 @@ def test_scales_of_numbers(scale, labels, tmp_path):
 @pytest.mark.parametrize("scale", ["1,1,2", "5..1", "1..", "a..c", "", "1,2.5..5", "0,0..5"])
 def test_no_scale(scale, tmp_path):
     write(tmp_path, named("user", "item", "rating"))
-    done = run("fit", "r.csv", *QUICK, "--scale", scale, cwd=tmp_path)
+    done = run_here("fit", "r.csv", *QUICK, "--scale", scale, cwd=tmp_path)
     assert done.returncode == 2 and f"--scale '{scale}' is no scale" in done.stderr
 
 
@@ -260,7 +260,7 @@ def test_dates_in_text_are_times(form, tmp_path):
     write(tmp_path, frame)
     by_number = found("evaluate", "r.csv", *how, cwd=tmp_path)
     write(tmp_path, frame.assign(created_at=dates.dt.strftime(form)))
-    done = succeed("evaluate", "r.csv", *how, "--json", cwd=tmp_path)
+    done = succeed_here("evaluate", "r.csv", *how, "--json", cwd=tmp_path)
     assert json.loads(done.stdout) == by_number
 
 
@@ -279,11 +279,11 @@ def test_ids_stay_as_they_are_written(tmp_path):
     frame["user"] = frame["user"].map("{:03d}".format)
     frame["item"] = [f'Tea, "{item}"' for item in frame["item"]]
     write(tmp_path, frame)
-    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
     model = learnt(tmp_path)
     assert model.users_.labels[:2].tolist() == ["001", "002"]
     assert model.items_.labels[0] == 'Tea, "101"'
-    best = succeed("recommend", "m.orbm", "--users", "007", "-n", 1, "--json", cwd=tmp_path)
+    best = succeed_here("recommend", "m.orbm", "--users", "007", "-n", 1, "--json", cwd=tmp_path)
     assert json.loads(best.stdout)["recommendations"][0]["user"] == "007"
 
 
@@ -292,8 +292,8 @@ def test_ids_that_look_like_numbers_in_one_file_only(tmp_path):
     frame["user"] = frame["user"].astype(str).replace("1", "001")
     write(tmp_path, frame)
     write(tmp_path, pd.DataFrame({"user": [2, 3], "item": [101, 102]}), "pairs.csv")
-    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
-    succeed("predict", "m.orbm", "pairs.csv", "--out", "p.csv", "--rule", "mean", cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
+    succeed_here("predict", "m.orbm", "pairs.csv", "--out", "p.csv", "--rule", "mean", cwd=tmp_path)
     expected = learnt(tmp_path).predict(["2", "3"], [101, 102])
     assert pd.read_csv(tmp_path / "p.csv")["prediction"].to_numpy() == pytest.approx(expected)
 
@@ -326,7 +326,7 @@ def shop(tmp_path):
 
 def test_side_tables(shop):
     tables = ["--users", "people.csv", "--items", "goods.parquet"]
-    succeed("fit", "r.csv", *QUICK, *tables, cwd=shop)
+    succeed_here("fit", "r.csv", *QUICK, *tables, cwd=shop)
     model = learnt(shop)
     assert (len(model.users_), len(model.items_)) == (60, N_ITEMS)  # 60 without ratings, too
     old, young = model.predict([50, 51], 101)
@@ -386,10 +386,10 @@ def test_options_that_change_nothing_for_a_model(shop):
 def test_scales_of_half_stars_and_of_hundreds(tmp_path):
     frame = named("user", "item", "rating")
     write(tmp_path, frame.assign(rating=frame["rating"] / 2))
-    succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert learnt(tmp_path).scales_.labels == (0.5, 1.0, 1.5, 2.0, 2.5)
     write(tmp_path, frame.assign(rating=(frame.index % 200 + 1) / 2))
-    done = succeed("fit", "r.csv", *QUICK, cwd=tmp_path)
+    done = succeed_here("fit", "r.csv", *QUICK, cwd=tmp_path)
     assert "look continuous" in done.stderr
     assert learnt(tmp_path).scales_.n_levels == 200
 

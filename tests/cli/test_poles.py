@@ -184,8 +184,8 @@ def test_the_page_of_a_model(folder):
 
 def test_factors_in_words(fitted):
     """What a factor tends to is answered more often by those who are high on it."""
-    model, survey = fitted
-    for told in describe_factors(model, survey.encoded):
+    model, _ = fitted
+    for told in describe_factors(model):
         named = re.findall(r"(\w+): (\w[\w ]*) \(", told.text.partition("tends to answer ")[2])
         assert named
         effects = told.effects.set_index("column")["change"]

@@ -17,19 +17,26 @@ from ordinalrbm import report
 from ordinalrbm.errors import DataError
 from ordinalrbm.files.schema import Column, Schema
 from ordinalrbm.files.survey import REASONS
-from ordinalrbm.report.comparing import Comparison, Groups, holm, most_sure, welch
 from ordinalrbm.report.frequencies import frequencies
-from ordinalrbm.report.groups import Grouping, group_means, grouping_of, groupings, moments
+from ordinalrbm.report.groups import (
+    Grouping,
+    _within,
+    group_means,
+    grouping_of,
+    groupings,
+    level_values,
+    question_means,
+)
 from ordinalrbm.report.labels import Label
-from ordinalrbm.report.means import _within, level_values, question_means
+from ordinalrbm.report.welch import Comparison, Moments, holm, moments, most_sure, welch
 
 
-def in_groups(samples: list[np.ndarray]) -> Groups:
+def in_groups(samples: list[np.ndarray]) -> Moments:
     """What the test needs of some samples, written down by hand."""
     size = np.array([len(x) for x in samples], dtype=float)
     variance = np.array([x.var(ddof=1) for x in samples])
     mean = np.array([x.mean() for x in samples])
-    return Groups(mean, variance, np.sqrt(variance / size), size - 1.0, size)
+    return Moments(mean, variance, np.sqrt(variance / size), size - 1.0, size, size)
 
 
 def grouping(labels: list, name: str = "g") -> Grouping:
@@ -135,9 +142,9 @@ def test_holm_by_hand():
 
 def test_people_who_do_not_differ_make_no_test():
     one = np.ones(2)
-    alike = Groups(np.array([0.0, 1.0]), 0 * one, 0 * one, 9 * one, 10 * one)
+    alike = Moments(np.array([0.0, 1.0]), 0 * one, 0 * one, 9 * one, 10 * one, 10 * one)
     assert welch(alike) is None
-    assert welch(alike.of(np.array([True, False]))) is None
+    assert welch(alike.at(np.array([True, False]))) is None
     # Where only one group is all of one opinion, the others' spread stands in for its own.
     found = welch(alike._replace(variance=np.array([0.0, 1.0]), error=np.array([0.0, 0.1**0.5])))
     assert 0.0 < found.p < 1.0
@@ -181,7 +188,8 @@ def test_moments_are_those_of_each_group_alone():
     values, weight = rng.normal(size=(200, 3)), rng.gamma(2.0, 1.0, 200)
     values[rng.random(values.shape) < 0.2] = np.nan
     who = pd.Series(rng.choice(["a", "b", None], 200), name="g")
-    found = moments(values, grouping_of(who), weight)
+    made = grouping_of(who)
+    found = moments(values, made.code, len(made.groups), weight)
     for (g, name), j in itertools.product(enumerate("ab"), range(3)):
         own = (who == name).to_numpy() & ~np.isnan(values[:, j])
         x, w = values[own, j], weight[own]

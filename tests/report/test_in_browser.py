@@ -21,7 +21,7 @@ from small_pages import (
 )
 
 from ordinalrbm import report
-from ordinalrbm.report import placing
+from ordinalrbm.report import points
 
 pytestmark = pytest.mark.skipif(not AVAILABLE, reason="chromium and chromedriver are not there")
 
@@ -354,9 +354,9 @@ def test_many_people_do_not_freeze_the_page(browser, tmp_path, monkeypatch):
     n = 66_690 if os.environ.get("ORDINALRBM_LONG") == "1" else 9_000
     rng = np.random.default_rng(0)
     monkeypatch.setattr(
-        placing,
+        points,
         "place",
-        lambda factors, **_: placing.Places(rng.normal(size=(len(factors), 2)), 8_000),
+        lambda factors, **_: points.Places(rng.normal(size=(len(factors), 2)), 8_000),
     )
     few = survey(answers(300, 12))
     whole = survey(np.resize(few.answers.apply(lambda c: c.cat.codes).to_numpy(), (n, 12)),

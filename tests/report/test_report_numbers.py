@@ -16,9 +16,14 @@ from ordinalrbm.errors import DataError
 from ordinalrbm.evaluate.hidden import restored, score_hidden, without
 from ordinalrbm.report import ratings as rating_sections
 from ordinalrbm.report.groups import group_means, grouping_of
-from ordinalrbm.report.placing import among_landmarks, place
-from ordinalrbm.report.points import UNKNOWN, point_map, variable_of
-from ordinalrbm.report.questions import response_curves
+from ordinalrbm.report.points import (
+    UNKNOWN,
+    among_landmarks,
+    place,
+    point_map,
+    response_curves,
+    variable_of,
+)
 
 # Hidden answers
 

@@ -22,6 +22,7 @@ from ordinalrbm.cli.limits import (
     out_of_memory,
     refuse_low_limits,
 )
+from ordinalrbm.cli.options import expanded
 from ordinalrbm.cli.signals import Stopped, stop_at_once
 from ordinalrbm.cli.torchrun import own_rank
 from ordinalrbm.errors import DataError, DiskError, LostError
@@ -63,7 +64,9 @@ class _Command(TyperCommand):
 
 class _Program(typer.Typer):
     def command(self, *args: Any, **kwargs: Any) -> Any:
-        return super().command(*args, **{"cls": _Command, **kwargs})
+        """Like Typer's; a parameter that is a dataclass is an option for each of its fields."""
+        add = super().command(*args, **{"cls": _Command, **kwargs})
+        return lambda command: add(expanded(command))
 
 
 @contextmanager

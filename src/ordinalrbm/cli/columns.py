@@ -43,17 +43,13 @@ class PairColumns:
 
         columns = {"user": self.user_column, "item": self.item_column}
         options = {name: f"--{name}" for name in columns}
-        return Layout(
-            {name: one for name, one in columns.items() if one is not None}, options=options
-        )
+        return Layout(_given(columns), options=options)
 
 
 @dataclass(frozen=True)
-class RatingColumns:
-    """Which columns of a file of ratings are which; None is found by its name."""
+class RatingColumns(PairColumns):
+    """The same of a file of ratings."""
 
-    user_column: Annotated[str | None, _column("users", "--user", "--user-column")] = None
-    item_column: Annotated[str | None, _column("items", "--item", "--item-column")] = None
     rating_column: Annotated[str | None, _column("ratings", "--rating", "--rating-column")] = None
     time_column: Annotated[str | None, _column("times", "--time", "--time-column")] = None
     duplicates: Annotated[
@@ -88,13 +84,9 @@ class RatingColumns:
             "timestamp": self.time_column,
         }  # fmt: skip
         return Layout(
-            {name: column for name, column in columns.items() if column is not None},
-            scale,
-            self.duplicates.value,
-            needs_times or self.duplicates is Duplicates.LAST,
-            options,
-            has_own_scales,
-        )
+            _given(columns), scale, self.duplicates.value,
+            needs_times or self.duplicates is Duplicates.LAST, options, has_own_scales,
+        )  # fmt: skip
 
     def _options(self) -> dict[str, str]:
         return {name: f"--{name}" for name in ("user", "item", "rating", "time", "duplicates")}
@@ -115,6 +107,10 @@ class LongRatingColumns(RatingColumns):
 
 
 COLUMN_OPTIONS = ("user_column", "item_column", "rating_column", "time_column", "duplicates")
+
+
+def _given(columns: dict[str, str | None]) -> dict[str, str]:
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 # ---- scales -----------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import typer
 
 from ordinalrbm import __version__
+from ordinalrbm.cli import options
 from ordinalrbm.cli.app import FAILED, app
-from ordinalrbm.cli.options import DeviceOption, JsonOption, QuietOption
-from ordinalrbm.cli.output import Output, listing
+from ordinalrbm.cli.output import listing
 
 _PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "pandas", "pyarrow", "pyreadstat",
              "polars", "arviz", "torch")  # fmt: skip
@@ -36,15 +36,15 @@ Examples:
 
 @app.command(epilog=_EXAMPLES)
 def doctor(
+    *,
     compile_all: Annotated[
         bool,
         typer.Option(
             "--compile", help="Compile all kernels now, so that nobody waits for them later."
         ),
     ] = False,
-    device: DeviceOption = "cpu",
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    device: options.DeviceOption = "cpu",
+    telling: options.Telling,
 ) -> None:
     """Check this installation.
 
@@ -53,16 +53,16 @@ def doctor(
     is used once, which compiles its kernels and keeps them on disk (with --device cuda those of
     the GPU); the seconds of the first and of the second time are told.
     """
-    from ordinalrbm.cli import selfcheck
+    from ordinalrbm.cli import warm_up
     from ordinalrbm.estimators.validation import check_device
 
     check_device(device)
-    output = Output(as_json=json, quiet=quiet)
+    output = telling.output()
     found: dict[str, Any] = {
         "ordinalrbm": __version__,
         "python": f"{platform.python_version()} ({sys.executable})",
         "machine": f"{platform.system()} {platform.machine()}",
-        **_versions(),
+        **{name: _version(name) for name in _PACKAGES},
         **_threads(),
         "gpu": _gpu(),
         "kernel cache": _cache(),
@@ -70,40 +70,27 @@ def doctor(
         "text": _text(),
     }
     begun = time.perf_counter()
-    difference, bound = selfcheck.difference(), selfcheck.BOUND
+    difference, bound = warm_up.difference(), warm_up.BOUND
     good = difference <= bound  # not so if it is not a number
     verdict = "right" if good else "WRONG"
     found["factors by Gibbs sampling"] = f"{difference:.2g} (at most {bound:.2g}): {verdict}"
     found["checked in"] = f"{time.perf_counter() - begun:.1f} s"
+    for name, first, again in warm_up.compile_kernels(device) if compile_all and good else ():
+        found[name] = f"{first:.1f} s, then {again:.2f} s"
+        output.say(f"Compiled for {name}: {found[name]}")
     text = "All is well." if good else "The kernels are wrong on this machine; please report this."
-    if compile_all and good:
-        found |= _compiled(device, output)
     output.result({**found, "well": good}, listing(found), text=text)
     if not good:
         raise typer.Exit(FAILED)
 
 
-def _compiled(device: str, output: Output) -> dict[str, str]:
-    """The seconds of the first and the second use of each model."""
-    from ordinalrbm.cli.warm_up import compile_kernels
-
-    found = {}
-    for name, first, again in compile_kernels(device):
-        found[name] = f"{first:.1f} s, then {again:.2f} s"
-        output.say(f"Compiled for {name}: {found[name]}")
-    return found
-
-
-def _versions() -> dict[str, str]:
+def _version(package: str) -> str:
     import importlib.metadata  # takes its time, and every command would wait for it
 
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _threads() -> dict[str, Any]:

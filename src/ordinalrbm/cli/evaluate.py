@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,8 +14,8 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import Protocol, Settings, expanded, refuse
-from ordinalrbm.cli.output import Output, plain_table
+from ordinalrbm.cli.options import Protocol, Settings, refuse
+from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ordinalrbm.data.observations import Cells
-    from ordinalrbm.data.ratings import Ratings
-    from ordinalrbm.evaluate import RankingScores
     from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
@@ -56,7 +54,6 @@ _OF_SURVEYS = {
 _OF_OTHERS = {"hits": "exactly right", "mae": "MAE", "rmse": "RMSE"}
 _USUAL = {"hits": "most frequent", "mae": "MAE, mean", "rmse": "RMSE, mean"}
 
-_OF_RANKINGS = ("ndcg", "recall", "coverage")
 # What predictions and lists are compared with, and what it is called for people.
 _COMPARED = {
     "model": "model",
@@ -82,15 +79,35 @@ _WHICH = {
 _LISTS = ("top", "liked")
 
 
-class _Hidden(NamedTuple):
-    """Which ratings are hidden: by which protocol, None for the usual one, and of whom."""
+@dataclass(frozen=True)
+class Asked:
+    """Which ratings are hidden, and which lists of items are judged."""
 
-    protocol: Protocol | None
-    min_ratings: int
+    protocol: Annotated[
+        Protocol | None,
+        typer.Option(
+            help="Ratings: hide the last ones of each user, or some at random; by default the last "
+            "if there are times."
+        ),
+    ] = None
+    min_ratings: Annotated[
+        int,
+        typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested."),
+    ] = 30
+    top: Annotated[
+        int, typer.Option(min=1, metavar="K", help="Ratings: how long lists of best items are.")
+    ] = 10
+    liked: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATING",
+            help="Ratings: the lowest rating of what lists should find; by default in the upper "
+            "quarter of the scale, 4 of 1 to 5.",
+        ),
+    ] = None
 
 
 @app.command(epilog=_EXAMPLES)
-@expanded
 def evaluate(
     ctx: typer.Context,
     target: options.DataOrModel,
@@ -102,30 +119,8 @@ def evaluate(
     settings: Settings,
     columns: RatingColumns,
     device: options.DeviceOption = "cpu",
-    protocol: Annotated[
-        Protocol | None,
-        typer.Option(
-            help="Ratings: hide the last ones of each user, or some at random; by default the last "
-            "if there are times."
-        ),
-    ] = None,
-    min_ratings: Annotated[
-        int,
-        typer.Option(min=_FEWEST, help="Ratings: users with fewer are learnt from, not tested."),
-    ] = 30,
-    top: Annotated[
-        int, typer.Option(min=1, metavar="K", help="Ratings: how long lists of best items are.")
-    ] = 10,
-    liked: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATING",
-            help="Ratings: the lowest rating of what lists should find; by default in the upper "
-            "quarter of the scale, 4 of 1 to 5.",
-        ),
-    ] = None,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    asked: Asked,
+    telling: options.Telling,
 ) -> None:
     """Score predictions of hidden answers or ratings.
 
@@ -137,7 +132,7 @@ def evaluate(
     learning; ratings that it has learnt from are left out.
     """
     inputs.check_files(target, data, settings.schema, settings.users, settings.items)
-    output = Output(as_json=json, quiet=quiet)
+    output = telling.output()
     if inputs.is_model(target):
         if data is None:
             raise DataError(f"'{target}' is a model; give what to test it on with --data.")
@@ -146,30 +141,43 @@ def evaluate(
         fitted = orbm.load(target).set_params(n_jobs=settings.threads)
         inputs.set_device(ctx, fitted, target, device)
         if isinstance(fitted, orbm.CumulativeRBM):
-            refuse(ctx, options.COLUMN_OPTIONS, f"'{target}' is a model of a survey")
-            refuse(ctx, _LISTS, f"'{target}' is a model of a survey")
-            _test_survey(fitted, target, data, settings.seed, output)
+            of_ratings = (*options.COLUMN_OPTIONS, *_LISTS)
+            refuse(ctx, of_ratings, f"'{target}' is a model of a survey")
+            _, survey = inputs.survey_for(fitted, target, data)
+            _warn_of_learnt(fitted, survey)
+            _tell_survey(fitted, survey, _hide(survey, settings.seed), output)
         else:
             test = inputs.ratings_for(fitted, target, data, columns)
-            _test_ratings(fitted, test, top, liked, output)
+            _tell_ratings(fitted, test, asked, output)
         return
-    in_time = protocol is not Protocol.RANDOM
+    in_time = asked.protocol is not Protocol.RANDOM
     material = inputs.read_to_learn(ctx, target, settings, columns, data=data, needs_times=in_time)
     settings = replace(settings, device=device, progress=output.shows_progress)
-    if material.survey is not None:
-        refuse(ctx, _LISTS, f"'{target}' is taken for a survey")
-        _survey(material, material.survey, settings, output)
-    else:
-        hidden = _Hidden(protocol, min_ratings)
-        _ratings(material, settings, hidden, top, liked, output)
-
-
-def _survey(material: inputs.Material, survey: Survey, settings: Settings, output: Output) -> None:
+    if material.survey is None:
+        _ratings(material, settings, asked, output)
+        return
+    refuse(ctx, _LISTS, f"'{target}' is taken for a survey")
     from ordinalrbm.cli.learning import learn_survey
 
     inputs.tell_material(material, output)
-    hidden = _hide(survey, settings.seed)
-    _tell_survey(learn_survey(hidden.shown, settings), survey, hidden, output)
+    hidden = _hide(material.survey, settings.seed)
+    _tell_survey(learn_survey(hidden.shown, settings), material.survey, hidden, output)
+
+
+# ---- surveys ----------------------------------------------------------------------------------
+
+
+def _warn_of_learnt(model: Any, survey: Survey) -> None:
+    """Say it where a model is tested on what it has learnt from, as far as one can tell."""
+    if (model.about_.get("data"), model.about_.get("rows")) == (
+        survey.name,
+        survey.encoded.shape[0],
+    ):
+        warnings.warn(
+            f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
+            "new answers, or evaluate the file itself.",
+            stacklevel=2,
+        )
 
 
 class _HiddenAnswers(NamedTuple):
@@ -229,44 +237,44 @@ def _others(
         measures = [name.removeprefix("model_") for name in lines if name.startswith("model_")]
         pairs = [(name, who) for name in measures for who in ("model", "usual")]
         heads = [(_OF_OTHERS if who == "model" else _USUAL)[name] for name, who in pairs]
-        table = plain_table(f"hidden, {kind}", "hidden", *heads, numbers_from=1)
-        for question, line in lines.iterrows():
-            numbers = [f"{line[f'{who}_{name}']:.4g}" for name, who in pairs]
-            table.add_row(str(question), f"{line['count']:.0f}", *numbers)
-        tables.append(table)
+        columns = ["count", *(f"{who}_{name}" for name, who in pairs)]
+        rows = lines[columns].itertuples(name=None)
+        formats = ("", ".0f", *[".4g"] * len(pairs))
+        tables.append(results_table((f"hidden, {kind}", "hidden", *heads), rows, formats))
     return found, tables
 
 
-def _ratings(
-    material: inputs.Material, settings: Settings, hidden: _Hidden, top: int, liked: str | None,
-    output: Output,
-) -> None:  # fmt: skip
+# ---- ratings ----------------------------------------------------------------------------------
+
+
+def _ratings(material: inputs.Material, settings: Settings, asked: Asked, output: Output) -> None:
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.data.ratings import read_ratings
     from ordinalrbm.evaluate import split
 
-    ratings, (protocol, min_ratings) = material.ratings, hidden
+    ratings, protocol = material.ratings, asked.protocol
     assert ratings is not None, "a file is a survey or ratings"
     if protocol is None:
         protocol = Protocol.CHRONOLOGICAL if "timestamp" in ratings else Protocol.RANDOM
-    _check_enough(ratings, material.source.name, min_ratings)
+    _check_enough(ratings, material.source.name, asked.min_ratings)
     known = read_ratings(ratings)
-    if liked is not None:
-        inputs.lowest_liked_of(liked, known)  # rather now than when all is learnt
+    assert not isinstance(known.scales, tuple), "a file has one scale for all items"
+    if asked.liked is not None:
+        inputs.lowest_liked_of(asked.liked, known)  # rather now than when all is learnt
     train, validation, test = split(
-        ratings, protocol=protocol.value, min_ratings=min_ratings, random_state=settings.seed
+        ratings, protocol=protocol.value, min_ratings=asked.min_ratings, random_state=settings.seed
     )
     inputs.tell_material(material, output)
     output.say(
         f"Hidden are {_WHICH[protocol]}: {len(train):,} ratings to learn from, "
-        f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than {min_ratings} "
-        "ratings are learnt from and not tested."
+        f"{len(validation):,} to watch, {len(test):,} to test; users with fewer than "
+        f"{asked.min_ratings} ratings are learnt from and not tested."
     )
     # Some level of the scale may be among hidden ratings only.
     model = learn_ratings(
-        train, settings, validation, scale=_labels(known), features=material.features
+        train, settings, validation, scale=known.scales.labels, features=material.features
     )
-    _test_ratings(model, test, top, liked, output, validation)
+    _tell_ratings(model, test, asked, output, validation)
 
 
 def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
@@ -279,75 +287,47 @@ def _check_enough(ratings: pd.DataFrame, name: str, min_ratings: int) -> None:
         )
 
 
-def _test_ratings(
-    model: Any, test: pd.DataFrame, top: int, liked: str | None, output: Output,
+def _tell_ratings(
+    model: Any, test: pd.DataFrame, asked: Asked, output: Output,
     validation: pd.DataFrame | None = None,
 ) -> None:  # fmt: skip
     from ordinalrbm.evaluate import score_model
 
+    top, liked = asked.top, asked.liked
     lowest = None if liked is None else inputs.lowest_liked_of(liked, model.ratings_)
     scores = score_model(model, test, validation, k=top, liked=lowest)
-    found: dict[str, Any] = {"hidden": scores.n_tested, "learnt_before": scores.n_learnt}
-    found |= scores.ratings
-    tables = [_comparison(_SCORES, scores.ratings, f"{scores.n_tested:,} hidden ratings")]
+    n_tested, n_learnt = scores.n_tested, scores.n_learnt
+    found: dict[str, Any] = {"hidden": n_tested, "learnt_before": n_learnt, **scores.ratings}
+    tables = [_comparison(_SCORES, scores.ratings, f"{n_tested:,} hidden ratings")]
     words = [f"{_READING} {_READING_BIASES}"]
-    if scores.n_learnt:
-        words.insert(0, _of_learnt(scores.n_learnt, scores.n_learnt + scores.n_tested))
+    if n_learnt:
+        words.insert(
+            0, f"Left out are {n_learnt:,} of {n_learnt + n_tested:,} ratings: the model has "
+            "learnt from these pairs of user and item."
+        )  # fmt: skip
     if scores.ranking:
         ours = scores.ranking["model"]
         names = {"ndcg": f"NDCG@{top}", "recall": f"recall@{top}", "coverage": "coverage"}
         by_name = {
-            name: {part: getattr(lists, part) for part in _OF_RANKINGS}
-            for name, lists in scores.ranking.items()
+            who: {name: getattr(lists, name) for name in names}
+            for who, lists in scores.ranking.items()
         }
         tables.append(_comparison(names, by_name, f"lists of the {top} best items"))
         protocol = ours.protocol if validation is None else f"{ours.protocol} {_WATCHED}"
         words.append(f"Lists: larger is better. {protocol}")
-        found["ranking"] = {**by_name, **_counts(ours), "protocol": protocol}
+        counts = {
+            "top": ours.k, "liked": ours.liked, "users": ours.n_users,
+            "users_without_liked": ours.n_users_without_liked, "items": ours.n_items,
+        }  # fmt: skip
+        found["ranking"] = {**by_name, **counts, "protocol": protocol}
     else:
         words.append("No hidden rating is high enough to count as liked, so lists are not judged.")
     output.result(found, *tables, text="\n".join(words))
 
 
-def _of_learnt(n_learnt: int, n_given: int) -> str:
-    return (
-        f"Left out are {n_learnt:,} of {n_given:,} ratings: the model has learnt from these pairs "
-        "of user and item."
-    )
-
-
-def _counts(lists: RankingScores) -> dict[str, Any]:
-    return {
-        "top": lists.k,
-        "liked": lists.liked,
-        "users": lists.n_users,
-        "users_without_liked": lists.n_users_without_liked,
-        "items": lists.n_items,
-    }
-
-
-def _labels(known: Ratings) -> tuple[Any, ...]:
-    assert not isinstance(known.scales, tuple), "a file has one scale for all items"
-    return known.scales.labels
-
-
 def _comparison(
     names: dict[str, str], scores: Mapping[str, Mapping[str, float]], title: str
 ) -> Table:
-    table = plain_table(title, *(_COMPARED[who] for who in scores))
-    for score, name in names.items():
-        table.add_row(name, *(f"{own[score]:.4f}" for own in scores.values()))
-    return table
-
-
-def _test_survey(model: Any, path: Path, data: Path, seed: int, output: Output) -> None:
-    _, survey = inputs.survey_for(model, path, data)
-    # What it has learnt from, as far as one can tell.
-    about = (model.about_.get("data"), model.about_.get("rows"))
-    if about == (survey.name, survey.encoded.shape[0]):
-        warnings.warn(
-            f"The model was learnt from {survey.name!r}, so its scores there are too good; give "
-            "new answers, or evaluate the file itself.",
-            stacklevel=2,
-        )
-    _tell_survey(model, survey, _hide(survey, seed), output)
+    rows = [(name, *(own[score] for own in scores.values())) for score, name in names.items()]
+    head = (title, *(_COMPARED[who] for who in scores))
+    return results_table(head, rows, ("", *[".4f"] * len(scores)))

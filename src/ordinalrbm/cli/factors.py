@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation, Settings, refuse
-from ordinalrbm.cli.output import Output, counted, plain_table
+from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _RULE = (
 def factors(
     ctx: typer.Context,
     data: options.DataFile,
+    *,
     from_: Annotated[
         int, typer.Option("--from", min=1, metavar="K", help="The smallest number to try.")
     ] = 1,
@@ -60,9 +62,7 @@ def factors(
             help="Loadings and standard errors as a .csv, .tsv or .parquet file.",
         ),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Passes over the data, at most.")
-    ] = None,
+    epochs: options.EpochsOption = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
     schema: Annotated[
@@ -72,9 +72,7 @@ def factors(
     include: options.IncludeOption = None,
     background: options.BackgroundOption = None,
     weighted: options.WeightedOption = False,
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Say how many factors a survey has, and what loads on them.
 
@@ -83,41 +81,33 @@ def factors(
     rotated loadings are shown: which questions go together, how strongly, and how reliably.
     """
     inputs.check_files(data, schema, out=out)
-    options.check_escaping(ctx, out)
-    output = Output(as_json=json, quiet=quiet)
+    output = writing.begin(ctx, out)
     if number is not None:
         refuse(ctx, ("from_", "to"), "--factors compares no numbers")
-    if out is not None:
-        from ordinalrbm.files.writing import check_table_format
-
-        check_table_format(out)
     settings = Settings(
         epochs=epochs, seed=seed, threads=threads, weighted=weighted, include=include,
         background=background, progress=output.shows_progress,
     )  # fmt: skip
-    survey = inputs.with_columns(_survey(data, schema), settings)
+    survey = inputs.read_material(data, schema).survey
+    if survey is None:
+        raise DataError(
+            f"File '{data}' holds ratings, and factors are read of a survey; give a survey."
+        )
+    survey = inputs.with_columns(survey, settings)
     compared = None
     if number is None:
         numbers = _numbers(survey, from_, to)
         compared = _compare(survey, settings, numbers, output) if len(numbers) > 1 else None
         number = numbers[0] if compared is None else compared.chosen
     _check_number(survey, number, "--factors")
-    _tell(_read(survey, settings, number, rotation, output), compared, out, escape_formulas, output)
-
-
-def _survey(data: Path, schema: Path | None) -> Survey:
-    survey = inputs.read_material(data, schema).survey
-    if survey is None:
-        raise DataError(
-            f"File '{data}' holds ratings, and factors are read of a survey; give a survey."
-        )
-    return survey
+    output.step(f"learning {number} factors from all answers")
+    reading = _read(survey, replace(settings, factors=number), rotation)
+    _tell(reading, compared, out, writing.escape_formulas, output)
 
 
 def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
-    n_questions = survey.n_questions
     if highest is None:
-        highest = max(lowest, min(_MOST, n_questions))
+        highest = max(lowest, min(_MOST, survey.n_questions))
     _check_number(survey, highest, "--to")
     if lowest > highest:
         raise DataError(f"--from {lowest} is above --to {highest}; give the smaller number first.")
@@ -125,11 +115,11 @@ def _numbers(survey: Survey, lowest: int, highest: int | None) -> list[int]:
 
 
 def _check_number(survey: Survey, number: int, option: str) -> None:
-    n_questions = survey.n_questions
-    if number > n_questions:
+    most = survey.n_questions
+    if number > most:
         raise DataError(
-            f"{option} {number} is more than the {n_questions} questions of {survey.name!r}; give "
-            f"at most {n_questions}."
+            f"{option} {number} is more than the {most} questions of {survey.name!r}; give at most "
+            f"{most}."
         )
 
 
@@ -146,18 +136,12 @@ def _compare(
     )  # fmt: skip
 
 
-def _read(
-    survey: Survey, settings: Settings, number: int, rotation: Rotation, output: Output
-) -> FactorReading:
-    from dataclasses import replace
-
+def _read(survey: Survey, settings: Settings, rotation: Rotation) -> FactorReading:
     from ordinalrbm.cli.learning import learn_survey, weights_of
 
-    output.step(f"learning {number} factors from all answers")
-    model = learn_survey(survey, replace(settings, factors=number))
-    return model.set_params(n_jobs=settings.threads).read_factors(
-        survey.table, rotation=rotation.value, sample_weight=weights_of(survey, settings)
-    )
+    model = learn_survey(survey, settings).set_params(n_jobs=settings.threads)
+    weight = weights_of(survey, settings)
+    return model.read_factors(survey.table, rotation=rotation.value, sample_weight=weight)
 
 
 # ---- telling ----------------------------------------------------------------------------------
@@ -214,47 +198,42 @@ def _tell(
 
 
 def _number_table(compared: FactorNumbers) -> Table:
-    table = plain_table(
-        "factors", "log-likelihood", "error", "difference", "error ", numbers_from=0
-    )
-    for number, line in compared.table.iterrows():
-        mark = " *" if number == compared.chosen else ""
-        table.add_row(f"{number}{mark}", *(f"{line[name]:.4f}" for name in compared.table.columns))
-    return table
+    rows = [
+        (f"{number}{' *' if number == compared.chosen else ''}", *line)
+        for number, *line in compared.table.itertuples(name=None)
+    ]
+    head = ("factors", "log-likelihood", "error", "difference", "error ")
+    return results_table(head, rows, ("s", *[".4f"] * 4))
 
 
 def _loading_table(reading: FactorReading) -> Table:
     from ordinalrbm.estimators.poles import cut, in_short
 
-    short = [factor.replace("Factor ", "F") for factor in reading.factors]
     lines = reading.table()
-    columns = [name for name in ("question", "highest answer") if name in lines]
+    words = [name for name in ("question", "highest answer") if name in lines]
     if "question" in lines:
         lines["question"] = in_short(lines["question"], _TEXT_SHOWN)
     if "highest answer" in lines:
         lines["highest answer"] = [cut(text, _ANSWER_SHOWN) for text in lines["highest answer"]]
-    table = plain_table("", *columns, *short, "shared", numbers_from=1 + len(columns))
-    for item, line in lines.iterrows():
-        numbers = [f"{line[name]:.2f}" for name in (*reading.factors, "communality")]
-        table.add_row(str(item), *(line[name] for name in columns), *numbers)
-    return table
+    shown = lines[[*words, *reading.factors, "communality"]]
+    head = ("", *words, *_short(reading), "shared")
+    formats = ("", *[""] * len(words), *[".2f"] * (len(reading.factors) + 1))
+    return results_table(head, shown.itertuples(name=None), formats)
 
 
 def _factor_table(reading: FactorReading) -> Table:
-    columns = ["items", "explained", "omega", "alpha"]
-    table = plain_table("factor", "people high on it answer", *columns, numbers_from=2)
-    for factor, line in reading.reliability.iterrows():
-        numbers = [f"{line['items']:.0f}"]
-        numbers += [
-            "–" if line[name] != line[name] else f"{line[name]:.2f}" for name in columns[1:]
-        ]
-        table.add_row(str(factor), reading.names[str(factor)], *numbers)
-    return table
+    numbers = ["items", "explained", "omega", "alpha"]
+    lines = reading.reliability[numbers].itertuples(name=None)
+    rows = [(factor, reading.names[factor], *line) for factor, *line in lines]
+    head = ("factor", "people high on it answer", *numbers)
+    return results_table(head, rows, ("", "", ".0f", ".2f", ".2f", ".2f"))
 
 
 def _correlation_table(reading: FactorReading) -> Table:
-    short = [factor.replace("Factor ", "F") for factor in reading.factors]
-    table = plain_table("correlation", *short)
-    for factor, line in reading.correlations.iterrows():
-        table.add_row(str(factor), *(f"{value:.2f}" for value in line))
-    return table
+    rows = reading.correlations.itertuples(name=None)
+    head = ("correlation", *_short(reading))
+    return results_table(head, rows, ("", *[".2f"] * len(reading.factors)))
+
+
+def _short(reading: FactorReading) -> list[str]:
+    return [factor.replace("Factor ", "F") for factor in reading.factors]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,8 +13,8 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import RatingColumns
-from ordinalrbm.cli.options import Settings, expanded, refuse
-from ordinalrbm.cli.output import Output, plain_table
+from ordinalrbm.cli.options import Settings, refuse
+from ordinalrbm.cli.output import Output, results_table
 from ordinalrbm.cli.torchrun import own_rank, own_threads, process_group, read_timeout
 from ordinalrbm.engine.gpu.device import begun_aside
 from ordinalrbm.errors import DataError
@@ -32,8 +33,45 @@ Examples:
   torchrun --nproc-per-node=4 -m ordinalrbm fit ratings/ --out films.orbm"""
 
 
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where what has been learnt so far is kept."""
+
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep what has been learnt so far in a folder, so that a long fit can go on if "
+            "it is stopped.",
+        ),
+    ] = None
+    every: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number "
+            "of epochs.",
+        ),
+    ] = "5 min"
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on from the checkpoint if there is one; the result is as if never stopped.",
+        ),
+    ] = False
+
+    def as_fit_takes_it(self) -> dict[str, Any]:
+        if self.checkpoint is None:
+            if self.resume:
+                raise DataError(
+                    "--resume needs to know where the checkpoints are: --checkpoint FOLDER."
+                )
+            return {}
+        return {"checkpoint": self.checkpoint, "every": self.every, "resume": self.resume}
+
+
 @app.command(epilog=_EXAMPLES)
-@expanded
 def fit(
     ctx: typer.Context,
     data: options.DataFile,
@@ -53,29 +91,7 @@ def fit(
         ),
     ] = None,
     weighted: options.WeightedOption = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Keep what has been learnt so far in a folder, so that a long fit can go on if "
-            "it is stopped.",
-        ),
-    ] = None,
-    every: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="How often to write a checkpoint, such as '30 s', '5 min' or '1 h', or a number "
-            "of epochs.",
-        ),
-    ] = "5 min",
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Go on from the checkpoint if there is one; the result is as if never stopped.",
-        ),
-    ] = False,
+    checkpoints: Checkpoints,
     timeout: Annotated[
         str,
         typer.Option(
@@ -86,8 +102,7 @@ def fit(
     show_timings: Annotated[
         bool, typer.Option("--timings", help="Say how long each stage took, from file to model.")
     ] = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    telling: options.Telling,
 ) -> None:
     """Learn a model from a survey or from ratings.
 
@@ -103,9 +118,12 @@ def fit(
     place = _place(out, write_schema)
     inputs.check_files(data, settings.schema, settings.users, settings.items, out=place)
     rank = own_rank()
-    output = Output(as_json=json, quiet=quiet, silent=bool(rank))
-    if resume and checkpoint is None:
-        raise DataError("--resume needs to know where the checkpoints are: --checkpoint FOLDER.")
+    output = telling.output(silent=bool(rank))
+    settings = replace(
+        settings, device=device, weighted=weighted, progress=output.shows_progress,
+        threads=settings.threads or (None if rank is None else own_threads()),
+        checkpoints=checkpoints.as_fit_takes_it(),
+    )  # fmt: skip
     patience = read_timeout(timeout)
     stages = ctx.with_resource(timings())
     with begun_aside(device):
@@ -117,47 +135,41 @@ def fit(
         if not rank:
             _write_schema(material, write_schema, output)
         return
-    from ordinalrbm.cli.learning import learn
-
-    threads = settings.threads
-    if rank is not None:
-        if material.n_ratings is None:
-            raise DataError(
-                f"Several processes learn from ratings only, and '{data}' is taken for a survey; "
-                "start a single process."
-            )
-        threads = threads or own_threads()
-    checkpoints = {"checkpoint": checkpoint, "every": every, "resume": resume}
-    settings = replace(
-        settings, threads=threads, device=device, weighted=weighted, progress=output.shows_progress,
-        checkpoints={} if checkpoint is None else checkpoints,
-    )  # fmt: skip
     begun = time.perf_counter()
-    with process_group(device, patience):
-        fitted = learn(material, settings)
+    fitted = _learn(material, settings, rank, patience)
     if rank:  # all have the whole model, and one writes it
         return
     with stage("writing the model"):
-        _save(fitted, place, checkpoint)
-    seconds = time.perf_counter() - begun
+        _save(fitted, place, checkpoints.checkpoint)
+    _tell(fitted, place, time.perf_counter() - begun, stages if show_timings else {}, output)
+
+
+def _learn(
+    material: inputs.Material, settings: Settings, rank: int | None, patience: timedelta
+) -> Any:
+    from ordinalrbm.cli.learning import learn
+
+    if rank is not None and material.survey is not None:
+        raise DataError(
+            f"Several processes learn from ratings only, and '{material.source.path}' is taken for "
+            "a survey; start a single process."
+        )
+    with process_group(settings.device, patience):
+        return learn(material, settings)
+
+
+def _tell(
+    model: Any, place: Path, seconds: float, stages: dict[str, float], output: Output
+) -> None:
     output.say(f"Learnt in {seconds:.1f} s.")
-    numbers = summary(fitted.history_, fitted.n_iter_, fitted.best_epoch_)
+    found = {"model": str(place), "seconds": round(seconds, 3)}
+    found |= summary(model.history_, model.n_iter_, model.best_epoch_)
     tables = []
-    if show_timings:
-        numbers["stages"] = {name: round(took, 3) for name, took in stages.items()}
-        tables = [_timings_table(stages)]
-    output.result(
-        {"model": str(place), "seconds": round(seconds, 3), **numbers},
-        *tables,
-        text=f"The model is in {place}; `ordinalrbm info {place}` says what is in it.",
-    )
-
-
-def _timings_table(stages: dict[str, float]) -> Any:
-    table = plain_table("stage", "seconds", numbers_from=1)
-    for name, took in stages.items():
-        table.add_row(name, f"{took:.2f}")
-    return table
+    if stages:
+        found["stages"] = {name: round(took, 3) for name, took in stages.items()}
+        tables = [results_table(("stage", "seconds"), stages.items(), ("", ".2f"))]
+    text = f"The model is in {place}; `ordinalrbm info {place}` says what is in it."
+    output.result(found, *tables, text=text)
 
 
 def _place(out: Path | None, write_schema: Path | None) -> Path:

@@ -12,7 +12,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import refuse
-from ordinalrbm.cli.output import Output
+from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def impute(
     ctx: typer.Context,
     model: options.ModelFile,
     data: options.DataFile,
+    *,
     out: Annotated[
         Path,
         typer.Option(metavar="FILE", help="The completed file; its ending decides the format."),
@@ -94,9 +95,7 @@ def impute(
     ] = False,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Fill the missing values of a survey file.
 
@@ -107,17 +106,16 @@ def impute(
     SPSS (_mi_m in Stata); with --separate --out a.sav, files are a-1.sav, ... If there is nothing
     to fill, nothing is learnt or written, and the exit code is 2.
     """
-    _check_options(ctx, draws)
+    if draws is not None:
+        refuse(ctx, ("rule",), "draws are random")
+    else:
+        refuse(ctx, ("separate", "parameters"), "it is for several imputations (--draws)")
     kinds = _kinds(fill)
     stacked = draws is not None and not separate
     paths = [out] if draws is None or stacked else _names(out, draws)
     for path in paths:
         inputs.check_files(model, data, out=path)
-    options.check_escaping(ctx, out)
-    from ordinalrbm.files.source import format_of
-
-    output = Output(as_json=json, quiet=quiet)
-    format_of(out)
+    output = writing.begin(ctx, out, labelled=True)
     fitted = inputs.load_for(model, "a survey")
     fitted.set_params(n_jobs=threads, verbose=output.shows_progress)
     source, survey = inputs.survey_for(fitted, model, data)
@@ -130,7 +128,7 @@ def impute(
     )  # fmt: skip
     tables = [found] if draws is None else found
     tables = [_answers(table, survey, never.cells) for table in tables]
-    cells = _write(paths, tables, source, survey.schema, kinds, escape_formulas, stacked=stacked)
+    cells = _write(paths, tables, source, survey.schema, kinds, writing, stacked=stacked)
     about = {
         "out": [str(path) for path in paths],
         "empty_filled": cells.empty_filled,
@@ -141,13 +139,6 @@ def impute(
         "never_asked": never.lines,
     }
     output.result(about, text=_told(paths, cells, kinds, never))
-
-
-def _check_options(ctx: typer.Context, draws: int | None) -> None:
-    if draws is not None:
-        refuse(ctx, ("rule",), "draws are random")
-    else:
-        refuse(ctx, ("separate", "parameters"), "it is for several imputations (--draws)")
 
 
 def _kinds(fill: str) -> tuple[Reason, ...]:
@@ -198,11 +189,12 @@ def _check_work(
 
 def _write(
     paths: list[Path], tables: list[pd.DataFrame], source: Source, schema: Schema,
-    fill: tuple[Reason, ...], escape: bool, *, stacked: bool,
+    fill: tuple[Reason, ...], writing: options.Writing, *, stacked: bool,
 ) -> FilledCells:  # fmt: skip
     """Write one file or several, all of them or none."""
     from ordinalrbm.files.writing import answers_written, imputations_written
 
+    escape = writing.escape_formulas
     with ExitStack() as all_or_none:
         if stacked:
             written = imputations_written(paths[0], tables, source, schema, fill, escape)
@@ -227,14 +219,13 @@ def _never_asked(survey: Survey, fill: bool) -> _NeverAsked:
     found = never_asked.never_asked(survey.asked, survey.background)
     if found.empty:
         return _NeverAsked("", [], None)
+    what = "They are filled like other cells."
+    cells = None
+    if not fill:
+        what = "These stay as they are; --fill-never-asked fills them."
+        cells = never_asked.never_asked_cells(survey.asked, survey.background, found)
     lines = [dict(line) for line in found.to_dict("records")]
-    if fill:
-        words = f"{never_asked.in_words(found)} They are filled like other cells."
-        return _NeverAsked(words, lines, None)
-    words = f"{never_asked.in_words(found)} These stay as they are; --fill-never-asked fills them."
-    return _NeverAsked(
-        words, lines, never_asked.never_asked_cells(survey.asked, survey.background, found)
-    )
+    return _NeverAsked(f"{never_asked.in_words(found)} {what}", lines, cells)
 
 
 def _answers(
@@ -251,10 +242,10 @@ def _answers(
 def _told(
     paths: list[Path], cells: FilledCells, kinds: tuple[Reason, ...], never: _NeverAsked
 ) -> str:
-    empty, codes = cells.empty_filled, cells.codes_filled
-    parts = [_cells(empty, "empty {}")] if empty else []
-    parts += [_cells(codes, "{} coded as non-response")] if codes else []
-    aside = " (no empty cells)" if "empty" in kinds and not empty else ""
+    empty, codes = counted(cells.empty_filled, "empty cell"), counted(cells.codes_filled, "cell")
+    parts = [empty] if cells.empty_filled else []
+    parts += [f"{codes} coded as non-response"] if cells.codes_filled else []
+    aside = " (no empty cells)" if "empty" in kinds and not cells.empty_filled else ""
     told = f"Filled {' and '.join(parts) or 'no cells'}{aside} in {', '.join(map(str, paths))}."
     if cells.kept:
         told += f" Unchanged cells: {_in_words(cells.kept)}; --fill says which to fill."
@@ -264,10 +255,6 @@ def _told(
 def _in_words(counts: dict[Reason, int]) -> str:
     """How many cells there are of each kind: "2 empty, 1,200 refused"."""
     return ", ".join(f"{n:,} {reason}" for reason, n in counts.items())
-
-
-def _cells(n: int, words: str) -> str:
-    return f"{n:,} {words.format('cell' if n == 1 else 'cells')}"
 
 
 def _names(out: Path, count: int) -> list[Path]:

@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.output import Output, listing, plain_table
+from ordinalrbm.cli.output import Output, listing, results_table
 
 _MOST_SHOWN = 40
 # What ``ordinalrbm fit`` notes, and this command shows in another place.
@@ -33,11 +33,8 @@ def info(
     from ordinalrbm.storage import model_file
 
     output = Output(as_json=json)
-    if model.is_dir() and any(model.glob("*.checkpoint")):
-        _tell_of_checkpoints(model, output)
-        return
-    seen = model_file.glance(model)
-    if seen.is_checkpoint:
+    seen = None if model.is_dir() and any(model.glob("*.checkpoint")) else model_file.glance(model)
+    if seen is None or seen.is_checkpoint:
         _tell_of_checkpoints(model, output)
         return
     _, estimator = model_file.estimator_of(model, seen.header)
@@ -51,12 +48,17 @@ def info(
 
 def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     from ordinalrbm.data.questionnaire import Questionnaire
+    from ordinalrbm.data.scales import Scale
     from ordinalrbm.storage.reader import Stored
 
     stored = Stored(seen.arrays, seen.header)
     about = stored.notes()
     found |= _learning(stored, about)
-    found |= {f"note, {name}": note for name, note in about.items() if _is_note(name, note)}
+    found |= {
+        f"note, {name}": note  # of whoever made the model, rather than of the command that did
+        for name, note in about.items()
+        if name not in _OWN_NOTES and isinstance(note, str | int | float)
+    }
     detail: dict[str, Any] = {}
     tables = []
     if found["model"] == "CumulativeRBM":
@@ -72,18 +74,14 @@ def _tell_of_model(seen: Any, found: dict[str, Any], output: Output) -> None:
     else:
         found |= {name: _number_of(name, seen.shapes) for name in ("users", "items")}
         if stored.entry("one_scale", bool):
-            found["scale"] = " < ".join(map(str, _labels(stored)[0]))
+            scale = Scale.from_json(stored.entry("scales", list)[0])
+            found["scale"] = " < ".join(map(str, scale.labels))
     parameters = {k: v for k, v in stored.entry("parameters", dict).items() if v is not None}
     output.result(
         {**found, **detail, "parameters": parameters, "about": about},
         _listing(found, parameters),
         *tables,
     )
-
-
-def _is_note(name: str, note: Any) -> bool:
-    """Whether it was noted by whoever made the model, rather than by the command that did."""
-    return name not in _OWN_NOTES and isinstance(note, str | int | float)
 
 
 def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
@@ -98,12 +96,6 @@ def _learning(stored: Any, about: dict[str, Any]) -> dict[str, Any]:
     return found | summary(history, len(history), stored.whole("best_epoch", 0))
 
 
-def _labels(stored: Any) -> list[tuple[Any, ...]]:
-    from ordinalrbm.data.scales import Scale
-
-    return [Scale.from_json(labels).labels for labels in stored.entry("scales", list)]
-
-
 def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
     from ordinalrbm.storage.reader import lacking
 
@@ -114,17 +106,16 @@ def _number_of(name: str, shapes: dict[str, tuple[int, ...]]) -> int:
 
 
 def _question_table(scales: dict[str, list[Any] | None], kinds: Sequence[str]) -> Any:
-    table = plain_table("question", "levels", "from lowest to highest", numbers_from=3)
+    rows = []
     for (name, levels), kind in list(zip(scales.items(), kinds, strict=True))[:_MOST_SHOWN]:
         if levels is None:
-            table.add_row(name, "", "a number" if kind == "numeric" else f"({kind})")
+            rows.append((name, "", "a number" if kind == "numeric" else f"({kind})"))
         else:
-            sign = " < " if kind == "ordinal" else ", "
-            order = "" if kind == "ordinal" else "without an order: "
-            table.add_row(name, str(len(levels)), order + sign.join(map(str, levels)))
+            sign, order = (" < ", "") if kind == "ordinal" else (", ", "without an order: ")
+            rows.append((name, str(len(levels)), order + sign.join(map(str, levels))))
     if len(scales) > _MOST_SHOWN:
-        table.add_row(f"... and {len(scales) - _MOST_SHOWN} more", "", "")
-    return table
+        rows.append((f"... and {len(scales) - _MOST_SHOWN} more", "", ""))
+    return results_table(("question", "levels", "from lowest to highest"), rows, ("", "", ""))
 
 
 def _tell_of_checkpoints(place: Path, output: Output) -> None:

@@ -23,8 +23,15 @@ class _Limit(NamedTuple):
     """A limit that is set, and what all libraries need of it, without any data."""
 
     command: str
-    bytes: int
-    needed: int
+    allowed: int  # bytes
+    needed: int  # MB
+
+
+# MB measured with `fit`, `evaluate` and `report`, kernels compiled or not: the libraries, a thread.
+_NEEDS = (("ulimit -v", "RLIMIT_AS", 2500, 160), ("ulimit -d", "RLIMIT_DATA", 1600, 100))
+# What libraries say who get no memory, or no thread, for which memory is needed too.
+_NO_MEMORY = ("failed to map segment", "annot allocate memory")
+_NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
 
 
 def _set_limits() -> list[_Limit]:
@@ -32,17 +39,11 @@ def _set_limits() -> list[_Limit]:
         import resource
     except ImportError:  # Windows has none
         return []
-    # MB measured with `fit`, `evaluate` and `report`, kernels compiled or not, 1 to 32 threads.
-    known = (
-        ("ulimit -v", resource.RLIMIT_AS, 2500, 160),
-        ("ulimit -d", resource.RLIMIT_DATA, 1600, 100),
-    )
     found = []
-    for command, number, of_libraries, of_a_thread in known:
-        allowed, _ = resource.getrlimit(number)
+    for command, name, of_libraries, of_a_thread in _NEEDS:
+        allowed, _ = resource.getrlimit(getattr(resource, name))
         if allowed != resource.RLIM_INFINITY:
-            needed = (of_libraries + of_a_thread * _n_threads()) * _MB
-            found.append(_Limit(command, allowed, needed))
+            found.append(_Limit(command, allowed, of_libraries + of_a_thread * _n_threads()))
     return found
 
 
@@ -52,20 +53,15 @@ def refuse_low_limits() -> None:
     Else data could take the room that OpenBLAS needs.
     """
     limits = _set_limits()
-    for limit in limits:
-        if limit.bytes < limit.needed:
+    for command, allowed, needed in limits:
+        if allowed < needed * _MB:
             raise MemoryLimitError(
-                f"This process may have {limit.bytes // _MB:,} MB of memory, and the libraries "
-                f"need {limit.needed // _MB:,} MB with {_n_threads()} threads; raise the limit "
-                f"with `{limit.command} {-(-limit.needed // 1024)}` or more."
+                f"This process may have {allowed // _MB:,} MB of memory, and the libraries need "
+                f"{needed:,} MB with {_n_threads()} threads; raise the limit with "
+                f"`{command} {-(-needed * _MB // 1024)}` or more."
             )
     if limits:
         import scipy.linalg  # noqa: F401
-
-
-# What libraries say who get no memory, or no thread, for which memory is needed too.
-_NO_MEMORY = ("failed to map segment", "annot allocate memory")
-_NO_THREAD = ("can't start new thread", "Failed to launch worker thread")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -84,12 +80,12 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def out_of_memory() -> str:
     """What to tell whoever has run out of memory."""
-    limits = _set_limits()
+    limits = [f"`{one.command}`: {one.allowed // _MB:,} MB" for one in _set_limits()]
     if not limits:
         return "The memory of this machine is not enough; use fewer rows."
-    told = " and ".join(f"`{limit.command}`: {limit.bytes // _MB:,} MB" for limit in limits)
     return (
-        f"The memory that this process may have ({told}) is not enough; raise it or use fewer rows."
+        f"The memory that this process may have ({' and '.join(limits)}) is not enough; raise it "
+        "or use fewer rows."
     )
 
 
@@ -98,6 +94,5 @@ def _n_threads() -> int:
     said = os.environ.get("OMP_NUM_THREADS", "")
     if said.isdigit() and int(said) > 0:
         return int(said)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return cores or 1

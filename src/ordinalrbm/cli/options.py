@@ -13,6 +13,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 import typer
 
 from ordinalrbm.cli.columns import COLUMN_OPTIONS
+from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
 
 
@@ -102,17 +103,54 @@ BackgroundOption = Annotated[
         "names, patterns with *, or background.",
     ),
 ]  # fmt: skip
-EscapeOption = Annotated[
-    bool,
-    typer.Option(
-        "--escape-formulas",
-        help="In .csv and .tsv, put ' before text that a spreadsheet would take for a formula.",
-    ),
+EpochsOption = Annotated[
+    int | None, typer.Option("--epochs", min=1, metavar="N", help="Passes over the data, at most.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Results as JSON, and nothing else.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Say nothing but results, warnings and errors.")
 ]
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How talkative a command is; see `expanded`."""
+
+    json: JsonOption = False
+    quiet: QuietOption = False
+
+    def output(self, *, silent: bool = False) -> Output:
+        return Output(as_json=self.json, quiet=self.quiet, silent=silent)
+
+
+@dataclass(frozen=True)
+class Writing:
+    """The same of a command that writes a table, and how it is written."""
+
+    escape_formulas: Annotated[
+        bool,
+        typer.Option(
+            "--escape-formulas",
+            help="In .csv and .tsv, put ' before text that a spreadsheet would take for a formula.",
+        ),
+    ] = False
+    json: JsonOption = False
+    quiet: QuietOption = False
+
+    def begin(self, ctx: typer.Context, out: Path | None, *, labelled: bool = False) -> Output:
+        """Refuse files of other formats, and --escape-formulas where it would change nothing.
+
+        Spreadsheets compute only what is in .csv and .tsv; only these and .parquet have no labels.
+        """
+        from ordinalrbm.files.source import format_of
+
+        if out is None or format_of(out) not in ("csv", "tsv"):
+            refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")
+        if out is not None and not labelled:
+            from ordinalrbm.files.writing import check_table_format
+
+            check_table_format(out)
+        return Output(as_json=self.json, quiet=self.quiet)
 
 
 @dataclass(frozen=True)
@@ -147,9 +185,7 @@ class Settings:
             help="matrix-crbm: factors of an item; by default as many as of a user.",
         ),
     ] = None
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Passes over the data, at most.")
-    ] = None
+    epochs: EpochsOption = None
     seed: SeedOption = 0
     threads: ThreadsOption = None
     schema: Annotated[
@@ -249,11 +285,3 @@ def refuse(ctx: typer.Context, names: Iterable[str], why: str) -> None:
             raise DataError(
                 f"--{name.rstrip('_').replace('_', '-')} changes nothing here: {why}; leave it out."
             )
-
-
-def check_escaping(ctx: typer.Context, out: Path | None) -> None:
-    """Refuse --escape-formulas where nothing is written that spreadsheets would compute."""
-    from ordinalrbm.files.source import format_of
-
-    if out is None or format_of(out) not in ("csv", "tsv"):
-        refuse(ctx, ("escape_formulas",), "it is for --out with a .csv or .tsv file")

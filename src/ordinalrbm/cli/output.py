@@ -6,8 +6,8 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import typer
 from rich import box
@@ -93,13 +93,20 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-def plain_table(*columns: str, numbers_from: int = 1) -> Table:
-    """A table with the first columns of words and the others of numbers."""
+def results_table(
+    head: Sequence[str], rows: Iterable[Iterable[Any]], formats: Sequence[str]
+) -> Table:
+    """A table of results: every column has a format, or "" for words, which stand to the left."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, header_style="bold")
-    for place, name in enumerate(columns):
-        justify: Literal["left", "right"] = "left" if place < numbers_from else "right"
-        table.add_column(name, justify=justify, overflow="fold")
+    for name, how in zip(head, formats, strict=True):
+        table.add_column(name, justify="right" if how else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value, how) for value, how in zip(row, formats, strict=True)))
     return table
+
+
+def _cell(value: Any, how: str) -> str:
+    return "–" if value != value else format(value, how) if how else str(value)  # NaN is no number
 
 
 def listing(found: Mapping[str, Any]) -> Table:

@@ -11,8 +11,7 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import PairColumns
-from ordinalrbm.cli.options import Rule, expanded, refuse
-from ordinalrbm.cli.output import Output
+from ordinalrbm.cli.options import Rule, refuse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +28,6 @@ Examples:
 
 
 @app.command(epilog=_PREDICT)
-@expanded
 def predict(
     ctx: typer.Context,
     model: options.ModelFile,
@@ -54,9 +52,7 @@ def predict(
     columns: PairColumns,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Predict answers that were not given, or ratings of pairs.
 
@@ -65,11 +61,9 @@ def predict(
     of a table with the columns user and item; whoever is unknown is predicted like the average.
     """
     inputs.check_files(model, data, out=out)
-    options.check_escaping(ctx, out)
-    from ordinalrbm.files.writing import check_table_format, write_table
+    output = writing.begin(ctx, out)
+    from ordinalrbm.files.writing import write_table
 
-    output = Output(as_json=json, quiet=quiet)
-    check_table_format(out)
     fitted = orbm.load(model).set_params(n_jobs=threads)
     inputs.set_device(ctx, fitted, model, device)
     if isinstance(fitted, orbm.CumulativeRBM):
@@ -78,7 +72,7 @@ def predict(
         what, table = "unanswered questions", _gaps(fitted, model, data, rule, probabilities)
     else:
         what, table = "pairs", _pairs(fitted, data, columns, rule or Rule.MEAN, probabilities)
-    write_table(out, table, escape_formulas)
+    write_table(out, table, writing.escape_formulas)
     output.result(
         {"out": str(out), "lines": len(table)},
         text=f"{len(table):,} {what} are predicted in {out}.",

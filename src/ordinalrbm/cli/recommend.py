@@ -11,8 +11,8 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import LongRatingColumns
-from ordinalrbm.cli.options import expanded, refuse
-from ordinalrbm.cli.output import Output, counted, plain_table
+from ordinalrbm.cli.options import refuse
+from ordinalrbm.cli.output import Output, counted, results_table
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -31,7 +31,6 @@ class Score(StrEnum):
 
 
 @app.command(epilog=_EXAMPLES)
-@expanded
 def recommend(
     ctx: typer.Context,
     model: options.ModelFile,
@@ -67,9 +66,7 @@ def recommend(
     ] = False,
     threads: options.ThreadsOption = None,
     device: options.DeviceOption = "cpu",
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:
     """Recommend items to users.
 
@@ -77,12 +74,9 @@ def recommend(
     Whoever is not known gets what is popular and liked; with --ratings, a new user gets a taste.
     """
     inputs.check_files(model, ratings, out=out)
-    options.check_escaping(ctx, out)
-    from ordinalrbm.files.writing import check_table_format, write_table
+    output = writing.begin(ctx, out)
+    from ordinalrbm.files.writing import write_table
 
-    output = Output(as_json=json, quiet=quiet)
-    if out is not None:
-        check_table_format(out)
     fitted = inputs.load_for(model, "ratings").set_params(n_jobs=threads)
     inputs.set_device(ctx, fitted, model, device)
     if ratings is not None:
@@ -94,15 +88,15 @@ def recommend(
         _asked(users, fitted, output), n=n, score=score.value, liked=lowest, exclude_seen=not seen
     )
     if out is not None:
-        write_table(out, best, escape_formulas)
+        write_table(out, best, writing.escape_formulas)
         output.result(
             {"out": str(out), "lines": len(best)},
             text=f"{len(best):,} recommendations are in {out}.",
         )
         return
-    table = plain_table("user", "item", "rank", "score", numbers_from=2)
-    for line in best.head(_MOST_SHOWN).itertuples(index=False):
-        table.add_row(str(line.user), str(line.item), str(line.rank), f"{line.score:.2f}")
+    shown = best[["user", "item", "rank", "score"]]
+    lines = shown.head(_MOST_SHOWN).itertuples(index=False, name=None)
+    table = results_table(shown.columns, lines, ("", "", "d", ".2f"))
     rest = len(best) - min(len(best), _MOST_SHOWN)
     more = f"... and {rest:,} more; write all of them with --out." if rest else ""
     output.result({"recommendations": best.to_dict("records")}, table, text=more)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,12 +13,9 @@ import ordinalrbm as orbm
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.columns import LongRatingColumns
-from ordinalrbm.cli.options import Settings, expanded, refuse
+from ordinalrbm.cli.options import Settings, refuse
 from ordinalrbm.cli.output import Output
 from ordinalrbm.errors import DataError
-
-if TYPE_CHECKING:
-    from ordinalrbm.files.survey import Survey
 
 _EXAMPLES = """\b
 Examples:
@@ -31,8 +28,21 @@ Examples:
 _SHARE = 0.05
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a page is about, beside the data."""
+
+    group: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Survey: background variable that makes the groups."),
+    ] = None
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="Ratings: the user to explain.")
+    ] = None
+    title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None
+
+
 @app.command(epilog=_EXAMPLES)
-@expanded
 def report(
     ctx: typer.Context,
     target: options.DataOrModel,
@@ -41,19 +51,11 @@ def report(
     data: Annotated[
         Path | None, typer.Option(metavar="DATA", help="With a model: what to show it on.")
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", help="Survey: background variable that makes the groups."),
-    ] = None,
-    user: Annotated[
-        str | None, typer.Option(metavar="ID", help="Ratings: the user to explain.")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="By default, the name of the file.")] = None,
+    shown: Shown,
     settings: Settings,
     columns: LongRatingColumns,
     weighted: options.WeightedOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    telling: options.Telling,
 ) -> None:
     """Write a page about a survey or ratings, for a browser.
 
@@ -64,21 +66,16 @@ def report(
     inputs.check_files(target, data, settings.schema, settings.users, settings.items, out=out)
     from ordinalrbm.storage.atomic import atomic_write
 
-    output = Output(as_json=json, quiet=quiet)
+    output = telling.output()
     begun = time.perf_counter()
     if inputs.is_model(target):
         refuse(ctx, options.LEARNING, f"'{target}' has learnt already")
-        page = _of_model(ctx, target, data, columns, group, user, title, output)
+        page = _of_model(ctx, target, data, columns, shown, output)
     else:
         material = inputs.read_to_learn(ctx, target, settings, columns, data=data)
-        if material.survey is not None:
-            _check_group(material.survey, group)
-        inputs.tell_material(material, output)
         settings = replace(settings, weighted=weighted, progress=output.shows_progress)
-        if material.survey is not None:
-            page = _of_survey(material.survey, settings, group, title, output)
-        else:
-            page = _of_ratings(material, settings, user, title, output)
+        make = _of_ratings if material.survey is None else _of_survey
+        page = make(material, settings, shown, output)
     with atomic_write(out) as file:
         file.write_text(page, encoding="utf-8")
     seconds = time.perf_counter() - begun
@@ -88,44 +85,38 @@ def report(
     )
 
 
-def _of_survey(
-    survey: Survey, settings: Settings, group: str | None, title: str | None, output: Output
-) -> str:
+def _of_survey(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
     from ordinalrbm.cli.learning import learn_survey, readable_factors
     from ordinalrbm.evaluate.hidden import hide_answers
-    from ordinalrbm.report import survey_page
+    from ordinalrbm.report.survey import check_group, survey_page
 
+    survey = material.survey
+    assert survey is not None, "a file is a survey or ratings"
+    check_group(survey, about.group)  # rather now than when all is learnt
+    inputs.tell_material(material, output)
     shown, held_out = hide_answers(survey.encoded, _SHARE, settings.seed)
     output.say(f"Learning from all answers but {held_out.row.size:,}, which are hidden ...")
     n_factors = settings.factors or readable_factors(survey.encoded.shape[1])
     model = learn_survey(replace(survey, encoded=shown), replace(settings, factors=n_factors))
     return survey_page(
-        model, survey, held_out=held_out, group=group, title=title, progress=output.step,
-        random_state=settings.seed,
+        model, survey, held_out=held_out, group=about.group, title=about.title,
+        progress=output.step, random_state=settings.seed,
     )  # fmt: skip
 
 
-def _check_group(survey: Survey, group: str | None) -> None:
-    from ordinalrbm.report.survey import check_group
-
-    check_group(survey, group)
-
-
-def _of_ratings(
-    material: inputs.Material, settings: Settings, user: str | None, title: str | None,
-    output: Output,
-) -> str:  # fmt: skip
+def _of_ratings(material: inputs.Material, settings: Settings, about: Shown, output: Output) -> str:
     from ordinalrbm.cli.learning import learn_ratings
     from ordinalrbm.evaluate.hidden import hide_ratings
     from ordinalrbm.report import ratings_page
 
     assert material.ratings is not None, "a file is a survey or ratings"
+    inputs.tell_material(material, output)
     train, test = hide_ratings(material.ratings, _SHARE, settings.seed)
     output.say(f"Learning from all ratings but {len(test):,}, which are hidden ...")
     model = learn_ratings(train, settings, features=material.features)
     return ratings_page(
-        model, test=test, left_out=(), title=title or material.source.name,
-        example_user=_known_user(user, model), progress=output.step,
+        model, test=test, left_out=(), title=about.title or material.source.name,
+        example_user=_known_user(about.user, model), progress=output.step,
     )  # fmt: skip
 
 
@@ -139,23 +130,22 @@ def _known_user(user: str | None, model: Any) -> Any:
 
 
 def _of_model(
-    ctx: typer.Context, path: Path, data: Path | None, columns: LongRatingColumns,
-    group: str | None, user: str | None, title: str | None, output: Output,
+    ctx: typer.Context, path: Path, data: Path | None, columns: LongRatingColumns, about: Shown,
+    output: Output,
 ) -> str:  # fmt: skip
     from ordinalrbm.report import model_page, ratings_page, survey_page
 
     model = orbm.load(path)
+    told: dict[str, Any] = {"title": about.title, "progress": output.step}
     if isinstance(model, orbm.CumulativeRBM):
         refuse(ctx, ("user", *options.COLUMN_OPTIONS), f"'{path}' is a model of a survey")
         if data is None:
             refuse(ctx, ("group",), "groups need --data")
-            return model_page(model, title=title)
+            return model_page(model, title=about.title)
         _, survey = inputs.survey_for(model, path, data)
-        _check_group(survey, group)
-        return survey_page(model, survey, group=group, title=title, progress=output.step)
+        return survey_page(model, survey, group=about.group, **told)
     refuse(ctx, ("group",), f"'{path}' is a model of ratings")
     if data is None:
         refuse(ctx, options.COLUMN_OPTIONS, "no ratings are read without --data")
     test = None if data is None else inputs.ratings_for(model, path, data, columns)
-    example = _known_user(user, model)
-    return ratings_page(model, test=test, title=title, example_user=example, progress=output.step)
+    return ratings_page(model, test=test, example_user=_known_user(about.user, model), **told)

@@ -10,7 +10,7 @@ import typer
 
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
-from ordinalrbm.cli.output import Output, counted
+from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
 _EXAMPLES = """\b
@@ -37,8 +37,7 @@ def schema(
         Path | None,
         typer.Option(metavar="FILE", help="Write a page with all columns and their counts."),
     ] = None,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    telling: options.Telling,
 ) -> None:
     """Show what the columns of a survey were taken for.
 
@@ -77,7 +76,7 @@ def schema(
         told += f" The page is in {page}."
     if out is not None:
         told += f" The schema is in {out}; edit it, then use it with --schema {out}."
-    Output(as_json=json, quiet=quiet).result(
+    telling.output().result(
         {"columns": [asdict(column) for column in found.columns], "doubtful": doubtful},
         proposal_table(found),
         text=told,

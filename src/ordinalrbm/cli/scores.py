@@ -10,7 +10,7 @@ import typer
 from ordinalrbm.cli import inputs, options
 from ordinalrbm.cli.app import app
 from ordinalrbm.cli.options import Rotation
-from ordinalrbm.cli.output import Output, counted
+from ordinalrbm.cli.output import counted
 from ordinalrbm.errors import DataError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def scores(
     ctx: typer.Context,
     model: options.ModelFile,
     data: options.DataFile,
+    *,
     out: Annotated[
         Path,
         typer.Option(
@@ -49,9 +50,7 @@ def scores(
     ] = None,
     seed: options.SeedOption = 0,
     threads: options.ThreadsOption = None,
-    escape_formulas: options.EscapeOption = False,
-    json: options.JsonOption = False,
-    quiet: options.QuietOption = False,
+    writing: options.Writing,
 ) -> None:  # fmt: skip
     """Write each respondent's scores on the rotated factors.
 
@@ -60,12 +59,9 @@ def scores(
     the factors: do each analysis with every draw, and pool the results.
     """
     inputs.check_files(model, data, out=out)
-    options.check_escaping(ctx, out)
-    from ordinalrbm.files.source import format_of
+    output = writing.begin(ctx, out, labelled=True)
     from ordinalrbm.files.writing import write_labelled
 
-    output = Output(as_json=json, quiet=quiet)
-    format_of(out)
     fitted = inputs.load_for(model, "a survey").set_params(n_jobs=threads)
     most = min(fitted.model_.weights.shape)
     if number is not None and number > most:
@@ -74,7 +70,7 @@ def scores(
     chosen: dict[str, Any] = {"rotation": rotation.value, "n_factors": number}
     names = fitted.read_factors(**chosen).names
     table, labels = _scored(fitted, survey, names, chosen, draws, seed)
-    write_labelled(out, table, labels, escape_formulas)
+    write_labelled(out, table, labels, writing.escape_formulas)
     people, factors = counted(len(table), "respondent"), counted(len(names), "factor")
     told = [f"Scores of {people} on {factors} are in {out}."]
     told += [f"{factor} ({name})" for factor, name in names.items()]
@@ -87,35 +83,26 @@ def _scored(
     seed: int,
 ) -> tuple[pd.DataFrame, dict[str, str]]:  # fmt: skip
     """A line per respondent, and what the columns are called."""
+    import numpy as np
     import pandas as pd
 
     means, errors = model.scores(survey.table, return_std=True, **chosen)
     drawn = []
     if draws is not None:
         drawn = model.scores(survey.table, n_draws=draws, random_state=seed, **chosen)
-    columns: dict[str, Any] = {}
-    labels: dict[str, str] = {}
-
-    def add(name: str, label: str, values: pd.Series) -> None:
-        columns[name], labels[name] = values.to_numpy(), label
-
+    columns: dict[str, tuple[str, Any]] = {}
     for place, (factor, about) in enumerate(names.items(), start=1):
-        add(f"factor_{place}", f"{factor} ({about})", means[factor])
-        add(f"factor_{place}_se", f"{factor}, standard error", errors[factor])
+        columns[f"factor_{place}"] = f"{factor} ({about})", means[factor].to_numpy()
+        columns[f"factor_{place}_se"] = f"{factor}, standard error", errors[factor].to_numpy()
         for draw, values in enumerate(drawn, start=1):
             label = f"{factor}, plausible value {draw}"
-            add(f"factor_{place}_pv{draw}", label, values[factor])
-    who, label, ids = _ids(survey, columns)
-    table = pd.DataFrame({who: ids, **columns})
-    return table, {who: label, **labels}
-
-
-def _ids(survey: Survey, taken: dict[str, Any]) -> tuple[str, str, Any]:
-    """What the respondents are called, and by which column; else the number of their row from 1."""
-    import numpy as np
-
-    if survey.ids is None:
-        return "row", "Row of the file, from 1", np.arange(1, survey.encoded.shape[0] + 1)
-    name = str(survey.ids.name)
-    question = survey.schema.column(name).question
-    return ("id" if name in taken else name), question or name, survey.ids.to_numpy()
+            columns[f"factor_{place}_pv{draw}"] = label, values[factor].to_numpy()
+    # What the respondents are called; else the number of their row.
+    who, ids = "row", ("Row of the file, from 1", np.arange(1, survey.encoded.shape[0] + 1))
+    if survey.ids is not None:
+        name = str(survey.ids.name)
+        who = "id" if name in columns else name
+        ids = survey.schema.column(name).question or name, survey.ids.to_numpy()
+    columns = {who: ids, **columns}
+    table = pd.DataFrame({name: values for name, (_, values) in columns.items()})
+    return table, {name: label for name, (label, _) in columns.items()}

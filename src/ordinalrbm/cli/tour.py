@@ -21,7 +21,7 @@ from rich.text import Text
 
 import ordinalrbm as orbm
 from ordinalrbm import report
-from ordinalrbm.cli.output import plain_table
+from ordinalrbm.cli.output import results_table
 from ordinalrbm.data.datasets import load_food_world_cup
 from ordinalrbm.data.tables import Encoded, read_table
 from ordinalrbm.errors import DataError
@@ -52,7 +52,7 @@ _ASIA = ["China", "India", "Japan", "South Korea", "Thailand", "Vietnam"]
 _NORTH_WEST_EUROPE = ["Belgium", "England", "Germany", "Ireland", "Netherlands", "Switzerland"]
 _INTEREST = ["Not at all", "Not much", "Some", "A lot"]
 _SOURCE = "Data: FiveThirtyEight, CC BY 4.0."
-_WORDING = Wording(more="likes {} more", less="likes {} less", rows="respondents")
+_WORDING = Wording(more="likes {} more", less="likes {} less")
 # What a terminal without Unicode shows instead.
 _ASCII = str.maketrans({"−": "-", "→": "->", "“": '"', "”": '"', "…": "...", "–": "-", "½": "1/2"})
 
@@ -78,16 +78,13 @@ ordinalrbm recommend films.orbm --users all -n 10 --out best.csv"""
 
 
 class Outcome(NamedTuple):
-    """What the demo found; scores are those of :func:`ordinalrbm.evaluate.score`."""
+    """What the demo found."""
 
     model: CumulativeRBM
-    scores: dict[str, float]
-    baseline: dict[str, float]
     rater: Any
-    rating_scores: dict[str, float]
+    scores: dict[str, dict[str, float]]  # of both models and of the usual answer, in this order
     factors: list[FactorInWords]
-    pictures: list[Path]
-    page: Path
+    paths: dict[str, Path]  # of the report and the pictures, by their names
 
 
 def run(
@@ -98,42 +95,36 @@ def run(
     ``out`` is the folder for two pictures and the report, made when it is not there. The settings
     are parameters of :class:`ordinalrbm.CumulativeRBM` in place of the demo's own.
     """
-    console = console or Console(highlight=False)
-    started = time.perf_counter()
+    screen, started = _Screen(console or Console(highlight=False)), time.perf_counter()
     with _folder(Path(out)) as folder:
         answers, background = load_food_world_cup(background=True)
         survey = _survey(answers, background)
         shown, hidden = hide_answers(survey.encoded, HIDDEN_SHARE, HIDING_SEED)
-        truth = hidden.level + 1
-        _introduce(console, answers, truth.size)
+        screen.introduce(answers, hidden.level.size)
         warm_up()
-        model = _learn(console, shown, {**SETTINGS, **settings})
-        scores = score(distributions(model, shown, hidden), truth)
-        baseline = score(np.stack(marginals(shown.observations))[hidden.column], truth)
-        rater = _learn_ratings(console, shown)
+        model, rater = _learn(screen, shown, {**SETTINGS, **settings})
         rated = rater.predict_proba(hidden.row, answers.columns[hidden.column])
-        rating_scores = score(rated, truth)
-        judged = {
-            "survey model (CumulativeRBM)": scores,
-            f"rating model ({type(rater).__name__})": rating_scores,
-            "cuisine's usual answer": baseline,
+        predicted = {
+            "survey model (CumulativeRBM)": distributions(model, shown, hidden),
+            f"rating model ({type(rater).__name__})": rated,
+            "cuisine's usual answer": np.stack(marginals(shown.observations))[hidden.column],
         }
-        _tell_scores(console, judged, truth.size)
-        factors = describe_factors(model, survey.encoded, n_factors=5, wording=_WORDING)
-        _tell_factors(console, factors)
-        _tell_recommendations(console, rater)
-        pictures = _draw(console, model, answers, background)
-        with console.status("Writing the report"):
+        scores = {name: score(found, hidden.level + 1) for name, found in predicted.items()}
+        screen.scores(scores, hidden.level.size)
+        factors = describe_factors(model, wording=_WORDING)
+        screen.factors(factors)
+        screen.recommendations(rater)
+        screen.say("Drawing a map of the respondents and one of the cuisines ...")
+        pictures = _draw(model, answers, background)
+        with screen.console.status("Writing the report"):
             page = report.survey_page(model, survey, held_out=hidden)
         paths = _write(folder, pictures, page)
-        _tell_pictures(console, paths, answers)
-    _tell_next_steps(console, time.perf_counter() - started)
-    page_path = paths.pop(PAGE)
-    drawn = list(paths.values())
-    return Outcome(model, scores, baseline, rater, rating_scores, factors, drawn, page_path)
+        screen.files(paths, answers)
+    screen.next_steps(time.perf_counter() - started)
+    return Outcome(model, rater, scores, factors, paths)
 
 
-# Learning
+# ---- learning ---------------------------------------------------------------------------------
 
 
 def warm_up() -> None:
@@ -157,11 +148,14 @@ def _survey(answers: pd.DataFrame, background: pd.DataFrame) -> Survey:
     return Survey("Food World Cup", encoded, background, None, None, Schema(tuple(columns)), ())
 
 
-def _learn(console: Console, shown: Encoded, settings: dict[str, Any]) -> CumulativeRBM:
+def _learn(screen: _Screen, shown: Encoded, settings: dict[str, Any]) -> tuple[CumulativeRBM, Any]:
+    """The model of the survey, and that of the same answers as ratings."""
     n_factors, n_answers = settings["n_factors"], shown.observations.n_entries
-    _say(console, f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
+    screen.say(f"Learning {n_factors} factors from the other {n_answers:,} answers ...")
     # Where nobody watches, a bar that redraws itself is only noise.
-    return CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
+    model = CumulativeRBM(**settings, verbose=sys.stderr.isatty()).fit(shown)
+    screen.say("Learning the same answers as ratings of cuisines by users ...")
+    return model, orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown))
 
 
 def as_ratings(answers: Any) -> pd.DataFrame:
@@ -178,20 +172,14 @@ def as_ratings(answers: Any) -> pd.DataFrame:
     return pd.DataFrame({"user": rows_of(given), "item": names[given.column], "rating": rating})
 
 
-def _learn_ratings(console: Console, shown: Encoded) -> Any:
-    _say(console, "Learning the same answers as ratings of cuisines by users ...")
-    return orbm.OrdinalMF(**RATING_SETTINGS).fit(as_ratings(shown))
-
-
-# Pictures
+# ---- pictures and files -----------------------------------------------------------------------
 
 
 def _draw(
-    console: Console, model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
+    model: CumulativeRBM, answers: pd.DataFrame, background: pd.DataFrame
 ) -> dict[str, Figure]:
     from ordinalrbm import plots  # matplotlib takes a while to import
 
-    _say(console, "Drawing a map of the respondents and one of the cuisines ...")
     answered = answers.notna().any(axis=1)
     answers, background = answers[answered], background[answered]
     contrast = answers[_ASIA].mean(axis=1) - answers[_NORTH_WEST_EUROPE].mean(axis=1)
@@ -221,26 +209,22 @@ def _folder(folder: Path) -> Iterator[Path]:
     """A folder that can be written to; when the work fails, one made for it is removed."""
     made = [part for part in (folder, *folder.parents) if not part.exists()]
     try:
-        _check_writable(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "there is a file of that name" if in_the_way else (error.strerror or str(error))
+            raise DataError(
+                f"Cannot write to the folder '{folder}' ({why}); choose another one with --out."
+            ) from error
         yield folder
     except BaseException:
         for part in made:  # the innermost comes first
             with suppress(OSError):
                 part.rmdir()
         raise
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        in_the_way = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "there is a file of that name" if in_the_way else (error.strerror or str(error))
-        raise DataError(
-            f"Cannot write to the folder '{folder}' ({reason}); choose another one with --out."
-        ) from error
 
 
 def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Path]:
@@ -256,130 +240,124 @@ def _write(folder: Path, pictures: dict[str, Figure], page: str) -> dict[str, Pa
     return {name: folder / name for name in contents}
 
 
-# What is printed
+# ---- what is printed --------------------------------------------------------------------------
 
 
-def _introduce(console: Console, answers: pd.DataFrame, n_hidden: int) -> None:
-    n_rows, n_columns = answers.shape
-    given = answers.notna().to_numpy().mean()
-    _title(console, "Food World Cup")
-    _say(
-        console,
-        f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} national "
-        f"cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the answers: many "
-        "cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo hides "
-        f"{HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which tastes go "
-        f"together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
-        "pictures and writes a report.",
-    )
-    console.print()
+class _Screen:
+    """The terminal, and the story that is told there."""
 
+    def __init__(self, console: Console) -> None:
+        self.console = console
 
-def _tell_scores(console: Console, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
-    _title(console, f"How well the {n_hidden:,} hidden answers are predicted")
-    head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
-    rows: list[tuple[Any, ...]] = [
-        (name, line["mae_median"], line["accuracy"], -line["nll"]) for name, line in scores.items()
-    ]
-    _show(console, Table(head, rows, ("", ".3f", ".1%", ".3f")))
-    _say(
-        console,
-        "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
-        "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked.",
-        style="dim",
-    )
+    def introduce(self, answers: pd.DataFrame, n_hidden: int) -> None:
+        n_rows, n_columns = answers.shape
+        given = answers.notna().to_numpy().mean()
+        self.title("Food World Cup")
+        self.say(
+            f"In 2014 FiveThirtyEight asked {n_rows:,} Americans how they like {n_columns} "
+            f"national cuisines, from 1 (hate) to 5 (love), and got {given * 100:.0f} % of the "
+            "answers: many cuisines are unfamiliar (data: FiveThirtyEight, CC BY 4.0). This demo "
+            f"hides {HIDDEN_SHARE * 100:.0f} % of the given answers, learns from the others which "
+            f"tastes go together, predicts the {n_hidden:,} hidden ones, recommends, draws two "
+            "pictures and writes a report."
+        )
+        self.console.print()
 
+    def scores(self, scores: dict[str, dict[str, float]], n_hidden: int) -> None:
+        self.title(f"How well the {n_hidden:,} hidden answers are predicted")
+        head = ("", "mean absolute\nerror", "exactly\nright", "log-likelihood\nper answer")
+        rows: list[tuple[Any, ...]] = [
+            (name, line["mae_median"], line["accuracy"], -line["nll"])
+            for name, line in scores.items()
+        ]
+        self.table(Table(head, rows, ("", ".3f", ".1%", ".3f")))
+        self.note(
+            "Error of the median, hits of the most likely answer; larger log-likelihood is better. "
+            "The usual answer is the cuisine's own median, mode and frequencies, whoever is asked."
+        )
 
-def _tell_factors(console: Console, factors: list[FactorInWords]) -> None:
-    _title(console, "The tastes it found")
-    if not factors:
-        _say(console, "None: no factor moves any answer. Let it learn for more epochs.")
-        return
-    _say(
-        console,
-        "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
-        "between people low and high on it (10th and 90th percentile), all other factors at their "
-        "mean. Last: how likely a 4 or 5 becomes.",
-        style="dim",
-    )
-    for factor in factors:
-        _say(console, factor.text, indent=2)
+    def factors(self, factors: list[FactorInWords]) -> None:
+        self.title("The tastes it found")
+        if not factors:
+            self.say("None: no factor moves any answer. Let it learn for more epochs.")
+            return
+        self.note(
+            "A factor is a taste that cuisines share. In brackets: how the expected rating changes "
+            "between people low and high on it (one standard deviation below and above the mean), "
+            "all other factors at their mean. Last: how likely a 4 or 5 becomes."
+        )
+        for factor in factors:
+            self.say(factor.text, indent=2)
 
+    def recommendations(self, rater: Any) -> None:
+        """Cuisines that somebody with a usual number of answers has not rated, and why."""
+        example = example_of(rater, n_items=N_RECOMMENDED)
+        if example is None:
+            return
+        self.title(f"What respondent {example['user']} should try next")
+        self.table(example["recommended"])
+        reasons = ", ".join(
+            f"{item} {rating} ({effect:+.2f})".replace("-", "−")
+            for item, rating, effect in example["reasons"].rows[:N_REASONS]
+        )
+        self.note(
+            f"Ratings that speak most for {example['first']} (or against), and what each adds to "
+            f"the expected rating: {reasons}."
+        )
 
-def _tell_recommendations(console: Console, rater: Any) -> None:
-    """Cuisines that somebody with a usual number of answers has not rated, and why the first."""
-    example = example_of(rater, n_items=N_RECOMMENDED)
-    if example is None:
-        return
-    _title(console, f"What respondent {example['user']} should try next")
-    _show(console, example["recommended"])
-    reasons = ", ".join(
-        f"{item} {rating} ({effect:+.2f})".replace("-", "−")
-        for item, rating, effect in example["reasons"].rows[:N_REASONS]
-    )
-    _say(
-        console,
-        f"Ratings that speak most for {example['first']} (or against), and what each adds to the "
-        f"expected rating: {reasons}.",
-        style="dim",
-    )
+    def files(self, paths: dict[str, Path], answers: pd.DataFrame) -> None:
+        silent = int((~answers.notna().any(axis=1)).sum())
+        told = f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)"
+        what = {
+            PAGE: "the report: open it in a browser, and point at the map",
+            MAP: told,
+            CUISINES: "which cuisines are liked by the same people",
+        }
+        self.title("A report and two pictures")
+        for name, path in paths.items():
+            self.lines(str(path))  # for copying: never broken over lines
+            self.console.print(f"    {what[name]}", style="dim", markup=False)
 
+    def next_steps(self, seconds: float) -> None:
+        self.title("What to try next, on the command line")
+        self.lines(COMMANDS)
+        self.title("What to try next, in Python")
+        self.lines(NEXT_STEPS)
+        self.console.print()
+        self.note(f"Done in {seconds:.0f} s.")
 
-def _tell_pictures(console: Console, paths: dict[str, Path], answers: pd.DataFrame) -> None:
-    silent = int((~answers.notna().any(axis=1)).sum())
-    _title(console, "A report and two pictures")
-    what = {
-        PAGE: "the report: open it in a browser, and point at the map",
-        MAP: f"{len(answers) - silent:,} respondents by taste ({silent} gave no answer: left out)",
-        CUISINES: "which cuisines are liked by the same people",
-    }
-    for name, path in paths.items():
-        # A path is for copying: never broken over lines.
-        console.print(Text(_fit(console, f"  {path}")), soft_wrap=True)
-        console.print(f"    {what[name]}", style="dim", markup=False)
+    def table(self, table: Table) -> None:
+        """A table of the report."""
+        rows = [
+            [self.fit(table.cell(column, value)) for column, value in enumerate(row)]
+            for row in table.rows
+        ]
+        formats = ["", *["s"] * (len(table.head) - 1)]
+        self.console.print(results_table(table.head, rows, formats))
 
+    def title(self, text: str) -> None:
+        self.console.print()
+        self.console.print(Text(self.fit(text), style="bold"))
 
-def _tell_next_steps(console: Console, seconds: float) -> None:
-    _title(console, "What to try next, on the command line")
-    _list(console, COMMANDS)
-    _title(console, "What to try next, in Python")
-    _list(console, NEXT_STEPS)
-    console.print()
-    _say(console, f"Done in {seconds:.0f} s.", style="dim")
+    def lines(self, code: str) -> None:
+        for line in code.splitlines():
+            style = "dim" if line.startswith("#") else ""
+            self.console.print(Text(self.fit(f"  {line}"), style=style), soft_wrap=True)
 
+    def note(self, text: str) -> None:
+        self.say(text, style="dim")
 
-def _list(console: Console, code: str) -> None:
-    for line in code.splitlines():
-        style = "dim" if line.startswith("#") else ""
-        console.print(Text(f"  {line}", style=style), soft_wrap=True)
+    def say(self, text: str, style: str = "", indent: int = 0) -> None:
+        """A paragraph; a number stays on the line of its unit, a bracket on that of its word."""
+        glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
+        filled = textwrap.fill(
+            glued, min(self.console.width, _WIDTH), initial_indent=" " * indent,
+            subsequent_indent=" " * 2 * indent,
+        )  # fmt: skip
+        said = Text(self.fit(filled.replace("\xa0", " ")), style=style)
+        self.console.print(said, soft_wrap=True)
 
-
-def _show(console: Console, table: Table) -> None:
-    """A table of the report, on the terminal."""
-    shown = plain_table(*table.head)
-    for row in table.rows:
-        cells = (table.cell(column, value) for column, value in enumerate(row))
-        shown.add_row(*(_fit(console, cell) for cell in cells))
-    console.print(shown)
-
-
-def _title(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(_fit(console, text), style="bold"))
-
-
-def _say(console: Console, text: str, style: str = "", indent: int = 0) -> None:
-    """Print a paragraph; a number stays on the line of its unit, a bracket on that of its word."""
-    glued = re.sub(r"(?<=\d) (?=[%(])|(?<=\w) (?=\([+−])|(?<=%) (?=→)|(?<=→) ", "\xa0", text)
-    lines = textwrap.fill(
-        glued,
-        width=min(console.width, _WIDTH),
-        initial_indent=" " * indent,
-        subsequent_indent=" " * 2 * indent,
-    )
-    console.print(Text(_fit(console, lines.replace("\xa0", " ")), style=style), soft_wrap=True)
-
-
-def _fit(console: Console, text: str) -> str:
-    """The text in characters that the terminal has."""
-    return text if console.encoding.lower().startswith("utf") else text.translate(_ASCII)
+    def fit(self, text: str) -> str:
+        """The text in characters that the terminal has."""
+        encoding = self.console.encoding.lower()
+        return text if encoding.startswith("utf") else text.translate(_ASCII)

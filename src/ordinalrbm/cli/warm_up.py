@@ -1,4 +1,4 @@
-"""Compiling every kernel that a user may meet, so that nobody waits for it later.
+"""Whether the compiled kernels are right, and compiling all of them, so that nobody waits later.
 
 Machine code is kept on disk; what is compiled by one process is there for the next.
 """
@@ -17,9 +17,19 @@ import numpy as np
 import pandas as pd
 
 import ordinalrbm as orbm
+from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.ratings import read_ratings
 from ordinalrbm.data.repeats import find_repeat
 from ordinalrbm.runtime.jit import compiling_both
+from ordinalrbm.vector import likelihood, posterior
+from ordinalrbm.vector.model import VectorModel, side
+
+# Answers of a few people to questions with 2, 3, 5 and 7 levels; −1 is unanswered.
+_LEVELS = np.array([[1, 0, 4, 2], [0, 2, 0, 6], [-1, 1, -1, 5], [1, -1, 3, -1]], dtype=np.int16)
+_N_LEVELS = np.array([2, 3, 5, 7], dtype=np.int32)
+_COPIES, _DRAWS, _SEED = 500, 40, 1
+# Five standard errors of means over so many draws, of which neighbours are alike.
+BOUND = 0.03
 
 _FEW: dict[str, Any] = {"n_epochs": 2, "random_state": 0}
 _SURVEYS: dict[str, dict[str, Any]] = {
@@ -30,14 +40,16 @@ _SURVEYS: dict[str, dict[str, Any]] = {
     "surveys, response styles": {
         "response_styles": 3, "units_per_factor": 4, "inference": "linear_response",
     },
+    "surveys, mixed columns": {
+        "nominal": ["party"], "numeric": ["age"], "background": ["country"],
+    },
 }  # fmt: skip
 # Widths of the sampled posterior are drawn for the first time in the second sweep.
+_SAMPLED: dict[str, Any] = {"posterior": "sampled", "n_draws": 2, "n_epochs": 4, "random_state": 0}
 _RATINGS: dict[str, Callable[..., Any]] = {
     "OrdinalMF": partial(orbm.OrdinalMF, 2, **_FEW),
     "OrdinalMF, points": partial(orbm.OrdinalMF, 2, posterior="point", **_FEW),
-    "OrdinalMF, sampled": partial(
-        orbm.OrdinalMF, 2, posterior="sampled", n_draws=2, n_epochs=4, random_state=0
-    ),
+    "OrdinalMF, sampled": partial(orbm.OrdinalMF, 2, **_SAMPLED),
     "MatrixCumulativeRBM": partial(orbm.MatrixCumulativeRBM, 2, 2, **_FEW),
     "MatrixCumulativeRBM, persistent": partial(
         orbm.MatrixCumulativeRBM, 2, 0, free_phase="persistent", **_FEW
@@ -48,15 +60,46 @@ _RATINGS_ON_CORES: dict[str, Callable[..., Any]] = {
     "GaussianMF": partial(orbm.GaussianMF, 2, **_FEW),
     "MultinomialRBM": partial(orbm.MultinomialRBM, 2, **_FEW),
 }
-Work = Callable[[Path], None]
+
+
+def difference() -> float:
+    """How far sampled factors are from the enumerated ones; not a number if they are none."""
+    rng = np.random.default_rng(0)
+    cutpoints = np.zeros((_N_LEVELS.size, _N_LEVELS.max() - 1))
+    cutpoints[:, 0] = rng.normal(-0.3, 0.4, _N_LEVELS.size)
+    cutpoints[:, 1:] = np.log(rng.uniform(0.2, 1.0, cutpoints[:, 1:].shape))
+    model = VectorModel(  # skewed: no error of sign goes unnoticed
+        weights=rng.normal(0.0, 0.7, (_N_LEVELS.size, 4)).astype(np.float32),
+        bias=rng.normal(0.2, 0.5, _N_LEVELS.size).astype(np.float32),
+        factor_bias=rng.normal(-0.4, 0.8, 4).astype(np.float32),
+        cutpoints=cutpoints,
+        n_levels=_N_LEVELS,
+    )
+    few, many = (
+        side(model, Observations.from_dense(levels, _N_LEVELS))
+        for levels in (_LEVELS, np.repeat(_LEVELS, _COPIES, axis=0))
+    )
+    states, weight = likelihood.exact_posterior(model, few)
+    sampled = posterior.sampled(model, many, _DRAWS, _SEED)
+    means = sampled.reshape(len(_LEVELS), _COPIES, -1).mean(axis=1)
+    return float(np.abs(means - weight @ states).max())
 
 
 def compile_kernels(
     device: str = "cpu", *, surveys: bool = True, ratings: bool = True
 ) -> Iterator[tuple[str, float, float]]:
     """Use every model once, and once more: its name, and the seconds of both."""
-    works = _works_on_surveys() if surveys and device == "cpu" else {}
-    works |= _works_on_ratings(device) if ratings else {}
+    rng = np.random.default_rng(0)
+    table = rng.integers(1, 5, (40, 5)).astype(float)
+    table[rng.random(table.shape) < 0.1] = np.nan
+    user, item = np.nonzero(~np.isnan(table))
+    rated = (user, item, table[user, item])
+    works: dict[str, Callable[[Path], None]] = {}
+    if surveys and device == "cpu":
+        works |= {name: partial(_survey, table, own) for name, own in _SURVEYS.items()}
+    if ratings:
+        works["tables of ratings"] = partial(_read_table, rated)
+        works |= {name: partial(_rater, model, rated) for name, model in raters(device).items()}
     for name, work in works.items():
         seconds = []
         for _ in range(2):
@@ -72,51 +115,23 @@ def compile_kernels(
         yield name, seconds[0], seconds[1]
 
 
-# ---- surveys --------------------------------------------------------------------------------
-
-
-def _works_on_surveys() -> dict[str, Work]:
-    table = _answers()
-    works: dict[str, Work] = {
-        name: partial(_survey, table, **settings) for name, settings in _SURVEYS.items()
-    }
-    mixed = pd.DataFrame(table, columns=list("abcde")).assign(
-        party=np.resize(["x", "y", "z"], len(table)), age=np.arange(len(table)) * 0.5,
-        country=np.resize(["k", "l"], len(table)),
-    )  # fmt: skip
-    kinds: dict[str, Any] = {"nominal": ["party"], "numeric": ["age"], "background": ["country"]}
-    return works | {"surveys, mixed columns": partial(_survey, mixed, **kinds)}
-
-
-def _answers() -> np.ndarray:
-    rng = np.random.default_rng(0)
-    table = rng.integers(1, 5, (40, 5)).astype(float)
-    table[rng.random(table.shape) < 0.1] = np.nan
-    return table
-
-
-def _survey(table: Any, folder: Path, **settings: Any) -> None:
+def _survey(answers: np.ndarray, settings: dict[str, Any], folder: Path) -> None:
     """Everything that a model of a survey can be asked."""
+    table: Any = answers
+    if "background" in settings:
+        table = pd.DataFrame(answers, columns=list("abcde")).assign(
+            party=np.resize(["x", "y", "z"], len(answers)), age=np.arange(len(answers)) * 0.5,
+            country=np.resize(["k", "l"], len(answers)),
+        )  # fmt: skip
     model = orbm.CumulativeRBM(2, **_FEW, **settings).fit(table, np.linspace(0.5, 2, len(table)))
     model.predict_proba(table)
     model.impute(table, n_draws=2, random_state=0)
     model.score(table)
     model.sample_factors(table[:5], n_draws=4, random_state=0)
-    if not settings.get("background"):
+    if "background" not in settings:
         model.sample(5, random_state=0)
         for method in ("exact", "ais"):
             model.log_likelihood(table[:5], method, random_state=0)
-
-
-# ---- ratings --------------------------------------------------------------------------------
-
-
-def _works_on_ratings(device: str) -> dict[str, Work]:
-    table = _answers()
-    user, item = np.nonzero(~np.isnan(table))
-    ratings = (user, item, table[user, item])
-    works: dict[str, Work] = {"tables of ratings": partial(_read_table, ratings)}
-    return works | {name: partial(_rater, model, ratings) for name, model in raters(device).items()}
 
 
 def _read_table(ratings: tuple[np.ndarray, ...], folder: Path) -> None:

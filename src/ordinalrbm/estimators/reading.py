@@ -34,6 +34,9 @@ from ordinalrbm.vector.sample import STEPS_BETWEEN
 
 # A curve shows people from the lowest to the highest in a thousand.
 _LOWEST, _HIGHEST = -3.0, 3.0  # standard deviations
+_MEAN_PLUS_MINUS_ONE = np.array([-1.0, 1.0])  # who counts as low and as high on a factor
+# A factor is worth telling when some question loads on it at least so much, as is usual.
+_WORTH_TELLING = 0.3
 # Where a larger share of the answers is missing, loadings may be too small; so much is no matter.
 _SPARSE, _MOSTLY_KEPT = 0.2, 0.9
 # Their names in model files.
@@ -164,6 +167,12 @@ class FactorReading:
         named = [i for i in strong if i in signs[0] + signs[1]]
         return {str(self.loadings.index[i]): float(loadings[i]) for i in named}
 
+    def telling(self) -> list[str]:
+        """Factors on which some question loads by 0.3 or more; one at least, if any loads."""
+        strongest = self.loadings.abs().max()
+        least = min(_WORTH_TELLING, float(strongest.max()))
+        return [str(name) for name, size in strongest.items() if size > 0 and size >= least]
+
     @property
     def names(self) -> dict[str, str]:
         """What each factor is about; see :meth:`name`."""
@@ -198,10 +207,17 @@ class FactorReading:
         for each level or category, and ``information``, Fisher's of this answer about the factor.
         Of a number there is its ``median`` instead. One of the categories stands for its question.
         """
+        check_whole("n_points", n_points, 2)
+        return self._curves(item, factor, np.linspace(_LOWEST, _HIGHEST, n_points))
+
+    def ends(self, item: str, factor: str = "Factor 1") -> pd.DataFrame:
+        """The curves of people low and high on a factor: one standard deviation from its mean."""
+        return self._curves(item, factor, _MEAN_PLUS_MINUS_ONE).drop(columns="information")
+
+    def _curves(self, item: str, factor: str, at: np.ndarray) -> pd.DataFrame:
         if item not in self._asked:
             raise DataError(f"There is no question {item!r}; give one of {self._listed()}.")
-        check_whole("n_points", n_points, 2)
-        asked, at = self._asked[item], np.linspace(_LOWEST, _HIGHEST, n_points)
+        asked = self._asked[item]
         place = (asked.question if asked.kind == NOMINAL else asked.column, self._factor(factor))
         curves = _CURVES[asked.kind](self._model, self._solution, *place, at)
         index = pd.Index(at, name=factor)
@@ -447,7 +463,7 @@ class ReadableFactors:
         return (scores, framed(std)) if return_std else scores
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of what ``transform`` returns: factor_0, factor_1, ..., as ``words`` counts them.
+        """Names of what ``transform`` returns: factor_0, factor_1, ..., before any rotation.
 
         Parameters
         ----------

@@ -121,7 +121,7 @@ def response_curves(questions: Sequence[Curves], *, title: str = "", note: str =
     Parameters
     ----------
     questions : sequence of Curves
-        For instance from :func:`ordinalrbm.report.questions.response_curves`.
+        For instance from :func:`ordinalrbm.report.points.response_curves`.
     title, note : str, optional
         Above and, small, below.
 

@@ -60,7 +60,7 @@ def schema_page(source: Source, schema: Schema, *, title: str | None = None) -> 
         kinds[column.role] = kinds.get(column.role, 0) + 1
     return render(
         "schema.html.j2",
-        title=title or source.name,
+        title or source.name,
         n_rows=len(source.frame),
         n_columns=len(columns),
         kinds=kinds,

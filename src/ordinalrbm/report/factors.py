@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,24 +10,25 @@ import pandas as pd
 
 from ordinalrbm.estimators.poles import with_answer
 from ordinalrbm.estimators.reading import FactorReading
-from ordinalrbm.plots.style import ink_on, kinds, printable, shades
+from ordinalrbm.plots.style import printable
+from ordinalrbm.report.frequencies import Level, levels_of
 from ordinalrbm.report.labels import Label
 
-# A factor is worth telling when some question loads on it at least so much, as is usual.
-WORTH_TELLING = 0.3
+N_FACTORS_TOLD = 8
 _LISTED = 5  # questions with positive and with negative loadings, each
-_AROUND_THE_MEAN = 7  # points from 3 standard deviations below the mean to 3 above, one apart
-_LOW, _HIGH = 2, 4  # one standard deviation below and above
 _SHORT = 40  # letters of a question where a factor is one of a list
 _HIGH_END = "People high on this factor answer"
 
 
-class Strong(NamedTuple):
-    """A question that tells of a factor."""
+class MovedQuestion(NamedTuple):
+    """A question that tells of a factor: its levels for people who are low and high on it."""
 
-    name: str  # of the column
     label: Label  # with the answer at the factor's high end, where levels have words
     loading: float
+    low: list[Level]
+    high: list[Level]
+    is_ordered: bool = True
+    medians: tuple[float, float] | None = None  # of a number, instead
 
 
 class NamedFactor(NamedTuple):
@@ -39,7 +40,7 @@ class NamedFactor(NamedTuple):
     full: str  # both in one
     short: str  # the same for lists
     explained: float  # share of the total variance of the utilities
-    ends: list[tuple[str, list[Strong]]]  # questions with a heading, the strongest first
+    ends: list[tuple[str, list[MovedQuestion]]]  # questions with a heading, the strongest first
     rests: np.ndarray  # (Q,) shares of the questions in its squared loadings, of all categories
 
 
@@ -58,16 +59,10 @@ def named_factors(reading: FactorReading, labels: Mapping[str, Label]) -> list[N
     >>> [(heading, sorted(one.label.text for one in strong)) for heading, strong in factor.ends]
     [('More', ['milk', 'tea'])]
     """
-    strongest = reading.loadings.abs().max().to_numpy()
-    least = min(WORTH_TELLING, float(strongest.max()))
-    return [
-        _named(reading, int(place), labels)
-        for place in np.flatnonzero((strongest >= least) & (strongest > 0))
-    ]
+    return [_named(reading, factor, labels) for factor in reading.telling()]
 
 
-def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> NamedFactor:
-    factor = reading.factors[place]
+def _named(reading: FactorReading, factor: str, labels: Mapping[str, Label]) -> NamedFactor:
     loadings = reading.loadings[factor].to_numpy()
     names = [str(name) for name in reading.loadings.index]
     texts = {name: label.text for name, label in labels.items()}
@@ -75,7 +70,7 @@ def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> N
     short = reading.name(factor, 1, texts=texts, width=_SHORT)
     squares = pd.Series(loadings**2).groupby(list(map(reading.question, names)), sort=False).sum()
     return NamedFactor(
-        place,
+        reading.factors.index(factor),
         factor,
         Label(text, factor),
         f"{factor} ({text})",
@@ -88,61 +83,23 @@ def _named(reading: FactorReading, place: int, labels: Mapping[str, Label]) -> N
 
 def _ends(
     reading: FactorReading, factor: str, labels: Mapping[str, Label]
-) -> list[tuple[str, list[Strong]]]:
+) -> list[tuple[str, list[MovedQuestion]]]:
     """The strongest questions: with their answers at the high end, or as answered more and less."""
-    ends: dict[str, list[Strong]] = {_HIGH_END: [], "More": [], "Less": []}
+    ends: dict[str, list[MovedQuestion]] = {_HIGH_END: [], "More": [], "Less": []}
     for item, loading in reading.strongest(factor, _LISTED).items():
         label, answer = labels[item], printable(reading.answer(item, factor))
         heading = _HIGH_END if answer else "More" if loading > 0 else "Less"
-        named = label._replace(text=with_answer(label.text, answer))
-        ends[heading].append(Strong(item, named, loading))
-    return [(heading, strong) for heading, strong in ends.items() if strong]
+        label = label._replace(text=with_answer(label.text, answer))
+        ends[heading].append(_moved(reading, factor, item, label, loading))
+    return [(heading, questions) for heading, questions in ends.items() if questions]
 
 
-class Piece(NamedTuple):
-    """A level in a stacked bar."""
-
-    name: str
-    colour: str
-    ink: str
-    share: float
-
-
-class MovedQuestion(NamedTuple):
-    """How likely each level of a question is for people who are low and high on a factor.
-
-    Of a number, its medians for both.
-    """
-
-    label: Label
-    loading: float
-    low: list[Piece]
-    high: list[Piece]
-    is_ordered: bool = True
-    medians: tuple[float, float] | None = None
-
-
-def moved_questions(
-    reading: FactorReading, factor: NamedFactor, strong: Sequence[Strong]
-) -> list[MovedQuestion]:
-    """Questions that a factor moves, with their level probabilities at both sides of its mean."""
-    found = []
-    for one in strong:
-        curves = reading.curves(one.name, factor.name, _AROUND_THE_MEAN).drop(columns="information")
-        ends = [curves.iloc[k].to_numpy() for k in (_LOW, _HIGH)]
-        if reading.is_number(one.name):
-            medians = float(ends[0][0]), float(ends[1][0])
-            found.append(MovedQuestion(one.label, one.loading, [], [], medians=medians))
-            continue
-        is_ordered = reading.question(one.name) == one.name
-        colours = (shades if is_ordered else kinds)(len(curves.columns))
-        low, high = (_pieces(curves.columns, colours, end) for end in ends)
-        found.append(MovedQuestion(one.label, one.loading, low, high, is_ordered))
-    return found
-
-
-def _pieces(levels: Sequence[str], colours: Sequence[str], shares: np.ndarray) -> list[Piece]:
-    return [
-        Piece(str(level), colour, ink_on(colour), float(share))
-        for level, colour, share in zip(levels, colours, shares, strict=True)
-    ]
+def _moved(
+    reading: FactorReading, factor: str, item: str, label: Label, loading: float
+) -> MovedQuestion:
+    ends = reading.ends(item, factor)
+    if reading.is_number(item):
+        return MovedQuestion(label, loading, [], [], medians=tuple(ends["median"]))
+    is_ordered = reading.question(item) == item
+    low, high = (levels_of(ends.columns, end, ordered=is_ordered) for end in ends.to_numpy())
+    return MovedQuestion(label, loading, low, high, is_ordered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,20 +11,32 @@ import pandas as pd
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.files.survey import REASONS
 from ordinalrbm.plots.style import ink_on, kinds, shades
-from ordinalrbm.report.groups import counting
 from ordinalrbm.report.labels import Label
+from ordinalrbm.report.welch import counting
 
 _QUARTERS = np.arange(5) / 4
 
 
 class Level(NamedTuple):
-    """A level of a question, and who chose it."""
+    """A level of a question as part of a bar, and how many people chose it."""
 
     name: str
     colour: str
     ink: str  # that can be read on the colour
-    people: int
     share: float  # of those who have answered, by their weights
+    people: int = 0
+
+
+def levels_of(
+    names: Sequence[str], shares: np.ndarray, people: np.ndarray | None = None, *, ordered: bool
+) -> list[Level]:
+    """Levels with their colours: shades of one where they have an order."""
+    colours = (shades if ordered else kinds)(len(names))
+    counts = np.zeros(len(names)) if people is None else people
+    return [
+        Level(str(name), colour, ink_on(colour), float(share), int(n))
+        for name, colour, share, n in zip(names, colours, shares, counts, strict=True)
+    ]
 
 
 class Frequencies(NamedTuple):
@@ -43,13 +56,6 @@ def frequencies(
 
     ``no_answers`` says why answers lack, as places in ``REASONS``; without it nobody knows. Where
     nothing is ``ordered``, levels are categories: the most frequent comes first.
-
-    Examples
-    --------
-    >>> from ordinalrbm.data.tables import read_table
-    >>> (tea,) = frequencies(read_table([[1], [2], [2], [None]]), [Label("tea")])
-    >>> [(level.name, level.people, round(level.share, 2)) for level in tea.levels], tea.none
-    ([('1', 1, 0.33), ('2', 2, 0.67)], [('empty', 1, 0.25)])
     """
     dense = answers.observations.to_dense()
     weights = counting(weight, len(dense))
@@ -60,11 +66,7 @@ def frequencies(
         count = np.bincount(level[given], minlength=scale.n_levels)
         total = np.bincount(level[given], weights[given], minlength=scale.n_levels)
         share = total / total.sum() if total.sum() > 0 else total
-        colours = (shades if ordered else kinds)(scale.n_levels)
-        levels = [
-            Level(name, colour, ink_on(colour), int(n), float(part))
-            for name, colour, n, part in zip(scale.names, colours, count, share, strict=True)
-        ]
+        levels = levels_of(scale.names, share, count, ordered=ordered)
         if not ordered:
             levels.sort(key=lambda level: -level.share)
         why = None if no_answers is None else no_answers[~given, j]
@@ -96,14 +98,7 @@ class NumberSummary(NamedTuple):
 
 
 def summary_of(values: pd.Series, label: Label, weight: np.ndarray | None = None) -> NumberSummary:
-    """Mean, standard deviation and quantiles of numbers, NaN where unanswered.
-
-    Examples
-    --------
-    >>> found = summary_of(pd.Series([1.0, 2.0, 3.0, None]), Label("hours"))
-    >>> found.n_answered, found.mean, found.quantiles
-    (3, 2.0, (1.0, 1.0, 2.0, 3.0, 3.0))
-    """
+    """Mean, standard deviation and quantiles of numbers, NaN where unanswered."""
     numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
     given = ~np.isnan(numbers)
     own, people = numbers[given], counting(weight, len(numbers))[given]

@@ -1,20 +1,60 @@
-"""Groups of people by their background, and how they differ on factors."""
+"""Groups of people by their background: how they differ on factors, and question by question.
+
+Mean answers have intervals that know how much is not known. Gaps are filled several times by what
+the model draws for them from each person's other answers; the variance of a mean is then, by
+Rubin's rules, that among people and that between the fillings. Where a question does not apply or
+was not asked there is nothing to fill: the person does not count for it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
+from scipy.special import expit, logit
 from scipy.stats import t as student_t
 
-from ordinalrbm.report.comparing import FEWEST_PEOPLE, Comparison, Groups, welch
+from ordinalrbm.data.never_asked import never_asked
+from ordinalrbm.data.scales import Scale
+from ordinalrbm.data.tables import Encoded
+from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.evaluate.pooling import rubin
+from ordinalrbm.files.schema import Column, Schema
+from ordinalrbm.files.survey import REASONS
+from ordinalrbm.report.factors import NamedFactor
+from ordinalrbm.report.labels import Label, listed
+from ordinalrbm.report.page import Table
+from ordinalrbm.report.welch import (
+    ALPHA,
+    FEWEST_PEOPLE,
+    Comparison,
+    Moments,
+    counting,
+    holm,
+    moments,
+    most_sure,
+    welch,
+)
 
 FEWEST, MOST = 2, 30
 # Numbers with more values than this make bands, each with a quarter of the people.
 _MOST_NUMBERS, _BANDS = 12, 4
 _COLUMNS = ["factor", "group", "count", "mean", "standard_error", "difference", "low", "high"]
+N_FILLINGS = 10
+_ROUNDING = 1e-9
+_NOTHING_TO_FILL = [REASONS.index(sort) for sort in ("not asked", "not applicable")]
+MOST_SHOWN = 12
+_PANELS = 6
+_FEW_GROUPS = 8  # stand in the order of the file; more, by their means
+# A group that was not asked questions with this share of a factor's squared loadings says nothing
+# of its own about the factor.
+_RESTS_ON = 0.05
+_NARROWEST = 0.1  # what a chart reaches to either side at least, in standard deviations
+
+
+# ---- groups -----------------------------------------------------------------------------------
 
 
 class Grouping(NamedTuple):
@@ -32,46 +72,8 @@ class Grouping(NamedTuple):
         return np.bincount(self.code[self.code >= 0], minlength=len(self.groups))
 
 
-class Moments(NamedTuple):
-    """Means of values in groups, (G, Q) each; people count by their weights."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    error: np.ndarray  # standard error of the mean; NaN for a single person
-    size: np.ndarray  # Kish's effective number of people
-    people: np.ndarray  # how many
-
-
-class GroupMeans(NamedTuple):
-    """Mean factors of the groups of a background variable.
-
-    ``comparisons`` holds a test for each factor, None where none was possible. The table has one
-    line per factor and group: ``factor``, ``group``, ``count``, ``mean``, ``standard_error``;
-    ``difference`` from the mean of all who are compared, in standard deviations of the factor among
-    them, and its 95 % interval from ``low`` to ``high``. ``tested`` says which groups take part in
-    each test, and ``n_tested`` how many people are in these.
-    """
-
-    grouping: Grouping
-    comparisons: list[Comparison | None]
-    table: pd.DataFrame
-    tested: np.ndarray  # (G, K)
-    n_tested: np.ndarray  # (K,)
-
-
-# ---- groups -----------------------------------------------------------------------------------
-
-
 def groupings(background: pd.DataFrame) -> tuple[list[Grouping], dict[str, str]]:
-    """Background variables that make groups; and the others, each with the reason why not.
-
-    Examples
-    --------
-    >>> people = pd.DataFrame({"sex": ["f", "m"], "planet": ["Earth", "Earth"]})
-    >>> found, others = groupings(people)
-    >>> [one.groups for one in found], others
-    ([('f', 'm')], {'planet': 'one group only'})
-    """
+    """Background variables that make groups; and the others, each with the reason why not."""
     found, others = [], {}
     for name in background.columns:
         made = grouping_of(background[name])
@@ -86,11 +88,6 @@ def grouping_of(values: pd.Series) -> Grouping | str:
     """The groups of a variable, or the reason why there are none to compare.
 
     Numbers with many values make four bands of about equally many people.
-
-    Examples
-    --------
-    >>> grouping_of(pd.Series(range(20, 60), name="age")).groups
-    ('20 to 29', '30 to 39', '40 to 49', '50 to 59')
     """
     is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if is_number and values.nunique() > _MOST_NUMBERS:
@@ -123,41 +120,21 @@ def _bands(values: pd.Series) -> Grouping | str:
     return Grouping(str(values.name), code, tuple(names), ordered=True, banded=True)
 
 
-# ---- means ------------------------------------------------------------------------------------
+# ---- means of factors -------------------------------------------------------------------------
 
 
-def counting(weight: np.ndarray | None, n: int) -> np.ndarray:
-    """How much each person counts; who has no weight counts nothing."""
-    weights = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
-    weights = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
-    # Who all count nothing, count the same.
-    return weights if weights.any() else np.ones_like(weights)
+class GroupMeans(NamedTuple):
+    """Mean factors of the groups of a background variable.
 
-
-def moments(values: np.ndarray, grouping: Grouping, weight: np.ndarray) -> Moments:
-    """Means of some values, (n, Q) with NaN where there is none, in each group.
-
-    Examples
-    --------
-    >>> grouping = grouping_of(pd.Series(["a", "a", "b"], name="g"))
-    >>> found = moments(np.array([[1.0], [3.0], [np.nan]]), grouping, np.ones(3))
-    >>> found.mean[0].item(), found.error[0].item(), found.people.ravel().tolist()
-    (2.0, 1.0, [2, 0])
+    The table has one line per factor and group; ``difference`` is that from the mean of all who are
+    compared, in standard deviations of the factor among them, with a 95 % interval.
     """
-    people = np.flatnonzero((grouping.code >= 0) & (weight > 0))
-    shape = (len(grouping.groups), len(people))
-    places = (grouping.code[people], np.arange(len(people)))
-    of_group = sparse.csr_array((np.ones(len(people)), places), shape=shape)
-    known = ~np.isnan(values[people])
-    value, own = np.where(known, values[people], 0.0), weight[people, None] * known
-    total, count = of_group @ own, (of_group @ known.astype(float))
-    with np.errstate(invalid="ignore", divide="ignore"):  # nobody has no mean
-        mean = (of_group @ (own * value)) / total
-        apart = np.where(known, value - np.nan_to_num(mean)[places[0]], 0.0)
-        variance = (of_group @ (own * apart**2)) / total * count / (count - 1.0)
-        error = np.sqrt((of_group @ (own * apart) ** 2) * count / (count - 1.0)) / total
-        size = total**2 / (of_group @ own**2)
-    return Moments(mean, variance, error, size, count.astype(np.int64))
+
+    grouping: Grouping
+    comparisons: list[Comparison | None]  # of each factor, None where none was possible
+    table: pd.DataFrame
+    tested: np.ndarray  # (G, K) which groups take part in each test
+    n_tested: np.ndarray  # (K,) how many people are in these
 
 
 def group_means(
@@ -167,81 +144,429 @@ def group_means(
     """Mean of every factor, (n, K), in every group, with standard errors; people may have weights.
 
     Who has no group is left out, and so are the groups that ``without``, (G, K), marks.
-
-    Examples
-    --------
-    >>> grouping = grouping_of(pd.Series(["a", "a", "b", "b"], name="g"))
-    >>> found = group_means(np.array([[0.0], [2.0], [2.0], [4.0]]), grouping)
-    >>> found.table[["group", "mean", "standard_error"]].values.tolist()
-    [['a', 1.0, 1.0], ['b', 3.0, 1.0]]
     """
-    values = np.asarray(factors, dtype=np.float64)
-    weights = counting(weight, len(values))
-    n_factors = values.shape[1]
-    absent = np.zeros((len(grouping.groups), n_factors), bool) if without is None else without
-    found = moments(values, grouping, weights)
+    weights, n_groups = counting(weight, len(factors)), len(grouping.groups)
+    absent = np.zeros((n_groups, factors.shape[1]), bool) if without is None else without
+    values = np.where(absent[grouping.code], np.nan, factors)
+    found = moments(values, grouping.code, n_groups, weights)
     tested = (found.people >= FEWEST_PEOPLE) & ~absent
-    parts, comparisons = [], []
-    for k in range(n_factors):
-        there = (found.people[:, k] > 0) & ~absent[:, k]
-        parts.append(_differences(values[:, k], grouping, weights, there).assign(factor=k))
-        column = Moments(*(part[:, k] for part in found))
-        groups = Groups(column.mean, column.variance, column.error, column.size - 1.0, column.size)
-        comparisons.append(welch(groups.of(tested[:, k])))
-    table = pd.concat(parts, ignore_index=True)[_COLUMNS]
-    n_tested = np.where(tested, found.people, 0).sum(axis=0)
-    return GroupMeans(grouping, comparisons, table, tested, n_tested)
+    comparisons = [welch(found.at(tested[:, k], k)) for k in range(factors.shape[1])]
+    difference, low, high = _from_everybody(values, grouping.code, found, weights)
+    table = pd.DataFrame(
+        [
+            (k, grouping.groups[g], *(part[g, k] for part in (found.people, found.mean, found.error,
+             difference, low, high)))
+            for k, g in np.argwhere((found.people > 0).T)
+        ],
+        columns=_COLUMNS,
+    )  # fmt: skip
+    return GroupMeans(grouping, comparisons, table, tested, (tested * found.people).sum(axis=0))
 
 
-def _differences(
-    values: np.ndarray, grouping: Grouping, weights: np.ndarray, there: np.ndarray
-) -> pd.DataFrame:
-    """Means of one factor, and how far groups are from all of those that are compared."""
-    part = np.flatnonzero(there[grouping.code] & (grouping.code >= 0) & (weights > 0))
-    value, weight, code = values[part], weights[part], grouping.code[part]
-    lines = []
-    if part.size:
-        everybody = np.average(value, weights=weight)
-        variance = np.average((value - everybody) ** 2, weights=weight)
-        spread = np.sqrt(variance) if variance > 0 else 1.0
-        for g in np.flatnonzero(there):
-            own = code == g
-            mean, error, *rest = _against_the_rest(value, weight, own)
-            lines.append(
-                (grouping.groups[g], int(own.sum()), mean, error, *np.array(rest) / spread)
-            )
-    return pd.DataFrame(lines, columns=_COLUMNS[1:])
+def _from_everybody(
+    values: np.ndarray, code: np.ndarray, found: Moments, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(G, K) how far groups are from the mean of all, in standard deviations; 95 % intervals.
 
-
-def _against_the_rest(
-    values: np.ndarray, weights: np.ndarray, own: np.ndarray
-) -> tuple[float, float, float, float, float]:
-    """A group's mean and its error; how far it is from everybody's, with 95 % interval.
-
-    Everybody includes the group, so that the difference is (1 − p) times that from the rest, with p
-    the group's share of the weights; so is its standard error. Few people know it less well:
-    Student's t with Welch's degrees of freedom.
+    All include the group, so that the difference is (1 − p) times that from the rest, with p the
+    group's share of the weights; so is its standard error. Few people know it less well: Student's
+    t with Welch's degrees of freedom.
     """
-    mean, error = _mean(values[own], weights[own])
-    if own.all():
-        return mean, error, 0.0, np.nan, np.nan
-    other, other_error = _mean(values[~own], weights[~own])
-    share = weights[own].sum() / weights.sum()
-    difference = (1.0 - share) * (mean - other)
-    variances = np.array([error**2, other_error**2])
-    freedom = np.array([own.sum() - 1, (~own).sum() - 1])
-    with np.errstate(invalid="ignore", divide="ignore"):  # nobody differs: no error, no freedom
-        degrees = variances.sum() ** 2 / (variances**2 / freedom).sum()
-    reach = student_t.ppf(0.975, degrees if degrees > 0 else np.inf)
-    reach = reach * (1.0 - share) * np.sqrt(variances.sum())
-    return mean, error, difference, difference - reach, difference + reach
+    own = np.where(np.isnan(values), 0.0, weights[:, None]) * (code >= 0)[:, None]
+    total, known = own.sum(axis=0), np.nan_to_num(values)
+    difference, reach = np.zeros((2, *found.mean.shape))
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups of nobody, of one, or of all
+        mean = (own * known).sum(axis=0) / total
+        spread = np.sqrt((own * (known - mean) ** 2).sum(axis=0) / total)
+        for g in range(len(difference)):
+            rest = moments(values, np.where(code == g, -1, np.minimum(code, 0)), 1, weights).at(0)
+            share = own[code == g].sum(axis=0) / total
+            variances = np.stack([found.error[g] ** 2, rest.error**2])
+            freedom = np.stack([found.people[g], rest.people]) - 1
+            degrees = variances.sum(axis=0) ** 2 / (variances**2 / freedom).sum(axis=0)
+            sure = student_t.ppf(0.975, np.where(degrees > 0, degrees, np.inf))
+            reach[g] = sure * (1.0 - share) * np.sqrt(variances.sum(axis=0))
+            apart = (1.0 - share) * (found.mean[g] - rest.mean)
+            difference[g] = np.where(rest.people > 0, apart, 0.0)
+    spread = np.where(spread > 0, spread, 1.0)
+    return difference / spread, (difference - reach) / spread, (difference + reach) / spread
 
 
-def _mean(values: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-    """Weighted mean and its standard error, which a single person has not."""
-    total, count = weight.sum(), len(values)
-    mean = weight @ values / total
-    if count == 1:
-        return float(mean), np.nan
-    squares = (weight**2) @ (values - mean) ** 2
-    return float(mean), float(np.sqrt(squares * count / (count - 1)) / total)
+# ---- means of answers -------------------------------------------------------------------------
+
+
+class QuestionMeans(NamedTuple):
+    """Mean answers, (G, Q) each, NaN where nobody in the group has answered."""
+
+    grouping: Grouping
+    answered: np.ndarray  # how many people have
+    mean: np.ndarray
+    low: np.ndarray  # of a 95 % interval within the scale; NaN for a single person
+    high: np.ndarray
+    comparisons: list[Comparison | None]  # one for each question
+
+
+def level_values(scale: Scale, column: Column | None) -> np.ndarray:
+    """Numbers to average: the codes of the file where these rise with the levels, else 1 to L."""
+    codes = scale.labels if column is None or not column.levels else column.levels
+    if len(codes) == scale.n_levels and not any(isinstance(c, str | bool) for c in codes):
+        numbers = np.array(codes, dtype=np.float64)
+        if (np.diff(numbers) > 0).all():
+            return numbers
+    return np.arange(1.0, scale.n_levels + 1.0)
+
+
+def question_means(
+    model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], groupings: list[Grouping],
+    weight: np.ndarray | None = None, no_answers: np.ndarray | None = None, random_state: int = 0,
+    numeric: Sequence[str] = (),
+) -> list[QuestionMeans]:  # fmt: skip
+    """Mean answers to all questions on ordered scales, then of numbers, in the groups of variables.
+
+    ``values`` are what the levels of each question count (:func:`level_values`), ``no_answers``
+    says why answers lack, as a survey tells it, and ``numeric`` names columns beside the answers.
+    """
+    weights = counting(weight, answers.shape[0])
+    given = ~np.isnan(_as_numbers(answers, values, numeric))
+    open_ended = [(-np.inf, np.inf)] * len(numeric)
+    bounds = np.array([*((own.min(), own.max()) for own in values), *open_ended]).T
+    found: list[list[Moments]] = [[] for _ in groupings]
+    fillings = _fillings(model, answers, values, numeric, no_answers, random_state)
+    for numbers in fillings:
+        for own, grouping in zip(found, groupings, strict=True):
+            own.append(moments(numbers, grouping.code, len(grouping.groups), weights))
+    made = []
+    for own, grouping in zip(found, groupings, strict=True):
+        there = np.where(given, 1.0, np.nan)
+        answered = moments(there, grouping.code, len(grouping.groups), weights).people
+        made.append(_pooled_means(own, grouping, answered, bounds))
+    return made
+
+
+def has_gaps(answers: Encoded, numeric: Sequence[str]) -> bool:
+    """Whether some answer on a scale, or some number, is missing."""
+    beside = answers.beside
+    lacks_number = beside is not None and bool(beside[list(numeric)].isna().any(axis=None))
+    return bool(answers.observations.density < 1.0) or lacks_number
+
+
+def _fillings(
+    model: CumulativeRBM, answers: Encoded, values: list[np.ndarray], numeric: Sequence[str],
+    no_answers: np.ndarray | None, random_state: int,
+) -> Iterator[np.ndarray]:  # fmt: skip
+    """Answers as numbers, (n, Q), the gaps filled anew each time; once if there are none."""
+    original = _as_numbers(answers, values, numeric)
+    does_not_apply = np.zeros(original.shape, dtype=bool)
+    if no_answers is not None:
+        scales = slice(0, no_answers.shape[1])
+        does_not_apply[:, scales] = np.isnan(original[:, scales])
+        does_not_apply[:, scales] &= np.isin(no_answers, _NOTHING_TO_FILL)
+    # The model's draws do not depend on which gaps are wanted.
+    if not (np.isnan(original) & ~does_not_apply).any():
+        yield original
+        return
+    for table in model.impute(
+        answers, n_draws=N_FILLINGS, parameters="fixed", fill_never_asked=True,
+        random_state=random_state,
+    ):  # fmt: skip
+        yield np.where(does_not_apply, np.nan, _as_numbers(table, values, numeric))
+
+
+def _as_numbers(
+    answers: Encoded | pd.DataFrame, values: list[np.ndarray], numeric: Sequence[str]
+) -> np.ndarray:
+    """(n, Q) what levels count, then numbers; NaN where there is none."""
+    beside: Any = answers.beside if isinstance(answers, Encoded) else answers
+    if isinstance(answers, Encoded):
+        level = answers.observations.to_dense()
+    else:  # as a model fills it where there are columns of other kinds
+        scales = answers.columns[: len(values)]
+        level = np.column_stack([answers[name].cat.codes for name in scales])
+    counted = [np.append(own, np.nan)[level[:, j]] for j, own in enumerate(values)]
+    numbers = [beside[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in numeric]
+    return np.column_stack([*counted, *numbers])
+
+
+def _pooled_means(
+    draws: list[Moments], grouping: Grouping, answered: np.ndarray, bounds: np.ndarray
+) -> QuestionMeans:
+    means, errors = (np.stack([getattr(one, part) for one in draws]) for part in ("mean", "error"))
+    size = np.mean([one.size for one in draws], axis=0)
+    variance = np.mean([one.variance for one in draws], axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups of nobody or of one
+        pooled = rubin(means, errors, size - 1.0)
+        # Where nothing was filled, nothing is lost.
+        freedom = np.where(pooled.share > 0, pooled.freedom, size - 1.0)
+        reach = student_t.ppf(0.975, freedom) * pooled.error
+    nobody = answered == 0
+    mean = np.where(nobody, np.nan, pooled.estimate)
+    every = Moments(mean, variance, pooled.error, freedom, size, answered)
+    enough = answered >= FEWEST_PEOPLE
+    comparisons = [welch(every.at(enough[:, j], j)) for j in range(mean.shape[1])]
+    low, high = _within(mean, reach, *bounds)
+    return QuestionMeans(grouping, answered, mean, low, high, comparisons)
+
+
+def _within(
+    mean: np.ndarray, reach: np.ndarray, lowest: np.ndarray, highest: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Intervals that do not leave their scales.
+
+    Where mean ± reach would, the interval is made for the logit of the mean's place on the scale,
+    as is usual for shares, and so becomes shorter on the side of the near end.
+    """
+    low, high = mean - reach, mean + reach
+    # Where everybody answers the same, a rounded mean may lie beyond the end by itself.
+    leaves = (reach > _ROUNDING) & ((low < lowest) | (high > highest))
+    with np.errstate(invalid="ignore", divide="ignore"):  # numbers without ends, means at an end
+        place = (mean - lowest) / (highest - lowest)
+        spread = reach / ((highest - lowest) * place * (1.0 - place))
+        ends = [lowest + (highest - lowest) * expit(logit(place) + s * spread) for s in (-1, 1)]
+    return np.where(leaves, ends[0], low), np.where(leaves, ends[1], high)
+
+
+# ---- the section ------------------------------------------------------------------------------
+
+
+class Compared(NamedTuple):
+    """People who have answered something, and what is known of them, row by row."""
+
+    table: Encoded  # what the model takes
+    asked: Encoded  # its part that are questions
+    numeric: tuple[str, ...]  # those of them, beside the answers, that are numbers
+    background: pd.DataFrame
+    scores: np.ndarray
+    weight: np.ndarray | None
+    no_answers: np.ndarray | None
+    schema: Schema
+
+    @property
+    def names(self) -> list[str]:
+        """What the questions are called, those on ordered scales first."""
+        return self.asked.header or []
+
+    @property
+    def averaged(self) -> list[int]:
+        """Places of the questions whose answers have a mean."""
+        return [*range(self.asked.shape[1]), *map(self.names.index, self.numeric)]
+
+    @property
+    def values(self) -> list[np.ndarray]:
+        """What the levels of each question count."""
+        columns = {column.name: column for column in self.schema.columns}
+        known = zip(self.asked.names or [], self.asked.scales, strict=True)
+        return [level_values(scale, columns.get(name)) for name, scale in known]
+
+
+class _Tested(NamedTuple):
+    """A background variable, its groups' factors, and p-values adjusted over all variables."""
+
+    means: GroupMeans
+    adjusted: list[float]
+    never: np.ndarray  # (G, Q) whether a group was never asked a question
+    without: np.ndarray  # (G, K) which groups are left out of which factor
+    itself: np.ndarray  # (K,) which factors rest on the very question that makes the groups
+
+    @property
+    def strongest(self) -> list[int]:
+        """Factors on which groups surely differ most come first."""
+        return most_sure(self.means.comparisons, self.adjusted)
+
+    @property
+    def best(self) -> tuple[Comparison | None, float]:
+        """The test of the first of these factors, and its p-value."""
+        return self.means.comparisons[self.strongest[0]], self.adjusted[self.strongest[0]]
+
+    @property
+    def n_compared(self) -> tuple[int, int]:
+        """How many people and groups take part in that test."""
+        k = self.strongest[0]
+        return int(self.means.n_tested[k]), int(self.means.tested[:, k].sum())
+
+
+def group_sections(
+    model: CumulativeRBM, people: Compared, factors: list[NamedFactor], labels: dict[str, Label],
+    first: str | None = None, random_state: int = 0,
+) -> dict[str, Any]:  # fmt: skip
+    """What the page shows of groups; ``first`` is the variable to show in front."""
+    if not factors:
+        return {"variables": [], "others": [], "no_factor": True}
+    found, others = groupings(people.background)
+    tested = _tested(people, found, factors)
+    best, p = [one.best[0] for one in tested], [one.best[1] for one in tested]
+    order = most_sure(best, p, [one.n_compared[0] / len(people.scores) for one in tested])
+    order.sort(key=lambda k: tested[k].means.grouping.name != first)
+    shown = [tested[k] for k in order[:MOST_SHOWN]]
+    for k in order[MOST_SHOWN:]:
+        others[found[k].name] = f"beyond the {MOST_SHOWN} that differ most"
+    means = question_means(
+        model, people.table, people.values, [one.means.grouping for one in shown],
+        people.weight, people.no_answers, random_state, numeric=people.numeric,
+    )  # fmt: skip
+    adjusted = _adjusted([one.comparisons for one in means])
+    questions = [labels[name] for name in people.names]
+    return {
+        "no_factor": False,
+        "overview": _overview(shown, factors, labels),
+        "variables": [
+            _section(one, own, p, factors, labels, questions, people.averaged)
+            for one, own, p in zip(shown, means, adjusted, strict=True)
+        ],
+        "others": [(labels[name], why) for name, why in others.items()],
+        "n_tests": (_count([one.means.comparisons for one in tested]),
+                    _count([one.comparisons for one in means])),
+        "n_fillings": N_FILLINGS,
+        "has_gaps": has_gaps(people.table, people.numeric),
+        "fewest": FEWEST_PEOPLE,
+    }  # fmt: skip
+
+
+def _tested(people: Compared, found: list[Grouping], factors: list[NamedFactor]) -> list[_Tested]:
+    names = people.names
+    rests = np.reshape([factor.rests for factor in factors], (len(factors), len(names))).T
+    never = _never_asked(people, found)
+    without = [one.astype(float) @ rests >= _RESTS_ON for one in never]
+    nowhere = np.zeros(len(factors), dtype=bool)
+    itself = [
+        rests[names.index(own.name)] >= _RESTS_ON if own.name in names else nowhere for own in found
+    ]
+    means = [
+        group_means(people.scores, own, people.weight, absent | circular)
+        for own, absent, circular in zip(found, without, itself, strict=True)
+    ]
+    adjusted = _adjusted([one.comparisons for one in means])
+    parts = zip(means, adjusted, never, without, itself, strict=True)
+    return [_Tested(*one) for one in parts]
+
+
+def _never_asked(people: Compared, found: list[Grouping]) -> list[np.ndarray]:
+    """(G, Q) for each variable: whether nobody in a group was asked a question."""
+    names = people.names
+    groups = pd.DataFrame({str(k): pd.Series(one.code) for k, one in enumerate(found)})
+    lacking = never_asked(people.asked, groups.where(groups >= 0)) if found else pd.DataFrame()
+    masks = [np.zeros((len(one.groups), len(names)), dtype=bool) for one in found]
+    for line in lacking.itertuples(index=False):
+        masks[int(line.column)][int(line.group), names.index(line.question)] = True
+    return masks
+
+
+def _adjusted(families: list[list[Comparison | None]]) -> list[list[float]]:
+    """p-values of all tests by Holm, NaN where there was no test."""
+    p = [test.p for family in families for test in family if test is not None]
+    rest = iter(holm(p))
+    return [[np.nan if test is None else next(rest) for test in family] for family in families]
+
+
+def _count(families: list[list[Comparison | None]]) -> int:
+    return sum(test is not None for family in families for test in family)
+
+
+def _overview(shown: list[_Tested], factors: list[NamedFactor], labels: dict[str, Label]) -> Table:
+    rows = []
+    for one in shown:
+        (best, p), (n_people, n_groups) = one.best, one.n_compared
+        size = (None,) * 4 if best is None else (best.omega, best.low, best.high, p)
+        told = "not tested" if best is None else factors[one.strongest[0]].label
+        rows.append((labels[one.means.grouping.name], n_groups, n_people, told, *size))
+    head = ("groups by", "groups", "people", "they differ most on", "ω²", "from", "to", "p (Holm)")
+    return Table(head, rows, ("", "d", ",d", "", ".1%", ".1%", ".1%", "p"))
+
+
+def _section(
+    one: _Tested, means: QuestionMeans, adjusted: list[float], factors: list[NamedFactor],
+    labels: dict[str, Label], questions: list[Label], averaged: list[int],
+) -> dict[str, Any]:  # fmt: skip
+    own, (best, p) = one.means.grouping, one.best
+    return {
+        "label": labels[own.name],
+        "n_groups": len(own.groups),
+        "n_compared": one.n_compared,
+        "banded": own.banded,
+        "best": best,
+        "best_factor": factors[one.strongest[0]].full,
+        "differs": best is not None and p < ALPHA,
+        "p": p,
+        "tests": _tests(one, factors),
+        "panels": _panels(one, factors),
+        "left_out": _left_out(one, factors, questions),
+        "itself": [factors[j].label for j in np.flatnonzero(one.itself)],
+        "small": [g for g, n in zip(own.groups, own.counts, strict=True) if 0 < n < FEWEST_PEOPLE],
+        "means": _banner(
+            means, adjusted, [questions[j] for j in averaged], one.never[:, averaged],
+            labels[own.name],
+        ),
+    }  # fmt: skip
+
+
+def _tests(one: _Tested, factors: list[NamedFactor]) -> Table:
+    rows: list[tuple[Any, ...]] = []
+    for k in one.strongest:
+        test = one.means.comparisons[k]
+        if test is None:
+            rows.append((factors[k].label, *(None,) * 7))
+        else:
+            freedom = f"{test.between:.0f}; {test.within:.1f}"
+            size = (test.omega, test.low, test.high, test.statistic)
+            rows.append((factors[k].label, *size, freedom, test.p, one.adjusted[k]))
+    head = ("factor", "ω²", "from", "to", "Welch’s F", "df", "p", "p (Holm)")
+    return Table(head, rows, ("", ".1%", ".1%", ".1%", ".2f", "", "p", "p"))
+
+
+def _panels(one: _Tested, factors: list[NamedFactor]) -> list[dict[str, Any]]:
+    """Charts of the factors on which groups differ most, all on one scale."""
+    chosen = one.strongest[:_PANELS]
+    lines = one.means.table[one.means.table["factor"].isin(chosen)]
+    ends = np.abs(lines[["difference", "low", "high"]].to_numpy(dtype=float))
+    reach = max(float(np.nanmax(ends, initial=_NARROWEST)), _NARROWEST)
+    order = list(one.means.grouping.groups)
+    if not one.means.grouping.ordered and len(order) > _FEW_GROUPS:
+        first = lines[lines["factor"] == chosen[0]].sort_values(
+            "difference", ascending=False, kind="stable"
+        )
+        order = [*first["group"], *(g for g in order if g not in set(first["group"]))]
+    panels = []
+    for k in chosen:
+        own = lines[lines["factor"] == k].set_index("group", drop=False)
+        rows = own.loc[[group for group in order if group in own.index]].to_dict("records")
+        panels.append({"label": factors[k].label, "reach": reach, "rows": rows})
+    return panels
+
+
+def _left_out(
+    one: _Tested, factors: list[NamedFactor], questions: list[Label]
+) -> list[tuple[str, Label, Any]]:
+    """Groups left out of factors, with the questions that they were never asked."""
+    found = []
+    for g, k in np.argwhere(one.without):
+        weight = factors[k].rests * one.never[g]
+        asked = [questions[j] for j in np.argsort(-weight, kind="stable")[:3] if weight[j] > 0]
+        found.append((one.means.grouping.groups[g], factors[k].label, listed(asked)))
+    return found
+
+
+def _banner(
+    means: QuestionMeans, adjusted: list[float], questions: list[Label], never: np.ndarray,
+    variable: Label,
+) -> dict[str, Any]:  # fmt: skip
+    """Mean answers: a line per question other than the one that makes the groups."""
+    rows: list[dict[str, Any]] = []
+    for j in most_sure(means.comparisons, adjusted):
+        if questions[j] == variable:
+            continue
+        test = means.comparisons[j]
+        cells = [
+            {
+                "mean": means.mean[g, j],
+                "low": means.low[g, j],
+                "high": means.high[g, j],
+                "count": int(means.answered[g, j]),
+                "never": bool(never[g, j]),
+            }
+            for g in range(len(means.grouping.groups))
+        ]
+        size = (None, None, None) if test is None else (test.omega, test.low, test.high)
+        rows.append({"label": questions[j], "cells": cells, "size": size, "p": adjusted[j]})
+    untested = sum(row["size"][0] is None for row in rows)
+    counts = means.grouping.counts
+    heads = [(g, int(n)) for g, n in zip(means.grouping.groups, counts, strict=True)]
+    return {"groups": heads, "rows": rows, "n_untested": untested}

@@ -6,12 +6,11 @@ from typing import Any
 
 from ordinalrbm.estimators.reading import column_names
 from ordinalrbm.estimators.survey import CumulativeRBM
-from ordinalrbm.report.factors import named_factors
+from ordinalrbm.report.factors import N_FACTORS_TOLD, named_factors
 from ordinalrbm.report.labels import labels_of
 from ordinalrbm.report.page import render, small_chart
-from ordinalrbm.report.questions import response_curves
+from ordinalrbm.report.points import response_curves
 from ordinalrbm.report.ratings import ratings_page
-from ordinalrbm.report.survey import about_learning, factor_sections
 
 
 def model_page(model: Any, *, title: str | None = None) -> str:
@@ -47,10 +46,10 @@ def model_page(model: Any, *, title: str | None = None) -> str:
     curves = response_curves(model, [name for name, kind in names if kind == "ordinal"])
     return render(
         "model.html.j2",
-        title=title or "Model",
+        title or "Model",
+        model,
         n_questions=len(known.questions),
         n_factors=model.model_.n_factors,
-        factors=factor_sections(reading, named_factors(reading, labels)),
+        factors=named_factors(reading, labels)[:N_FACTORS_TOLD],
         curves=[small_chart(one, labels[one.name]) for one in curves],
-        **about_learning(model),
     )

@@ -17,12 +17,13 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 import matplotlib
+import pandas as pd
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from ordinalrbm import __version__
+from ordinalrbm import __version__, plots
 from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import shades
 from ordinalrbm.report.labels import Label
@@ -72,8 +73,8 @@ def shown(value: Any, how: str) -> str:
     return format(value, how).replace("-", "−").replace("%", " %")
 
 
-def render(template: str, **content: Any) -> str:
-    """The page of a template, which every file can hold."""
+def render(template: str, title: str, model: Any = None, **content: Any) -> str:
+    """The page of a template, which every file can hold; of a model, with how learning went."""
     scripts = [Markup(_file(name)) for name in _SCRIPTS]
     page = _environment().get_template(template)
     html = page.render(
@@ -81,10 +82,34 @@ def render(template: str, **content: Any) -> str:
         policy=_policy(scripts),
         style=Markup(_file("style.css")),
         scripts=scripts,
+        title=title,
+        **({} if model is None else _learning(model)),
         **content,
     )
     # Half a character, as broken files have them, cannot be written.
     return printable(html.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _learning(model: Any) -> dict[str, Any]:
+    """The learning curve, if there is one, settings that fit on a line, and the time.
+
+    Model files do not say how long learning took.
+    """
+    history, figure = getattr(model, "history_", pd.DataFrame()), None
+    measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
+    if not history.empty and history[measured].notna().any(axis=None):
+        curve = plots.learning_curve(history, best_epoch=model.best_epoch_)
+        figure = drawing(curve, "learning", "learning-curve")
+    settings = [
+        (name, str(value))
+        for name, value in model.get_params().items()
+        if value is not None and name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
+    ]
+    return {
+        "learning": figure,
+        "settings": Table(("setting", "value"), settings, ("", "")),
+        "seconds": float(history["seconds"].max()) if len(history.get("seconds", ())) else None,
+    }
 
 
 def as_json(data: Any) -> Markup:

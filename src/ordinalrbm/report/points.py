@@ -1,20 +1,29 @@
-"""What the interactive map is made of, small enough for a page: one byte per person and variable.
+"""What pages draw by themselves: the map of people or items, and response curves of questions.
 
-Every variable becomes codes from 0 to 254, and 255 where nothing is known; these are compressed
-one by one, so that the page unpacks only what somebody wants to see.
+t-SNE of 60,000 people takes a quarter of an hour. So some people drawn at random, the landmarks,
+are placed by t-SNE; everybody else comes to stand between the landmarks with the most similar
+factors. On the page every variable is one byte per person: codes from 0 to 254, and 255 where
+nothing is known, compressed one by one, so that only what somebody wants to see is unpacked.
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
+from ordinalrbm.data.answers import covariates_of
+from ordinalrbm.data.tables import as_table
+from ordinalrbm.estimators.survey import CumulativeRBM
+from ordinalrbm.plots.maps import row_positions
+from ordinalrbm.plots.questions import Curves
 from ordinalrbm.plots.style import printable
+from ordinalrbm.vector.model import VectorModel
 
 UNKNOWN = 255
 _MOST_KINDS = 250
@@ -22,6 +31,83 @@ _STEPS = 254
 _PLACES = 65_535  # of a coordinate: two bytes
 _MOST = (0.005, 0.995)
 _FAR_OUT = 3.0  # times as wide as most of the values
+MOST_POINTS = 100_000
+N_LANDMARKS = 8_000
+# Up to here t-SNE takes about as long as with landmarks.
+MOST_WITHOUT_LANDMARKS = 10_000
+FEWEST_PEOPLE = 4
+_NEIGHBOURS = 8
+_NEVER_ZERO = 1e-6
+# Of the distance between the nearest landmarks: people between the same ones must not coincide.
+_JITTER = 0.35
+_N_POINTS = 33
+_BEYOND = 1.5  # how far a curve goes on beyond the outermost threshold, in standard deviations
+_MIDDLE = (0.1, 0.9)
+
+
+# ---- places -----------------------------------------------------------------------------------
+
+
+class Places(NamedTuple):
+    """Where rows stand on a plane, (n, 2), and how many of them t-SNE itself has placed."""
+
+    positions: np.ndarray
+    n_landmarks: int
+
+
+def some_of(rows: np.ndarray, most: int, seed: int | np.random.Generator) -> np.ndarray:
+    """At most so many rows, drawn at random, in their order."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, most, replace=False))
+
+
+def place(factors: np.ndarray, *, random_state: int = 0, n_landmarks: int = N_LANDMARKS) -> Places:
+    """Place rows, at least 4, on a plane so that neighbours have similar factors.
+
+    Of more than 10,000 (or than ``n_landmarks``, if that is larger), t-SNE itself places only
+    ``n_landmarks``.
+    """
+    points = np.asarray(factors, dtype=np.float32)
+    n_rows = len(points)
+    if n_rows <= max(MOST_WITHOUT_LANDMARKS, n_landmarks):
+        return Places(row_positions(points, random_state=random_state), n_rows)
+    return among_landmarks(points, n_landmarks, random_state)
+
+
+def among_landmarks(points: np.ndarray, n_landmarks: int, random_state: int) -> Places:
+    """Place landmarks by t-SNE and everybody else between the nearest of them."""
+    from sklearn.neighbors import NearestNeighbors  # slow to import, and only needed here
+
+    rng = np.random.default_rng(random_state)
+    chosen = np.sort(rng.choice(len(points), n_landmarks, replace=False))
+    others = np.setdiff1d(np.arange(len(points)), chosen)
+    positions = np.empty((len(points), 2), dtype=np.float32)
+    positions[chosen] = row_positions(points[chosen], random_state=random_state)
+    index = NearestNeighbors(n_neighbors=min(_NEIGHBOURS, n_landmarks), algorithm="brute")
+    distance, near = index.fit(points[chosen]).kneighbors(points[others])
+    noise = rng.normal(size=(len(others), 2)).astype(np.float32)
+    positions[others] = _between(distance, positions[chosen][near], noise)
+    return Places(positions, n_landmarks)
+
+
+def _between(distance: np.ndarray, spots: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Weighted means of the nearest landmarks' places, a little apart from each other.
+
+    Only those neighbours count that the map, too, shows close to the nearest one: between two far
+    ends of the map there is nobody like either.
+    """
+    off = np.linalg.norm(spots - spots[:, :1], axis=2)  # the nearest comes first
+    reach = np.median(off, axis=1, keepdims=True)
+    weight = np.where(off <= reach, 1.0 / np.maximum(distance, _NEVER_ZERO) ** 2, 0.0)
+    mean = (weight[..., None] * spots).sum(axis=1) / weight.sum(axis=1, keepdims=True)
+    # By the spacing of landmarks in that part of the map; where they are far apart, no further
+    # than elsewhere, so that nobody is thrown off the map.
+    apart = np.minimum(np.where(off > 0, off, np.inf).min(axis=1, keepdims=True), reach)
+    return mean + _JITTER * np.minimum(apart, 2.0 * np.median(apart)) * np.clip(noise, -2.0, 2.0)
+
+
+# ---- the map ----------------------------------------------------------------------------------
 
 
 class Variable(NamedTuple):
@@ -38,6 +124,27 @@ class Variable(NamedTuple):
     digits: int
     cut: tuple[bool, bool]
     codes: np.ndarray  # (n,) uint8
+
+
+# Names of some rows, variables to colour them by, and which of these are told of each.
+Described = tuple[Sequence[str], Sequence[Variable], Sequence[int]]
+
+
+def map_section(
+    rows: np.ndarray, factors: np.ndarray, describe: Callable[[np.ndarray], Described], noun: str,
+    random_state: int = 0,
+) -> dict[str, Any] | None:  # fmt: skip
+    """A map of rows as the page's script reads it, and what became of them; None of too few."""
+    if len(rows) < FEWEST_PEOPLE:
+        return None
+    shown = some_of(rows, MOST_POINTS, random_state)
+    places = place(factors[shown], random_state=random_state)
+    return {
+        "data": point_map(places.positions, *describe(shown), noun),
+        "n_points": len(shown),
+        "n_landmarks": places.n_landmarks,
+        "n_not_drawn": len(rows) - len(shown),
+    }
 
 
 def point_map(
@@ -64,29 +171,13 @@ def point_map(
 
 
 def packed(values: np.ndarray) -> str:
-    r"""Compressed bytes as text.
-
-    Examples
-    --------
-    >>> zlib.decompress(base64.b64decode(packed(np.array([1, 2], dtype=np.uint8))))
-    b'\x01\x02'
-    """
+    """Compressed bytes as text."""
     little = values.astype(values.dtype.newbyteorder("<"), copy=False)
     return base64.b64encode(zlib.compress(little.tobytes(), 9)).decode("ascii")
 
 
 def variable_of(values: pd.Series, name: str, section: str) -> Variable | None:
-    """A way to colour points by some values; None when they are all alike or all missing.
-
-    Examples
-    --------
-    >>> sex = variable_of(pd.Series(["f", None, "m"]), "sex", "Background")
-    >>> sex.labels, sex.codes.tolist()
-    (('f', 'm'), [0, 255, 1])
-    >>> age = variable_of(pd.Series([20, 30, None]), "age", "Background")
-    >>> age.low, age.high, age.codes.tolist()
-    (20.0, 30.0, [0, 254, 255])
-    """
+    """A way to colour points by some values; None when they are all alike or all missing."""
     is_number = pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
     if is_number:
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -140,3 +231,53 @@ def _largest_first(code: np.ndarray, categories: list[str]) -> tuple[np.ndarray,
     if len(order) > _MOST_KINDS:
         labels.append(f"({len(order) - _MOST_KINDS} smaller kinds)")
     return place[code], labels
+
+
+# ---- response curves --------------------------------------------------------------------------
+
+
+def response_curves(model: CumulativeRBM, names: list[str], people: Any = None) -> list[Curves]:
+    """Probability of each level along the mean utility, for every question on an ordered scale.
+
+    With ``people``, a table of their answers, curves say where most of them are.
+    """
+    parameters, curves = model.model_, []
+    # Thresholds are shown where somebody with a usual style has them.
+    usual_stretch = np.exp(parameters.style_weights @ np.log(parameters.stretches))
+    spans = None if people is None else _middle_utilities(model, people)
+    known, first = model.questionnaire_, parameters.layout.first
+    asked = enumerate(known.questions)
+    ordered = [(int(first[i]), known.scales[j]) for i, j in asked if known.kinds[j] == "ordinal"]
+    every_bound = parameters.thresholds
+    for name, (column, scale) in zip(names, ordered, strict=True):
+        levels = scale.names  # type: ignore[union-attr]
+        bounds = every_bound[column, : len(levels) + 1]
+        inner = bounds[1:-1] * usual_stretch
+        middle = None if spans is None else (float(spans[0, column]), float(spans[1, column]))
+        marks = [*inner, *(middle or ())] or [0.0]
+        utility = np.linspace(min(marks) - _BEYOND, max(marks) + _BEYOND, _N_POINTS)
+        probability = _probabilities(parameters, bounds, utility)
+        curves.append(Curves(name, levels, utility, probability, inner.tolist(), middle))
+    return curves
+
+
+def _probabilities(model: VectorModel, bounds: np.ndarray, utility: np.ndarray) -> np.ndarray:
+    """(points, L): over all styles of using the scale, each with its share."""
+    total = np.zeros((len(utility), len(bounds) - 1))
+    for stretch, share in zip(model.stretches, model.style_weights, strict=True):
+        total += share * np.diff(ndtr(bounds * stretch - utility[:, None]), axis=1)
+    return total
+
+
+def _middle_utilities(model: CumulativeRBM, people: Any) -> np.ndarray:
+    """(2, N'): between which mean utilities the middle four fifths of the people are."""
+    parameters = model.model_
+    units_on = np.asarray(model.transform(people)) * parameters.units
+    covariates = covariates_of(model.questionnaire_.encode(as_table(people)))
+    ends = []
+    for i, (bias, weights) in enumerate(zip(parameters.bias, parameters.weights, strict=True)):
+        utility = bias + units_on @ weights
+        if covariates.size:
+            utility = utility + covariates @ parameters.slopes[i]
+        ends.append(np.quantile(utility, _MIDDLE))
+    return np.stack(ends, axis=1)

@@ -19,9 +19,8 @@ from ordinalrbm.evaluate.hidden import are_learnt, count_levels, level_values
 from ordinalrbm.files.survey import LeftOut
 from ordinalrbm.plots.style import shortened
 from ordinalrbm.report.page import Table, drawing, render
-from ordinalrbm.report.placing import Described, map_section, some_of
-from ordinalrbm.report.points import variable_of
-from ordinalrbm.report.survey import Progress, about_learning, left_out_table
+from ordinalrbm.report.points import Described, map_section, some_of, variable_of
+from ordinalrbm.report.survey import Progress, left_out_table
 from ordinalrbm.words import item_vectors
 
 _MOST_SCORED = 200_000
@@ -103,7 +102,8 @@ def ratings_page(
     counts = np.bincount(known.observations.level, minlength=len(levels))
     return render(
         "ratings.html.j2",
-        title=title or "Ratings",
+        title or "Ratings",
+        model,
         model_name=type(model).__name__,
         known=known,
         density=known.observations.density,
@@ -113,7 +113,6 @@ def ratings_page(
         example=example,
         map=the_map,
         factors=_factor_ends(known, items),
-        **about_learning(model),
     )
 
 

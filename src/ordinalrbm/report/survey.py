@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from ordinalrbm import plots
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.tables import Encoded
 from ordinalrbm.errors import DataError
@@ -21,43 +20,29 @@ from ordinalrbm.evaluate import hidden as hiding
 from ordinalrbm.files.survey import REASONS, LeftOut, Survey
 from ordinalrbm.files.vocabulary import asked_for_band
 from ordinalrbm.plots.style import shades, shortened
-from ordinalrbm.report.compared import Compared, group_sections
-from ordinalrbm.report.factors import NamedFactor, moved_questions, named_factors
+from ordinalrbm.report.factors import N_FACTORS_TOLD, NamedFactor, named_factors
 from ordinalrbm.report.frequencies import frequencies, summary_of
-from ordinalrbm.report.groups import Grouping, grouping_of
+from ordinalrbm.report.groups import Compared, Grouping, group_sections, grouping_of
 from ordinalrbm.report.labels import Label, labels_of, texts_of
-from ordinalrbm.report.page import Table, drawing, render, small_chart
-from ordinalrbm.report.placing import Described, map_section, some_of
-from ordinalrbm.report.points import variable_of
-from ordinalrbm.report.questions import response_curves
+from ordinalrbm.report.page import Table, render, small_chart
+from ordinalrbm.report.points import (
+    Described,
+    Variable,
+    map_section,
+    response_curves,
+    some_of,
+    variable_of,
+)
 
 _MOST_SCORED_ROWS = 10_000
 # So many people are enough for means and percentiles of factors.
 _ENOUGH_ROWS = 4_000
 _SHARE_HIDDEN_AFTERWARDS = 0.1
-_N_FACTORS_TOLD = 8
 _TOLD_ANSWERS, _TOLD_BACKGROUND = 4, 6
 # More questions than this start folded.
 _MOST_UNFOLDED = 12
 
 Progress = Callable[[str], None]
-
-
-class People(NamedTuple):
-    """People of a survey: their answers with nothing hidden, and what the model says of them.
-
-    ``table`` is what the model is asked about: beside the answers, columns of other kinds.
-    """
-
-    answers: Encoded
-    table: Encoded
-    answered: np.ndarray
-    scores: np.ndarray  # (n, K) on rotated factors
-
-    @property
-    def names(self) -> list[str]:
-        """What the questions are called."""
-        return self.answers.names or []
 
 
 def survey_page(
@@ -113,54 +98,44 @@ def survey_page(
     survey = _checked(model, survey, group)
     if held_out is not None:
         survey = replace(survey, encoded=hiding.restored(survey.encoded, held_out))
-    answers = survey.encoded
-    answered = np.asarray(_answered(survey).any(axis=1))
-    rows = np.flatnonzero(answered)
-    if not rows.size:
+    answered = _answered(survey)
+    if not answered.any():
         raise DataError("Nobody has answered any question, so there is nothing to report.")
     say("inferring the factors of all respondents")
-    people = People(answers, survey.table, answered, model.scores(survey.table).to_numpy())
-    reading = model.read_factors(questions=texts_of(survey.schema))
-    labels = labels_of([*people.names, *map(str, survey.background)], texts_of(survey.schema))
-    labels |= labels_of(set(reading.loadings.index) - set(labels), reading.questions)  # categories
-    factors = named_factors(reading, {str(name): labels[name] for name in reading.loadings.index})
+    about = _Sections.of(model, survey, np.asarray(answered.any(axis=1)), random_state)
+    rows = np.flatnonzero(about.answered)
     say("predicting hidden answers")
-    hidden = _hidden(model, people, labels, held_out, random_state)
+    hidden = about.hidden(held_out)
     say(f"placing {rows.size:,} respondents on a map")
-    the_map = map_section(
-        rows, people.scores,
-        lambda shown: _points(survey, people, shown, labels, factors, reading),
-        "respondents", random_state,
-    )  # fmt: skip
+    the_map = map_section(rows, about.scores, about.points, "respondents", random_state)
     say("comparing groups")
-    compared = _compared(survey, people, factors)
-    groups = group_sections(model, compared, factors, labels, group, random_state)
+    labels, factors = about.labels, about.factors
+    groups = group_sections(model, about.compared(), factors, labels, group, random_state)
     say("drawing")
-    some = people.table.subset(some_of(rows, _ENOUGH_ROWS, random_state))
-    curves = response_curves(model, people.names, some)
-    weight = None if survey.weight is None else survey.weight.to_numpy(float)
-    asked = [labels[name] for name in people.names]
+    some = survey.table.subset(some_of(rows, _ENOUGH_ROWS, random_state))
+    curves = response_curves(model, about.names, some)
+    asked = [labels[name] for name in about.names]
     return render(
         "survey.html.j2",
-        title=title or survey.name,
+        title or survey.name,
+        model,
         facts={
-            "n_rows": len(people.answered),
+            "n_rows": len(answered),
             "n_questions": survey.n_questions,
-            "share_answered": float(_answered(survey).mean()),
-            "n_silent": len(people.answered) - rows.size,
+            "share_answered": float(answered.mean()),
+            "n_silent": len(answered) - rows.size,
         },
-        scales=_scales(people, labels),
+        scales=about.scales(),
         left_out=_left_out(survey),
-        frequencies=frequencies(answers, asked, weight, survey.no_answers),
+        frequencies=frequencies(survey.encoded, asked, about.weight, survey.no_answers),
         unfolded=survey.n_questions <= _MOST_UNFOLDED,
-        others=_other_kinds(model, survey, labels, reading, factors, weight),
+        others=about.other_kinds() if survey.chosen.columns else None,
         hidden=hidden,
         map=the_map,
-        factors=factor_sections(reading, factors),
-        n_not_told=len(reading.factors) - min(len(factors), _N_FACTORS_TOLD),
+        factors=factors[:N_FACTORS_TOLD],
+        n_not_told=len(about.reading.factors) - min(len(factors), N_FACTORS_TOLD),
         curves=[small_chart(one, labels[one.name]) for one in curves],
         groups=groups,
-        **about_learning(model),
         unanswered=model.unanswered,
         weighted=survey.weight is not None,
         weighted_learning=bool(model.about_.get("weighted")),
@@ -172,22 +147,6 @@ def _answered(survey: Survey) -> np.ndarray:
     """(rows, questions) whether each question of any kind was answered."""
     others = survey.background[survey.chosen.asked].notna().to_numpy()
     return np.hstack([survey.encoded.observations.to_dense() >= 0, others])
-
-
-def _compared(survey: Survey, people: People, factors: list[NamedFactor]) -> Compared:
-    """Those who have answered something, for comparisons on some factors."""
-    there, no_answers = people.answered, survey.no_answers
-    background = comparable(survey).reset_index(drop=True)
-    return Compared(
-        people.table.subset(there),
-        survey.asked.subset(there),
-        survey.chosen.numeric,
-        background[there],
-        people.scores[there][:, [factor.place for factor in factors]],
-        None if survey.weight is None else survey.weight.to_numpy(float)[there],
-        None if no_answers is None else no_answers[there],
-        survey.schema,
-    )
 
 
 def _checked(model: CumulativeRBM, survey: Survey, group: str | None) -> Survey:
@@ -241,19 +200,204 @@ def check_group(survey: Survey, group: str | None) -> None:
         )
 
 
-# 1. What the data is
+# ---- what is learnt from the data -------------------------------------------------------------
 
 
-def _scales(people: People, labels: dict[str, Label]) -> list[dict[str, Any]]:
-    """Scales, their colours, and the questions that use them."""
-    short = in_short({name: labels[name].text for name in people.names})
-    users: dict[tuple[str, ...], list[str]] = {}
-    for name, scale in zip(people.names, people.answers.scales, strict=True):
-        users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
+@dataclass(frozen=True)
+class _Sections:
+    """A survey with nothing hidden, what the model says of it, and sections made of both."""
+
+    model: CumulativeRBM
+    survey: Survey
+    answered: np.ndarray  # whether each person has answered anything
+    scores: np.ndarray  # (n, K) on rotated factors
+    reading: FactorReading
+    labels: dict[str, Label]
+    factors: list[NamedFactor]
+    seed: int
+
+    @classmethod
+    def of(cls, model: CumulativeRBM, survey: Survey, answered: np.ndarray, seed: int) -> _Sections:
+        texts = texts_of(survey.schema)
+        reading = model.read_factors(questions=texts)
+        labels = labels_of([*(survey.encoded.names or []), *map(str, survey.background)], texts)
+        categories = set(reading.loadings.index) - set(labels)
+        labels |= labels_of(categories, reading.questions)
+        factors = named_factors(
+            reading, {str(name): labels[name] for name in reading.loadings.index}
+        )
+        scores = model.scores(survey.table).to_numpy()
+        return cls(model, survey, answered, scores, reading, labels, factors, seed)
+
+    @property
+    def names(self) -> list[str]:
+        """What the questions on ordered scales are called."""
+        return self.survey.encoded.names or []
+
+    @property
+    def weight(self) -> np.ndarray | None:
+        weight = self.survey.weight
+        return None if weight is None else weight.to_numpy(float)
+
+    def scales(self) -> list[dict[str, Any]]:
+        """Scales, their colours, and the questions that use them."""
+        short = in_short({name: self.labels[name].text for name in self.names})
+        users: dict[tuple[str, ...], list[str]] = {}
+        for name, scale in zip(self.names, self.survey.encoded.scales, strict=True):
+            users.setdefault(tuple(map(str, scale.labels)), []).append(short[name])
+        return [
+            {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
+            for levels, asked in users.items()
+        ]
+
+    def other_kinds(self) -> dict[str, Any]:
+        """Categories and how often they were chosen, numbers in short, and loadings of both."""
+        survey, labels = self.survey, self.labels
+        chosen, learnt = survey.chosen, list(self.model.feature_names_in_)
+        scales = [self.model.scales_[learnt.index(name)] for name in chosen.nominal]
+        levels = [
+            scale.encode(survey.background[name], name)
+            for scale, name in zip(scales, chosen.nominal, strict=True)
+        ]
+        categories = []
+        if levels:
+            counts = Observations.from_dense(np.column_stack(levels), [s.n_levels for s in scales])
+            asked = [labels[name] for name in chosen.nominal]
+            # Of other kinds than scales, nothing tells why there is none.
+            why = np.full(counts.to_dense().shape, REASONS.index("no answer"))
+            encoded = Encoded(counts, scales)
+            categories = frequencies(encoded, asked, self.weight, why, ordered=False)
+        found = [summary_of(survey.background[n], labels[n], self.weight) for n in chosen.numeric]
+        head = ("question", "answered", "mean", "sd", "least", "25 %", "median", "75 %", "greatest")
+        numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in found]
+        return {
+            "categories": categories,
+            "numbers": Table(head, numbers, ("", ",d", *[".5g"] * 7)),
+            "loadings": self._loadings_of(chosen.asked),
+            "background": [labels[name] for name in chosen.background],
+        }
+
+    def _loadings_of(self, questions: list[str]) -> Table:
+        loadings, question = self.reading.loadings, self.reading.question
+        told = [factor.name for factor in self.factors[:N_FACTORS_TOLD]]
+        own = [name for name in loadings.index if question(name) in questions]
+        rows = [(self.labels[name], *loadings.loc[name, told]) for name in own]
+        return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
+
+    def hidden(self, held_out: Cells | None) -> dict[str, Any] | None:
+        """How well hidden answers are predicted."""
+        learnt_from = held_out is None or not held_out.row.size
+        if held_out is None or learnt_from:
+            held_out = _hide_some(self.survey.encoded, self.seed)
+        # Of at most 10,000 people: predicting takes milliseconds per person.
+        rows = some_of(np.unique(held_out.row), _MOST_SCORED_ROWS, self.seed)
+        kept = np.isin(held_out.row, rows)
+        if not rows.size:
+            return None
+        asked = Cells(*(part[kept] for part in held_out))
+        scores = hiding.score_hidden(self.model, self.survey.table, asked)
+        lines = scores.by_question.assign(gain=lambda t: t["usual_error"] - t["model_error"])
+        lines = lines.sort_values("gain", ascending=False, kind="stable")
+        return {
+            "overall": scores.overall,
+            "table": _hidden_table(lines, self.labels),
+            "errors": _errors(lines, self.labels),
+            "learnt_from": learnt_from,
+            "n_rows": rows.size,
+            "n_left_aside": held_out.row.size - asked.row.size,
+        }
+
+    def points(self, rows: np.ndarray) -> Described:
+        """Names, what to colour points by, and what to tell of each: questions that move most."""
+        background = self.survey.background.reset_index(drop=True).iloc[rows]
+        answers = self.survey.encoded.subset(rows).to_frame()
+
+        def variables(table: pd.DataFrame, section: str) -> dict[str, Variable]:
+            named = {
+                str(name): variable_of(
+                    table[name], shortened(self.labels[str(name)].plain, 90), section
+                )
+                for name in table
+            }
+            return {name: one for name, one in named.items() if one is not None}
+
+        known, asked = variables(background, "Background"), variables(answers, "Answers")
+        scored = [
+            variable_of(
+                pd.Series(self.scores[rows, factor.place]), shortened(factor.short, 120), "Factors"
+            )
+            for factor in self.factors
+        ]
+        moved = self.reading.communalities.sort_values(ascending=False, kind="stable").index
+        telling = [len(known) + list(asked).index(name) for name in moved if name in asked]
+        told = [*range(min(len(known), _TOLD_BACKGROUND)), *telling[:_TOLD_ANSWERS]]
+        if self.survey.ids is None:
+            names = [f"Row {row + 1}" for row in rows]
+        else:
+            names = [shortened(name, 60) for name in self.survey.ids.iloc[rows]]
+        found = [*known.values(), *asked.values(), *(one for one in scored if one is not None)]
+        return names, found, told
+
+    def compared(self) -> Compared:
+        """Those who have answered something, for comparisons on the factors."""
+        there, survey, weight = self.answered, self.survey, self.weight
+        return Compared(
+            survey.table.subset(there),
+            survey.asked.subset(there),
+            survey.chosen.numeric,
+            comparable(survey).reset_index(drop=True)[there],
+            self.scores[there][:, [factor.place for factor in self.factors]],
+            None if weight is None else weight[there],
+            None if survey.no_answers is None else survey.no_answers[there],
+            survey.schema,
+        )
+
+
+def _hide_some(answers: Encoded, random_state: int) -> Cells:
+    """Answers of some people who have answered more than one question."""
+    given, rng = answers.observations, np.random.default_rng(random_state)
+    rows = some_of(np.flatnonzero(given.row_counts > 1), _MOST_SCORED_ROWS, rng)
+    entries = np.flatnonzero(np.isin(hiding.rows_of(given), rows))
+    chosen = rng.random(entries.size) < _SHARE_HIDDEN_AFTERWARDS
+    if entries.size and not chosen.any():
+        chosen[0] = True
+    is_hidden = np.zeros(given.n_entries, dtype=bool)
+    is_hidden[entries[chosen]] = True
+    return hiding.cells_of(given, is_hidden)
+
+
+def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, Any]]:
+    """Errors of the model and of the usual answer as places on a line, in percent."""
+    most = float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0
     return [
-        {"levels": list(zip(levels, shades(len(levels)), strict=True)), "questions": asked}
-        for levels, asked in users.items()
+        {
+            "label": labels[str(name)],
+            "model": 100.0 * line["model_error"] / most,
+            "usual": 100.0 * line["usual_error"] / most,
+            "gain": line["gain"],
+        }
+        for name, line in lines.iterrows()
     ]
+
+
+def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
+    """A line per question, those with the largest gain first."""
+    columns = {
+        "count": ("hidden", ",d"),
+        "model_error": ("error", ".2f"),
+        "usual_error": ("error, usual", ".2f"),
+        "gain": ("gain", "+.2f"),
+        "model_hits": ("exactly right", ".0%"),
+        "usual_hits": ("right, usual", ".0%"),
+        "model_nll": ("NLL", ".2f"),
+        "usual_nll": ("NLL, usual", ".2f"),
+    }
+    head, formats = zip(("question", ""), *columns.values(), strict=True)
+    rows = lines[list(columns)].itertuples(name=None)
+    return Table(head, [(labels[str(name)], *line) for name, *line in rows], formats)
+
+
+# ---- what is not used -------------------------------------------------------------------------
 
 
 def _left_out(survey: Survey) -> list[tuple[str, Table]]:
@@ -288,197 +432,3 @@ def _codes_without_answer(survey: Survey) -> list[tuple[str, int, str]]:
             what = str(code) if name in ("", str(code)) else f"{code} ({name})"
             columns.setdefault(what, []).append(column.name)
     return [(what, len(names), ", ".join(names)) for what, names in columns.items()]
-
-
-# 2. Questions of other kinds, and background
-
-
-def _other_kinds(
-    model: CumulativeRBM, survey: Survey, labels: dict[str, Label], reading: FactorReading,
-    factors: list[NamedFactor], weight: np.ndarray | None,
-) -> dict[str, Any] | None:  # fmt: skip
-    """Categories and how often they were chosen, numbers in short, and loadings of both."""
-    chosen = survey.chosen
-    if not chosen.columns:
-        return None
-    scales = [model.scales_[list(model.feature_names_in_).index(n)] for n in chosen.nominal]
-    levels = [
-        s.encode(survey.background[n], n) for s, n in zip(scales, chosen.nominal, strict=True)
-    ]
-    categories = []
-    if levels:
-        counts = Observations.from_dense(np.column_stack(levels), [s.n_levels for s in scales])
-        asked = [labels[name] for name in chosen.nominal]
-        # Of other kinds than scales, nothing tells why there is none.
-        why = np.full(counts.to_dense().shape, REASONS.index("no answer"))
-        categories = frequencies(Encoded(counts, scales), asked, weight, why, ordered=False)
-    summaries = [summary_of(survey.background[n], labels[n], weight) for n in chosen.numeric]
-    head = ("question", "answered", "mean", "sd", "least", "25 %", "median", "75 %", "greatest")
-    numbers = [(s.label, s.n_answered, s.mean, s.deviation, *s.quantiles) for s in summaries]
-    return {
-        "categories": categories,
-        "numbers": Table(head, numbers, ("", ",d", *[".5g"] * 7)),
-        "loadings": _loadings_of(chosen.asked, reading, factors, labels),
-        "background": [labels[name] for name in chosen.background],
-    }
-
-
-def _loadings_of(
-    questions: list[str], reading: FactorReading, factors: list[NamedFactor],
-    labels: dict[str, Label],
-) -> Table:  # fmt: skip
-    own = [name for name in reading.loadings.index if reading.question(name) in questions]
-    told = [factor.name for factor in factors[:_N_FACTORS_TOLD]]
-    rows = [(labels[name], *reading.loadings.loc[name, told]) for name in own]
-    return Table(("category or number", *told), rows, ("", *["+.2f"] * len(told)))
-
-
-# 3. Learning
-
-
-def about_learning(model: Any) -> dict[str, Any]:
-    """What every page says: the learning curve, if there is one, the settings, and the time.
-
-    Of the settings, only what fits on a line; model files do not say how long learning took.
-    """
-    history, figure = getattr(model, "history_", pd.DataFrame()), None
-    measured = [name for name in ("validation", "pseudo_likelihood") if name in history]
-    if not history.empty and history[measured].notna().any(axis=None):
-        curve = plots.learning_curve(history, best_epoch=model.best_epoch_)
-        figure = drawing(curve, "learning", "learning-curve")
-    settings = [
-        (name, str(value))
-        for name, value in model.get_params().items()
-        if value is not None and name not in ("scales", "scale", "item_scales", "verbose", "n_jobs")
-    ]
-    return {
-        "learning": figure,
-        "settings": Table(("setting", "value"), settings, ("", "")),
-        "seconds": float(history["seconds"].max()) if len(history.get("seconds", ())) else None,
-    }
-
-
-# 4. Hidden answers
-
-
-def _hidden(
-    model: CumulativeRBM, people: People, labels: dict[str, Label], held_out: Cells | None,
-    random_state: int,
-) -> dict[str, Any] | None:  # fmt: skip
-    learnt_from = held_out is None or not held_out.row.size
-    if held_out is None or learnt_from:
-        held_out = _hide_some(people.answers, random_state)
-    # Of at most 10,000 people: predicting takes milliseconds per person.
-    rows = some_of(np.unique(held_out.row), _MOST_SCORED_ROWS, random_state)
-    kept = np.isin(held_out.row, rows)
-    if not rows.size:
-        return None
-    asked = Cells(*(part[kept] for part in held_out))
-    scores = hiding.score_hidden(model, people.table, asked)
-    lines = scores.by_question.assign(gain=lambda t: t["usual_error"] - t["model_error"])
-    lines = lines.sort_values("gain", ascending=False, kind="stable")
-    return {
-        "overall": scores.overall,
-        "table": _hidden_table(lines, labels),
-        "errors": _errors(lines, labels),
-        "learnt_from": learnt_from,
-        "n_rows": rows.size,
-        "n_left_aside": held_out.row.size - asked.row.size,
-    }
-
-
-def _errors(lines: pd.DataFrame, labels: dict[str, Label]) -> list[dict[str, Any]]:
-    """Errors of the model and of the usual answer as places on a line, in percent."""
-    most = float(lines[["model_error", "usual_error"]].max(axis=None)) or 1.0
-    return [
-        {
-            "label": labels[str(name)],
-            "model": 100.0 * line["model_error"] / most,
-            "usual": 100.0 * line["usual_error"] / most,
-            "gain": line["gain"],
-        }
-        for name, line in lines.iterrows()
-    ]
-
-
-def _hide_some(answers: Encoded, random_state: int) -> Cells:
-    """Answers of some people who have answered more than one question."""
-    given, rng = answers.observations, np.random.default_rng(random_state)
-    rows = some_of(np.flatnonzero(given.row_counts > 1), _MOST_SCORED_ROWS, rng)
-    entries = np.flatnonzero(np.isin(hiding.rows_of(given), rows))
-    chosen = rng.random(entries.size) < _SHARE_HIDDEN_AFTERWARDS
-    if entries.size and not chosen.any():
-        chosen[0] = True
-    is_hidden = np.zeros(given.n_entries, dtype=bool)
-    is_hidden[entries[chosen]] = True
-    return hiding.cells_of(given, is_hidden)
-
-
-def _hidden_table(lines: pd.DataFrame, labels: dict[str, Label]) -> Table:
-    """A line per question, those with the largest gain first."""
-    columns = {
-        "count": ("hidden", ",d"),
-        "model_error": ("error", ".2f"),
-        "usual_error": ("error, usual", ".2f"),
-        "gain": ("gain", "+.2f"),
-        "model_hits": ("exactly right", ".0%"),
-        "usual_hits": ("right, usual", ".0%"),
-        "model_nll": ("NLL", ".2f"),
-        "usual_nll": ("NLL, usual", ".2f"),
-    }
-    head, formats = zip(("question", ""), *columns.values(), strict=True)
-    rows = lines[list(columns)].itertuples(name=None)
-    return Table(head, [(labels[str(name)], *line) for name, *line in rows], formats)
-
-
-# 5. The map
-
-
-def _points(
-    survey: Survey, people: People, rows: np.ndarray, labels: dict[str, Label],
-    factors: list[NamedFactor], reading: FactorReading,
-) -> Described:  # fmt: skip
-    """Names, what to colour points by, and what to tell of each: the questions that move most."""
-    background = survey.background.reset_index(drop=True).iloc[rows]
-    answers = people.answers.subset(rows).to_frame()
-
-    def called(name: Any) -> str:
-        return shortened(labels[str(name)].plain, 90)
-
-    found = [variable_of(background[name], called(name), "Background") for name in background]
-    n_background = sum(one is not None for one in found)
-    found += [variable_of(answers[name], called(name), "Answers") for name in people.names]
-    asked = [
-        name for name, one in zip(people.names, found[background.shape[1] :], strict=True) if one
-    ]
-    found += [
-        variable_of(
-            pd.Series(people.scores[rows, factor.place]), shortened(factor.short, 120), "Factors"
-        )
-        for factor in factors
-    ]
-    questions = reading.communalities.sort_values(ascending=False, kind="stable").index
-    telling = [n_background + asked.index(name) for name in questions if name in asked]
-    told = [*range(min(n_background, _TOLD_BACKGROUND)), *telling[:_TOLD_ANSWERS]]
-    if survey.ids is None:
-        names = [f"Row {row + 1}" for row in rows]
-    else:
-        names = [shortened(name, 60) for name in survey.ids.iloc[rows]]
-    return names, [one for one in found if one is not None], told
-
-
-# 6. Factors
-
-
-def factor_sections(reading: FactorReading, factors: list[NamedFactor]) -> list[dict[str, Any]]:
-    """The factors that explain most, each with the questions that it moves most."""
-    return [
-        {
-            "factor": factor,
-            "ends": [
-                (heading, moved_questions(reading, factor, strong))
-                for heading, strong in factor.ends
-            ],
-        }
-        for factor in factors[:_N_FACTORS_TOLD]
-    ]

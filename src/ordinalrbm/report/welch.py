@@ -1,4 +1,4 @@
-"""Whether groups differ by more than chance, and by how much.
+"""Whether groups differ by more than chance, and by how much; knows numbers only.
 
 Welch's analysis of variance: the groups may be of any size and spread. How much is told by omega
 squared, the share of variance that lies between the groups less what so many groups of so few
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import fdtr, fdtrc, ncfdtr
 
@@ -23,18 +24,19 @@ _LEVEL = 0.95
 _FAR = 5_000.0
 
 
-class Groups(NamedTuple):
-    """What a test needs to know of each group; arrays with one entry per group."""
+class Moments(NamedTuple):
+    """Means in groups; arrays (G,), or (G, Q) of several values. People count by their weights."""
 
     mean: np.ndarray
-    variance: np.ndarray  # of the people in it
-    error: np.ndarray  # standard error of the mean
+    variance: np.ndarray  # of the people
+    error: np.ndarray  # standard error of the mean; NaN for a single person
     freedom: np.ndarray  # degrees of freedom of that error
-    size: np.ndarray  # people, by their weights: Kish's effective number
+    size: np.ndarray  # Kish's effective number of people
+    people: np.ndarray  # how many
 
-    def of(self, which: np.ndarray) -> Groups:
-        """Some of the groups."""
-        return Groups(*(part[which] for part in self))
+    def at(self, *which: np.ndarray | int) -> Moments:
+        """Those of some groups, or of some groups and one of the values."""
+        return Moments(*(part[which] for part in self))
 
 
 class Comparison(NamedTuple):
@@ -49,20 +51,38 @@ class Comparison(NamedTuple):
     high: float
 
 
-def welch(groups: Groups) -> Comparison | None:
-    """Welch's test that all means are equal; None where nobody differs within any group.
+def counting(weight: np.ndarray | None, n: int) -> np.ndarray:
+    """How much each person counts; who has no weight counts nothing."""
+    weights = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    weights = np.where(np.isfinite(weights) & (weights > 0), weights, 0.0)
+    # Who all count nothing, count the same.
+    return weights if weights.any() else np.ones_like(weights)
 
-    Examples
-    --------
-    >>> one = np.ones(2)
-    >>> found = welch(Groups(np.array([0.0, 1.0]), 4 * one, 0.2 * one, 99 * one, 100 * one))
-    >>> round(found.statistic, 2), found.between, round(found.within), round(found.p, 4)
-    (12.5, 1.0, 198, 0.0005)
+
+def moments(values: np.ndarray, code: np.ndarray, n_groups: int, weight: np.ndarray) -> Moments:
+    """Means of some values, (n, Q) with NaN where there is none, in the groups that codes name.
+
+    Who has code -1 is in no group.
     """
+    people = np.flatnonzero((code >= 0) & (weight > 0))
+    places = (code[people], np.arange(len(people)))
+    of_group = sparse.csr_array((np.ones(len(people)), places), shape=(n_groups, len(people)))
+    known = ~np.isnan(values[people])
+    value, own = np.where(known, values[people], 0.0), weight[people, None] * known
+    total, count = of_group @ own, (of_group @ known.astype(float))
+    with np.errstate(invalid="ignore", divide="ignore"):  # nobody has no mean
+        mean = (of_group @ (own * value)) / total
+        apart = np.where(known, value - np.nan_to_num(mean)[places[0]], 0.0)
+        variance = (of_group @ (own * apart**2)) / total * count / (count - 1.0)
+        error = np.sqrt((of_group @ (own * apart) ** 2) * count / (count - 1.0)) / total
+        size = total**2 / (of_group @ own**2)
+    return Moments(mean, variance, error, size - 1.0, size, count.astype(np.int64))
+
+
+def welch(groups: Moments) -> Comparison | None:
+    """Welch's test that all means are equal; None where nobody differs within any group."""
     n_groups = len(groups.mean)
-    if n_groups < 2:
-        return None
-    usable = _with_spread(groups)
+    usable = None if n_groups < 2 else _with_spread(groups)
     if usable is None:
         return None
     precision = usable.error**-2.0
@@ -85,7 +105,7 @@ def welch(groups: Groups) -> Comparison | None:
     return Comparison(float(statistic), between, float(within), p, omega, *ends)
 
 
-def _with_spread(groups: Groups) -> Groups | None:
+def _with_spread(groups: Moments) -> Moments | None:
     """Groups in which people differ; where they do not, as they do in the others."""
     freedom = np.maximum(groups.size - 1.0, 0.0)
     pooled = float(freedom @ groups.variance / freedom.sum()) if freedom.sum() > 0 else 0.0
@@ -122,13 +142,7 @@ def _cdf(statistic: float, between: float, within: float, noncentrality: float) 
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p-values of several tests such that any false finding is as rare as of one, by Holm (1979).
-
-    Examples
-    --------
-    >>> [round(one, 2) for one in holm([0.01, 0.2, 0.02])]
-    [0.03, 0.2, 0.04]
-    """
+    """p-values of several tests such that any false finding is as rare as of one (Holm, 1979)."""
     values = np.asarray(p, dtype=np.float64)
     order = np.argsort(values, kind="stable")
     times = np.arange(len(values), 0, -1)
