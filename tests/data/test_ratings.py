@@ -435,10 +435,18 @@ REFUSED = {
     "lengths": (([1], [2], [3, 4]), "1 users, 1 items and 2 ratings; give as many"),
     "two-dimensional": ((np.ones((2, 2), int), [1], [1]), r"one dimension, not shape \(2, 2\)"),
     "scalar": ((1, [1], [1]), "The users must be a list or an array, not 1"),
-    "lazy": (pl.LazyFrame({"user": [1]}), r"LazyFrame; collect\(\)"),
-    "struct of ids": (in_polars(item=[{"a": 1}, {"a": 2}]), "'item' holds Struct.*take it apart"),
-    "struct of ratings": (in_polars(rating=[{"a": 1}] * 2), "'rating' holds Struct.*take it apart"),
-    "list in polars": (in_polars(user=[[1], [2]]), "'user' holds List.*take it apart"),
+    "struct of ids": (
+        in_polars(item=[{"a": 1}, {"a": 2}]),
+        "'item' holds values of type Struct.*take it apart",
+    ),
+    "struct of ratings": (
+        in_polars(rating=[{"a": 1}] * 2),
+        "'rating' holds values of type Struct.*take it apart",
+    ),
+    "list in polars": (
+        in_polars(user=[[1], [2]]),
+        "'user' holds values of type List.*take it apart",
+    ),
     "id of 128 bits": (
         in_polars(user=pl.Series([2**100, 1], dtype=pl.Int128)),
         "The user 1267650600228229401496703205376 does not fit into 64 bits.*astype",

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ordinalrbm.data.frames import plain_series
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 
 def as_column(values: Any, what: str) -> Any:
     """A column that can be sliced and factorised: a NumPy array or a pandas extension array."""
-    values = unmasked(values)
+    values = plain_series(unmasked(values))
     dtype = getattr(values, "dtype", None)
     if isinstance(dtype, pd.SparseDtype):
         return np.asarray(values)
@@ -28,12 +29,6 @@ def as_column(values: Any, what: str) -> Any:
         raise DataError(f"{what} must have one dimension, not shape {column.shape}; flatten them.")
     # pandas reads numbers only in the processor's own byte order.
     return column if column.dtype.isnative else column.astype(column.dtype.newbyteorder("="))
-
-
-def polars_kind(data: Any) -> str:
-    """What a thing of polars is, such as "DataFrame"; nothing for others."""
-    is_polars = type(data).__module__.split(".")[0] == "polars"
-    return type(data).__name__ if is_polars else ""
 
 
 def unmasked(values: Any) -> Any:

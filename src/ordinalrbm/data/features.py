@@ -25,11 +25,11 @@ import pandas as pd
 import scipy.sparse as sp
 from pandas.api import types as dtypes
 
-from ordinalrbm.data.columns import as_column, factorise, polars_kind, shown
+from ordinalrbm.data.columns import as_column, factorise, shown
+from ordinalrbm.data.frames import Frame, frame_of
 from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import MANY_LEVELS, Name, place, plain_categories, shorten
-from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.storage.reader import Stored
 
@@ -99,7 +99,7 @@ def read_features(frame: Any, what: What) -> Features:
 
     Parameters
     ----------
-    frame : pandas or polars DataFrame
+    frame : DataFrame of any library (:mod:`ordinalrbm.data.frames`)
         A row for each user or item. The column "user" (or "item", or another usual name such as
         customer_id or movieId, see `ordinalrbm.data.roles`) holds the ids, all others are
         features: **numbers** in deviations from the mean, 0 where missing, with one more feature
@@ -134,11 +134,11 @@ def read_features(frame: Any, what: What) -> Features:
     >>> features.table.toarray().round(2).tolist()
     [[1.22..., 0.0, 1.0], [0.0, 1.0, 1.0], [-1.22..., 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
-    id_column = _check_frame(frame, what)
-    order, ids = _sorted_ids(frame, what, id_column)
+    table, id_column = _check_frame(frame, what)
+    order, ids = _sorted_ids(table, what, id_column)
     coded, columns, left_out = [], [], {}
-    for name in _feature_columns(frame, what, id_column):
-        column = _column_of(frame, name)
+    for name in _feature_columns(table, what, id_column):
+        column = _column_of(table, name)
         learnt = _learn(column, what)
         if isinstance(learnt, str):
             left_out[name] = learnt
@@ -160,16 +160,16 @@ def encode_features(coding: Coding, frame: Any, what: What) -> Features:
     >>> encode_features(coding, more, "user").table.toarray().tolist()
     [[0.0, 1.0], [-0.5, 0.0]]
     """
-    id_column = _check_frame(frame, what)
-    there = list(frame.columns)
+    table, id_column = _check_frame(frame, what)
+    there = table.names
     lacking = [column.name for column in coding.columns if column.name not in there]
     if lacking:
         raise DataError(
             f"The {what} features have no column {shorten(lacking)[1:-1]}, only {shorten(there)}; "
             "give all columns that the model was fitted with, empty where nothing is known."
         )
-    order, ids = _sorted_ids(frame, what, id_column)
-    columns = [_column_of(frame, column.name) for column in coding.columns]
+    order, ids = _sorted_ids(table, what, id_column)
+    columns = [_column_of(table, column.name) for column in coding.columns]
     return Features(ids, _side_by_side(coding, columns)[order], coding)
 
 
@@ -615,16 +615,10 @@ def _tell_of_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -
 # ---- reading frames ---------------------------------------------------------------------------
 
 
-def _check_frame(frame: Any, what: What) -> str:
-    """Refuse what is no table of features; returns which column holds the ids."""
-    if polars_kind(frame) == "LazyFrame":
-        raise DataError(f"The {what} features are a polars LazyFrame; collect() it first.")
-    if polars_kind(frame) != "DataFrame" and not isinstance(frame, pd.DataFrame):
-        raise DataTypeError(
-            f"The {what} features must be a pandas or polars DataFrame, not "
-            f"{type(frame).__name__}; convert them first."
-        )
-    names = list(frame.columns)
+def _check_frame(given: Any, what: What) -> tuple[Frame, str]:
+    """Refuse what is no table of features; returns it, and which column holds the ids."""
+    frame = frame_of(given, f"The {what} features")
+    names = frame.names
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(
@@ -642,13 +636,13 @@ def _check_frame(frame: Any, what: What) -> str:
             f"The columns {ids[0]!r} and {ids[1]!r} of the {what} features could both hold the "
             f"{what}s; rename the right one to {what!r}."
         )
-    if not len(frame):
+    if not frame.n_rows:
         raise DataError(f"The {what} features have no row; give at least one.")
-    return ids[0]
+    return frame, ids[0]
 
 
-def _feature_columns(frame: Any, what: What, id_column: str) -> list[str]:
-    names = [name for name in frame.columns if name != id_column]
+def _feature_columns(frame: Frame, what: What, id_column: str) -> list[str]:
+    names = [name for name in frame.names if name != id_column]
     if not names:
         raise DataError(
             f"The {what} features have no column but {id_column!r}; give at least one that tells "
@@ -663,11 +657,10 @@ def _feature_columns(frame: Any, what: What, id_column: str) -> list[str]:
     return names
 
 
-def _sorted_ids(frame: Any, what: What, id_column: str) -> tuple[np.ndarray, Ids]:
+def _sorted_ids(frame: Frame, what: What, id_column: str) -> tuple[np.ndarray, Ids]:
     """The rows in the order of their ids, and the ids, each of them once."""
-    values = frame[id_column]
-    values = read_polars(values) if polars_kind(values) else as_column(values, place(what))
-    position, ids = number_ids(values, what)
+    values = frame.column(frame.names.index(id_column))
+    position, ids = number_ids(as_column(values, place(what)), what)
     if len(ids) < len(position):
         second = int(pd.Series(position).duplicated().to_numpy().argmax())
         first = int((position == position[second]).argmax())
@@ -681,23 +674,8 @@ def _sorted_ids(frame: Any, what: What, id_column: str) -> tuple[np.ndarray, Ids
     return order, ids
 
 
-def _column_of(frame: Any, name: str) -> Column:
-    values = frame[name]
-    if polars_kind(values):
-        return _read(_plain_polars(values), str(name))
-    return _read(as_column(values, place(name)), str(name))
-
-
-def _plain_polars(series: Any) -> Any:
-    """A polars Series as `read_polars` gives it, and also where it has no such form."""
-    kind = series.dtype
-    if kind.is_numeric():
-        return series.cast(float).to_numpy()  # for wide integers and decimals, too
-    if type(kind).__name__ in ("List", "Array"):
-        return pd.Series(series.to_list(), dtype=object).to_numpy()
-    if kind.is_nested():
-        raise _not_a_feature(series.name, str(kind))
-    return read_polars(series)
+def _column_of(frame: Frame, name: str) -> Column:
+    return read_column(frame.column(frame.names.index(name), lists=True), name)
 
 
 # ---- reading columns --------------------------------------------------------------------------

@@ -26,10 +26,10 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import (
     as_column,
     factorise,
-    polars_kind,
     shown,
     warn_of_padding,
 )
+from ordinalrbm.data.frames import FRAMES, as_frame
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
 from ordinalrbm.data.recency import ages, ages_by_cell, older
@@ -42,7 +42,6 @@ from ordinalrbm.data.scales import (
     plain_categories,
     shorten,
 )
-from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.side_by_side import MANY, blocks, each_block
 from ordinalrbm.runtime.stages import stage
@@ -110,7 +109,7 @@ def read_ratings(
 
     Parameters
     ----------
-    data : pandas or polars DataFrame, tuple of three arrays, or scipy.sparse matrix or array
+    data : frame, tuple of three arrays, or scipy.sparse matrix or array
         One row per rating with user, item and rating, and perhaps timestamp (numbers, dates or
         dates in text), which tells what is recent; other columns are left alone. Of a sparse
         matrix the stored entries are the ratings, rows are users and columns are items, and their
@@ -307,23 +306,19 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
         return _from_sparse(data)
     if isinstance(data, tuple):
         return _from_arrays(data)
-    if polars_kind(data) == "LazyFrame":
-        raise DataError("The ratings are a polars LazyFrame; collect() it first.")
-    is_polars = polars_kind(data) == "DataFrame"
-    if not is_polars and not isinstance(data, pd.DataFrame):
+    frame = as_frame(data)
+    if frame is None:
         raise DataTypeError(
-            f"Ratings must be a pandas or polars DataFrame, a tuple of three arrays (user, item, "
-            f"rating) or a scipy.sparse matrix, not {type(data).__name__}; convert them first."
+            f"Ratings must be {FRAMES}, a tuple of three arrays (user, item, rating) or a "
+            f"scipy.sparse matrix, not {type(data).__name__}; convert them first."
         )
-    columns = found_columns(list(data.columns)) if columns is None else columns
-    _check_columns(columns, list(data.columns))
-    times = [name for name in candidates(data.columns, "timestamp") if name not in columns]
-    time = data[times[0]] if len(times) == 1 else None
-    if is_polars:
-        user, item, rating = (read_polars(data[name]) for name in columns)
-        time = None if time is None else time.to_numpy()
-    else:
-        user, item, rating = (as_column(data[name], f"Column {name!r}") for name in columns)
+    columns = found_columns(frame.names) if columns is None else columns
+    _check_columns(columns, frame.names)
+    times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
+    time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
+    user, item, rating = (
+        as_column(frame.column(frame.names.index(name)), f"Column {name!r}") for name in columns
+    )
     return Triples(user, item, rating, time=time)
 
 
