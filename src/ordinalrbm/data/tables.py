@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import unmasked, warn_of_padding
+from ordinalrbm.data.columns import Column, read_column, unmasked, warn_of_padding
 from ordinalrbm.data.frames import Frame, as_frame
 from ordinalrbm.data.observations import Cells, Observations, level_type
 from ordinalrbm.data.scales import (
@@ -87,11 +87,16 @@ class Encoded:
         """Column j: an ordered categorical, missing where unanswered, or what is beside."""
         if self.beside is not None and j >= self.observations.n_columns:
             return self.beside.iloc[:, j - self.observations.n_columns]
+        labels = list(self.scales[j].labels)
+        return pd.Categorical.from_codes(self.levels(j), labels, ordered=True)
+
+    def levels(self, j: int) -> np.ndarray:
+        """(rows,) levels of answers to question j, -1 where unanswered."""
         view = self.observations.column_view
         part = slice(view.column_start[j], view.column_start[j + 1])
-        codes = np.full(self.observations.n_rows, -1, dtype=np.int16)
-        codes[view.row[part]] = self.observations.level[view.entry[part]]
-        return pd.Categorical.from_codes(codes, list(self.scales[j].labels), ordered=True)
+        levels = np.full(self.observations.n_rows, -1, dtype=np.int16)
+        levels[view.row[part]] = self.observations.level[view.entry[part]]
+        return levels
 
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
         """One ordered categorical per column, missing where unanswered; then what is beside."""
@@ -111,6 +116,7 @@ class Table:
     names: list[str] | None  # when all are text, as scikit-learn has it
     n_rows: int
     n_columns: int
+    _read: dict[int, Column] = field(default_factory=dict)
 
     def name(self, j: int) -> Name:
         """Column j's name, or its position when the columns have no names."""
@@ -127,10 +133,26 @@ class Table:
         dense[rows] = values
         return dense
 
+    def read(self, j: int) -> Column:
+        """Column j, read once; numbers are not kept, because to read them costs nothing."""
+        if j not in self._read:
+            column = read_column(self.column(j), self.name(j))
+            if not column.is_coded:
+                return column
+            self._read[j] = column
+        return self._read[j]
+
+    def levels(self, j: int, scale: Scale) -> np.ndarray | None:
+        """(rows,) levels of column j, if it is encoded on this scale already."""
+        encoded = self.source
+        if self.kind != "encoded" or j >= len(encoded.scales) or encoded.scales[j] != scale:
+            return None
+        return encoded.levels(j)
+
     def columns(self) -> Iterator[Any]:
         """Every column's values, to infer scales from; of sparse ones only what is stored."""
         for j in range(self.n_columns):
-            yield self.stored(j)[1] if self.kind == "sparse" else self.column(j)
+            yield self.stored(j)[1] if self.kind == "sparse" else self.read(j)
 
     def stored(self, j: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows and values of the stored entries in column j of a sparse table."""
@@ -219,7 +241,7 @@ def encode(
     # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
     levels = np.empty((table.n_rows, table.n_columns), dtype=level_type(n_levels), order="F")
     for j, scale in enumerate(scales):
-        levels[:, j] = scale.encode(table.column(j), table.name(j), known=known[j])
+        levels[:, j] = scale.encode(table.read(j), table.name(j), known=known[j])
     return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels)
 
 
