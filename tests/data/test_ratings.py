@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data.ratings import encode, extend, read_ratings
+from ordinalrbm.data.ratings import encode, merged, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import side_by_side
@@ -168,7 +168,7 @@ def test_further_ratings_against_a_slow_reading(first, second):
     new = [[part[k] for k in np.flatnonzero(is_new)] for part in (users, items, values)]
     if not is_new.any():
         return
-    wider = extend(known, tuple(new))
+    wider, _, _ = merged(known, tuple(new), "refuse")
     assert wider.users.labels.tolist()[: len(user_list)] == user_list
     assert wider.items.labels.tolist()[: len(item_list)] == item_list
     both = [*zip(*first, strict=True), *zip(zip(*new[:2], strict=True), new[2], strict=True)]
@@ -531,7 +531,7 @@ def test_nothing_to_encode():
     known = read_ratings(frame())
     assert [part.size for part in encode(known, frame().iloc[:0])] == [0, 0, 0]
     with pytest.raises(DataError, match="no rating to fold in"):
-        extend(known, frame().iloc[:0])
+        merged(known, frame().iloc[:0], "refuse")
 
 
 # ---- size -------------------------------------------------------------------------------------
