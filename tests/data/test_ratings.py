@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ordinalrbm.data.ratings import encode, extend, read_ratings
+from ordinalrbm.data.ratings import encode, merged, read_ratings
 from ordinalrbm.data.scales import Scale
 from ordinalrbm.errors import DataError
 from ordinalrbm.runtime import side_by_side
@@ -168,7 +168,7 @@ def test_further_ratings_against_a_slow_reading(first, second):
     new = [[part[k] for k in np.flatnonzero(is_new)] for part in (users, items, values)]
     if not is_new.any():
         return
-    wider = extend(known, tuple(new))
+    wider, _, _ = merged(known, tuple(new), "refuse")
     assert wider.users.labels.tolist()[: len(user_list)] == user_list
     assert wider.items.labels.tolist()[: len(item_list)] == item_list
     both = [*zip(*first, strict=True), *zip(zip(*new[:2], strict=True), new[2], strict=True)]
@@ -435,10 +435,18 @@ REFUSED = {
     "lengths": (([1], [2], [3, 4]), "1 users, 1 items and 2 ratings; give as many"),
     "two-dimensional": ((np.ones((2, 2), int), [1], [1]), r"one dimension, not shape \(2, 2\)"),
     "scalar": ((1, [1], [1]), "The users must be a list or an array, not 1"),
-    "lazy": (pl.LazyFrame({"user": [1]}), r"LazyFrame; collect\(\)"),
-    "struct of ids": (in_polars(item=[{"a": 1}, {"a": 2}]), "'item' holds Struct.*take it apart"),
-    "struct of ratings": (in_polars(rating=[{"a": 1}] * 2), "'rating' holds Struct.*take it apart"),
-    "list in polars": (in_polars(user=[[1], [2]]), "'user' holds List.*take it apart"),
+    "struct of ids": (
+        in_polars(item=[{"a": 1}, {"a": 2}]),
+        "'item' holds values of type Struct.*take it apart",
+    ),
+    "struct of ratings": (
+        in_polars(rating=[{"a": 1}] * 2),
+        "'rating' holds values of type Struct.*take it apart",
+    ),
+    "list in polars": (
+        in_polars(user=[[1], [2]]),
+        "'user' holds values of type List.*take it apart",
+    ),
     "id of 128 bits": (
         in_polars(user=pl.Series([2**100, 1], dtype=pl.Int128)),
         "The user 1267650600228229401496703205376 does not fit into 64 bits.*astype",
@@ -523,7 +531,7 @@ def test_nothing_to_encode():
     known = read_ratings(frame())
     assert [part.size for part in encode(known, frame().iloc[:0])] == [0, 0, 0]
     with pytest.raises(DataError, match="no rating to fold in"):
-        extend(known, frame().iloc[:0])
+        merged(known, frame().iloc[:0], "refuse")
 
 
 # ---- size -------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pandas as pd
 import polars
 import pytest
 
-from ordinalrbm.data.ratings import extend, read_ratings, renewed
+from ordinalrbm.data.ratings import merged, read_ratings
 from ordinalrbm.data.recency import OLDEST, ages
 
 
@@ -110,7 +110,7 @@ def test_without_times_nothing_is_recent():
 def test_new_ratings_make_the_others_older():
     frame = made_up()
     early, late = frame["timestamp"] < 20, frame["timestamp"] >= 20
-    both, _, _ = renewed(read_ratings(frame[early]), frame[late])
+    both, _, _ = merged(read_ratings(frame[early]), frame[late], "replace")
     # Ids in another order where late ones are new: compared cell by cell.
     found = both.to_frame().assign(age=both.age).sort_values(["user", "item"])
     assert found["age"].tolist() == counted(frame)
@@ -120,6 +120,6 @@ def test_new_users_and_items_are_as_recent_as_they_say():
     frame = made_up()
     known = frame[(frame["user"] < 9) & (frame["item"] < 30)]
     rest = frame.drop(known.index).assign(timestamp=lambda part: part["timestamp"] + 100)
-    both = extend(read_ratings(known), rest)
+    both, _, _ = merged(read_ratings(known), rest, "refuse")
     found = both.to_frame().assign(age=both.age).sort_values(["user", "item"])
     assert found["age"].tolist() == counted(pd.concat([known, rest]))

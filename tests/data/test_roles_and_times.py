@@ -11,7 +11,7 @@ import pytest
 
 import ordinalrbm as orbm
 from ordinalrbm.data.features import encode_features, read_features
-from ordinalrbm.data.ratings import encode, extend, read_ratings
+from ordinalrbm.data.ratings import encode, merged, read_ratings
 from ordinalrbm.data.roles import NAMES, candidates, spelt
 from ordinalrbm.data.times import read_times
 from ordinalrbm.errors import DataError
@@ -38,7 +38,7 @@ def test_usual_names_are_the_same_ratings(names):
         assert read_ratings(frame).to_frame().equals(read_ratings(TABLE).to_frame())
         assert encode(read_ratings(TABLE), frame).row.tolist() == [0, 1, 0]
     new = named.assign(**{names[0]: ["x", "y", "x"]})
-    assert extend(read_ratings(TABLE), new).n_ratings == 6
+    assert merged(read_ratings(TABLE), new, "refuse")[0].n_ratings == 6
 
 
 def test_a_model_learns_the_same_from_usual_names():

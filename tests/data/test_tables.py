@@ -253,8 +253,6 @@ def test_other_shapes():
         as_table(np.zeros((2, 2, 2)))
     with pytest.raises(DataError, match="rows of equal length"):
         as_table([[1, 2], [3]])
-    with pytest.raises(DataError, match=r"collect\(\)"):
-        as_table(pl.LazyFrame({"a": [1]}))
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_array, pd.DataFrame, pl.DataFrame])

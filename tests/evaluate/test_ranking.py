@@ -171,7 +171,7 @@ def test_liked_between_two_ratings_and_on_other_scales():
 
 REFUSED = {
     "no rank": ({"recommended": LISTS.drop(columns="rank")}, "no column 'rank', only .*; give"),
-    "no table": ({"recommended": [1]}, "must be a DataFrame, not list"),
+    "no table": ({"recommended": [1]}, "must be a DataFrame of pandas or polars.*, not list"),
     "rank missing": ({"recommended": LISTS.assign(rank=[1, None, 1, 2])}, "Row 1 .* the rank nan"),
     "rank in words": ({"recommended": LISTS.assign(rank=list("abcd"))}, "ranks must be numbers"),
     "same rank": ({"recommended": LISTS.assign(rank=1)}, "user 1 is recommended two items at r"),

@@ -87,7 +87,7 @@ def every(*calls: Callable[[], Any]) -> Callable[[], Any]:
 
 
 ANSWERS: dict[str, Callable[[], Any]] = {
-    "pandas or polars frame, 2-D array, list of lists, sparse matrix": every(
+    "frame (pandas, polars, Arrow, DuckDB), 2-D array, list of lists, sparse matrix": every(
         lambda: fit(F), lambda: fit(A), lambda: fit(A.tolist()), lambda: fit(sp.csr_array(A))
     ),
     "numbers of any type, fractions and negative ones too": lambda: column([-1, 0.5, 2e9]),

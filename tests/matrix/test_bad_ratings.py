@@ -25,7 +25,7 @@ BAD_RATINGS = {
     "no rating given": (FRAME.assign(rating=[1, np.nan, 2]), {}, "the rating is missing"),
     "nothing": (FRAME[:0], {}, "no rating"),
     "no such column": (FRAME.rename(columns={"item": "colour"}), {}, "no column 'item'"),
-    "a list": ([[1, 2, 3]], {}, "must be a pandas or polars DataFrame"),
+    "a list": ([[1, 2, 3]], {}, "must be a DataFrame of pandas or polars"),
     "text": (FRAME.assign(rating=list("abc")), {}, "order cannot"),
     "an unrated item's scale": (FRAME, {"item_scales": {9: [1, 2]}}, "which nobody has rated"),
 }

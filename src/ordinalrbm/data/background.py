@@ -19,7 +19,7 @@ from ordinalrbm.data.features import (
     NumberColumn,
     Texts,
     learn_column,
-    read_column,
+    read_feature,
 )
 from ordinalrbm.data.scales import Name, place
 from ordinalrbm.errors import DataError
@@ -100,7 +100,7 @@ def learn_background(table: Mapping[Name, Any], codes: frozenset[Name] = frozens
     coded: list[CodedColumn] = []
     has_missing = []
     for name, values in table.items():
-        column = read_column(values, name)
+        column = read_feature(values, name)
         learnt = learn_column(column, codes=name in codes)
         if isinstance(learnt, str):
             raise DataError(
@@ -119,7 +119,7 @@ def learn_background(table: Mapping[Name, Any], codes: frozenset[Name] = frozens
 
 def groups_of(values: Any, name: Name, *, codes: bool) -> np.ndarray | None:
     """(rows,) which group each row is in, -1 where missing; None of a column of numbers."""
-    column = read_column(values, name)
+    column = read_feature(values, name)
     if isinstance(column, Texts):
         return column.code
     if not (codes or column.is_boolean):
@@ -129,7 +129,7 @@ def groups_of(values: Any, name: Name, *, codes: bool) -> np.ndarray | None:
 
 
 def _numbers(coded: CodedColumn, missing: bool, values: Any, name: Name) -> np.ndarray:
-    column = read_column(values, name)
+    column = read_feature(values, name)
     features = coded.encode(column).toarray().astype(np.float32)
     if not missing:
         return features

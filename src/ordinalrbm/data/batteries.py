@@ -42,7 +42,7 @@ def shared_scales(scales: Sequence[Labels], counts: Sequence[Counts | None]) -> 
         for battery in batteries:
             if set(scale) < set(battery) and usual[scale] <= usual[battery]:
                 lacking = sum(rarest[battery][label] for label in set(battery) - set(scale))
-                if (1.0 - lacking) ** sum(own.values()) > _CHANCE:
+                if may_be_chance(lacking, sum(own.values())):
                     return battery
         return scale
 
@@ -70,6 +70,11 @@ def lacking_levels(scales: Sequence[Labels]) -> list[frozenset[Any]]:
         for scale in usual
     }
     return [lacking[scale] for scale in scales]
+
+
+def may_be_chance(share: float, n_answers: int) -> bool:
+    """Whether so many answers may all differ from levels that such a share of others gave."""
+    return (1.0 - share) ** n_answers > _CHANCE
 
 
 def _batteries(usual: Counter[Labels]) -> list[Labels]:

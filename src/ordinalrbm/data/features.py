@@ -16,20 +16,19 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import chain
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from pandas.api import types as dtypes
 
-from ordinalrbm.data.columns import as_column, factorise, polars_kind, shown
+from ordinalrbm.data.columns import Column, as_column, factorise, read_column, shown
+from ordinalrbm.data.frames import Frame, frame_of
 from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.roles import candidates
-from ordinalrbm.data.scales import MANY_LEVELS, Name, place, plain_categories, shorten
-from ordinalrbm.data.tables import read_polars
+from ordinalrbm.data.scales import MANY_LEVELS, Name, place, shorten
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.storage.reader import Stored
 
@@ -99,7 +98,7 @@ def read_features(frame: Any, what: What) -> Features:
 
     Parameters
     ----------
-    frame : pandas or polars DataFrame
+    frame : DataFrame of any library (:mod:`ordinalrbm.data.frames`)
         A row for each user or item. The column "user" (or "item", or another usual name such as
         customer_id or movieId, see `ordinalrbm.data.roles`) holds the ids, all others are
         features: **numbers** in deviations from the mean, 0 where missing, with one more feature
@@ -134,11 +133,11 @@ def read_features(frame: Any, what: What) -> Features:
     >>> features.table.toarray().round(2).tolist()
     [[1.22..., 0.0, 1.0], [0.0, 1.0, 1.0], [-1.22..., 0.0, 1.0], [0.0, 0.0, 0.0]]
     """
-    id_column = _check_frame(frame, what)
-    order, ids = _sorted_ids(frame, what, id_column)
+    table, id_column = _check_frame(frame, what)
+    order, ids = _sorted_ids(table, what, id_column)
     coded, columns, left_out = [], [], {}
-    for name in _feature_columns(frame, what, id_column):
-        column = _column_of(frame, name)
+    for name in _feature_columns(table, what, id_column):
+        column = _column_of(table, name)
         learnt = _learn(column, what)
         if isinstance(learnt, str):
             left_out[name] = learnt
@@ -160,20 +159,20 @@ def encode_features(coding: Coding, frame: Any, what: What) -> Features:
     >>> encode_features(coding, more, "user").table.toarray().tolist()
     [[0.0, 1.0], [-0.5, 0.0]]
     """
-    id_column = _check_frame(frame, what)
-    there = list(frame.columns)
+    table, id_column = _check_frame(frame, what)
+    there = table.names
     lacking = [column.name for column in coding.columns if column.name not in there]
     if lacking:
         raise DataError(
             f"The {what} features have no column {shorten(lacking)[1:-1]}, only {shorten(there)}; "
             "give all columns that the model was fitted with, empty where nothing is known."
         )
-    order, ids = _sorted_ids(frame, what, id_column)
-    columns = [_column_of(frame, column.name) for column in coding.columns]
+    order, ids = _sorted_ids(table, what, id_column)
+    columns = [_column_of(table, column.name) for column in coding.columns]
     return Features(ids, _side_by_side(coding, columns)[order], coding)
 
 
-def _side_by_side(coding: Coding, columns: Sequence[Column]) -> sp.csr_array:
+def _side_by_side(coding: Coding, columns: Sequence[Read]) -> sp.csr_array:
     """(rows, features) of all columns, with a stored zero in lines that are told zeros alone."""
     pairs = list(zip(coding.columns, columns, strict=True))
     table = sp.hstack([own.encode(column) for own, column in pairs], format="csr")
@@ -203,19 +202,14 @@ def aligned(features: Features, ids: Ids, what: str = "id") -> sp.csr_array:
     return sp.csr_array((table.data, table.indices, start), shape=lines)[line]
 
 
-def read_column(values: Any, name: Any) -> Column:
-    """A column of any table, as numbers or as text."""
-    return _read(as_column(values, place(name)), str(name))
-
-
-def learn_column(column: Column, *, codes: bool = False) -> CodedColumn | str:
+def learn_column(column: Read, *, codes: bool = False) -> CodedColumn | str:
     """How a column of a table becomes features, or why it becomes none.
 
     ``codes`` are numbers that stand for categories.
 
     Examples
     --------
-    >>> learn_column(read_column([1, 2, 1, 2, 1, 2], "land"), codes=True).feature_names
+    >>> learn_column(read_feature([1, 2, 1, 2, 1, 2], "land"), codes=True).feature_names
     ['land=1', 'land=2']
     """
     if codes and isinstance(column, Numbers):
@@ -265,7 +259,7 @@ class Texts:
         return table
 
 
-Column = Numbers | Texts
+Read = Numbers | Texts
 
 
 class CodedColumn(ABC):
@@ -281,11 +275,11 @@ class CodedColumn(ABC):
         """What each feature tells, for readers."""
 
     @abstractmethod
-    def encode(self, column: Column) -> sp.csr_array:
+    def encode(self, column: Read) -> sp.csr_array:
         """(rows, features) float32."""
 
     @abstractmethod
-    def tells(self, column: Column) -> np.ndarray:
+    def tells(self, column: Read) -> np.ndarray:
         """(rows,) whether zeros tell something, too, and do not stand for what is not known."""
 
     @classmethod
@@ -331,7 +325,7 @@ class NumberColumn(CodedColumn):
     def feature_names(self) -> list[str]:
         return [self.name, f"{self.name} is missing"] if self.has_missing else [self.name]
 
-    def encode(self, column: Column) -> sp.csr_array:
+    def encode(self, column: Read) -> sp.csr_array:
         values = _as_numbers(column)
         standard = standardised(values, self.mean, self.deviation, self.name)
         missing = np.isnan(values)
@@ -341,7 +335,7 @@ class NumberColumn(CodedColumn):
             features[:, 1] = missing
         return sp.csr_array(features)
 
-    def tells(self, column: Column) -> np.ndarray:
+    def tells(self, column: Read) -> np.ndarray:
         return ~np.isnan(_as_numbers(column))
 
     @classmethod
@@ -363,7 +357,7 @@ class BooleanColumn(CodedColumn):
     def feature_names(self) -> list[str]:
         return [self.name]
 
-    def encode(self, column: Column) -> sp.csr_array:
+    def encode(self, column: Read) -> sp.csr_array:
         values = _as_numbers(column)
         missing = np.isnan(values)
         wrong = ~missing & (values != 0) & (values != 1)
@@ -377,7 +371,7 @@ class BooleanColumn(CodedColumn):
         features = np.where(missing, self.average, values).astype(np.float32)
         return sp.csr_array(features[:, None])
 
-    def tells(self, column: Column) -> np.ndarray:
+    def tells(self, column: Read) -> np.ndarray:
         return ~np.isnan(_as_numbers(column))
 
     @classmethod
@@ -397,11 +391,11 @@ class CategoryColumn(CodedColumn):
     def feature_names(self) -> list[str]:
         return [f"{self.name}={category}" for category in self.categories]
 
-    def encode(self, column: Column) -> sp.csr_array:
+    def encode(self, column: Read) -> sp.csr_array:
         texts = _parted(_as_texts(column, self.categories))
         return texts.indicators(self.categories)[texts.code]
 
-    def tells(self, column: Column) -> np.ndarray:
+    def tells(self, column: Read) -> np.ndarray:
         texts = _as_texts(column, self.categories)
         return np.zeros(len(texts.code), dtype=bool)  # of a category that is not coded, nothing
 
@@ -427,7 +421,7 @@ class OrderedColumn(CodedColumn):
     def feature_names(self) -> list[str]:
         return [f"{self.name}>={self.levels[step]}" for step in self.steps]
 
-    def encode(self, column: Column) -> sp.csr_array:
+    def encode(self, column: Read) -> sp.csr_array:
         level = self._level(column)
         reached = np.where(level < 0, -1, np.searchsorted(self.steps, level, side="right"))
         n = len(self.steps)
@@ -435,10 +429,10 @@ class OrderedColumn(CodedColumn):
         lines = np.vstack([np.tri(n + 1, n, -1), self.averages]).astype(np.float32)
         return sp.csr_array(lines)[reached]
 
-    def tells(self, column: Column) -> np.ndarray:
+    def tells(self, column: Read) -> np.ndarray:
         return self._level(column) >= 0
 
-    def _level(self, column: Column) -> np.ndarray:
+    def _level(self, column: Read) -> np.ndarray:
         """(rows,) positions of levels, -1 where missing."""
         texts = _as_texts(column, self.levels)
         if texts.form == "list":
@@ -470,7 +464,7 @@ def _positions(text: np.ndarray, known: Sequence[str] | np.ndarray) -> np.ndarra
 # ---- a column in another form than the one it was learnt in ------------------------------------
 
 
-def _as_numbers(column: Column) -> np.ndarray:
+def _as_numbers(column: Read) -> np.ndarray:
     if isinstance(column, Numbers):
         return column.values
     known = column.by_row(np.ones(len(column.cell)), missing=0) > 0
@@ -484,7 +478,7 @@ def _as_numbers(column: Column) -> np.ndarray:
     return np.full(len(column.code), np.nan)
 
 
-def _as_texts(column: Column, categories: Sequence[str]) -> Texts:
+def _as_texts(column: Read, categories: Sequence[str]) -> Texts:
     """Text, also of numbers if there are numbers among the categories."""
     if isinstance(column, Texts):
         return column
@@ -533,7 +527,7 @@ def _stripped(cell: np.ndarray, text: Iterable[str]) -> tuple[np.ndarray, np.nda
 # ---- learning a coding ------------------------------------------------------------------------
 
 
-def _learn(column: Column, what: What) -> CodedColumn | str:
+def _learn(column: Read, what: What) -> CodedColumn | str:
     """How this column becomes features, or why it becomes none."""
     if isinstance(column, Texts):
         return _learn_order(column) if column.form == "ordered" else _learn_categories(column, what)
@@ -615,16 +609,10 @@ def _tell_of_left_out(left_out: dict[str, str], is_any_left: bool, what: What) -
 # ---- reading frames ---------------------------------------------------------------------------
 
 
-def _check_frame(frame: Any, what: What) -> str:
-    """Refuse what is no table of features; returns which column holds the ids."""
-    if polars_kind(frame) == "LazyFrame":
-        raise DataError(f"The {what} features are a polars LazyFrame; collect() it first.")
-    if polars_kind(frame) != "DataFrame" and not isinstance(frame, pd.DataFrame):
-        raise DataTypeError(
-            f"The {what} features must be a pandas or polars DataFrame, not "
-            f"{type(frame).__name__}; convert them first."
-        )
-    names = list(frame.columns)
+def _check_frame(given: Any, what: What) -> tuple[Frame, str]:
+    """Refuse what is no table of features; returns it, and which column holds the ids."""
+    frame = frame_of(given, f"The {what} features")
+    names = frame.names
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(
@@ -642,13 +630,13 @@ def _check_frame(frame: Any, what: What) -> str:
             f"The columns {ids[0]!r} and {ids[1]!r} of the {what} features could both hold the "
             f"{what}s; rename the right one to {what!r}."
         )
-    if not len(frame):
+    if not frame.n_rows:
         raise DataError(f"The {what} features have no row; give at least one.")
-    return ids[0]
+    return frame, ids[0]
 
 
-def _feature_columns(frame: Any, what: What, id_column: str) -> list[str]:
-    names = [name for name in frame.columns if name != id_column]
+def _feature_columns(frame: Frame, what: What, id_column: str) -> list[str]:
+    names = [name for name in frame.names if name != id_column]
     if not names:
         raise DataError(
             f"The {what} features have no column but {id_column!r}; give at least one that tells "
@@ -663,11 +651,10 @@ def _feature_columns(frame: Any, what: What, id_column: str) -> list[str]:
     return names
 
 
-def _sorted_ids(frame: Any, what: What, id_column: str) -> tuple[np.ndarray, Ids]:
+def _sorted_ids(frame: Frame, what: What, id_column: str) -> tuple[np.ndarray, Ids]:
     """The rows in the order of their ids, and the ids, each of them once."""
-    values = frame[id_column]
-    values = read_polars(values) if polars_kind(values) else as_column(values, place(what))
-    position, ids = number_ids(values, what)
+    values = frame.column(frame.names.index(id_column))
+    position, ids = number_ids(as_column(values, place(what)), what)
     if len(ids) < len(position):
         second = int(pd.Series(position).duplicated().to_numpy().argmax())
         first = int((position == position[second]).argmax())
@@ -681,53 +668,40 @@ def _sorted_ids(frame: Any, what: What, id_column: str) -> tuple[np.ndarray, Ids
     return order, ids
 
 
-def _column_of(frame: Any, name: str) -> Column:
-    values = frame[name]
-    if polars_kind(values):
-        return _read(_plain_polars(values), str(name))
-    return _read(as_column(values, place(name)), str(name))
-
-
-def _plain_polars(series: Any) -> Any:
-    """A polars Series as `read_polars` gives it, and also where it has no such form."""
-    kind = series.dtype
-    if kind.is_numeric():
-        return series.cast(float).to_numpy()  # for wide integers and decimals, too
-    if type(kind).__name__ in ("List", "Array"):
-        return pd.Series(series.to_list(), dtype=object).to_numpy()
-    if kind.is_nested():
-        raise _not_a_feature(series.name, str(kind))
-    return read_polars(series)
+def _column_of(frame: Frame, name: str) -> Read:
+    return read_feature(frame.column(frame.names.index(name), lists=True), name)
 
 
 # ---- reading columns --------------------------------------------------------------------------
 
 
-def _read(values: Any, name: str) -> Column:
-    """A column, as `as_column` gives it, as numbers or as text."""
-    dtype = values.dtype
-    if isinstance(values, pd.Categorical):
-        return _read_categorical(values, name)
-    if dtypes.is_bool_dtype(dtype) or dtypes.is_numeric_dtype(dtype):
-        return _read_numbers(values, name)
-    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
-        if dtypes.is_string_dtype(dtype):
-            return _read_text(values, name)
-        values = values.to_numpy(dtype=object)
-    if values.dtype.kind != "O":
+def read_feature(values: Any, name: Any) -> Read:
+    """A column of any table, as numbers or as text."""
+    column, own = read_column(values, name), str(name)
+    _check_types(column)
+    if column.kind in ("category", "ordered"):
+        return _read_categorical(column, own)
+    if column.kind == "text":
+        return Texts(
+            own, column.codes, *_stripped(np.arange(len(column.distinct)), column.distinct)
+        )
+    if column.kind == "list":
+        return _read_lists(column.values, ~column.missing, own)
+    wide = column.values.astype(np.float64)
+    return _finite(Numbers(own, wide, column.kind == "boolean"))
+
+
+def _check_types(column: Column) -> None:
+    """Refuse dates and the like, and values of several types."""
+    name = str(column.name)
+    forms = {_form(kind, name) for kind in column.types}
+    if column.kind == "other" and column.types == (Decimal,):
+        raise _not_a_feature(name, "Decimal, with a NaN that signals")
+    if column.kind == "other" and not column.types:
+        dtype = column.values.dtype
         raise _not_a_feature(name, str(dtype), is_date=dtype.kind in "mM")
-    return _read_objects(values, name)
-
-
-def _read_numbers(values: Any, name: str) -> Numbers:
-    dtype = values.dtype
-    if dtypes.is_complex_dtype(dtype):
-        raise _not_a_feature(name, str(dtype))
-    if isinstance(values, np.ndarray):
-        wide = values.astype(np.float64)
-    else:
-        wide = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    return _finite(Numbers(name, wide, bool(dtypes.is_bool_dtype(dtype))))
+    if len(forms) > 1:
+        raise _mixed(name, column.types)
 
 
 def _finite(column: Numbers) -> Numbers:
@@ -741,48 +715,17 @@ def _finite(column: Numbers) -> Numbers:
     return column
 
 
-def _read_text(values: Any, name: str) -> Texts:
-    code, distinct = factorise(values, place(name))
-    return Texts(name, code, *_stripped(np.arange(len(distinct)), distinct))
-
-
-def _read_categorical(values: pd.Categorical, name: str) -> Texts:
-    labels = plain_categories(values.categories)
+def _read_categorical(column: Column, name: str) -> Texts:
+    labels = column.distinct
     if len({isinstance(label, str) for label in labels}) > 1:
         raise _mixed(name, [type(label) for label in labels])
     cell, text = _stripped(np.arange(len(labels)), map(_label_text, labels))
-    if not values.ordered:
-        return Texts(name, values.codes, cell, text)
+    if column.kind == "category":
+        return Texts(name, column.codes, cell, text)
     if len(set(text)) < len(text):
         twice = Counter(text).most_common(1)[0][0]
         raise DataError(f"{place(name)} has the level {twice!r} twice; rename one of them.")
-    return Texts(name, values.codes, cell, text, "ordered")
-
-
-def _read_objects(values: np.ndarray, name: str) -> Column:
-    """Python's own values; where all are missing, they are numbers, which every coding takes."""
-    try:
-        known = ~pd.isna(values)
-    except InvalidOperation as error:  # of a Decimal that must not be compared
-        raise _not_a_feature(name, "Decimal, with a NaN that signals") from error
-    kinds = list(dict.fromkeys(map(type, values[known])))
-    forms = {_form(kind, name) for kind in kinds}
-    if len(forms) > 1:
-        raise _mixed(name, kinds)
-    if forms == {"text"}:
-        return _read_text(values, name)
-    if forms == {"list"}:
-        return _read_lists(values, known, name)
-    plain = np.full(len(values), np.nan)
-    try:
-        plain[known] = values[known].astype(np.float64)
-    except OverflowError as error:
-        row = next(i for i, value in enumerate(values) if known[i] and abs(value) > _LARGEST)
-        raise DataError(
-            f"{place(name, row)}: the value is too large for a number of 64 bits; correct it or "
-            "leave it empty."
-        ) from error
-    return _finite(Numbers(name, plain, is_boolean=forms == {"boolean"}))
+    return Texts(name, column.codes, cell, text, "ordered")
 
 
 def _form(kind: type, name: str) -> str:

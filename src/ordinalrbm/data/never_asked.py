@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from ordinalrbm.data.frames import as_frame, plain_series
 from ordinalrbm.data.tables import Table, as_table
 from ordinalrbm.errors import DataError
 
@@ -104,12 +105,11 @@ def _answered(table: Table) -> np.ndarray:
 
 def _columns(groups: Any, n_rows: int) -> dict[Any, pd.Series]:
     """Columns of groups by name."""
-    if hasattr(groups, "to_pandas"):  # polars
-        groups = groups.to_pandas()
-    if isinstance(groups, pd.DataFrame):
-        columns = {name: groups[name] for name in groups.columns}
+    frame = as_frame(groups)
+    if frame is not None:
+        columns = {name: pd.Series(frame.column(j)) for j, name in enumerate(frame.names)}
     else:
-        single = groups if isinstance(groups, pd.Series) else pd.Series(groups)
+        single = groups if isinstance(groups, pd.Series) else pd.Series(plain_series(groups))
         columns = {"group" if single.name is None else single.name: single}
     for name, values in columns.items():
         if len(values) != n_rows:

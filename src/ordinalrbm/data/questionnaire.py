@@ -15,7 +15,7 @@ import pandas as pd
 from ordinalrbm.data.answers import NOMINAL, NUMERIC, ORDINAL, Answers
 from ordinalrbm.data.background import Background, groups_of, learn_background
 from ordinalrbm.data.batteries import lacking_levels
-from ordinalrbm.data.features import Numbers, read_column
+from ordinalrbm.data.features import Numbers, read_feature
 from ordinalrbm.data.number_scales import NumberScale, learn_number_scale
 from ordinalrbm.data.observations import Observations, level_type
 from ordinalrbm.data.scales import Label, Name, Scale, place, resolve_scales, shorten
@@ -98,7 +98,10 @@ class Questionnaire:
         for place_, j in enumerate(self.questions):
             scale = self.scales[j]
             if scale is not None:
-                levels[:, place_] = scale.encode(table.column(j), table.name(j), known=known[j])
+                own_levels = table.levels(j, scale)
+                if own_levels is None:
+                    own_levels = scale.encode(table.read(j), table.name(j), known=known[j])
+                levels[:, place_] = own_levels
             else:
                 own = self.numeric.index(j)
                 values = _read_numbers(table, j)
@@ -269,26 +272,26 @@ def _scales(table: Table, kinds: list[Kind], given: Any) -> list[Scale | None]:
     names = [str(keys[j]) for j in chosen] if table.names is not None else None
     if names is None:  # by position among those chosen
         fixed = {chosen.index(key): labels for key, labels in fixed.items() if key in chosen}
-    found = iter(resolve_scales((table.column(j) for j in chosen), names, fixed))
+    found = iter(resolve_scales((table.read(j) for j in chosen), names, fixed))
     return [next(found) if j in chosen else None for j in range(table.n_columns)]
 
 
 def _categories(table: Table, j: int) -> list[Any]:
     """The categories that occur in a column, in the order of a categorical or of the alphabet."""
-    values, name = table.column(j), table.name(j)
-    categorical = getattr(values, "cat", values)
-    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
-        used = np.unique(np.asarray(categorical.codes))
-        labels = [categorical.categories[code] for code in used if code >= 0]
+    column, name = table.read(j), table.name(j)
+    if column.kind in ("category", "ordered"):
+        labels = [column.distinct[code] for code in np.unique(column.codes) if code >= 0]
     else:
-        series = pd.Series(values).dropna()
+        given = column.distinct if column.is_coded else column.values[~column.missing]
         try:
-            labels = sorted(series.unique().tolist())
+            labels = sorted(pd.unique(pd.Series(given)).tolist())
         except TypeError as error:
             raise DataError(
                 f"{place(name)} mixes text and numbers; give its categories as one of them."
             ) from error
-        if labels and all(isinstance(x, float) and x.is_integer() for x in labels):
+        if column.kind == "boolean":
+            labels = [bool(label) for label in labels]
+        elif labels and all(isinstance(x, float) and x.is_integer() for x in labels):
             labels = [int(label) for label in labels]
     if not labels:
         raise DataError(f"{place(name)} has no answer at all; drop it.")
@@ -305,7 +308,7 @@ def _read_numbers(table: Table, j: int) -> np.ndarray:
     values = table.column(j)
     if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
         values = pd.Series(values).astype(object)  # labels that are numbers
-    column = read_column(values, name)
+    column = read_feature(values, name)
     if isinstance(column, Numbers):
         return column.values
     row = int((column.code >= 0).argmax())
@@ -317,7 +320,7 @@ def _read_numbers(table: Table, j: int) -> np.ndarray:
 
 
 def _columns(table: Table, positions: list[int]) -> dict[Name, Any]:
-    return {table.name(j): table.column(j) for j in positions}
+    return {table.name(j): table.read(j) for j in positions}
 
 
 def _refuse_without_difference(
@@ -332,7 +335,7 @@ def _refuse_without_difference(
     )
     values[levels < 0] = np.nan
     for j in told:
-        group = groups_of(table.column(j), table.name(j), codes=table.name(j) in codes)
+        group = groups_of(table.read(j), table.name(j), codes=table.name(j) in codes)
         if group is not None:
             _refuse_constant(table, found, values, group, table.name(j))
 

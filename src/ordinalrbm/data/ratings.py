@@ -14,9 +14,9 @@ import math
 import numbers
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -26,10 +26,10 @@ from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import (
     as_column,
     factorise,
-    polars_kind,
     shown,
     warn_of_padding,
 )
+from ordinalrbm.data.frames import FRAMES, as_frame
 from ordinalrbm.data.ids import Ids, find, number_ids
 from ordinalrbm.data.observations import Cells, Observations, is_any_twice, level_type
 from ordinalrbm.data.recency import ages, ages_by_cell, older
@@ -42,7 +42,6 @@ from ordinalrbm.data.scales import (
     plain_categories,
     shorten,
 )
-from ordinalrbm.data.tables import read_polars
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 from ordinalrbm.runtime.side_by_side import MANY, blocks, each_block
 from ordinalrbm.runtime.stages import stage
@@ -110,7 +109,7 @@ def read_ratings(
 
     Parameters
     ----------
-    data : pandas or polars DataFrame, tuple of three arrays, or scipy.sparse matrix or array
+    data : frame, tuple of three arrays, or scipy.sparse matrix or array
         One row per rating with user, item and rating, and perhaps timestamp (numbers, dates or
         dates in text), which tells what is recent; other columns are left alone. Of a sparse
         matrix the stored entries are the ratings, rows are users and columns are items, and their
@@ -307,23 +306,19 @@ def as_triples(data: Any, columns: Sequence[str] | None = None) -> Triples:
         return _from_sparse(data)
     if isinstance(data, tuple):
         return _from_arrays(data)
-    if polars_kind(data) == "LazyFrame":
-        raise DataError("The ratings are a polars LazyFrame; collect() it first.")
-    is_polars = polars_kind(data) == "DataFrame"
-    if not is_polars and not isinstance(data, pd.DataFrame):
+    frame = as_frame(data)
+    if frame is None:
         raise DataTypeError(
-            f"Ratings must be a pandas or polars DataFrame, a tuple of three arrays (user, item, "
-            f"rating) or a scipy.sparse matrix, not {type(data).__name__}; convert them first."
+            f"Ratings must be {FRAMES}, a tuple of three arrays (user, item, rating) or a "
+            f"scipy.sparse matrix, not {type(data).__name__}; convert them first."
         )
-    columns = found_columns(list(data.columns)) if columns is None else columns
-    _check_columns(columns, list(data.columns))
-    times = [name for name in candidates(data.columns, "timestamp") if name not in columns]
-    time = data[times[0]] if len(times) == 1 else None
-    if is_polars:
-        user, item, rating = (read_polars(data[name]) for name in columns)
-        time = None if time is None else time.to_numpy()
-    else:
-        user, item, rating = (as_column(data[name], f"Column {name!r}") for name in columns)
+    columns = found_columns(frame.names) if columns is None else columns
+    _check_columns(columns, frame.names)
+    times = [name for name in candidates(frame.names, "timestamp") if name not in columns]
+    time = frame.column(frame.names.index(times[0])) if len(times) == 1 else None
+    user, item, rating = (
+        as_column(frame.column(frame.names.index(name)), f"Column {name!r}") for name in columns
+    )
     return Triples(user, item, rating, time=time)
 
 
@@ -676,13 +671,21 @@ def _refuse_repeated_cells(table: Triples, user: np.ndarray, item: np.ndarray) -
 # ---- new users and items -----------------------------------------------------------------------
 
 
-def extend(known: Ratings, data: Any) -> Ratings:
-    """All ratings, known and new, with the new users and items after the known ones.
+def merged(
+    known: Ratings, data: Any, policy: Literal["refuse", "replace"]
+) -> tuple[Ratings, np.ndarray, np.ndarray]:
+    """All ratings, known and new, with new users and items after the known ones.
+
+    A rating of a known item by a known user is refused, or replaces what there was. Returns also
+    whose ratings are new, and of what.
 
     Examples
     --------
     >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
-    >>> extend(known, (["a", "v"], [10, 15], [2, 1])).to_frame()
+    >>> both, rows, columns = merged(known, (["v", "w"], [20, 20], [1, 2]), "replace")
+    >>> both.to_frame()["rating"].tolist(), rows.tolist(), columns.tolist()
+    ([1, 1, 2], [1, 2], [1])
+    >>> merged(known, (["a", "v"], [10, 15], [2, 1]), "refuse")[0].to_frame()
       user  item  rating
     0    u    10       1
     1    v    20       2
@@ -691,57 +694,20 @@ def extend(known: Ratings, data: Any) -> Ratings:
     """
     table = as_triples(data)
     new, new_users, new_items = _numbered_on(known, table)
-    _check_new(known, new, new_items)
-    scales, common = known.scales, known.default_scale
-    if not isinstance(scales, Scale) and common is not None:
-        scales = (*scales, *([common] * len(new_items)))
-    users, items = _joined(known.users, new_users), _joined(known.items, new_items)
-    wider = Catalogue(users, items, scales, common)
-    new_part = Observations.from_triples(*new, wider.n_users, wider.n_items, wider.level_counts())
-    both, age = _merged(known.observations, new_part), None
-    if known.age is not None:
-        cells = both.cells()
-        is_new = (cells.row >= known.n_users) | (cells.column >= known.n_items)
+    _check_new(known, new, new_items, policy)
+    wider = _widened(known, new_users, new_items)
+    old, age = wider.observations, known.age
+    if policy == "replace":
+        n_items, cells = np.int64(wider.n_items), old.cells()
+        stays = ~np.isin(cells.row * n_items + cells.column, new.row * n_items + new.column)
+        old, age = old.select(stays), None if age is None else age[stays]
+    both = old.insert(new)
+    if age is not None:
+        marks = replace(old, level=np.zeros_like(old.level))
+        is_new = marks.insert(new._replace(level=np.ones_like(new.level))).level > 0
         by_cell = np.lexsort((new.column, new.row))
-        age = _ages_of_both(known.age, _ages_of_new(new, table)[by_cell], is_new, cells.row)
-    return Ratings.of(wider, both, age)
-
-
-def renewed(known: Ratings, data: Any) -> tuple[Ratings, np.ndarray, np.ndarray]:
-    """All ratings, where new ones take the place of old ones; whose they are, and of what.
-
-    Examples
-    --------
-    >>> known = read_ratings((["u", "v"], [10, 20], [1, 2]))
-    >>> both, rows, columns = renewed(known, (["v", "w"], [20, 20], [1, 2]))
-    >>> both.to_frame()["rating"].tolist(), rows.tolist(), columns.tolist()
-    ([1, 1, 2], [1, 2], [1])
-    """
-    table = as_triples(data)
-    new, new_users, new_items = _numbered_on(known, table)
-    if not new.level.size:
-        raise DataError("There is no rating to learn from; give at least one.")
-    if len(new_items):
-        _check_learnt(known, new_items)
-    scales, common = known.scales, known.default_scale
-    if not isinstance(scales, Scale) and common is not None:
-        scales = (*scales, *([common] * len(new_items)))
-    users, items = _joined(known.users, new_users), _joined(known.items, new_items)
-    wider = Catalogue(users, items, scales, common)
-    n_items, old = np.int64(wider.n_items), known.observations.cells()
-    stays = ~np.isin(old.row * n_items + old.column, new.row * n_items + new.column)
-    row, column, level = (
-        np.concatenate([part[stays], more]) for part, more in zip(old, new, strict=True)
-    )
-    observations = Observations.from_triples(
-        row, column, level, wider.n_users, wider.n_items, wider.level_counts()
-    )
-    age = None
-    if known.age is not None:
-        is_new = np.arange(row.size) >= np.count_nonzero(stays)
-        age = _ages_of_both(known.age[stays], _ages_of_new(new, table), is_new, row)
-        age = age[np.lexsort((column, row))]
-    return Ratings.of(wider, observations, age), np.unique(new.row), np.unique(new.column)
+        age = _ages_of_both(age, _ages_of_new(new, table)[by_cell], is_new, both.cells().row)
+    return Ratings.of(wider, both, age), np.unique(new.row), np.unique(new.column)
 
 
 def _ages_of_new(new: Cells, table: Triples) -> np.ndarray:
@@ -781,8 +747,7 @@ def with_ids(
     )
     if not len(new_users) and not len(new_items):
         return known
-    scales, common = known.scales, known.default_scale
-    if len(new_items) and common is None:
+    if len(new_items) and known.default_scale is None:
         raise DataError(
             f"The item {shown(new_items.labels[0])} has features and no rating, and every known "
             "item has a scale of its own, so that its scale is not known; leave it out, or fit() "
@@ -790,6 +755,11 @@ def with_ids(
         )
     if is_learnt:
         _check_learnt(known, new_items)
+    return _widened(known, new_users, new_items)
+
+
+def _widened(known: Ratings, new_users: Ids, new_items: Ids) -> Ratings:
+    scales, common = known.scales, known.default_scale
     if not isinstance(scales, Scale) and common is not None:
         scales = (*scales, *([common] * len(new_items)))
     users, items = _joined(known.users, new_users), _joined(known.items, new_items)
@@ -799,11 +769,12 @@ def with_ids(
     return Ratings.of(wider, seen, known.age)
 
 
-def _check_new(known: Ratings, new: Cells, new_items: Ids) -> None:
+def _check_new(known: Ratings, new: Cells, new_items: Ids, policy: str) -> None:
     if not new.level.size:
-        raise DataError("There is no rating to fold in; give at least one.")
+        purpose = "fold in" if policy == "refuse" else "learn from"
+        raise DataError(f"There is no rating to {purpose}; give at least one.")
     both = (new.row < known.n_users) & (new.column < known.n_items)
-    if both.any():
+    if policy == "refuse" and both.any():
         k = int(both.argmax())
         user, item = known.users.labels[new.row[k]], known.items.labels[new.column[k]]
         raise DataError(
@@ -832,13 +803,3 @@ def _check_learnt(known: Ratings, new_items: Ids) -> None:
 
 def _joined(known: Ids, new: Ids) -> Ids:
     return Ids(np.concatenate([known.labels, new.labels])) if len(new) else known
-
-
-def _merged(old: Observations, new: Observations) -> Observations:
-    """The ratings of both; a user's new ratings, all of new items, follow the old ones."""
-    new_rows = np.full(new.n_rows - old.n_rows, old.n_entries)
-    old_start = np.concatenate([old.row_start, new_rows])
-    behind = np.repeat(old_start[1:], new.row_counts)
-    column = np.insert(old.column, behind, new.column)
-    level = np.insert(old.level, behind, new.level)
-    return Observations(old_start + new.row_start, column, level, new.n_levels)

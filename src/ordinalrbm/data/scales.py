@@ -12,18 +12,18 @@ import numbers
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ordinalrbm.data.batteries import Counts, shared_scales
+from ordinalrbm.data.columns import Column, Name, place, plain_categories, read_column
 from ordinalrbm.errors import DataError, DataTypeError, user_stacklevel
 
 Label = str | int | float | bool
-Name = str | int  # a column's name, or its position when the columns have no names
 
 MAX_LEVELS = 32_767  # levels are stored in at most 16 bits, and -1 is taken
 MANY_LEVELS = 100  # beyond this, a column is more likely a measurement than an answer
@@ -110,16 +110,12 @@ class Scale:
         -------
         numpy.ndarray of int16
         """
-        answers = _read(values, column, rows)
-        if answers.kind == "category":
+        answers = _answers(values, column, rows)
+        if answers.is_coded:
             position = {label: level for level, label in enumerate(self.labels)}
-            # One more entry than categories, so that pandas' code -1 finds "unanswered".
-            of_category = [position.get(label, -2) for label in answers.categories] + [-1]
-            levels = np.array(of_category, dtype=np.int16)[answers.values]
-        elif answers.kind == "text":
-            index = pd.Index(self.labels, dtype=object)
-            levels = index.get_indexer(pd.Index(answers.values, dtype=object))
-            levels[(levels < 0) & ~pd.isna(answers.values)] = -2
+            # One more entry than there are labels, so that the code -1 finds "unanswered".
+            of_distinct = [position.get(label, -2) for label in answers.distinct] + [-1]
+            levels = np.array(of_distinct, dtype=np.int16)[answers.codes]
         elif self.is_numeric:
             levels = _match_numbers(answers.values, self.labels)
         else:
@@ -219,18 +215,18 @@ def infer_scale(column_values: Any, name: Name) -> Scale:
 
 def _inferred(column_values: Any, name: Name) -> tuple[tuple[Label, ...], Counts | None]:
     """Labels of a column and, where these are whole numbers, how often each was given."""
-    answers = _read(column_values, name)
+    answers = _answers(column_values, name)
     counts: Counts | None = None
-    is_category = answers.kind == "category"
-    if answers.kind == "text" or (is_category and not answers.ordered):
+    if answers.kind in ("text", "category"):
         raise _no_order(answers, name)
-    if not (answers.categories if is_category else pd.notna(answers.values).any()):
+    is_category = answers.kind == "ordered"
+    if not (len(answers.distinct) if is_category else pd.notna(answers.values).any()):
         raise DataError(
             f"{place(name)} has no answer at all; drop it or give its scale with {remedy(name)}."
         )
     if is_category:
-        labels = check_labels(answers.categories, place(name))
-    elif answers.kind == "bool":
+        labels = check_labels(answers.distinct, place(name))
+    elif answers.kind == "boolean":
         labels = (False, True)
     else:
         labels, counts = _labels_of_numbers(answers.values, name)
@@ -328,14 +324,6 @@ def check_finite(values: np.ndarray, column: Name, rows: np.ndarray | None = Non
         )
 
 
-def place(column: Name, row: int | None = None, rows: np.ndarray | None = None) -> str:
-    """Where something is, to begin an error message with."""
-    if row is None:
-        return f"Column {column!r}"
-    number = row if rows is None else int(rows[row])
-    return f"Column {column!r}, row {number} (counted from 0)"
-
-
 def remedy(column: Name) -> str:
     """How to give this column's scale."""
     return f"scales={{{column!r}: [...]}}"
@@ -363,98 +351,20 @@ def shorten(labels: Sequence[Any], limit: int = 12) -> str:
 # ---- reading a column -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """A column read: codes of categories, numbers (NaN = unanswered), or text (None = unanswered).
-
-    Booleans are numbers 0 and 1 with their own kind. Kind "text" also holds columns that mix
-    text and numbers; both are looked up label by label.
-    """
-
-    kind: Literal["category", "bool", "number", "text"]
-    values: np.ndarray
-    categories: tuple[Any, ...] = ()
-    ordered: bool = False
-
-    def value(self, row: int) -> Any:
-        """One answer as the user wrote it."""
-        value = self.values[row]
-        if self.kind == "category":
-            return self.categories[value]
-        if self.kind == "bool":
-            return bool(value)
-        if self.kind == "text":
-            return value
-        return int(value) if float(value).is_integer() else float(value)
-
-
-def _read(values: Any, column: Name, rows: np.ndarray | None = None) -> _Answers:
-    dtype = getattr(values, "dtype", None)
-    if isinstance(dtype, pd.CategoricalDtype):
-        category = getattr(values, "cat", values)  # a Series keeps these behind .cat
-        codes = np.asarray(category.codes)
-        return _Answers("category", codes, plain_categories(dtype.categories), bool(dtype.ordered))
-    if isinstance(dtype, pd.api.extensions.ExtensionDtype):
-        array = _from_extension(values, dtype)
-    elif dtype is not None:
-        array = np.asarray(values)
-    else:
-        # Converted without this, [1, "a"] would become two texts.
-        array = np.array(values, dtype=object)
-    if array.dtype.kind in "OU":
-        return _read_objects(array.astype(object, copy=False), column, rows)
-    if array.dtype.kind == "b":
-        return _Answers("bool", array.astype(np.int64))
-    if array.dtype.kind in "iu":
-        fits = array.max(initial=0) <= np.iinfo(np.int64).max
-        return _Answers("number", array.astype(np.int64 if fits else np.float64, copy=False))
+def _answers(values: Any, name: Name, rows: np.ndarray | None = None) -> Column:
+    """A column of answers, whose numbers are integers or floats of 64 bits."""
+    column = read_column(values, name)
+    if column.kind in ("other", "list"):
+        wrong = column.values[column.wrong] if len(column) else column.values
+        raise _not_an_answer(wrong, place(name, column.wrong, rows))
+    if column.is_coded:
+        return column
+    array = column.values
     if array.dtype.kind == "f":
-        check_finite(array, column, rows)
-        return _Answers("number", _widen(array))
-    raise _not_an_answer(array[0] if len(array) else array, place(column, 0, rows))
-
-
-def _from_extension(values: Any, dtype: Any) -> np.ndarray:
-    """NumPy form of a pandas extension column (nullable, Arrow, string or sparse)."""
-    if isinstance(dtype, pd.SparseDtype):
-        return np.asarray(values)
-    # Booleans count as numeric in pandas, but become objects here, so that they stay booleans.
-    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_bool_dtype(dtype):
-        width = getattr(dtype, "numpy_dtype", np.dtype(np.float64))
-        if width.kind in "iu" and pd.isna(values).any():
-            width = np.dtype(np.float64)
-        if width.kind in "iuf":
-            missing = {"na_value": np.nan} if width.kind == "f" else {}
-            return np.asarray(values.to_numpy(dtype=width, **missing))
-    return np.asarray(values.to_numpy(dtype=object))
-
-
-def _read_objects(array: np.ndarray, column: Name, rows: np.ndarray | None) -> _Answers:
-    try:
-        missing = np.asarray(pd.isna(array))
-    except InvalidOperation as error:  # a NaN that signals, which nothing can be compared with
-        first = next(i for i, v in enumerate(array) if isinstance(v, Decimal) and v.is_snan())
-        raise _not_an_answer(array[first], place(column, first, rows)) from error
-    types = set(map(type, array[~missing]))
-    for kind in types:
-        if not issubclass(kind, str | bool | np.bool_ | numbers.Real | Decimal):
-            first = next(i for i, value in enumerate(array) if type(value) is kind)
-            raise _not_an_answer(array[first], place(column, first, rows))
-    if any(issubclass(kind, str) for kind in types):
-        text = array.copy()
-        text[missing] = None
-        return _Answers("text", text)
-    only_booleans = bool(types) and all(issubclass(kind, bool | np.bool_) for kind in types)
-    only_integers = bool(types) and all(issubclass(kind, numbers.Integral) for kind in types)
-    if only_integers and not only_booleans and not missing.any():
-        try:
-            return _Answers("number", array.astype(np.int64))
-        except OverflowError:
-            pass  # too large to be told apart; as floats they are at least read
-    numeric = np.full(len(array), np.nan)
-    numeric[~missing] = array[~missing].astype(np.float64)
-    check_finite(numeric, column, rows)
-    return _Answers("bool" if only_booleans else "number", numeric)
+        check_finite(array, name, rows)
+        return replace(column, values=_widen(array))
+    fits = array.dtype.kind == "b" or array.max(initial=0) <= np.iinfo(np.int64).max
+    return replace(column, values=array.astype(np.int64 if fits else np.float64, copy=False))
 
 
 def _widen(array: np.ndarray) -> np.ndarray:
@@ -506,19 +416,11 @@ def _plain_label(label: Any, where: str) -> Label:
     )
 
 
-def plain_categories(categories: Any) -> tuple[Any, ...]:
-    """Categories as labels; what is neither text nor number (intervals of pandas.cut) as text."""
-    return tuple(
-        label if isinstance(label, str | bool | numbers.Real) else str(label)
-        for label in categories.tolist()
-    )
-
-
-def _no_order(answers: _Answers, name: Name) -> DataError:
+def _no_order(answers: Column, name: Name) -> DataError:
     if answers.kind == "category":
-        what, found = "is a categorical without an order", list(answers.categories)
+        what, found = "is a categorical without an order", list(answers.distinct)
     else:
-        found = sorted({str(value) for value in answers.values if value is not None})
+        found = sorted({str(value) for value in answers.distinct})
         what = "holds text, whose order cannot be guessed"
     return DataError(
         f"{place(name)} {what} (found {shorten(found)}); give its labels from lowest to highest "

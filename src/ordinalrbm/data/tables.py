@@ -1,22 +1,22 @@
 """Tables: one face for the containers users have, and the way from them to levels and back.
 
-A table is read column by column, because a column has one type and one scale. polars is
-recognised by name and never imported unless the caller has it already. What has been read once,
-`Encoded`, is a table too: nobody reads its labels again.
+A table is read column by column, because a column has one type and one scale. What has been read
+once, `Encoded`, is a table too: nobody reads its labels again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from ordinalrbm.data.columns import polars_kind, unmasked, warn_of_padding
+from ordinalrbm.data.columns import Column, read_column, unmasked, warn_of_padding
+from ordinalrbm.data.frames import Frame, as_frame
 from ordinalrbm.data.observations import Cells, Observations, level_type
 from ordinalrbm.data.scales import (
     Label,
@@ -37,7 +37,7 @@ _RESHAPE = (
 IMPUTATION = "Imputation_"
 _NO_NUMBERS: Mapping[int, np.ndarray] = {}
 
-Kind = Literal["pandas", "polars", "sparse", "array", "encoded"]
+Kind = Literal["frame", "sparse", "array", "encoded"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,11 +87,16 @@ class Encoded:
         """Column j: an ordered categorical, missing where unanswered, or what is beside."""
         if self.beside is not None and j >= self.observations.n_columns:
             return self.beside.iloc[:, j - self.observations.n_columns]
+        labels = list(self.scales[j].labels)
+        return pd.Categorical.from_codes(self.levels(j), labels, ordered=True)
+
+    def levels(self, j: int) -> np.ndarray:
+        """(rows,) levels of answers to question j, -1 where unanswered."""
         view = self.observations.column_view
         part = slice(view.column_start[j], view.column_start[j + 1])
-        codes = np.full(self.observations.n_rows, -1, dtype=np.int16)
-        codes[view.row[part]] = self.observations.level[view.entry[part]]
-        return pd.Categorical.from_codes(codes, list(self.scales[j].labels), ordered=True)
+        levels = np.full(self.observations.n_rows, -1, dtype=np.int16)
+        levels[view.row[part]] = self.observations.level[view.entry[part]]
+        return levels
 
     def to_frame(self, index: pd.Index | None = None) -> pd.DataFrame:
         """One ordered categorical per column, missing where unanswered; then what is beside."""
@@ -107,10 +112,11 @@ class Table:
     """What an estimator sees of its input; made by `as_table`."""
 
     kind: Kind
-    source: Any  # the container itself (a CSC matrix for sparse input, an array for lists)
+    source: Any  # a Frame, a CSC matrix, an array or what is encoded
     names: list[str] | None  # when all are text, as scikit-learn has it
     n_rows: int
     n_columns: int
+    _read: dict[int, Column] = field(default_factory=dict)
 
     def name(self, j: int) -> Name:
         """Column j's name, or its position when the columns have no names."""
@@ -118,23 +124,35 @@ class Table:
 
     def column(self, j: int) -> Any:
         """Column j, n_rows long, missing where unanswered: a Series, a Categorical or an array."""
-        if self.kind == "pandas":
-            return self.source.iloc[:, j]
-        if self.kind == "polars":
-            return read_polars(self.source.to_series(j))
         if self.kind == "array":
             return self.source[:, j]
-        if self.kind == "encoded":
+        if self.kind in ("frame", "encoded"):
             return self.source.column(j)
         rows, values = self.stored(j)
         dense = np.full(self.n_rows, np.nan)
         dense[rows] = values
         return dense
 
+    def read(self, j: int) -> Column:
+        """Column j, read once; numbers are not kept, because to read them costs nothing."""
+        if j not in self._read:
+            column = read_column(self.column(j), self.name(j))
+            if not column.is_coded:
+                return column
+            self._read[j] = column
+        return self._read[j]
+
+    def levels(self, j: int, scale: Scale) -> np.ndarray | None:
+        """(rows,) levels of column j, if it is encoded on this scale already."""
+        encoded = self.source
+        if self.kind != "encoded" or j >= len(encoded.scales) or encoded.scales[j] != scale:
+            return None
+        return encoded.levels(j)
+
     def columns(self) -> Iterator[Any]:
         """Every column's values, to infer scales from; of sparse ones only what is stored."""
         for j in range(self.n_columns):
-            yield self.stored(j)[1] if self.kind == "sparse" else self.column(j)
+            yield self.stored(j)[1] if self.kind == "sparse" else self.read(j)
 
     def stored(self, j: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows and values of the stored entries in column j of a sparse table."""
@@ -144,9 +162,9 @@ class Table:
     @property
     def header(self) -> Any:
         """Something that scikit-learn can read the names of the columns from."""
-        if self.kind == "encoded" and self.names is not None:
+        if self.names is not None:
             return pd.DataFrame(columns=self.names)
-        return self.source
+        return np.zeros((0, self.n_columns))
 
 
 def read_table(X: Any, scales: Any = None) -> Encoded:
@@ -167,10 +185,10 @@ def read_table(X: Any, scales: Any = None) -> Encoded:
 def as_table(X: Any) -> Table:
     """Look at X as a table of answers, without copying it.
 
-    It is a pandas or polars DataFrame, 2-D array, scipy.sparse matrix or array, list of lists or
-    Encoded, in which NaN, None, pd.NA and null are unanswered. **Of sparse input, the stored
-    entries are the answers, stored zeros too; what is not stored is unanswered.** (The block and
-    diagonal formats store padding, so there zeros are unanswered, and a warning counts them.)
+    It is a frame (:mod:`ordinalrbm.data.frames`), 2-D array, scipy.sparse matrix or array, list of
+    lists or Encoded, in which NaN, None, pd.NA and null are unanswered. **Of sparse input, the
+    stored entries are the answers, stored zeros too; what is not stored is unanswered.** (The block
+    and diagonal formats store padding, so there zeros are unanswered, and a warning counts them.)
 
     Examples
     --------
@@ -179,27 +197,24 @@ def as_table(X: Any) -> Table:
     >>> table.names, table.n_rows, table.n_columns
     (['Q1', 'Q2'], 3, 2)
     """
-    kind: Kind
-    names: list[str] | None = None
+    if isinstance(X, Table):
+        return X
     if isinstance(X, Encoded):
-        kind, names = "encoded", X.header
-    elif isinstance(X, pd.DataFrame):
-        kind, names = "pandas", _string_names(X)
-    elif polars_kind(X) == "LazyFrame":
-        raise DataError("X is a polars LazyFrame; collect() it first.")
-    elif polars_kind(X) == "DataFrame":
-        kind, names = "polars", list(X.columns)
+        n_rows, n_columns = X.shape
+        n_columns += 0 if X.beside is None else X.beside.shape[1]
+        return _sized(Table("encoded", X, X.header, n_rows, n_columns))
+    frame = as_frame(X)
+    if frame is not None:
+        names = _string_names(frame.names)
+        table = Table("frame", frame, names, frame.n_rows, len(frame.names))
     elif sp.issparse(X):
-        kind, X = "sparse", _canonical_csc(X)
+        csc = _canonical_csc(X)
+        table = Table("sparse", csc, None, *csc.shape)
     else:
-        kind, X = "array", _two_dimensional(X)
-    n_rows, n_columns = X.shape
-    if kind == "encoded" and X.beside is not None:
-        n_columns += X.beside.shape[1]
-    table = Table(kind, X, names, n_rows, n_columns)
-    _check_size(table)
-    if kind != "encoded":
-        _check_numbers(table)
+        array = _two_dimensional(X)
+        table = Table("array", array, None, *array.shape)
+    _sized(table)
+    _check_numbers(table)
     return table
 
 
@@ -226,7 +241,7 @@ def encode(
     # Reading labels is slow, so it is done once: one byte per cell, two with long scales.
     levels = np.empty((table.n_rows, table.n_columns), dtype=level_type(n_levels), order="F")
     for j, scale in enumerate(scales):
-        levels[:, j] = scale.encode(table.column(j), table.name(j), known=known[j])
+        levels[:, j] = scale.encode(table.read(j), table.name(j), known=known[j])
     return Observations.from_columns(lambda j: levels[:, j], table.n_columns, n_levels)
 
 
@@ -239,16 +254,16 @@ def decode(
     Columns that have no scale are numbers, by their position (whole ones in a column of integers
     stay integers), or else as they are in `like`.
 
-    pandas gives pandas with the same columns and dtypes (and the same index when the number of
-    rows is the same); polars gives polars; `Encoded` gives `Encoded`; arrays, sparse input and
-    lists give a NumPy array, of floats when all scales are numeric and of objects otherwise.
+    Frames give frames of the same library, columns and dtypes (and, in pandas, the same index when
+    the number of rows is the same); `Encoded` gives `Encoded`; arrays, sparse input and lists give
+    a NumPy array, of floats when all scales are numeric and of objects otherwise.
 
     Examples
     --------
     >>> decode([[0, -1]], [Scale((1, 2)), Scale((3, 4, 5))], like=[[1, 5]])
     array([[ 1., nan]])
     """
-    table = like if isinstance(like, Table) else as_table(like)
+    table = as_table(like)
     if table.kind == "encoded" and (table.source.beside is not None or None in scales):
         table = as_table(table.source.to_frame())
     levels = np.asarray(levels_dense)
@@ -263,10 +278,8 @@ def decode(
         _Restored(scale, levels[:, j], numbers.get(j), table.column(j) if as_given else None)
         for j, scale in enumerate(scales)
     ]
-    if table.kind == "pandas":
-        return _decode_pandas(columns, table.source, len(levels))
-    if table.kind == "polars":
-        return _decode_polars(columns, table.source, as_given)
+    if table.kind == "frame":
+        return _decode_frame(columns, table.source, len(levels))
     if table.kind == "encoded":
         known = [scale for scale in scales if scale is not None]
         n_levels = [scale.n_levels for scale in known]
@@ -282,8 +295,7 @@ def decode(
 # ---- reading ----------------------------------------------------------------------------------
 
 
-def _string_names(frame: pd.DataFrame) -> list[str] | None:
-    names = list(frame.columns)
+def _string_names(names: list[Any]) -> list[str] | None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(
@@ -354,7 +366,7 @@ def _refuse_stored_twice(rows: np.ndarray, columns: np.ndarray, shape: tuple[int
     Observations.from_triples(rows, columns, np.zeros(len(rows), dtype=np.int8), *shape, 1)
 
 
-def _check_size(table: Table) -> None:
+def _sized(table: Table) -> Table:
     shape = (table.n_rows, table.n_columns)
     for n, sklearn_name, name in zip(shape, ("sample", "feature"), ("row", "column"), strict=True):
         if n < 1:
@@ -362,12 +374,13 @@ def _check_size(table: Table) -> None:
                 f"Found array with 0 {sklearn_name}(s) (shape={shape}) while a minimum of 1 is "
                 f"required; give a table with at least one {name}."
             )
+    return table
 
 
 def _check_numbers(table: Table) -> None:
     """Refuse complex and infinite numbers now; other values are read with their scale."""
     for j in range(table.n_columns):
-        if table.kind == "polars" and not table.source.dtypes[j].is_float():
+        if table.kind == "frame" and not table.source.may_be_infinite(j):
             continue  # reading it twice would cost more than the check is worth
         rows, values = table.stored(j) if table.kind == "sparse" else (None, table.column(j))
         kind = getattr(values.dtype, "kind", "O")
@@ -377,26 +390,6 @@ def _check_numbers(table: Table) -> None:
             if isinstance(values, pd.Series):  # whose NA only it can turn into NaN
                 values = values.to_numpy(dtype=np.float64, na_value=np.nan)
             check_finite(values, table.name(j), rows)
-
-
-def read_polars(series: Any) -> Any:
-    """A polars Series as a pandas Categorical or a NumPy array; only an Enum has an order."""
-    kind = type(series.dtype).__name__
-    if kind == "Enum":
-        # With nulls the codes come as floats, and the nulls as NaN.
-        codes = np.nan_to_num(series.to_physical().to_numpy().astype(np.float64), nan=-1)
-        categories = series.dtype.categories.to_list()
-        return pd.Categorical.from_codes(codes.astype(np.int64), categories, ordered=True)
-    if kind == "Categorical":
-        return pd.Categorical(series.to_list())
-    if series.dtype.is_nested() or kind == "Object":
-        raise DataTypeError(
-            f"Column {series.name!r} holds {series.dtype}, of which a cell is no single number or "
-            "text; take it apart first, for example with unnest() or explode()."
-        )
-    if kind in ("Int128", "UInt128"):  # which NumPy has no type for
-        return np.array(series.to_list(), dtype=object)
-    return series.to_numpy()
 
 
 # ---- encoding ---------------------------------------------------------------------------------
@@ -444,6 +437,16 @@ class _Restored:
         kind = getattr(getattr(self.given, "dtype", None), "kind", "O")
         return self.numbers is not None or kind in "biuf" or self.given is None
 
+    @property
+    def is_as_given(self) -> bool:
+        return self.scale is None and self.numbers is None and self.given is not None
+
+    @property
+    def is_whole(self) -> bool:
+        if self.scale is not None:
+            return not isinstance(self.scale.labels[0], float)
+        return self.numbers is None or bool((self.numbers == np.round(self.numbers)).all())
+
     def values(self) -> np.ndarray:
         if self.scale is not None:
             return self.scale.decode(self.levels)
@@ -454,20 +457,24 @@ class _Restored:
         return np.asarray(self.given)
 
 
-def _decode_pandas(columns: list[_Restored], like: pd.DataFrame, n_rows: int) -> pd.DataFrame:
+def _decode_frame(columns: list[_Restored], frame: Frame, n_rows: int) -> Any:
+    like = frame.native
+    if not isinstance(like, pd.DataFrame):
+        new = [None if column.is_as_given else column.values() for column in columns]
+        return frame.replaced(new, [column.is_whole for column in columns])
     index = like.index if n_rows == len(like) else pd.RangeIndex(n_rows)
     decoded = {}
     for j, column in enumerate(columns):
         dtype = like.dtypes.iloc[j]
         if column.scale is not None:
             decoded[j] = _restore_pandas(column.levels, column.scale, dtype, index)
-        elif column.numbers is None and column.given is not None:
+        elif column.is_as_given:
             decoded[j] = like.iloc[:, j]
         else:
             decoded[j] = _restore_numbers(column.values(), dtype, index)
-    frame = pd.DataFrame(decoded, index=index)
-    frame.columns = like.columns
-    return frame
+    found = pd.DataFrame(decoded, index=index)
+    found.columns = like.columns
+    return found
 
 
 def _restore_numbers(values: np.ndarray, dtype: Any, index: pd.Index) -> pd.Series:
@@ -503,31 +510,8 @@ def _restore_pandas(levels: np.ndarray, scale: Scale, dtype: Any, index: pd.Inde
         return series
 
 
-def _decode_polars(columns: list[_Restored], like: Any, as_given: bool) -> Any:
-    import polars as pl
-
-    def restore(j: int, column: _Restored) -> Any:
-        if column.scale is None and column.numbers is None and as_given:
-            return like.to_series(j)
-        values = [None if pd.isna(x) else x for x in column.values().tolist()]
-        series = pl.Series(like.columns[j], values)
-        is_lossy = any(isinstance(x, float) and not x.is_integer() for x in values)
-        if column.scale is not None:
-            is_lossy = isinstance(column.scale.labels[0], float)
-        if like.dtypes[j].is_integer() and is_lossy:
-            return series
-        try:
-            return series.cast(like.dtypes[j])
-        except pl.exceptions.PolarsError:  # the old type has no room for these labels
-            return series
-
-    return pl.DataFrame([restore(j, column) for j, column in enumerate(columns)])
-
-
 def is_integer(table: Table, j: int) -> bool:
     """Whether column j holds integers by its type, which has no room for fractions."""
-    if table.kind in ("pandas", "encoded"):
+    if table.kind == "encoded":
         return bool(pd.api.types.is_integer_dtype(table.column(j).dtype))
-    if table.kind == "polars":
-        return bool(table.source.dtypes[j].is_integer())
-    return False
+    return table.kind == "frame" and table.source.is_integer(j)

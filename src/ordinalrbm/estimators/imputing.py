@@ -11,7 +11,7 @@ import pandas as pd
 
 from ordinalrbm.data import never_asked as asking
 from ordinalrbm.data import tables
-from ordinalrbm.data.columns import polars_kind
+from ordinalrbm.data.frames import Frame, as_frame, below_each_other, frame_of
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire
 from ordinalrbm.data.tables import IMPUTATION, Encoded
@@ -82,28 +82,16 @@ def weights_to_draw_by(
 def stack(tables: Sequence[Any]) -> Any:
     """One table of several below each other, counted from 0 in a first column."""
     number = np.repeat(np.arange(len(tables)), [table.shape[0] for table in tables])
-    if polars_kind(tables[0]) == "DataFrame":
-        import polars as pl
-
-        _check_name(tables[0].columns)
-        whole = pl.concat(list(tables), how="vertical_relaxed")
-        return whole.insert_column(0, pl.Series(IMPUTATION, number))
     frames = [_as_frame(table) for table in tables]
-    _check_name(frames[0].columns)
-    whole = pd.concat(frames)
-    whole.insert(0, IMPUTATION, number)
-    return whole
-
-
-def _as_frame(table: Any) -> pd.DataFrame:
-    if isinstance(table, Encoded):
-        return table.to_frame()
-    return table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
-
-
-def _check_name(names: Any) -> None:
-    if IMPUTATION in names:
+    if IMPUTATION in frames[0].names:
         raise DataError(
             f"X has a column {IMPUTATION!r} already, the name of the one that counts imputations; "
             "rename it."
         )
+    return below_each_other([frame.native for frame in frames], IMPUTATION, number)
+
+
+def _as_frame(table: Any) -> Frame:
+    if isinstance(table, Encoded):
+        table = table.to_frame()
+    return as_frame(table) or frame_of(pd.DataFrame(table), "X")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.exchange import RatingsElsewhere, at_first, read_given
 from ordinalrbm.data.observations import Cells, Observations
-from ordinalrbm.data.ratings import Ratings, encode, extend, renewed
+from ordinalrbm.data.ratings import Ratings, encode, merged
 from ordinalrbm.engine import memory
 from ordinalrbm.engine.gpu.device import begun_aside, working_on_named
 from ordinalrbm.errors import DataError
@@ -541,7 +541,7 @@ class RatingModel(Serving, BaseEstimator):
             raise DataError("There is nothing to fold in; give ratings or features of newcomers.")
         ratings = self.ratings_
         if new_ratings is not None:
-            ratings = extend(ratings, new_ratings)
+            ratings, _, _ = merged(ratings, new_ratings, "refuse")
         wider = copy.copy(self)
         ratings, wider._features = extended(self._features, ratings, (user_features, item_features))
         with threads(self.n_jobs):
@@ -590,7 +590,7 @@ class RatingModel(Serving, BaseEstimator):
 
     def _learn_more(self, ratings: Any) -> None:
         known = self.ratings_
-        whole, rows, columns = renewed(known, ratings)
+        whole, rows, columns = merged(known, ratings, "replace")
         whole, self._features = extended(self._features, whole, (None, None))
         touched = Touched(whole.observations, rows, columns)
         with threads(self.n_jobs):

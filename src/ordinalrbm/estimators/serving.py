@@ -12,6 +12,7 @@ import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
+from ordinalrbm.data import frames
 from ordinalrbm.data.catalogue import as_list
 from ordinalrbm.data.observations import Cells, Observations
 from ordinalrbm.data.ratings import Ratings, numbered_on
@@ -146,8 +147,8 @@ class Serving:
         Returns
         -------
         DataFrame
-            Columns user, item, rank (from 1) and score, in the order of ``users``; of polars, if
-            the ids or ratings given are. Ties go to the item whose id comes first.
+            Columns user, item, rank (from 1) and score, in the order of ``users``; of the library
+            that the ids or ratings given are of. Ties go to the item whose id comes first.
 
         Examples
         --------
@@ -172,7 +173,7 @@ class Serving:
         columns = (labels[best.query], items_found, best.rank, best.score)
         found = pd.DataFrame(dict(enumerate(columns)), copy=False)
         found.columns = _COLUMNS
-        return _as_given(found, users, ratings)
+        return frames.like(found, users, ratings)
 
     def _wanted(self, n: int, score: str, liked: Any, items: Any, exclude: Any) -> _Wanted:
         if score == "expected" and not self.demand_.n_factors:
@@ -537,12 +538,3 @@ def _new_ratings(known: Ratings, data: Any) -> tuple[np.ndarray, _NewRatings, np
     before = np.concatenate([known.age[:0], *(known.age[own] for own in entries)])
     every = np.concatenate([age, older(before, of_old)])
     return who, _NewRatings(observations, every[first]), labels
-
-
-def _as_given(found: pd.DataFrame, *given: Any) -> Any:
-    """As a table of polars, if anything was given as one."""
-    if not any(type(each).__module__.startswith("polars") for each in given):
-        return found
-    import polars
-
-    return polars.from_pandas(found)

@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ordinalrbm.data import tables
 from ordinalrbm.data.answers import NUMERIC, Answers
+from ordinalrbm.data.frames import collected
 from ordinalrbm.data.observations import Observations
 from ordinalrbm.data.questionnaire import Questionnaire, read_questionnaire
 from ordinalrbm.data.tables import Encoded
@@ -294,7 +295,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : DataFrame (pandas or polars), array or sparse matrix, rows by columns
+        X : DataFrame (pandas, polars, Arrow, DuckDB), array or sparse matrix, rows by columns
             NaN, None or pd.NA is unanswered; in a sparse matrix, what is not stored.
         y : ignored
         sample_weight : array-like, one non-negative number per row, optional
@@ -453,6 +454,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
             ones). Background stays as it is.
         """
         check_choice("rule", rule, ("median", "mode", "mean"))
+        X = collected(X)
         observations = self._read(X)
         points = np.empty((observations.n_rows, observations.n_columns))
         for rows, cube in self._cubes(observations):
@@ -552,6 +554,7 @@ class CumulativeRBM(ReadableFactors, TransformerMixin, BaseEstimator):
         5
         """
         imputing.check_options(rule, n_draws, parameters, stacked)
+        X = collected(X)
         observations = self._read(X, exactly=True)  # what is given must come back as it is
         levels = observations.to_dense()
         gaps = levels < 0

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ordinalrbm.data.catalogue import Catalogue
 from ordinalrbm.data.columns import as_column, shown
+from ordinalrbm.data.frames import frame_of
 from ordinalrbm.data.ids import Ids, number_ids
 from ordinalrbm.data.ratings import COLUMNS, Ratings, as_triples, read_ratings
 from ordinalrbm.data.scales import Scale, shorten
@@ -89,7 +90,7 @@ def ranking(
 
     Parameters
     ----------
-    recommended : pandas or polars DataFrame
+    recommended : DataFrame of pandas or polars, Arrow table or DuckDB relation
         Columns user, item and rank (the smallest first), as :meth:`RatingModel.recommend` returns
         them, or any other library's lists. Items that the user has rated in training are left out
         and later ones move up; of those left the first `k` count.
@@ -271,19 +272,16 @@ class _Listed(NamedTuple):
 
 
 def _read_lists(recommended: Any) -> _Listed:
-    names = getattr(recommended, "columns", None)
-    if names is None:
-        raise DataTypeError(
-            f"The recommendations must be a DataFrame, not {type(recommended).__name__}; give the "
-            f"columns {shorten(_LISTED)}."
-        )
+    frame = frame_of(recommended, "The recommendations")
     for name in _LISTED:
-        if name not in list(names):
+        if name not in frame.names:
             raise DataError(
-                f"The recommendations have no column {name!r}, only {shorten(list(names))}; give "
+                f"The recommendations have no column {name!r}, only {shorten(frame.names)}; give "
                 f"the columns {shorten(_LISTED)}."
             )
-    user, item, rank = (as_column(recommended[name], f"Column {name!r}") for name in _LISTED)
+    user, item, rank = (
+        as_column(frame.column(frame.names.index(name)), f"Column {name!r}") for name in _LISTED
+    )
     try:
         rank = np.asarray(rank, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Literal, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
-import pandas as pd
 
+from ordinalrbm.data.frames import Frame, frame_of
 from ordinalrbm.data.ids import number_ids
 from ordinalrbm.data.ratings import COLUMNS, found_columns, unclear
 from ordinalrbm.data.roles import candidates
 from ordinalrbm.data.scales import shorten
 from ordinalrbm.data.times import read_times
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.errors import DataError
 
-Frame = TypeVar("Frame")
+Table = TypeVar("Table")
 Protocol = Literal["chronological", "random"]
 OtherUsers = Literal["train", "drop"]
 
@@ -24,14 +24,14 @@ _DROPPED, _TRAIN, _VALIDATION, _TEST = 0, 1, 2, 3  # parts of the split
 
 
 def split(
-    ratings: Frame,
+    ratings: Table,
     protocol: Protocol = "chronological",
     min_ratings: int = 30,
     n_validation: int = 5,
     n_test: int = 10,
     random_state: int | np.random.Generator | None = 0,
     other_users: OtherUsers = "train",
-) -> tuple[Frame, Frame, Frame]:
+) -> tuple[Table, Table, Table]:
     """Split ratings into training, validation and test, user by user.
 
     Of each user with `min_ratings` ratings or more, the last `n_test` are test, the `n_validation`
@@ -42,7 +42,7 @@ def split(
 
     Parameters
     ----------
-    ratings : pandas or polars DataFrame
+    ratings : DataFrame of pandas or polars, Arrow table or DuckDB relation
         With the columns user, item, rating and, for the chronological protocol, timestamp
         (numbers, dates, or text such as 2024-05-01T12:00:00), or other usual names of these
         (`ordinalrbm.data.roles`). Ratings of one user at the same time count in the order of the
@@ -81,8 +81,9 @@ def split(
         raise DataError(f"protocol must be 'chronological' or 'random', not {protocol!r}.")
     if other_users not in get_args(OtherUsers):
         raise DataError(f"other_users must be 'train' or 'drop', not {other_users!r}.")
-    columns = _columns_of(ratings, protocol)
-    user, users = number_ids(_column(ratings, columns["user"]), "user")
+    frame = frame_of(ratings, "The ratings to split")
+    columns = _columns_of(frame, protocol)
+    user, users = number_ids(frame.column(columns["user"]), "user")
     n_ratings = np.bincount(user, minlength=len(users))
     if n_ratings.max() < min_ratings:
         raise DataError(
@@ -90,7 +91,7 @@ def split(
             f"{n_ratings.max()}; lower min_ratings."
         )
     if protocol == "chronological":
-        time = read_times(_column(ratings, columns[_TIME]), remedy="use protocol='random'")
+        time = read_times(frame.column(columns[_TIME]), remedy="use protocol='random'")
     else:
         time = np.random.default_rng(random_state).permutation(len(user))
     part = np.empty(len(user), dtype=np.int8)
@@ -100,7 +101,7 @@ def split(
     if other_users == "drop":
         part[~is_tested[user]] = _DROPPED
     train, validation, test = (
-        _rows(ratings, part == which) for which in (_TRAIN, _VALIDATION, _TEST)
+        frame.filter(part == which) for which in (_TRAIN, _VALIDATION, _TEST)
     )
     return train, validation, test
 
@@ -130,40 +131,24 @@ def _order_by_user_and_time(user: np.ndarray, time: np.ndarray) -> np.ndarray:
     return np.lexsort((time, user))
 
 
-# ---- frames -----------------------------------------------------------------------------------
-
-
-def _column(ratings: Any, name: str) -> Any:
-    return ratings[name] if isinstance(ratings, pd.DataFrame) else ratings[name].to_numpy()
-
-
-def _rows(ratings: Any, mask: np.ndarray) -> Any:
-    return ratings[mask] if isinstance(ratings, pd.DataFrame) else ratings.filter(mask)
-
-
 # ---- checks -----------------------------------------------------------------------------------
 
 
-def _columns_of(ratings: Any, protocol: str) -> dict[str, str]:
-    """The names of the columns that are users, items, ratings and times."""
-    module, kind = type(ratings).__module__.split(".")[0], type(ratings).__name__
-    if not isinstance(ratings, pd.DataFrame) and (module, kind) != ("polars", "DataFrame"):
-        raise DataTypeError(
-            f"The ratings to split must be a pandas or polars DataFrame, not {kind}; convert or "
-            "collect() them first."
-        )
-    columns = found_columns(list(ratings.columns))
-    times = candidates(ratings.columns, _TIME)
+def _columns_of(ratings: Frame, protocol: str) -> dict[str, int]:
+    """Where the columns are that are users, items, ratings and times."""
+    columns = found_columns(ratings.names)
+    times = candidates(ratings.names, _TIME)
     if protocol == "chronological" and not times:
         raise DataError(
-            f"The ratings have no column {_TIME!r}, only {shorten(list(ratings.columns))}; rename "
+            f"The ratings have no column {_TIME!r}, only {shorten(ratings.names)}; rename "
             "the column of times, or use protocol='random'."
         )
     if protocol == "chronological" and len(times) > 1:
         raise unclear(times, _TIME)
-    if not len(ratings):
+    if not ratings.n_rows:
         raise DataError("There is no rating to split; give at least one.")
-    return dict(zip((*COLUMNS, _TIME), (*columns, *times[:1]), strict=False))
+    where = map(ratings.names.index, (*columns, *times[:1]))
+    return dict(zip((*COLUMNS, _TIME), where, strict=False))
 
 
 def _check_numbers(min_ratings: int, n_validation: int, n_test: int) -> None:

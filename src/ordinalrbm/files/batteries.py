@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ordinalrbm.data.batteries import may_be_chance
 from ordinalrbm.files.codes import alike
 from ordinalrbm.files.look import Look
 from ordinalrbm.files.schema import BLANK, Code, Column
@@ -23,7 +24,6 @@ from ordinalrbm.files.vocabulary import (
 
 BATTERY = 3  # columns that are enough to be a battery
 _MOST = 2 / 3  # of columns with the same labels
-_BY_CHANCE = 0.01  # how likely it must be that nobody gave an answer which others gave
 _WINDOW = 2 * BATTERY  # neighbours that a column is compared with
 _MOST_TICKS = 100  # columns of ticks; more are no questions but a catalogue
 _FEW = 5  # different numbers that may be a part of a scale
@@ -236,7 +236,7 @@ def _lacking(levels: tuple[Code, ...], scale: tuple[Code, ...]) -> list[Code]:
 
 def _by_chance(look: Look, like: Sequence[Look], lacking: Sequence[Code]) -> bool:
     share = min(sum(other.counts.get(c, 0) for c in lacking) / other.n_answers for other in like)
-    return bool((1.0 - share) ** look.n_answers >= _BY_CHANCE)
+    return may_be_chance(share, look.n_answers)
 
 
 def _with_levels(

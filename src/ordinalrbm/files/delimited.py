@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from ordinalrbm.data.frames import column_to_pandas
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.arrow import column_to_pandas
 from ordinalrbm.files.source import Format, Source, name_of, unreadable
 from ordinalrbm.runtime.side_by_side import each
 

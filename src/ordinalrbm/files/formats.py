@@ -20,11 +20,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ordinalrbm.data.columns import polars_kind
+from ordinalrbm.data.frames import frame_of, with_exact_integers
 from ordinalrbm.data.scales import shorten
-from ordinalrbm.errors import DataError, DataTypeError
+from ordinalrbm.errors import DataError
 from ordinalrbm.files import delimited
-from ordinalrbm.files.arrow import with_exact_integers
 from ordinalrbm.files.codes import plain_code
 from ordinalrbm.files.source import (
     Format,
@@ -101,7 +100,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def from_frame(frame: Any, name: str = "table") -> Source:
-    """A pandas or polars frame as if it had been read from a file.
+    """A frame of any library as if it had been read from a file.
 
     An index with a name is taken for a column; one without only numbers the rows. Ordered
     categoricals and polars Enums carry their order.
@@ -111,15 +110,8 @@ def from_frame(frame: Any, name: str = "table") -> Source:
     >>> from_frame(pd.DataFrame({"Q1": [1, 2]}), "made up").name
     'made up'
     """
-    if polars_kind(frame) == "LazyFrame":
-        raise DataTypeError(f"Table '{name}' is a polars LazyFrame; collect() it first.")
-    if polars_kind(frame) == "DataFrame":
-        frame = _from_polars(frame)
-    if not isinstance(frame, pd.DataFrame):
-        raise DataTypeError(
-            f"Table '{name}' is a {type(frame).__name__}; give a pandas or polars DataFrame."
-        )
-    return _checked(Source(None, "frame", name, plain_frame(frame)))
+    plain = frame_of(frame, f"Table '{name}'").to_pandas()
+    return _checked(Source(None, "frame", name, plain_frame(plain)))
 
 
 def format_on_disk(path: Path) -> Format:
@@ -236,15 +228,6 @@ def with_partitions(table: pa.Table, file: Path, folder: Path) -> pa.Table:
 
 
 # ---- frames -----------------------------------------------------------------------------------
-
-
-def _from_polars(frame: Any) -> pd.DataFrame:
-    plain = with_exact_integers(frame.to_pandas(), frame.to_arrow())
-    for column, kind in zip(frame.columns, frame.dtypes, strict=True):
-        if type(kind).__name__ == "Enum":
-            categories = kind.categories.to_list()
-            plain[column] = pd.Categorical(frame[column].to_list(), categories, ordered=True)
-    return plain
 
 
 def plain_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ordinalrbm.data.frames import with_exact_integers
 from ordinalrbm.data.ratings import COLUMNS
 from ordinalrbm.errors import DataError
-from ordinalrbm.files.arrow import with_exact_integers
 from ordinalrbm.files.formats import (
     format_on_disk,
     parquet_files,

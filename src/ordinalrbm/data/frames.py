@@ -1,0 +1,228 @@
+"""The one door for frames: whatever narwhals knows comes in, and goes out as the kind it was.
+
+That is pandas, polars and Arrow tables, and what is collected first: DuckDB relations, lazy frames.
+Behind the door a column is a NumPy array or an array of pandas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ordinalrbm.errors import DataError, DataTypeError
+
+FRAMES = "a DataFrame of pandas or polars, an Arrow table or a DuckDB relation"
+_CATEGORIES = (nw.Enum, nw.Categorical)
+_LISTS = (nw.List, nw.Array)
+_NOT_IN_NUMPY = (nw.Int128, nw.UInt128)
+
+# Without this, pandas turns whole numbers with gaps into floats, in which long ids merge.
+_NULLABLE = {
+    pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name)
+    for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """A frame of any library; made by `as_frame`."""
+
+    native: Any  # with all rows in memory
+    names: list[Any]  # text, but in pandas
+    n_rows: int
+    schema: nw.Schema | None = None  # None of pandas, whose arrays are taken as they are
+
+    def column(self, j: int, *, lists: bool = False) -> Any:
+        """Column j: a NumPy array or an array of pandas; a Series where pandas has the frame."""
+        if self.schema is None:
+            return self.native.iloc[:, j]
+        kind = self.schema[self.names[j]]
+        return _plain(nw.from_native(self.native, eager_only=True)[:, j], kind, lists)
+
+    def is_integer(self, j: int) -> bool:
+        """Whether a column has no room for fractions."""
+        if self.schema is None:
+            return bool(pd.api.types.is_integer_dtype(self.native.dtypes.iloc[j]))
+        return self.schema[self.names[j]].is_integer()
+
+    def may_be_infinite(self, j: int) -> bool:
+        return self.schema is None or self.schema[self.names[j]].is_float()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """As pandas has it, but whole numbers with gaps stay exact."""
+        if self.schema is None:
+            return self.native
+        frame = nw.from_native(self.native, eager_only=True)
+        own = (*_CATEGORIES, *_NOT_IN_NUMPY, nw.Object)
+        return pd.DataFrame(
+            {
+                name: self.column(j)
+                if isinstance(self.schema[name], own)
+                else column_to_pandas(frame[:, j].to_arrow())
+                for j, name in enumerate(self.names)
+            }
+        )
+
+    def filter(self, mask: np.ndarray) -> Any:
+        """The rows where a mask is true."""
+        if self.schema is None:
+            return self.native[mask]
+        frame = nw.from_native(self.native, eager_only=True)
+        return frame.filter(nw.new_series("", mask, backend=frame.implementation)).to_native()
+
+    def replaced(self, columns: Sequence[np.ndarray | None], are_whole: Sequence[bool]) -> Any:
+        """Other columns of the same names, in the old types where these can hold them.
+
+        Those that are None stay as they are; numbers that are not whole do not become integers.
+        """
+        frame = nw.from_native(self.native, eager_only=True)
+        new = {}
+        for j, values in enumerate(columns):
+            if values is None:
+                new[self.names[j]] = frame[:, j]
+                continue
+            array = pa.array(values, from_pandas=True)
+            series = _from_arrow(pa.table({self.names[j]: array}), frame)[:, 0]
+            if are_whole[j] or not self.is_integer(j):
+                # Each library has an error of its own for a type without room for these labels.
+                with contextlib.suppress(Exception):
+                    series = series.cast(self.schema[self.names[j]])  # type: ignore[index]
+            new[self.names[j]] = series
+        return nw.from_dict(new).to_native()
+
+
+def as_frame(data: Any) -> Frame | None:
+    """Look at a frame without copying it; None of what is no frame.
+
+    Examples
+    --------
+    >>> frame = as_frame(pa.table({"tea": [1, 3, None], "milk": ["no", "yes", "no"]}))
+    >>> frame.names, frame.column(0).tolist(), frame.column(1).tolist()
+    (['tea', 'milk'], [1.0, 3.0, nan], ['no', 'yes', 'no'])
+    """
+    if isinstance(data, pd.DataFrame):  # its names may be anything, and come twice
+        return Frame(data, list(data.columns), len(data))
+    try:
+        found = nw.from_native(data, pass_through=True)
+    except nw.exceptions.DuplicateError as error:
+        raise DataError(f"Two columns have the same name ({error}); rename one.") from error
+    if not isinstance(found, nw.DataFrame | nw.LazyFrame):
+        return None
+    schema = found.collect_schema()  # Arrow does not know that an Enum of DuckDB has an order
+    if isinstance(found, nw.LazyFrame):
+        found = found.collect()
+    return Frame(found.to_native(), schema.names(), len(found), schema)
+
+
+def collected(data: Any) -> Any:
+    """What is lazy, in memory: collected twice, its rows may come in another order."""
+    frame = None if isinstance(data, np.ndarray | pd.DataFrame) else as_frame(data)
+    return data if frame is None else frame.native
+
+
+def frame_of(data: Any, what: str) -> Frame:
+    """A frame, or an error that says ``what`` must be one."""
+    frame = as_frame(data)
+    if frame is None:
+        raise DataTypeError(
+            f"{what} must be {FRAMES}, not {type(data).__name__}; convert it first."
+        )
+    return frame
+
+
+def plain_series(values: Any) -> Any:
+    """A series of any library as a NumPy array or an array of pandas; anything else as it is."""
+    if isinstance(values, list | tuple | np.ndarray | pd.Series | pd.Index):
+        return values
+    found = nw.from_native(values, pass_through=True, allow_series=True)
+    return _plain(found, found.dtype, lists=False) if isinstance(found, nw.Series) else values
+
+
+def like(found: pd.DataFrame, *given: Any) -> Any:
+    """A frame of pandas in the library of the first frame or series that was given."""
+    for each in given:
+        if each is None or isinstance(each, list | tuple | np.ndarray | pd.DataFrame | pd.Series):
+            continue
+        frame = nw.from_native(each, pass_through=True, allow_series=True)
+        if isinstance(frame, nw.LazyFrame):
+            frame = frame.head(0).collect()
+        if isinstance(frame, nw.DataFrame | nw.Series):
+            table = pa.Table.from_pandas(found, preserve_index=False)
+            return _from_arrow(table, frame).to_native()
+    return found
+
+
+def below_each_other(tables: Sequence[Any], name: str, number: np.ndarray) -> Any:
+    """Frames of one library as one, with a first column of numbers."""
+    if isinstance(tables[0], pd.DataFrame):
+        whole = pd.concat(tables)
+        whole.insert(0, name, number)
+        return whole
+    frame = nw.concat([nw.from_native(table, eager_only=True) for table in tables])
+    first = nw.new_series(name, number, backend=frame.implementation)
+    return frame.select(first, nw.all()).to_native()
+
+
+def _from_arrow(table: pa.Table, frame: nw.DataFrame | nw.Series) -> nw.DataFrame:
+    return nw.from_arrow(table, backend=frame.implementation)
+
+
+def _plain(series: nw.Series, kind: Any, lists: bool) -> Any:
+    if isinstance(kind, _CATEGORIES):
+        return _categorical(series.to_arrow(), isinstance(kind, nw.Enum))
+    if lists and isinstance(kind, _LISTS):
+        return pd.Series(series.to_list(), dtype=object).to_numpy()
+    if kind.is_nested() or kind == nw.Object:
+        raise DataTypeError(
+            f"Column {series.name!r} holds values of type {kind}, of which a cell is no single "
+            "number or text; take it apart first, for example with unnest() or explode()."
+        )
+    if isinstance(kind, _NOT_IN_NUMPY):
+        return np.array(series.to_list(), dtype=object)
+    return series.to_numpy()
+
+
+def _categorical(array: Any, is_ordered: bool) -> pd.Categorical:
+    """Categories in their order where they have one, else by the alphabet."""
+    if not isinstance(array, pa.DictionaryArray):
+        return pd.Categorical(array.to_numpy(zero_copy_only=False), ordered=is_ordered)
+    if not (is_ordered or array.type.ordered):
+        return pd.Categorical(array.to_numpy(zero_copy_only=False))
+    codes = array.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes[array.is_null().to_numpy(zero_copy_only=False)] = -1
+    return pd.Categorical.from_codes(codes, array.dictionary.to_pylist(), ordered=True)
+
+
+# ---- Arrow ------------------------------------------------------------------------------------
+
+
+def has_gaps_among_integers(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a column is of whole numbers and some are missing."""
+    return pa.types.is_integer(column.type) and column.null_count > 0
+
+
+def column_to_pandas(column: pa.Array | pa.ChunkedArray) -> pd.Series:
+    """A column for pandas.
+
+    Examples
+    --------
+    >>> column_to_pandas(pa.chunked_array([[9007199254740993, None]])).tolist()
+    [9007199254740993, <NA>]
+    """
+    mapper = _NULLABLE.get if has_gaps_among_integers(column) else None
+    return column.to_pandas(types_mapper=mapper)
+
+
+def with_exact_integers(frame: pd.DataFrame, table: pa.Table) -> pd.DataFrame:
+    """The frame that a table became, its whole numbers with gaps taken from the table again."""
+    for name in table.column_names:
+        if name in frame.columns and has_gaps_among_integers(table[name]):
+            frame[name] = column_to_pandas(table[name]).set_axis(frame.index)
+    return frame
