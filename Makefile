@@ -29,7 +29,7 @@ test-torch: export OMP_NUM_THREADS = 1
 # Each process of pytest-xdist would compile the kernels for itself: they are compiled before.
 test: $(READY) lint
 	$(BIN)/python tests/warm_up.py
-	$(BIN)/pytest -q -n auto --dist loadfile --durations=15
+	$(BIN)/pytest -q -n auto --dist worksteal --durations=15
 
 # Before a release: more random cases, more kills, full sizes; takes an hour or two.
 test-long: $(READY)

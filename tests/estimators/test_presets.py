@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from long_form import only_long
 
 import ordinalrbm as orbm
 
@@ -39,6 +40,7 @@ def nll(model, shown, answers, rows, columns):
     return -float(np.log(found[np.arange(level.size), level]).mean())
 
 
+@only_long
 def test_defaults_predict_better_than_a_copula_and_than_binary_factors():
     answers = orbm.datasets.load_food_world_cup().dropna(how="all")
     rows, columns = hidden_tenth(answers)

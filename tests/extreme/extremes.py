@@ -1,13 +1,9 @@
 """What every model must pass, however strange its data: numbers, distributions, a file."""
 
-import os
-
 import numpy as np
+from long_form import LONG
 
 import ordinalrbm as orbm
-
-# Full sizes, where those of every day are smaller.
-LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 
 SURVEY_MODELS = {
     "paper": {},

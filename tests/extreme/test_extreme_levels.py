@@ -1,12 +1,18 @@
-"""Scales of a thousand levels and of as many as there can be, of which only a few occur."""
+"""Scales of more than a hundred levels, of which only a few occur.
+
+Of a thousand, and of as many as there can be, in the long form: a level then takes two bytes, for
+which the kernels are compiled once more (tests/runtime/test_wide_types.py runs them uncompiled).
+"""
 
 import numpy as np
 import pytest
 from extremes import assert_distributions, rating_model, survey_model
+from long_form import LONG
 
 import ordinalrbm as orbm
 
 MOST = 32_767
+N_LEVELS = [127, 1000, MOST] if LONG else [127]
 
 
 def answers_on(n_levels):
@@ -15,7 +21,7 @@ def answers_on(n_levels):
     return 1 + chosen * (n_levels - 1) // 6
 
 
-@pytest.mark.parametrize("n_levels", [1000, MOST])
+@pytest.mark.parametrize("n_levels", N_LEVELS)
 @pytest.mark.parametrize("kind", ["OrdinalMF", "GaussianMF", "MatrixCumulativeRBM"])
 def test_ratings_on_long_scales(kind, n_levels):
     user, item = np.divmod(np.arange(100), 5)
@@ -29,7 +35,7 @@ def test_ratings_on_long_scales(kind, n_levels):
     assert np.isfinite(model.recommend(0, n=2)["score"]).all()
 
 
-@pytest.mark.parametrize("n_levels", [1000, MOST])
+@pytest.mark.parametrize("n_levels", N_LEVELS)
 def test_a_survey_on_long_scales(n_levels):
     X = answers_on(n_levels).astype(float)
     model = survey_model("paper", 2, n_epochs=3, scales=list(range(1, n_levels + 1))).fit(X)

@@ -154,18 +154,6 @@ def test_copies(model):
         )
 
 
-@every_model
-def test_the_number_of_threads_changes_no_bit(make, ratings):
-    one, two = (make(n_jobs=n_jobs).fit(ratings) for n_jobs in (1, 2))
-    assert_same_models(one, two)
-    new = (["x"] * 3, ["i1", "i2", "i3"], [1, 5, 4])
-    assert_same_models(one.fold_in(new), two.fold_in(new))
-    pd.testing.assert_frame_equal(one.recommend("all", n=3), two.recommend("all", n=3))
-    pd.testing.assert_frame_equal(
-        one.explain("u3", "i7").ratings, two.explain("u3", "i7").ratings, check_exact=True
-    )
-
-
 # ---- learning that is stopped -------------------------------------------------------------------
 
 

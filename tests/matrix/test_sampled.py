@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+from long_form import LONG
 from scipy import stats
 from scipy.sparse import csr_array
 from scipy.special import ndtr
@@ -251,7 +252,7 @@ def numbers_of(state):
 @cache
 def numbers_by_the_prior():
     rng = np.random.default_rng(7)
-    return np.array([numbers_of(prior_state(rng)) for _ in range(10_000)])
+    return np.array([numbers_of(prior_state(rng)) for _ in range(10_000 if LONG else 3_000)])
 
 
 def test_sampler_and_model_agree_on_the_joint_distribution():
@@ -260,7 +261,7 @@ def test_sampler_and_model_agree_on_the_joint_distribution():
     Geweke (2004): a mistake in any conditional moves it.
     """
     rng, expected = np.random.default_rng(8), numbers_by_the_prior()
-    found, n_chains, length = [], 24, 50
+    found, n_chains, length = [], 24, 50 if LONG else 25
     with threads(1):
         for chain in range(n_chains):
             state = prior_state(rng)
@@ -284,7 +285,7 @@ def test_the_posterior_is_stationary():
     """
     rng, expected, found = np.random.default_rng(9), numbers_by_the_prior(), []
     with threads(1):
-        for world in range(700):
+        for world in range(700 if LONG else 350):
             state = prior_state(rng)
             data = matrix_of(made_up(rng, state))
             for number in range(2, 5):

@@ -11,11 +11,13 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from long_form import only_long
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from soak import TURNS, cycle, use
 
 
+@only_long
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="handles are counted in /proc")
 def test_nothing_is_left_behind(tmp_path):
     def a_round(first: int) -> tuple[int, int, int]:

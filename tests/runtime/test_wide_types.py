@@ -6,11 +6,9 @@ kernels are run as the plain Python that they are, in a process of its own.
 
 from __future__ import annotations
 
-import os
-
+from long_form import LONG
 from processes import bare, good, script
 
-LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 FITS = """
 import numpy as np
 import ordinalrbm as orbm
@@ -24,10 +22,11 @@ wide, narrow = model.predict_proba(X[:5])
 assert wide.shape == (5, 140) and np.allclose(wide.sum(axis=1), 1, atol=1e-5)
 assert np.allclose(narrow.sum(axis=1), 1, atol=1e-5)
 users, items = np.divmod(np.arange(2 * {rows}), 2)
-rater = orbm.OrdinalMF(1, scale=list(range(140)), n_epochs=1, n_jobs=1, random_state=0)
-rater.fit((users, items, X.ravel().astype(int)))
-found = rater.predict_proba(users[:5], items[:5])
-assert found.shape == (5, 140) and np.allclose(found.sum(axis=1), 1, atol=1e-5)
+same = {{"scale": list(range(140)), "n_epochs": 1, "n_jobs": 1, "random_state": 0}}
+for rater in (orbm.OrdinalMF(1, **same), orbm.MatrixCumulativeRBM(1, 1, **same)):
+    rater.fit((users, items, X.ravel().astype(int)))
+    found = rater.predict_proba(users[:5], items[:5])
+    assert found.shape == (5, 140) and np.allclose(found.sum(axis=1), 1, atol=1e-5)
 print("fitted")
 """
 

@@ -4,16 +4,15 @@ ORDINALRBM_LONG=1 tries 2,000 of each learner.
 """
 
 import multiprocessing
-import os
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
+from long_form import LONG
 from spoilt_checkpoints import MODELS, attempt, going_on, kept, truth
 from stored_models import parts, rewritten
 
-LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 N_EACH = 2000 if LONG else 25
 MOST_MEMORY = 200.0  # MB
 

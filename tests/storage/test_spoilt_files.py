@@ -13,13 +13,13 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pytest
+from long_form import LONG, only_long
 from mutations import DAMAGE, attempt, attempt_hostile, flipped
 from safetensors.numpy import save_file
 from stored_models import MAKERS, file_of, parts, rewritten, same, sealed
 
 import ordinalrbm as orbm
 
-LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 N_EACH = 1000 if LONG else 100  # of damaged and of hostile files of each kind
 MOST_MEMORY = 200.0  # MB
 
@@ -67,7 +67,7 @@ def test_damage_is_always_noticed(kind, tmp_path):
             refused(path)
 
 
-@pytest.mark.skipif(not LONG, reason="ORDINALRBM_LONG=1 tries every bit")
+@only_long
 def test_every_single_bit_counts(tmp_path):
     content = file_of("vector").read_bytes()
     path = tmp_path / "spoilt.orbm"

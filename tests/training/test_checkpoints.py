@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from long_form import LONG
 
 import ordinalrbm as orbm
 from ordinalrbm.errors import DataError
@@ -31,7 +32,6 @@ SURVEY = small_surveys.numbers(small_surveys.levels())
 RATINGS = small_matrices.simulated(60, 30)
 WEIGHT = np.linspace(0, 2, len(SURVEY))
 
-LONG = os.environ.get("ORDINALRBM_LONG") == "1"
 VECTORS = {
     "contrastive": {},
     "persistent": {"free_phase": "persistent"},

@@ -3,6 +3,7 @@
 import mixed_enumeration as oracle
 import numpy as np
 import pytest
+from long_form import LONG
 from mixed_models import (
     COVARIATES,
     KIND,
@@ -90,7 +91,9 @@ def test_annealing_agrees_with_enumeration(unanswered):
     model = with_styles(mixed_model(5), 2)
     this = over(model, unanswered)
     exact = likelihood.exact(model, this).value
-    found = likelihood.annealed(model, this, seed=1, n_temperatures=300, n_chains=200)
+    found = likelihood.annealed(
+        model, this, seed=1, n_temperatures=300, n_chains=200 if LONG else 50
+    )
     assert found.standard_error.max() < 0.1
     off = np.abs(found.value - exact) / (found.standard_error + 1e-9)
     assert off[:-1].max() < STANDARD_ERRORS

@@ -3,10 +3,13 @@
 import mixed_enumeration as oracle
 import numpy as np
 import pandas as pd
+from long_form import LONG
 
 import ordinalrbm as orbm
 
-N_LEARNT, N_NEW = 4000, 1500
+# About 90 parameters cost half a nat per row and N_LEARNT / 90 rows: of twelve answers each a
+# thousandth of a nat in the long form, and two and a half here. The bounds hold for both.
+N_LEARNT, N_NEW = (4000, 1500) if LONG else (1600, 500)
 N_SCALES, N_NUMBERS, N_NOMINAL = 6, 3, 3
 
 
